@@ -1,0 +1,36 @@
+"""Errors that say who must act. Each names the object, the field, the value and the remedy."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class LodeError(Exception):
+    """Base of every error this project raises on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with an input: where, and what to do about it."""
+
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+
+class InvalidInput(LodeError):
+    """An object cannot be used as written; its author must change it. Carries all faults at once."""
+
+    def __init__(self, subject: str, faults: Iterable[Fault]):
+        self.subject = subject
+        self.faults = tuple(faults)
+        super().__init__(f"{subject}: " + "; ".join(map(str, self.faults)))
+
+
+class TransientFault(LodeError):
+    """Something outside failed for now; the same call may succeed later. We retry."""
+
+
+class OperatorFault(LodeError):
+    """The node or the cluster is set up in a way we cannot work with; its operator must act."""

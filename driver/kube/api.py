@@ -1,0 +1,176 @@
+"""The port to the Kubernetes API: JSON objects in and out, errors by what the caller must do next. No I/O here.
+
+Two implementations pass the same contract tests: ``driver.kube.client`` (a real kube-apiserver) and
+``rehearsal.api`` (in memory).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from driver.errors import LodeError
+
+Object = dict[str, Any]
+PatchType = Literal["merge", "strategic", "json", "apply"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind of object and where the API serves it."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+
+    @property
+    def api_version(self) -> str:
+        """``v1`` or ``group/version``, as in an object's ``apiVersion``."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The URL path of the collection or of one object."""
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        return "/" + "/".join([*parts, self.plural, *(part for part in (name, subresource) if part)])
+
+
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+PODS = Resource("", "v1", "pods", "Pod", namespaced=True)
+EVENTS = Resource("", "v1", "events", "Event", namespaced=True)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
+RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", namespaced=True)
+RESOURCE_CLAIM_TEMPLATES = Resource(
+    "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", namespaced=True
+)
+RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
+DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+DEVICE_TAINT_RULES = Resource("resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule", namespaced=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Part of a list, all read at one resource version; ``continue_token`` is "" on the last page."""
+
+    items: list[Object]
+    resource_version: str
+    continue_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One line of a watch. A BOOKMARK carries only ``metadata.resourceVersion``."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+    object: Object
+
+
+class ApiError(LodeError):
+    """The API answered with an error. ``status`` is the HTTP code, 0 where no answer came."""
+
+    def __init__(self, message: str, *, status: int = 0, reason: str = ""):
+        self.status = status
+        self.reason = reason
+        self.message = message
+        super().__init__(message)
+
+
+class NotFound(ApiError):
+    """404: the object, or the kind, does not exist."""
+
+
+class AlreadyExists(ApiError):
+    """409 AlreadyExists: an object of that name exists."""
+
+
+class Conflict(ApiError):
+    """409 Conflict: the object changed since it was read. Decide again from fresh state."""
+
+
+class Gone(ApiError):
+    """410: the resource version (or continue token) is too old. List again."""
+
+
+class Invalid(ApiError):
+    """400 or 422: the server refuses the object as written. A defect of ours or bad input; never retried blindly."""
+
+
+class Forbidden(ApiError):
+    """401 or 403: not allowed, by RBAC or by an admission policy. An operator must act."""
+
+
+class Unavailable(ApiError):
+    """No usable answer (connection lost, timeout, 429, 5xx). **The write may have taken place.** Retry by reading."""
+
+
+class Api(Protocol):
+    """What the programs ask of Kubernetes. Every call may raise any ApiError."""
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+        """The object, complete, with ``apiVersion`` and ``kind``."""
+        ...
+
+    def list(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        continue_token: str = "",
+    ) -> Page:
+        """One page; "" as namespace means all. Items carry ``apiVersion`` and ``kind`` too."""
+        ...
+
+    def watch(
+        self,
+        resource: Resource,
+        *,
+        resource_version: str,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: int = 300,
+    ) -> Iterator[WatchEvent]:
+        """Changes after ``resource_version``, in order, with bookmarks; ends after the timeout or sooner."""
+        ...
+
+    def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
+        """The stored object. Unknown fields are an error (``fieldValidation=Strict``) on our own kinds of write."""
+        ...
+
+    def update(self, resource: Resource, obj: Object, subresource: str = "") -> Object:
+        """PUT; ``metadata.resourceVersion`` in ``obj`` makes it conditional (Conflict)."""
+        ...
+
+    def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Any,
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        patch_type: PatchType = "merge",
+        field_manager: str = "",
+        force: bool = False,
+    ) -> Object:
+        """PATCH; ``apply`` is server-side apply and needs ``field_manager``."""
+        ...
+
+    def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace_period_seconds: int | None = None,
+    ) -> None:
+        """DELETE, optionally only of exactly this object (Conflict otherwise)."""
+        ...

@@ -1,0 +1,296 @@
+"""The nouns of Dynamic Resource Allocation (resource.k8s.io/v1), as immutable values.
+
+Only what deciding needs. Pure: translation from and to the API's JSON is in ``driver.wire``.
+Attribute names are always fully qualified (``lode.dev/type``); capacity names stay as the slice spells them,
+because the API matches a capacity request to a capacity byte for byte.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from driver.quantity import Quantity
+
+JsonObject = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A semantic version as an attribute value (``device.attributes[..].version``)."""
+
+    text: str
+
+
+Scalar = bool | int | str | Version
+AttributeValue = Scalar | tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPolicy:
+    """How much of a capacity one allocation takes (``capacity[..].requestPolicy``)."""
+
+    default: Quantity | None = None
+    valid_values: tuple[Quantity, ...] = ()
+    minimum: Quantity | None = None
+    maximum: Quantity | None = None
+    step: Quantity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """An amount a device has; with a policy, how requests for part of it are rounded."""
+
+    value: Quantity
+    policy: RequestPolicy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CounterConsumption:
+    """What a device draws from one counter set of its pool while it is allocated."""
+
+    counter_set: str
+    counters: Mapping[str, Quantity]
+    compatibility_groups: tuple[str, ...] = ()
+
+
+Effect = Literal["None", "NoSchedule", "NoExecute"]
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A device taint (slice or DeviceTaintRule)."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+    time_added: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A device toleration of a request; copied into the allocation's results."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRequirement:
+    """One ``matchExpressions`` or ``matchFields`` entry of a node selector term."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelectorTerm:
+    """All requirements must hold; an empty term matches no node."""
+
+    expressions: tuple[NodeRequirement, ...] = ()
+    fields: tuple[NodeRequirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelector:
+    """At least one term must hold."""
+
+    terms: tuple[NodeSelectorTerm, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeScope:
+    """Where a slice or device can be used: one named node, selected nodes, all nodes, or told per device."""
+
+    node_name: str = ""
+    selector: NodeSelector | None = None
+    all_nodes: bool = False
+    per_device: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One allocatable device of a slice."""
+
+    name: str
+    attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
+    capacity: Mapping[str, Capacity] = field(default_factory=dict)
+    consumes: tuple[CounterConsumption, ...] = ()
+    taints: tuple[Taint, ...] = ()
+    allow_multiple: bool = False
+    scope: NodeScope | None = None
+    binds_to_node: bool = False
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CounterSet:
+    """Counters that the devices of a pool share."""
+
+    name: str
+    counters: Mapping[str, Quantity]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A ResourceSlice: part of one pool of one driver; holds devices or counter sets, never both."""
+
+    name: str
+    driver: str
+    pool: str
+    generation: int
+    slice_count: int
+    scope: NodeScope
+    devices: tuple[Device, ...] = ()
+    counter_sets: tuple[CounterSet, ...] = ()
+    skip_node_operations: tuple[str, ...] = ()
+
+
+Mode = Literal["ExactCount", "All"]
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """One way to satisfy a request: ``exactly``, or one entry of ``firstAvailable`` (then it has a name)."""
+
+    device_class: str
+    name: str = ""
+    selectors: tuple[str, ...] = ()
+    mode: str = "ExactCount"
+    count: int = 1
+    admin_access: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+    capacity: Mapping[str, Quantity] = field(default_factory=dict)
+    unsupported: tuple[str, ...] = ()
+    """Fields present that would change the meaning and that we do not know: the claim must be refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A named request of a claim; ``prioritized`` if its wants come from ``firstAvailable``."""
+
+    name: str
+    wants: tuple[Want, ...]
+    prioritized: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """Devices of the named requests (all if none) must agree, or differ, in one attribute."""
+
+    requests: tuple[str, ...] = ()
+    match_attribute: str = ""
+    distinct_attribute: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueConfig:
+    """Driver parameters for some requests (all if none named)."""
+
+    driver: str
+    parameters: JsonObject
+    requests: tuple[str, ...] = ()
+    source: Literal["", "FromClass", "FromClaim"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSpec:
+    """``spec.devices`` of a claim or claim template."""
+
+    requests: tuple[Request, ...]
+    constraints: tuple[Constraint, ...] = ()
+    config: tuple[OpaqueConfig, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DeviceId:
+    """A device in the whole cluster."""
+
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}/{self.device}"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One allocated device (``status.allocation.devices.results[..]``)."""
+
+    request: str
+    """``main`` or ``main/sub``."""
+    device: DeviceId
+    share_id: str = ""
+    consumed: Mapping[str, Quantity] = field(default_factory=dict)
+    admin_access: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    skip_node_operations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What a claim holds. ``nodes`` is None where the devices are reachable from every node."""
+
+    results: tuple[Result, ...]
+    config: tuple[OpaqueConfig, ...] = ()
+    nodes: NodeSelector | None = None
+    timestamp: str = ""
+    """RFC 3339, whole seconds. kube-scheduler writes it itself when empty and then fails for ever."""
+
+    @property
+    def node_name(self) -> str:
+        """The one node the allocation is bound to, or ""."""
+        if self.nodes is None or len(self.nodes.terms) != 1 or self.nodes.terms[0].expressions:
+            return ""
+        match self.nodes.terms[0].fields:
+            case (NodeRequirement("metadata.name", "In", (name,)),):
+                return name
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """An entry of ``status.reservedFor``."""
+
+    resource: str
+    name: str
+    uid: str
+    api_group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A ResourceClaim."""
+
+    namespace: str
+    name: str
+    uid: str
+    spec: ClaimSpec
+    resource_version: str = ""
+    allocation: Allocation | None = None
+    reserved_for: tuple[Consumer, ...] = ()
+    deleting: bool = False
+    finalizers: tuple[str, ...] = ()
+    owner_pod_uid: str = ""
+    """UID of the pod that controls a generated claim, else ""."""
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass:
+    """A DeviceClass."""
+
+    name: str
+    selectors: tuple[str, ...] = ()
+    config: tuple[OpaqueConfig, ...] = ()
