@@ -1,0 +1,110 @@
+"""Logs, metrics and health: the one home of structlog and prometheus_client."""
+
+import logging
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.process_collector import ProcessCollector
+
+Logger = Any
+"""A structlog bound logger: ``log.info("event", key=value)``; ``log.bind(...)`` adds context."""
+
+
+def configure_logs(level: str, log_format: str) -> None:
+    """Send structured logs to standard error: one JSON object a line, or coloured text for a person."""
+    renderer: Any = structlog.processors.JSONRenderer() if log_format == "json" else structlog.dev.ConsoleRenderer()
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+def logger(component: str) -> Logger:
+    """A logger whose lines carry ``component``."""
+    return structlog.get_logger().bind(component=component)
+
+
+class Metrics:
+    """The metrics of one program, in a registry of its own. Names get the prefix ``lode_``; units are in the name."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+
+    def counter(self, name: str, what: str, *labels: str) -> Counter:
+        """A counter; ``_total`` is appended."""
+        return Counter(f"lode_{name}", what, labels, registry=self.registry)
+
+    def gauge(self, name: str, what: str, *labels: str) -> Gauge:
+        """A gauge."""
+        return Gauge(f"lode_{name}", what, labels, registry=self.registry)
+
+    def histogram(self, name: str, what: str, *labels: str) -> Histogram:
+        """A histogram of seconds from 1 ms to 60 s."""
+        buckets = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+        return Histogram(f"lode_{name}", what, labels, registry=self.registry, buckets=buckets)
+
+
+Checks = Mapping[str, Callable[[], str]]
+"""Path, such as ``/readyz``, to a function that returns "" when all is well, else what is not."""
+
+
+class ObserveServer:
+    """Serves the checks and /metrics over HTTP from a thread of its own until closed."""
+
+    def __init__(self, address: str, metrics: Metrics, checks: Checks):
+        host, _, port = address.rpartition(":")
+        self._server = ThreadingHTTPServer((host, int(port)), _handler(metrics, checks))
+        self._thread = threading.Thread(target=self._server.serve_forever, name="observe", daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """The port in use (of interest when 0 was asked for)."""
+        return int(self._server.server_address[1])
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _handler(metrics: Metrics, checks: Checks) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/metrics":
+                self._answer(200, generate_latest(metrics.registry), CONTENT_TYPE_LATEST)
+            elif check := checks.get(self.path):
+                problem = check()
+                self._answer(503 if problem else 200, f"{problem or 'ok'}\n".encode())
+            else:
+                self._answer(404, b"not found\n")
+
+        def _answer(self, status: int, body: bytes, content_type: str = "text/plain") -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Requests are not logged."""
+
+    return Handler

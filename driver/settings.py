@@ -1,0 +1,103 @@
+"""Settings of both programs: one YAML file (a ConfigMap), a few environment variables from the downward API.
+
+Every field has a default that works on a stock cluster. Unknown fields are errors, all reported at once, so that a
+typo never silently means the default.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from driver.errors import Fault, InvalidInput
+from driver.names import DEFAULT_DRIVER, Names
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=lambda name: _camel(name), populate_by_name=True
+    )
+
+
+def _camel(name: str) -> str:
+    head, *tail = name.split("_")
+    return head + "".join(part.capitalize() for part in tail)
+
+
+Kind = Literal["whole", "share", "partitions"]
+
+
+class NodeLabels(_Section):
+    """Node labels that carry facts about the fabric; a missing label means "" in the attribute."""
+
+    ib_cluster: str = f"{DEFAULT_DRIVER}/ib-cluster"
+    ib_leaf: str = f"{DEFAULT_DRIVER}/ib-leaf"
+    rail: str = f"{DEFAULT_DRIVER}/rail"
+    """Used for cards whose backend does not know their rail."""
+    simulated_profile: str = f"{DEFAULT_DRIVER}/simulated-profile"
+    """Overrides ``profile`` on the node that carries it."""
+
+
+class KubeletPluginSettings(_Section):
+    """Settings of ``lode kubeletplugin``."""
+
+    hardware: Literal["simulated"] = "simulated"
+    profile: str = ""
+    """Name of a shipped profile, or a path to a YAML file, for simulated hardware; "" means no cards."""
+    offer: tuple[Kind, ...] = ("whole", "share", "partitions")
+    """What each card is offered as. A card offered as one kind publishes no counters."""
+    slots: int = Field(default=100, ge=1)
+    """How many tenants a shared card may have."""
+    node_labels: NodeLabels = NodeLabels()
+    kubelet_root: str = "/var/lib/kubelet"
+    cdi_root: str = "/var/run/cdi"
+    boot_id_file: str = "/proc/sys/kernel/random/boot_id"
+    health_resend_seconds: float = Field(default=10, gt=0, lt=30)
+    """The kubelet forgets health it has not heard for 30 s."""
+
+
+class ControllerSettings(_Section):
+    """Settings of ``lode controller``."""
+
+    lease_name: str = "lode-controller"
+    lease_seconds: int = Field(default=15, ge=3)
+    policy: Literal["firstFit"] = "firstFit"
+    max_retry_seconds: float = Field(default=60, gt=0)
+    """Upper bound of the back-off of one pod."""
+
+
+class Settings(_Section):
+    """All settings."""
+
+    driver_name: str = Field(default=DEFAULT_DRIVER, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=63)
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["json", "console"] = "json"
+    observe_address: str = "0.0.0.0:8080"
+    """Where /healthz, /readyz and /metrics are served; "" serves nothing."""
+    kubeletplugin: KubeletPluginSettings = KubeletPluginSettings()
+    controller: ControllerSettings = ControllerSettings()
+
+    @property
+    def names(self) -> Names:
+        """The names derived from the driver's name."""
+        return Names(self.driver_name)
+
+
+def settings_from(text: str, source: str = "settings") -> Settings:
+    """Settings written in YAML.
+
+    Raises:
+        InvalidInput: not YAML, or unknown or unusable fields; the operator must change ``source``.
+    """
+    try:
+        raw: Any = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise InvalidInput(source, [Fault("", f"is not YAML: {error}")]) from error
+    if not isinstance(raw, Mapping):
+        raise InvalidInput(source, [Fault("", "must be a mapping of settings")])
+    try:
+        return Settings.model_validate(raw)
+    except ValidationError as error:
+        faults = [Fault(".".join(map(str, e["loc"])), f"{e['msg']} (found {e.get('input')!r})") for e in error.errors()]
+        raise InvalidInput(source, faults) from error
