@@ -1,0 +1,39 @@
+"""Settings: defaults that work, and every mistake named at once."""
+
+import pytest
+
+from driver.errors import InvalidInput
+from driver.settings import Settings, settings_from
+
+
+def test_an_empty_file_means_the_defaults() -> None:
+    assert settings_from("") == Settings()
+
+
+def test_fields_are_written_in_the_style_of_kubernetes() -> None:
+    settings = settings_from("kubeletplugin: {profile: t4x2, nodeLabels: {ibCluster: example.com/fabric}}")
+    assert settings.kubeletplugin.profile == "t4x2"
+    assert settings.kubeletplugin.node_labels.ib_cluster == "example.com/fabric"
+
+
+def test_every_name_follows_the_driver_name() -> None:
+    names = settings_from("driverName: gpus.example.com").names
+    assert names.gate == "gpus.example.com/allocation"
+    assert names.pool("node-1") == "node-1/gpus.example.com"
+    assert names.parameters_api_version == "gpus.example.com/v1alpha1"
+
+
+def test_all_mistakes_are_reported_at_once_with_field_and_value() -> None:
+    text = "driverNam: x\nkubeletplugin: {slots: 0, offer: [halves]}\ncontroller: {leaseSeconds: soon}"
+    with pytest.raises(InvalidInput) as caught:
+        settings_from(text, "settings.yaml")
+    message = str(caught.value)
+    assert message.startswith("settings.yaml: ")
+    for part in ("driverNam", "kubeletplugin.slots", "kubeletplugin.offer.0", "controller.leaseSeconds", "'soon'"):
+        assert part in message
+
+
+@pytest.mark.parametrize(("text", "said"), [("a: [", "is not YAML"), ("- a", "must be a mapping")])
+def test_what_is_no_mapping_is_refused(text: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        settings_from(text)
