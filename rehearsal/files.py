@@ -1,0 +1,69 @@
+"""A node's files in memory. They outlive the programs that wrote them, as a disk does."""
+
+import posixpath
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Hook = Callable[[str, str], None]
+
+
+class MemoryFiles:
+    """Implements ``driver.files.Files`` for one node.
+
+    ``before`` is called with the name of the operation and its path before each one takes place. It may raise: an
+    OSError to make the operation fail, or anything else to end the program there. A write that was begun is whole.
+    """
+
+    def __init__(self, before: Hook | None = None):
+        self.before = before
+        self._content: dict[str, bytes] = {}
+        self._locks: dict[str, threading.RLock] = {}
+        self._held: set[str] = set()
+
+    def read(self, path: str) -> bytes | None:
+        """The content, or None if there is no such file."""
+        self._announce("read", path)
+        return self._content.get(path)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Replace the content."""
+        self._announce("write", path)
+        self._content[path] = bytes(data)
+
+    def remove(self, path: str) -> None:
+        """Remove the file; absent is success."""
+        self._announce("remove", path)
+        self._content.pop(path, None)
+
+    def names(self, directory: str) -> list[str]:
+        """Names of the files directly in ``directory``, sorted."""
+        self._announce("names", directory)
+        folder = directory.rstrip("/")
+        return sorted(posixpath.basename(path) for path in self._content if posixpath.dirname(path) == folder)
+
+    @contextmanager
+    def lock(self, path: str) -> Iterator[None]:
+        """Exclusive among the threads of this process.
+
+        Raises:
+            RuntimeError: this thread holds the lock already; on a real node it would wait for itself for ever.
+        """
+        self._announce("lock", path)
+        with self._locks.setdefault(path, threading.RLock()):
+            if path in self._held:
+                raise RuntimeError(f"{path}: locked by the same thread already")
+            self._held.add(path)
+            try:
+                yield
+            finally:
+                self._held.discard(path)
+
+    def forget(self, directory: str) -> None:
+        """Empty ``directory`` and everything below it, as a reboot empties a file system in memory."""
+        below = directory.rstrip("/") + "/"
+        self._content = {path: data for path, data in self._content.items() if not path.startswith(below)}
+
+    def _announce(self, operation: str, path: str) -> None:
+        if self.before:
+            self.before(operation, path)
