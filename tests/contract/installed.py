@@ -1,0 +1,133 @@
+"""A real control plane with the manifests installed, and the objects that tests put there."""
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.clusters.plain import ControlPlane
+from tests.contract.identity import CONTROLLER, Answer, Identity, Object, eventually
+
+DRA = "/apis/resource.k8s.io/v1"
+CLAIMS = f"{DRA}/namespaces/default/resourceclaims"
+SLICES = f"{DRA}/resourceslices"
+NODES = ("n1", "n2")
+RESOURCES = ("resourceslices", "resourceclaims", "resourceclaims/status", "resourceclaims/binding")
+OURS, OTHERS = "lode.dev", "gpu.example.com"
+GATE = {"name": "lode.dev/allocation"}
+TRUSTED = "trusted"
+"""A group that RBAC lets write claims and slices, so that only the policies stand in its way."""
+
+_numbers = itertools.count()
+
+
+@contextmanager
+def installed() -> Iterator[Identity]:
+    """The administrator of a control plane with the manifests of the default flavour and two nodes."""
+    rules = [{"apiGroups": ["resource.k8s.io"], "resources": [*RESOURCES], "verbs": ["*"]}]
+    role = {**_named("ClusterRole", TRUSTED), "rules": rules}
+    subject = {"kind": "Group", "name": TRUSTED, "apiGroup": "rbac.authorization.k8s.io"}
+    reference = {"kind": "ClusterRole", "name": TRUSTED, "apiGroup": "rbac.authorization.k8s.io"}
+    binding = {**_named("ClusterRoleBinding", TRUSTED), "roleRef": reference, "subjects": [subject]}
+    with ControlPlane() as plane:
+        plane.kubectl("apply", "-k", "manifests/controller-allocated")
+        for node in NODES:
+            plane.add_node(node)
+        admin = Identity.admin(plane)
+        for obj in (role, binding):
+            admin.request("POST", f"/apis/rbac.authorization.k8s.io/v1/{obj['kind'].lower()}s", obj).must()
+        eventually("the policies are in force", lambda: _rules_are_in_force(admin))
+        yield admin
+
+
+def _named(kind: str, name: str) -> Object:
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}}
+
+
+def _rules_are_in_force(admin: Identity) -> bool:
+    slices = trusted(admin).request("POST", f"{SLICES}?dryRun=All", slice_of(OURS, "n1")).status == 403
+    claims = trusted(admin).request("POST", f"{CLAIMS}?dryRun=All", extended(claim())).status == 403
+    pod = admin.request("POST", "/api/v1/namespaces/default/pods?dryRun=All", pod_with_claim("none")).body
+    status = dict(allocated(admin.request("POST", CLAIMS, claim()).must(), OURS))
+    single = trusted(admin).request("PUT", f"{CLAIMS}/{status['metadata']['name']}/status?dryRun=All", status)
+    return slices and claims and single.status == 403 and GATE in pod["spec"].get("schedulingGates", [])
+
+
+def trusted(admin: Identity) -> Identity:
+    return admin.as_user("somebody", TRUSTED)
+
+
+def fresh(stem: str) -> str:
+    return f"{stem}-{next(_numbers)}"
+
+
+def claim(class_name: str = "gpu.lode.dev", **metadata: Any) -> Object:
+    devices = {"requests": [{"name": "card", "exactly": {"deviceClassName": class_name}}]}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": fresh("claim"),
+            "finalizers": ["resource.kubernetes.io/delete-protection"],
+            **metadata,
+        },
+        "spec": {"devices": devices},
+    }
+
+
+def allocated(claim: Object, driver: str, node: str = "n1", device: str = "gpu-0") -> Object:
+    result = {"request": "card", "driver": driver, "pool": f"{node}/{driver}", "device": device}
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    allocation = {
+        "devices": {"results": [result]},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+        "allocationTimestamp": "2026-01-01T00:00:00Z",
+    }
+    return {**claim, "status": {"allocation": allocation}}
+
+
+def put_status(who: Identity, claim: Object) -> Answer:
+    return who.request("PUT", f"{CLAIMS}/{claim['metadata']['name']}/status", claim)
+
+
+def held(admin: Identity, driver: str) -> Object:
+    """A stored claim that holds a device of ``driver``; the controller allocated it if the device is ours."""
+    writer = admin.as_user(CONTROLLER) if driver == OURS else admin
+    return put_status(writer, allocated(admin.request("POST", CLAIMS, claim()).must(), driver)).must()
+
+
+def pod_with_claim(claim_name: str, **spec: Any) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": fresh("pod")},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "resourceClaims": [{"name": "card", "resourceClaimName": claim_name}],
+            "containers": [{"name": "main", "image": "none", "resources": {"claims": [{"name": "card"}]}}],
+            **spec,
+        },
+    }
+
+
+def extended(claim: Object) -> Object:
+    claim["metadata"]["annotations"] = {"resource.kubernetes.io/extended-resource-claim": "true"}
+    return claim
+
+
+def new_namespace(admin: Identity, labels: dict[str, str]) -> str:
+    name = fresh("space")
+    admin.request("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}}).must()
+    path = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+    eventually("its service account", lambda: admin.request("GET", path).ok)
+    return name
+
+
+def slice_of(driver: str, node: str, name: str = "") -> Object:
+    spec: Object = {"driver": driver, "pool": {"name": f"{node}/{driver}", "generation": 1, "resourceSliceCount": 1}}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": name or fresh("slice")},
+        "spec": {**spec, "nodeName": node, "devices": [{"name": "gpu-0"}]},
+    }

@@ -1,0 +1,247 @@
+"""The rules of manifests/, enforced by a real kube-apiserver: the gate, the single allocator, a node's own slices."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.identity import (
+    CONTROLLER,
+    GARBAGE_COLLECTOR,
+    PLUGIN,
+    RESOURCE_CLAIM_CONTROLLER,
+    SCHEDULER,
+    Identity,
+    Object,
+    eventually,
+)
+from tests.contract.installed import (
+    CLAIMS,
+    GATE,
+    OTHERS,
+    OURS,
+    SLICES,
+    TRUSTED,
+    allocated,
+    claim,
+    extended,
+    fresh,
+    held,
+    installed,
+    new_namespace,
+    pod_with_claim,
+    put_status,
+    slice_of,
+    trusted,
+)
+
+
+@pytest.fixture(scope="module")
+def admin() -> Iterator[Identity]:
+    """The administrator of a cluster with the default flavour."""
+    with installed() as admin:
+        yield admin
+
+
+# The single allocator
+
+
+@pytest.mark.parametrize("user", [SCHEDULER, RESOURCE_CLAIM_CONTROLLER, PLUGIN, "somebody"])
+def test_nobody_but_the_controller_allocates_a_device_of_ours(admin: Identity, user: str) -> None:
+    stored = admin.request("POST", CLAIMS, claim()).must()
+    refused = put_status(admin.as_user(user, TRUSTED), allocated(stored, OURS))
+    assert refused.status == 403
+    assert "allocated by the service account lode-system/lode-controller alone" in refused.message
+    assert user in refused.message
+
+
+def test_the_administrator_is_no_exception(admin: Identity) -> None:
+    assert put_status(admin, allocated(admin.request("POST", CLAIMS, claim()).must(), OURS)).status == 403
+
+
+def test_the_controller_allocates_and_takes_back(admin: Identity) -> None:
+    stored = held(admin, OURS)
+    assert stored["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-0"
+    assert "allocation" not in put_status(admin.as_user(CONTROLLER), {**stored, "status": {}}).must().get("status", {})
+
+
+@pytest.mark.parametrize("user", [SCHEDULER, PLUGIN, "somebody"])
+@pytest.mark.parametrize("how", ["clear", "change"])
+def test_nobody_else_takes_back_or_changes_an_allocation_of_ours(admin: Identity, user: str, how: str) -> None:
+    stored = held(admin, OURS)
+    wanted = {**stored, "status": {}} if how == "clear" else allocated(stored, OTHERS, device="other")
+    assert not put_status(admin.as_user(user, TRUSTED), wanted).ok
+    assert admin.get(f"{CLAIMS}/{stored['metadata']['name']}")["status"] == stored["status"]
+
+
+def test_a_patch_meets_the_same_rule_as_an_update(admin: Identity) -> None:
+    stored = held(admin, OURS)
+    path = f"{CLAIMS}/{stored['metadata']['name']}/status"
+    refused = trusted(admin).request("PATCH", path, {"status": {"allocation": None}})
+    assert refused.status == 403
+    assert "may not clear the allocation" in refused.message
+
+
+def test_a_device_of_ours_is_protected_in_a_claim_that_also_holds_another_drivers(admin: Identity) -> None:
+    both = claim()
+    both["spec"]["devices"]["requests"].append({"name": "other", "exactly": {"deviceClassName": "other"}})
+    stored = allocated(admin.request("POST", CLAIMS, both).must(), OTHERS)
+    result = {"request": "card", "driver": OURS, "pool": f"n1/{OURS}", "device": "gpu-1"}
+    stored["status"]["allocation"]["devices"]["results"].append(result)
+    assert put_status(admin.as_user(SCHEDULER), stored).status == 403
+
+
+def test_the_resource_claim_controller_clears(admin: Identity) -> None:
+    cleared = put_status(admin.as_user(RESOURCE_CLAIM_CONTROLLER), {**held(admin, OURS), "status": {}}).must()
+    assert "allocation" not in cleared.get("status", {})
+
+
+def test_kube_scheduler_reserves_what_the_controller_allocated(admin: Identity) -> None:
+    stored = held(admin, OURS)
+    stored["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "1"}]
+    assert put_status(admin.as_user(SCHEDULER), stored).ok
+
+
+def test_other_drivers_claims_are_left_alone(admin: Identity) -> None:
+    stored = admin.request("POST", CLAIMS, claim()).must()
+    held_by_other = put_status(admin.as_user(SCHEDULER), allocated(stored, OTHERS)).must()
+    assert put_status(admin.as_user(SCHEDULER), {**held_by_other, "status": {}}).ok
+
+
+def test_whoever_may_deletes_a_claim_and_its_finalizer_protects_what_it_holds(admin: Identity) -> None:
+    stored = held(admin, OURS)
+    path = f"{CLAIMS}/{stored['metadata']['name']}"
+    assert trusted(admin).request("DELETE", path).ok
+    eventually("the resource-claim-controller frees and removes it", lambda: admin.request("GET", path).status == 404)
+
+
+# The gate
+
+
+def create_pod(admin: Identity, pod: Object, namespace: str = "default") -> Object:
+    created = admin.request("POST", f"/api/v1/namespaces/{namespace}/pods", pod).must()
+    admin.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}?gracePeriodSeconds=0")
+    return created
+
+
+def gates(pod: Object) -> list[Object]:
+    return list(pod["spec"].get("schedulingGates", []))
+
+
+def test_a_pod_with_claims_gets_the_gate_beside_those_it_has(admin: Identity) -> None:
+    assert gates(create_pod(admin, pod_with_claim("c"))) == [GATE]
+    queued = create_pod(admin, pod_with_claim("c", schedulingGates=[{"name": "example.com/queue"}]))
+    assert {gate["name"] for gate in gates(queued)} == {"example.com/queue", GATE["name"]}
+
+
+def test_a_pod_that_has_the_gate_keeps_one(admin: Identity) -> None:
+    assert gates(create_pod(admin, pod_with_claim("c", schedulingGates=[GATE]))) == [GATE]
+
+
+def test_a_pod_without_claims_or_with_a_node_is_left_alone(admin: Identity) -> None:
+    without = pod_with_claim("c", resourceClaims=[], containers=[{"name": "main", "image": "none"}])
+    assert gates(create_pod(admin, without)) == []
+    assert gates(create_pod(admin, pod_with_claim("c", nodeName="n1"))) == []
+
+
+def test_a_namespace_can_opt_out(admin: Identity) -> None:
+    assert gates(create_pod(admin, pod_with_claim("c"), new_namespace(admin, {"lode.dev/gate": "off"}))) == []
+    assert gates(create_pod(admin, pod_with_claim("c"), new_namespace(admin, {"lode.dev/gate": "on"}))) == [GATE]
+
+
+# A node's own slices
+
+
+def published(admin: Identity, node: str = "n1") -> Object:
+    return admin.as_user(PLUGIN, node=node).request("POST", SLICES, slice_of(OURS, node)).must()
+
+
+def test_a_plugin_writes_the_slices_of_its_own_node(admin: Identity) -> None:
+    plugin = admin.as_user(PLUGIN, node="n1")
+    stored = published(admin)
+    path = f"{SLICES}/{stored['metadata']['name']}"
+    stored["spec"]["devices"].append({"name": "gpu-1"})
+    assert plugin.request("PUT", path, stored).ok
+    assert plugin.request("DELETE", path).ok
+
+
+def test_a_plugin_writes_no_slice_of_another_node(admin: Identity) -> None:
+    stored, intruder = published(admin, "n1"), admin.as_user(PLUGIN, node="n2")
+    path = f"{SLICES}/{stored['metadata']['name']}"
+    answers = [
+        intruder.request("POST", SLICES, slice_of(OURS, "n1")),
+        intruder.request("PUT", path, {**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}),
+        intruder.request("DELETE", path),
+    ]
+    assert [answer.status for answer in answers] == [403] * 3
+    assert all("token was issued for (n2), not of n1" in answer.message for answer in answers)
+
+
+def test_a_token_bound_to_no_node_writes_no_slice(admin: Identity) -> None:
+    refused = admin.as_user(PLUGIN).request("POST", SLICES, slice_of(OURS, "n1"))
+    assert refused.status == 403
+    assert "bound to no pod" in refused.message
+
+
+def test_a_plugin_writes_no_slice_without_a_node_and_none_of_another_driver(admin: Identity) -> None:
+    everywhere = slice_of(OURS, "n1")
+    del everywhere["spec"]["nodeName"]
+    everywhere["spec"]["allNodes"] = True
+    plugin = admin.as_user(PLUGIN, node="n1")
+    assert plugin.request("POST", SLICES, everywhere).status == 403
+    assert plugin.request("POST", SLICES, slice_of(OTHERS, "n1")).status == 403
+
+
+def test_nobody_else_writes_slices_of_our_driver(admin: Identity) -> None:
+    stored = published(admin)
+    path = f"{SLICES}/{stored['metadata']['name']}"
+    for who in (trusted(admin), admin.as_user(CONTROLLER, TRUSTED), admin):
+        refused = [
+            who.request("POST", SLICES, slice_of(OURS, "n1")),
+            who.request("PUT", path, {**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}),
+            who.request("DELETE", path),
+        ]
+        assert [answer.status for answer in refused] == [403] * 3
+        assert all("only the service account lode-system/lode-kubeletplugin" in answer.message for answer in refused)
+
+
+def test_other_drivers_slices_are_left_alone(admin: Identity) -> None:
+    stored = trusted(admin).request("POST", SLICES, slice_of(OTHERS, "n1")).must()
+    assert trusted(admin).request("DELETE", f"{SLICES}/{stored['metadata']['name']}").ok
+
+
+def test_the_kubelet_wipes_the_slices_of_its_node_all_at_once(admin: Identity) -> None:
+    stored = published(admin)
+    kubelet = admin.as_user("system:node:n1", "system:nodes")
+    wiped = kubelet.request("DELETE", f"{SLICES}?fieldSelector=spec.nodeName%3Dn1,spec.driver%3D{OURS}")
+    assert wiped.ok, wiped.message
+    assert admin.request("GET", f"{SLICES}/{stored['metadata']['name']}").status == 404
+
+
+def test_the_garbage_collector_removes_the_slices_of_a_node_that_is_gone(admin: Identity) -> None:
+    node = admin.request("POST", "/api/v1/nodes", {"metadata": {"name": fresh("node")}}).must()["metadata"]
+    wanted = slice_of(OURS, node["name"])
+    owner = {"apiVersion": "v1", "kind": "Node", "name": node["name"], "uid": node["uid"], "controller": True}
+    wanted["metadata"]["ownerReferences"] = [owner]
+    path = f"{SLICES}/{wanted['metadata']['name']}"
+    admin.as_user(PLUGIN, node=node["name"]).request("POST", SLICES, wanted).must()
+    assert admin.as_user(GARBAGE_COLLECTOR).request("DELETE", f"{path}?dryRun=All").ok
+    admin.request("DELETE", f"/api/v1/nodes/{node['name']}").must()
+    eventually("the slice goes with its node", lambda: admin.request("GET", path).status == 404)
+
+
+# Claims that kube-scheduler makes for extended resources
+
+
+def test_no_extended_resource_claim_names_a_class_of_ours(admin: Identity) -> None:
+    either = claim()
+    alternatives = [{"name": "a", "deviceClassName": "example.com"}, {"name": "b", "deviceClassName": "npu.lode.dev"}]
+    either["spec"]["devices"]["requests"] = [{"name": "card", "firstAvailable": alternatives}]
+    for wanted, name in ((claim("mig.lode.dev"), "mig.lode.dev"), (either, "npu.lode.dev")):
+        refused = admin.as_user(SCHEDULER, TRUSTED).request("POST", CLAIMS, extended(wanted))
+        assert refused.status == 403
+        assert f"device class {name} cannot be asked for as an extended resource" in refused.message
+
+
+def test_extended_resource_claims_of_others_and_plain_claims_pass(admin: Identity) -> None:
+    assert admin.request("POST", CLAIMS, extended(claim("gpu.example.com"))).ok
+    assert admin.request("POST", CLAIMS, claim("mig.lode.dev")).ok

@@ -1,0 +1,105 @@
+"""What the two service accounts may do, and that they may do nothing else."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.identity import CONTROLLER, PLUGIN, Identity
+from tests.contract.installed import installed
+
+ANYBODY = "system:serviceaccount:default:default"
+Right = tuple[str, str, str, str]
+"""Verb, API group, resource, and the one object's name it is limited to ("" for any)."""
+
+
+@pytest.fixture(scope="module")
+def admin() -> Iterator[Identity]:
+    """The administrator of a cluster with the default flavour."""
+    with installed() as admin:
+        yield admin
+
+
+def rights(verbs: str, group: str, resources: str, name: str = "") -> set[Right]:
+    return {(verb, group, resource, name) for verb in verbs.split() for resource in resources.split()}
+
+
+DRA = "resource.k8s.io"
+CLUSTER_WIDE = {
+    CONTROLLER: rights("get list watch", DRA, "resourceclaims resourceslices deviceclasses devicetaintrules")
+    | rights("get list watch", "", "nodes pods")
+    | rights("update patch", DRA, "resourceclaims resourceclaims/status resourceclaims/binding")
+    | rights("patch", "", "pods pods/status")
+    | rights("create patch", "", "events"),
+    PLUGIN: rights("get list watch create update patch delete", DRA, "resourceslices")
+    | rights("get", DRA, "resourceclaims")
+    | rights("get list watch", "", "nodes"),
+}
+IN_OUR_NAMESPACE = {
+    CONTROLLER: rights("create", "coordination.k8s.io", "leases")
+    | rights("get update patch", "coordination.k8s.io", "leases", "lode-controller"),
+    PLUGIN: set(),
+}
+
+
+def granted(admin: Identity, user: str, namespace: str) -> set[Right]:
+    """Every right RBAC gives a service account in a namespace beyond those every service account has."""
+    return _granted(admin, user, namespace) - _granted(admin, ANYBODY, namespace)
+
+
+def _granted(admin: Identity, user: str, namespace: str) -> set[Right]:
+    review = {"spec": {"namespace": namespace}}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+    rules = admin.as_user(user).request("POST", path, review).must()["status"]["resourceRules"]
+    return {
+        (verb, group, resource, name)
+        for rule in rules
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
+@pytest.mark.parametrize("user", [CONTROLLER, PLUGIN])
+def test_a_service_account_has_the_rights_its_program_needs_and_no_other(admin: Identity, user: str) -> None:
+    assert granted(admin, user, "default") == CLUSTER_WIDE[user]
+    assert granted(admin, user, "lode-system") == CLUSTER_WIDE[user] | IN_OUR_NAMESPACE[user]
+
+
+REVIEWS = {
+    CONTROLLER: [
+        (True, "update", DRA, "resourceclaims", "binding", ""),
+        (True, "patch", DRA, "resourceclaims", "status", ""),
+        (True, "update", "coordination.k8s.io", "leases", "", "lode-controller"),
+        (False, "update", "coordination.k8s.io", "leases", "", "another"),
+        (False, "delete", DRA, "resourceclaims", "", ""),
+        (False, "create", DRA, "resourceslices", "", ""),
+        (False, "delete", "", "pods", "", ""),
+        (False, "create", "", "pods", "binding", ""),
+        (False, "get", "", "secrets", "", ""),
+    ],
+    PLUGIN: [
+        (True, "create", DRA, "resourceslices", "", ""),
+        (True, "get", DRA, "resourceclaims", "", "any"),
+        (False, "list", DRA, "resourceclaims", "", ""),
+        (False, "update", DRA, "resourceclaims", "status", ""),
+        (False, "update", DRA, "resourceclaims", "binding", ""),
+        (False, "deletecollection", DRA, "resourceslices", "", ""),
+        (False, "list", "", "pods", "", ""),
+        (False, "patch", "", "nodes", "", ""),
+        (False, "get", "", "secrets", "", ""),
+    ],
+}
+
+
+@pytest.mark.parametrize("user", [CONTROLLER, PLUGIN])
+def test_the_authorizer_answers_accordingly(admin: Identity, user: str) -> None:
+    answers = []
+    for _, verb, group, resource, subresource, name in REVIEWS[user]:
+        attributes = {"namespace": "lode-system", "verb": verb, "group": group, "resource": resource}
+        attributes |= {"subresource": subresource, "name": name}
+        groups = ["system:serviceaccounts", "system:serviceaccounts:lode-system", "system:authenticated"]
+        review = {"spec": {"user": user, "groups": groups, "resourceAttributes": attributes}}
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        answers.append(admin.request("POST", path, review).must()["status"]["allowed"])
+    assert answers == [allowed for allowed, *_ in REVIEWS[user]]
