@@ -1,0 +1,161 @@
+"""What a pod asks of a node, worked out once per pod. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from driver.model import NodeSelector, NodeSelectorTerm
+from driver.quantity import NANO, Quantity
+from driver.wire import node_selector_from
+
+Json = Mapping[str, Any]
+Amounts = Mapping[str, int]
+"""Resource name to nano-units (``driver.quantity``)."""
+
+_POD_LEVEL = ("cpu", "memory")
+"""Resources that ``spec.resources`` sets for the whole pod, besides huge pages (core/v1 PodSpec.resources)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port that a container takes on the node itself."""
+
+    protocol: str
+    address: str
+    port: int
+
+    def clashes(self, other: "HostPort") -> bool:
+        """Whether both cannot be taken on one node: the wildcard address clashes with every address."""
+        if (self.protocol, self.port) != (other.protocol, other.port):
+            return False
+        return self.address == other.address or "0.0.0.0" in (self.address, other.address)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeToleration:
+    """A toleration of node taints (core/v1 Toleration)."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Everything the node predicates look at in a pod."""
+
+    requests: Amounts
+    ports: tuple[HostPort, ...] = ()
+    tolerations: tuple[NodeToleration, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+    """``spec.nodeSelector``, sorted."""
+    affinity: NodeSelector | None = None
+    """Required node affinity."""
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Hashable; two pods of one shape fit the same nodes."""
+        affinity = self.affinity.terms if self.affinity else None
+        return tuple(sorted(self.requests.items())), self.ports, self.tolerations, self.labels, affinity
+
+
+def needs_of(pod: Json) -> Needs:
+    """What the pod object asks of a node.
+
+    Raises:
+        InvalidInput: a quantity that the API server would not have accepted.
+    """
+    spec = pod["spec"]
+    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    return Needs(
+        requests=requests_of(pod),
+        ports=tuple(_ports(spec)),
+        tolerations=tuple(
+            NodeToleration(
+                raw.get("key") or "", raw.get("operator") or "Equal", raw.get("value") or "", raw.get("effect") or ""
+            )
+            for raw in spec.get("tolerations") or ()
+        ),
+        labels=tuple(sorted((spec.get("nodeSelector") or {}).items())),
+        affinity=_affinity(required) if required is not None else None,
+    )
+
+
+def _affinity(required: Json) -> NodeSelector:
+    # An empty term matches no node in core/v1, so it can be left out of the alternatives.
+    terms: Iterable[NodeSelectorTerm] = node_selector_from(dict(required)).terms
+    return NodeSelector(tuple(term for term in terms if term.expressions or term.fields))
+
+
+def requests_of(pod: Json) -> dict[str, int]:
+    """The pod's resource requests as kube-scheduler counts them (k8s.io/component-helpers resource.PodRequests).
+
+    Containers and sidecars add up; init containers run one after another beside the sidecars started before them; the
+    larger of the two counts. Pod-level requests take the place of the sum. Overhead comes on top.
+    """
+    spec = pod["spec"]
+    granted = _granted(pod)
+    running: Counter[str] = Counter()
+    for container in spec.get("containers") or ():
+        running.update(_container_requests(container, granted))
+    starting: dict[str, int] = {}
+    sidecars: Counter[str] = Counter()
+    for container in spec.get("initContainers") or ():
+        amounts = _container_requests(container, granted)
+        if container.get("restartPolicy") == "Always":
+            sidecars.update(amounts)
+            step: Mapping[str, int] = sidecars
+        else:
+            step = sidecars + Counter(amounts)
+        starting = _largest(starting, step)
+    running.update(sidecars)
+    total = _largest(running, starting)
+    for name, amount in _amounts((spec.get("resources") or {}).get("requests")).items():
+        if name in _POD_LEVEL or name.startswith("hugepages-"):
+            total[name] = amount
+    for name, amount in _amounts(spec.get("overhead")).items():
+        total[name] = total.get(name, 0) + amount
+    return {name: amount for name, amount in total.items() if amount > 0}
+
+
+def _granted(pod: Json) -> dict[str, dict[str, int]]:
+    """What the kubelet has granted per container: after a resize down the larger value still holds (KEP-1287)."""
+    status = pod.get("status") or {}
+    statuses: Sequence[Json] = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+    return {
+        entry["name"]: _largest(
+            _amounts((entry.get("resources") or {}).get("requests")), _amounts(entry.get("allocatedResources"))
+        )
+        for entry in statuses
+    }
+
+
+def _container_requests(container: Json, granted: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    asked = _amounts((container.get("resources") or {}).get("requests"))
+    return _largest(asked, granted.get(container["name"], {}))
+
+
+def _amounts(raw: Json | None) -> dict[str, int]:
+    return {name: Quantity.parse(str(value)).nanos for name, value in (raw or {}).items()}
+
+
+def _largest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
+
+
+def _ports(spec: Json) -> Iterable[HostPort]:
+    sidecars = (c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always")
+    for container in (*(spec.get("containers") or ()), *sidecars):
+        for port in container.get("ports") or ():
+            if number := port.get("hostPort"):
+                yield HostPort(port.get("protocol") or "TCP", port.get("hostIP") or "0.0.0.0", int(number))
+
+
+def written(name: str, nanos: int) -> str:
+    """An amount for a message, in the unit a reader expects of the resource."""
+    binary = name in ("memory", "ephemeral-storage") or name.startswith("hugepages-")
+    return str(Quantity(nanos, "BinarySI" if binary and nanos % NANO == 0 else "DecimalSI"))

@@ -1,0 +1,63 @@
+"""Keys with due times: each key at most once, earliest first, first come first served among equals. Pure."""
+
+import heapq
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+
+
+def delay(attempt: int, *, base: float = 0.5, bound: float = 60) -> float:
+    """Seconds to wait after failed attempt number ``attempt`` (from 1): doubling from ``base``, never above ``bound``.
+
+    >>> [delay(n) for n in (0, 1, 2, 3, 50)]
+    [0.0, 0.5, 1.0, 2.0, 60.0]
+    """
+    if attempt <= 0:
+        return 0.0
+    return float(min(bound, base * 2.0 ** min(attempt - 1, 62)))
+
+
+class KeyedQueue(Generic[K]):
+    """Work to do, by key. Adding a key that waits makes it due at the earlier of the two times."""
+
+    def __init__(self) -> None:
+        self._due: dict[K, tuple[float, int]] = {}
+        self._heap: list[tuple[float, int, K]] = []
+        self._sequence = 0
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._due
+
+    def add(self, key: K, due: float) -> None:
+        """Have ``key`` come up at ``due`` (monotonic seconds), or sooner if it already was to."""
+        known = self._due.get(key)
+        if known is not None and known[0] <= due:
+            return
+        self._sequence += 1
+        self._due[key] = (due, self._sequence)
+        heapq.heappush(self._heap, (due, self._sequence, key))
+
+    def discard(self, key: K) -> None:
+        """Forget ``key`` if it waits."""
+        self._due.pop(key, None)
+
+    def next_due(self) -> float | None:
+        """When the next key is due; None if none waits."""
+        self._drop_stale()
+        return self._heap[0][0] if self._heap else None
+
+    def pop(self, now: float) -> K | None:
+        """Take the next key that is due at ``now``; None if none is."""
+        self._drop_stale()
+        if not self._heap or self._heap[0][0] > now:
+            return None
+        _, _, key = heapq.heappop(self._heap)
+        del self._due[key]
+        return key
+
+    def _drop_stale(self) -> None:
+        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][:2]:
+            heapq.heappop(self._heap)

@@ -1,0 +1,116 @@
+"""Opaque parameters of claims and classes, ``apiVersion: lode.dev/v1alpha1``. Pure.
+
+Read by the controller before it allocates and by the kubelet plugin before it prepares. What is not known here is an
+error and never ignored: a claim that asks for something must get it or be told why not.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from driver.errors import Fault, InvalidInput
+from driver.model import OpaqueConfig
+from driver.names import Names
+
+
+class _Parameters(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PlacementConfig(_Parameters):
+    """Which of the possible nodes and devices are preferred (kind ``PlacementConfig``)."""
+
+    policy: Literal["firstFit"] = "firstFit"
+    """The first that fit, in the order of names."""
+
+
+class GpuConfig(_Parameters):
+    """How the allocated GPUs are made ready (kind ``GpuConfig``)."""
+
+    sharing: Literal["none"] = "none"
+    """How tenants of one card are kept apart beyond the amounts they were allocated."""
+
+
+class NpuConfig(_Parameters):
+    """How the allocated NPUs are made ready (kind ``NpuConfig``)."""
+
+    sharing: Literal["none"] = "none"
+    """How tenants of one card are kept apart beyond the amounts they were allocated."""
+
+
+class MigConfig(_Parameters):
+    """How allocated MIG partitions are made ready (kind ``MigConfig``): exactly as their profile says."""
+
+
+Parameters = PlacementConfig | GpuConfig | NpuConfig | MigConfig
+
+_KINDS: Mapping[str, type[Parameters]] = {
+    kind.__name__: kind for kind in (PlacementConfig, GpuConfig, NpuConfig, MigConfig)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """Parameters and the requests they are for (all of the claim if none is named)."""
+
+    parameters: Parameters
+    requests: tuple[str, ...] = ()
+
+
+def parameters_of(
+    config: Iterable[OpaqueConfig], names: Names, subject: str, field: str = "spec.devices.config"
+) -> tuple[Configured, ...]:
+    """The parameters meant for our driver, in order; entries of other drivers are left out.
+
+    Args:
+        subject: the object they stand in, such as ``ResourceClaim team-a/train``; ``field``: where in it.
+
+    Raises:
+        InvalidInput: unknown apiVersion, kind, field or value; carries every fault. Whoever wrote the object must act.
+    """
+    found: list[Configured] = []
+    faults: list[Fault] = []
+    for index, entry in enumerate(config):
+        if entry.driver != names.driver:
+            continue
+        try:
+            value = _decode(entry.parameters, names, f"{field}[{index}].opaque.parameters")
+        except InvalidInput as error:
+            faults += error.faults
+        else:
+            found.append(Configured(value, entry.requests))
+    if faults:
+        raise InvalidInput(subject, faults)
+    return tuple(found)
+
+
+def _decode(raw: Mapping[str, Any], names: Names, field: str) -> Parameters:
+    faults = []
+    version, kind = raw.get("apiVersion"), raw.get("kind")
+    if version != names.parameters_api_version:
+        faults.append(Fault(f"{field}.apiVersion", f"{version!r} is not known; write {names.parameters_api_version}"))
+    model = _KINDS.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        faults.append(Fault(f"{field}.kind", f"{kind!r} is not known; write one of {', '.join(_KINDS)}"))
+        raise InvalidInput("parameters", faults)
+    content = {name: value for name, value in raw.items() if name not in ("apiVersion", "kind")}
+    try:
+        value = model.model_validate(content)
+    except ValidationError as error:
+        faults += [_fault(dict(entry), field, model) for entry in error.errors()]
+    if faults:
+        raise InvalidInput("parameters", faults)
+    return value
+
+
+def _fault(entry: Mapping[str, Any], field: str, model: type[Parameters]) -> Fault:
+    where = ".".join([field, *map(str, entry["loc"])])
+    known = ", ".join(model.model_fields)
+    if entry["type"] == "extra_forbidden":
+        remedy = f"{model.__name__} has {known}" if known else f"{model.__name__} has no fields"
+        return Fault(where, f"is not known to this version; remove it ({remedy})")
+    if entry["type"] == "literal_error":
+        return Fault(where, f"{entry['input']!r} is not supported by this version; write {entry['ctx']['expected']}")
+    return Fault(where, f"{entry['msg']} (found {entry['input']!r})")
