@@ -3,6 +3,7 @@
 import logging
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -46,6 +47,16 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
+        self._ready = self.gauge(
+            "start_to_ready_seconds", "Time from the start of the process until it first was ready."
+        )
+
+    def mark_ready(self) -> float:
+        """Record that the program is ready now; returns the seconds since its process started (Linux only, else 0)."""
+        started = self.registry.get_sample_value("process_start_time_seconds")
+        seconds = time.time() - started if started else 0.0
+        self._ready.set(seconds)
+        return seconds
 
     def counter(self, name: str, what: str, *labels: str) -> Counter:
         """A counter; ``_total`` is appended."""

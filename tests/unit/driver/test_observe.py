@@ -43,3 +43,9 @@ def test_metrics_of_the_program_and_of_its_process_are_served(server: ObserveSer
 def test_two_programs_in_one_process_do_not_share_metrics() -> None:
     Metrics().counter("same_name", "One.")
     Metrics().counter("same_name", "The other.")
+
+
+def test_the_time_from_start_to_ready_is_a_metric() -> None:
+    metrics = Metrics()
+    seconds = metrics.mark_ready()
+    assert 0 < seconds == metrics.registry.get_sample_value("lode_start_to_ready_seconds")
