@@ -180,8 +180,8 @@ class Kubelet(StandIn):
             self._tell(pod, f"Failed to prepare dynamic resources: prepare dynamic resources: {refusal}")
             self.queue.add(("pod", uid), PREPARE_RETRY_SECONDS * (1 + JITTER * self._jitter()))
             return
-        allocations = [claim_from(claim).allocation for claim in claims]
-        devices = tuple((r.device, r.share_id) for a in allocations if a for r in a.results if not r.admin_access)
+        allocations = [(claim["metadata"]["uid"], claim_from(claim).allocation) for claim in claims]
+        devices = tuple((claim, result) for claim, a in allocations if a for result in a.results)
         self._machine.containers[uid] = Container("/".join(name_key(pod)), devices)
         self.cdi_ids[uid] = ids
         self._report_running(pod)

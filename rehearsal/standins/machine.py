@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import NAMESPACE_URL, uuid5
 
-from driver.model import DeviceId
+from driver.model import Result
 from driver.settings import Settings
 from rehearsal.files import MemoryFiles
 
@@ -15,8 +15,8 @@ class Container:
 
     pod: str
     """namespace/name"""
-    devices: tuple[tuple[DeviceId, str], ...]
-    """Devices it can open, with the share id ("" for exclusive ones)."""
+    devices: tuple[tuple[str, Result], ...]
+    """What it can open, with the uid of the claim it came by."""
     exit_phase: str = ""
     """Succeeded or Failed once the containers have ended by themselves."""
 

@@ -1,0 +1,92 @@
+"""Objects as ``kubectl get`` prints them: the same columns, states and ages."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+Object = dict[str, Any]
+
+_GAP = 3
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell and three spaces apart; no spaces at the end of a line."""
+    lines = [list(header), *(list(row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    return "\n".join(
+        "".join(cell.ljust(width + _GAP) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def age(seconds: float) -> str:
+    """How kubectl writes an age: two units at most, the second only while it matters (``3s``, ``2m5s``, ``26h``).
+
+    The steps are those of k8s.io/apimachinery/pkg/util/duration.HumanDuration.
+    """
+    whole = int(seconds)
+    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
+    if whole < 0:
+        return "<invalid>" if whole < -1 else "0s"
+    if whole < 60 * 2:
+        return f"{whole}s"
+    if minutes < 10:
+        return _two(minutes, "m", whole % 60, "s")
+    if hours < 3:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    if days < 8:
+        return _two(days, "d", hours % 24, "h")
+    if days < 365 * 2:
+        return f"{days}d"
+    if days < 365 * 8:
+        return _two(days // 365, "y", days % 365, "d")
+    return f"{days // 365}y"
+
+
+def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
+
+
+def age_of(obj: Object, now: float) -> str:
+    """Age of an object at ``now`` (seconds since the epoch)."""
+    created = obj["metadata"].get("creationTimestamp")
+    return age(now - datetime.fromisoformat(created).timestamp()) if created else "<unknown>"
+
+
+def claim_state(claim: Object) -> str:
+    """STATE of a claim, as kube-apiserver's printer says it: pending, or allocated and perhaps reserved; deleted."""
+    status = claim.get("status") or {}
+    states = ["deleted"] if claim["metadata"].get("deletionTimestamp") else []
+    if status.get("allocation") is None:
+        return ",".join(states or ["pending"])
+    return ",".join([*states, "allocated", *(["reserved"] if status.get("reservedFor") else [])])
+
+
+def claims_table(claims: Iterable[Object], now: float) -> str:
+    """``kubectl get resourceclaims``."""
+    rows = sorted((c["metadata"]["name"], claim_state(c), age_of(c, now)) for c in claims)
+    return table(("NAME", "STATE", "AGE"), rows)
+
+
+def pod_status(pod: Object) -> str:
+    """STATUS of a pod: its phase, or what the gate or its deletion make of it."""
+    if pod["metadata"].get("deletionTimestamp"):
+        return "Terminating"
+    if pod["spec"].get("schedulingGates"):
+        return "SchedulingGated"
+    return {"Succeeded": "Completed"}.get(phase := (pod.get("status") or {}).get("phase") or "Pending", phase)
+
+
+def pods_table(pods: Iterable[Object], now: float) -> str:
+    """``kubectl get pods -o wide``, as far as it concerns devices."""
+
+    def row(pod: Object) -> tuple[str, ...]:
+        containers = len(pod["spec"]["containers"])
+        ready = containers if pod_status(pod) == "Running" else 0
+        node = pod["spec"].get("nodeName") or "<none>"
+        return (pod["metadata"]["name"], f"{ready}/{containers}", pod_status(pod), age_of(pod, now), node)
+
+    return table(("NAME", "READY", "STATUS", "AGE", "NODE"), sorted(row(pod) for pod in pods))
