@@ -1,0 +1,99 @@
+"""What must hold of manifests/ without any cluster."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from driver.names import Names
+from driver.settings import settings_from
+
+MANIFESTS = Path(__file__).parents[3] / "manifests"
+EXAMPLES = sorted((MANIFESTS / "examples").glob("*.yaml"))
+SETTINGS = sorted(MANIFESTS.glob("*/settings.yaml"))
+KUSTOMIZATIONS = sorted(MANIFESTS.glob("*/kustomization.yaml"))
+CLASSES = {"gpu", "gpu-share", "mig", "npu", "npu-share", "vnpu"}
+
+
+def objects(*files: Path) -> list[Any]:
+    return [obj for file in files for obj in yaml.safe_load_all(file.read_text()) if obj]
+
+
+def installed(kind: str = "") -> list[Any]:
+    files = [file for name in ("base", "controller") for file in sorted((MANIFESTS / name).glob("*.yaml"))]
+    return [obj for obj in objects(*files) if "kind" in obj and kind in ("", obj["kind"])]
+
+
+@pytest.mark.parametrize("file", SETTINGS, ids=lambda file: file.parent.name)
+def test_every_settings_file_is_accepted_by_the_programs(file: Path) -> None:
+    assert settings_from(file.read_text(), str(file)).observe_address.endswith(":8080")
+
+
+@pytest.mark.parametrize("file", KUSTOMIZATIONS, ids=lambda file: file.parent.name)
+def test_every_file_of_a_folder_is_used(file: Path) -> None:
+    parts = yaml.safe_load(file.read_text())
+    generated = [name for generator in parts.get("configMapGenerator", []) for name in generator["files"]]
+    used = {"kustomization.yaml", *parts.get("resources", []), *generated}
+    assert {it.name for it in file.parent.glob("*.yaml")} == {name for name in used if "/" not in name}
+
+
+def test_there_is_one_class_for_every_kind_and_it_says_so_by_name() -> None:
+    found = {obj["metadata"]["name"]: obj["spec"]["selectors"] for obj in installed("DeviceClass")}
+    expression = 'device.driver == "lode.dev" && device.attributes["lode.dev"].kind == "{}"'
+    assert found == {f"{kind}.lode.dev": [{"cel": {"expression": expression.format(kind)}}] for kind in CLASSES}
+
+
+def test_policies_refuse_when_they_cannot_decide_and_need_no_parameters() -> None:
+    policies = installed("ValidatingAdmissionPolicy") + installed("MutatingAdmissionPolicy")
+    assert {(obj["spec"]["failurePolicy"], "paramKind" in obj["spec"]) for obj in policies} == {("Fail", False)}
+    bindings = installed("ValidatingAdmissionPolicyBinding") + installed("MutatingAdmissionPolicyBinding")
+    assert {obj["spec"]["policyName"] for obj in bindings} == {obj["metadata"]["name"] for obj in policies}
+    assert not any("paramRef" in obj["spec"] for obj in bindings)
+
+
+def test_the_gate_of_the_policy_is_the_gate_the_controller_lifts() -> None:
+    (policy,) = installed("MutatingAdmissionPolicy")
+    assert f'name: "{Names().gate}"' in policy["spec"]["mutations"][0]["applyConfiguration"]["expression"]
+
+
+def test_no_right_is_a_wildcard() -> None:
+    roles = installed("ClusterRole") + installed("Role")
+    words = [word for role in roles for rule in role["rules"] for words in rule.values() for word in words]
+    assert "*" not in words
+
+
+@pytest.mark.parametrize("kind", ["DaemonSet", "Deployment"])
+def test_programs_run_without_privileges_and_answer_probes(kind: str) -> None:
+    (workload,) = installed(kind)
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    security = container["securityContext"]
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    assert security["readOnlyRootFilesystem"]
+    assert not security["allowPrivilegeEscalation"]
+    assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "observe"}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "observe"}
+
+
+def test_an_update_never_leaves_a_node_without_the_plugin() -> None:
+    (workload,) = installed("DaemonSet")
+    assert workload["spec"]["updateStrategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_an_example_says_what_it_shows_in_two_lines(file: Path) -> None:
+    lines = file.read_text().splitlines()
+    assert [line.startswith("# ") for line in lines[:3]] == [True, True, False]
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_an_example_is_a_template_of_our_classes_and_its_user(file: Path) -> None:
+    template, user = objects(file)
+    assert template["metadata"]["name"] == user["metadata"]["name"] == file.stem
+    requests = template["spec"]["spec"]["devices"]["requests"]
+    assert {request["exactly"]["deviceClassName"].removesuffix(".lode.dev") for request in requests} <= CLASSES
+    spec = user["spec"]["template"]["spec"] if user["kind"] == "Job" else user["spec"]
+    assert [claim["resourceClaimTemplateName"] for claim in spec["resourceClaims"]] == [file.stem]
+    claims = {claim["name"] for claim in spec["resourceClaims"]}
+    for container in spec["containers"]:
+        assert {claim["name"] for claim in container["resources"]["claims"]} == claims
