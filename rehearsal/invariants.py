@@ -75,7 +75,8 @@ class Catalogue:
         if "" in shares or len(set(shares)) < len(shares):
             yield f"{device} is shared, share ids {shares} of {_holders(held)} are not all there and different"
         for name, capacity in described.capacity.items():
-            used = sum((holding.result.consumed.get(name, ZERO) for holding in held), ZERO)
+            total = sum(holding.result.consumed.get(name, ZERO).nanos for holding in held)
+            used = Quantity(total, capacity.value.format)
             if used > capacity.value:
                 yield f"{device}: {name} {used} of {capacity.value} in use by {_holders(held)}"
         if any(set(holding.result.consumed) != set(described.capacity) for holding in held):
