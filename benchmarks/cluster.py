@@ -1,0 +1,150 @@
+"""From pod to Running on kind: Lode in both flavours beside the example driver, with memory, start and import times.
+
+    make bench                                    # brings the cluster up, runs this, takes it down
+    python -m benchmarks.cluster --pods 100 --burst 24
+
+All three run on the same cluster of three workers with eight cards each, one after the other, with the same pods: one
+claim from a template for one device of a class. Times are those of a client that creates the pod and watches it.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+
+from benchmarks import pods
+from benchmarks.contenders import CONTENDERS, NAMESPACE, Contender
+from driver.kube.api import Api
+from driver.kube.client import KubeClient
+from tests.clusters.kind import KindCluster
+
+PROFILE_LABEL = "lode.dev/simulated-profile"
+
+
+def main() -> int:
+    """Run the comparison and print its tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
+    parser.add_argument("--pods", type=int, default=100, help="pods started one after another")
+    parser.add_argument("--burst", type=int, default=24, help="pods started at once; at most 24 fit")
+    parser.add_argument("--only", default="", help="contenders whose name contains this")
+    arguments = parser.parse_args()
+    cluster = KindCluster.attach()
+    enter_network(cluster)
+    api = KubeClient.from_environment(str(cluster.kubeconfig))
+    workers = sorted(cluster.workers)
+    labels = {node: _label(cluster, node) for node in workers}
+    try:
+        for node in workers:
+            cluster.kubectl("label", "node", node, "--overwrite", f"{PROFILE_LABEL}=h100x8")
+        rows = [
+            measure(cluster, api, contender, arguments.pods, arguments.burst)
+            for contender in CONTENDERS
+            if arguments.only in contender.name
+        ]
+    finally:
+        for node, label in labels.items():
+            cluster.kubectl("label", "node", node, "--overwrite", f"{PROFILE_LABEL}={label}")
+    print_table(
+        rows, ["", "pods", "p50 s", "p95 s", "burst", "p50 s", "p95 s", "all s", "resident memory, MiB", "ready s"]
+    )
+    print()
+    print_table(import_times(), ["import", "median of 5, s"])
+    return 0
+
+
+def enter_network(cluster: KindCluster) -> None:
+    """Start this program again inside the cluster's network, where its API server is reached."""
+    inside = cluster.command(sys.executable, "-m", "benchmarks.cluster", *sys.argv[1:])
+    if inside[0] != sys.executable and not os.environ.get("BENCH_INSIDE"):
+        os.execvpe(inside[0], inside, {**os.environ, "BENCH_INSIDE": "1"})
+
+
+def _label(cluster: KindCluster, node: str) -> str:
+    path = "jsonpath={.metadata.labels." + PROFILE_LABEL.replace(".", "\\.") + "}"
+    return cluster.kubectl("get", "node", node, "-o", path).stdout.strip()
+
+
+def measure(cluster: KindCluster, api: Api, contender: Contender, count: int, at_once: int) -> list[str]:
+    """Install, run both workloads, weigh, remove; the row of the table."""
+    print(f"{contender.name}: installing", flush=True)
+    cluster.kubectl("create", "namespace", NAMESPACE)
+    contender.install(cluster)
+    try:
+        pods.prepare(api, NAMESPACE, contender.device_class)
+        pods.one_after_another(api, NAMESPACE, 3)
+        print(f"{contender.name}: {count} pods one after another", flush=True)
+        singles = pods.one_after_another(api, NAMESPACE, count)
+        print(f"{contender.name}: {at_once} pods at once", flush=True)
+        bursts = pods.burst(api, NAMESPACE, at_once)
+        weights = ", ".join(f"{label} {_resident(cluster, match):.0f}" for label, match in contender.programs)
+        ready = _start_to_ready(cluster) if "lode" in contender.name else "-"
+    finally:
+        cluster.kubectl("delete", "namespace", NAMESPACE, "--timeout=100s", timeout=120)
+        contender.remove(cluster)
+    return [
+        contender.name,
+        str(count),
+        *_percentiles(singles),
+        str(at_once),
+        *_percentiles(bursts),
+        f"{max(bursts):.2f}",
+        weights,
+        ready,
+    ]
+
+
+def _percentiles(seconds: list[float]) -> list[str]:
+    cuts = statistics.quantiles(seconds, n=20, method="inclusive")
+    return [f"{statistics.median(seconds):.2f}", f"{cuts[18]:.2f}"]
+
+
+def _resident(cluster: KindCluster, match: str) -> float:
+    """The largest resident set, MiB, of the processes on any node whose command line contains ``match``."""
+    script = (
+        f"for p in $(pgrep -f '{match}'); do grep -q '{match}' /proc/$p/cmdline 2>/dev/null || "
+        f"tr '\\0' ' ' < /proc/$p/cmdline | grep -q '{match}' && grep VmRSS /proc/$p/status; done"
+    )
+    found = [0.0]
+    for node in cluster.nodes:
+        lines = cluster.node_exec(node, "sh", "-c", script, check=False).stdout.splitlines()
+        found += [int(line.split()[1]) / 1024 for line in lines]
+    return max(found)
+
+
+def _start_to_ready(cluster: KindCluster) -> str:
+    """What each of our programs says of itself on /metrics."""
+    names = cluster.kubectl("-n", "lode-system", "get", "pods", "-o", "name").stdout.split()
+    found: dict[str, list[float]] = {}
+    for name in names:
+        path = f"/api/v1/namespaces/lode-system/{name.replace('pod/', 'pods/')}:8080/proxy/metrics"
+        text = cluster.kubectl("get", "--raw", path, check=False).stdout
+        for line in text.splitlines():
+            if line.startswith("lode_start_to_ready_seconds "):
+                program = "controller" if "controller" in name else "kubeletplugin"
+                found.setdefault(program, []).append(float(line.split()[1]))
+    return ", ".join(f"{program} {statistics.median(values):.2f}" for program, values in sorted(found.items()))
+
+
+def import_times() -> list[list[str]]:
+    """Seconds to import each program, in a fresh interpreter, without the interpreter's own start."""
+    rows = []
+    for module in ("controller.__main__", "kubeletplugin.__main__", "cli.__main__"):
+        code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+        runs = [
+            float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+            for _ in range(5)
+        ]
+        rows.append([module, f"{statistics.median(runs):.2f}"])
+    return rows
+
+
+def print_table(rows: list[list[str]], header: list[str]) -> None:
+    """Print rows in columns."""
+    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+    for row in [header, *rows]:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""How long a pod with one claim takes from its creation to Running, seen by a client that watches."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, Api, ApiError
+
+TIMEOUT = 180.0
+
+
+class Phases:
+    """Notes when each pod of a namespace is first seen in each phase, and when it is gone."""
+
+    def __init__(self, api: Api, namespace: str):
+        self._api = api
+        self._namespace = namespace
+        self._seen: dict[tuple[str, str], float] = {}
+        self._changed = threading.Condition()
+        self._stopped = False
+
+    @contextmanager
+    def watching(self) -> Iterator["Phases"]:
+        """Watch in a thread while inside."""
+        version = self._api.list(PODS, namespace=self._namespace).resource_version
+        thread = threading.Thread(target=self._watch, args=(version,), daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._stopped = True
+
+    def _watch(self, version: str) -> None:
+        while not self._stopped:
+            try:
+                for event in self._api.watch(
+                    PODS, namespace=self._namespace, resource_version=version, timeout_seconds=600
+                ):
+                    now = time.perf_counter()
+                    metadata = event.object["metadata"]
+                    version = metadata["resourceVersion"]
+                    if event.type == "BOOKMARK":
+                        continue
+                    phase = "Gone" if event.type == "DELETED" else event.object["status"].get("phase", "")
+                    with self._changed:
+                        self._seen.setdefault((metadata["name"], phase), now)
+                        self._changed.notify_all()
+            except ApiError:
+                time.sleep(0.5)
+
+    def when(self, pod: str, phase: str) -> float:
+        """``perf_counter`` seconds at which ``pod`` was first seen in ``phase``; waits for it.
+
+        Raises:
+            TimeoutError: not within three minutes.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: (pod, phase) in self._seen, TIMEOUT):
+                raise TimeoutError(f"pod {pod} was not {phase} within {TIMEOUT:.0f} s")
+            return self._seen[pod, phase]
+
+
+def template(device_class: str) -> dict[str, Any]:
+    """A claim template for one device of the class."""
+    request = {"name": "card", "exactly": {"deviceClassName": device_class}}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "one"},
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    }
+
+
+def pod(name: str) -> dict[str, Any]:
+    """A pod that asks for one device and sleeps."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "resourceClaims": [{"name": "card", "resourceClaimTemplateName": "one"}],
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "lode-test/busybox:1",
+                    "imagePullPolicy": "IfNotPresent",
+                    "command": ["sleep", "100000"],
+                    "resources": {"claims": [{"name": "card"}]},
+                }
+            ],
+        },
+    }
+
+
+def one_after_another(api: Api, namespace: str, count: int) -> list[float]:
+    """Seconds from creation to Running of each of ``count`` pods, each started when the one before is gone."""
+    seconds = []
+    with Phases(api, namespace).watching() as phases:
+        for number in range(count):
+            name = f"single-{number}"
+            began = time.perf_counter()
+            api.create(PODS, pod(name), namespace)
+            seconds.append(phases.when(name, "Running") - began)
+            api.delete(PODS, name, namespace, grace_period_seconds=0)
+            phases.when(name, "Gone")
+    return seconds
+
+
+def burst(api: Api, namespace: str, count: int) -> list[float]:
+    """Seconds from creation to Running of each of ``count`` pods created as fast as the API takes them."""
+    names = [f"burst-{number}" for number in range(count)]
+    began: dict[str, float] = {}
+    with Phases(api, namespace).watching() as phases:
+        for name in names:
+            began[name] = time.perf_counter()
+            api.create(PODS, pod(name), namespace)
+        seconds = [phases.when(name, "Running") - began[name] for name in names]
+        for name in names:
+            api.delete(PODS, name, namespace, grace_period_seconds=0)
+        for name in names:
+            phases.when(name, "Gone")
+    return seconds
+
+
+def prepare(api: Api, namespace: str, device_class: str) -> None:
+    """Put the claim template in place."""
+    api.create(RESOURCE_CLAIM_TEMPLATES, template(device_class), namespace)
