@@ -1,0 +1,209 @@
+"""How cards can be cut into partitions: MIG profiles and Ascend vNPU templates, as data.
+
+A scheme states what one card has to give (its counters) and every partition that can be cut from it, with what that
+partition draws. Two partitions can exist at once exactly if the counters cover both.
+
+**The order of the partitions matters**, because allocators take the first device that fits: smaller ones come first,
+so that a request which names no profile wastes least, and within a MIG profile the placements run from the top memory
+slice down. Every large placement but one starts at slice 0 or 4, and only the lower half can hold ``4g``; filling from
+the top therefore breaks the upper half first and keeps the lower half in one piece as long as possible.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+SchemeKind = Literal["mig", "vnpu"]
+
+MEMORY_SLICES = 8
+COMPUTE_SLICES = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition that can be cut from a card, at one place."""
+
+    profile: str
+    """As the vendor's tools spell it: ``1g.5gb``, ``vir02_1c``."""
+    slot: int
+    """MIG: the first memory slice. vNPU: a running number; slots of one template are interchangeable."""
+    memory_mib: int
+    cores: int
+    """Share of the card's compute, in whole per cent, rounded down."""
+    draws: Mapping[str, int]
+    """Counter name to amount (``memory`` in MiB) taken from the card."""
+    sizes: Mapping[str, int]
+    """Capacities published beside memory and cores."""
+
+    @property
+    def suffix(self) -> str:
+        """What a device name adds for this partition, such as ``1g-5gb-6``; a valid end of a DNS label."""
+        return f"{self.profile.replace('.', '-').replace('_', '-')}-{self.slot}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """All partitions of one model of card, in the order in which they are offered."""
+
+    name: str
+    kind: SchemeKind
+    counters: Mapping[str, int]
+    """What the whole card has; ``memory`` in MiB."""
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MigProfile:
+    """A GPU instance profile: NVML's GetGpuInstanceProfileInfo and GetGpuInstancePossiblePlacements."""
+
+    name: str
+    compute_slices: int
+    memory_slices: int
+    starts: tuple[int, ...]
+    memory_mib: int
+
+
+def memory_slice(index: int) -> str:
+    """The counter of one memory slice of a MIG card."""
+    return f"memory-slice-{index}"
+
+
+def mig_scheme(name: str, profiles: Iterable[MigProfile]) -> Scheme:
+    """The scheme of a MIG card with eight memory slices and seven compute slices (A100, H100)."""
+    return Scheme(
+        name,
+        "mig",
+        {**{memory_slice(i): 1 for i in range(MEMORY_SLICES)}, "compute-slices": COMPUTE_SLICES},
+        tuple(
+            Partition(
+                profile.name,
+                start,
+                profile.memory_mib,
+                profile.compute_slices * 100 // COMPUTE_SLICES,
+                {
+                    **{memory_slice(start + i): 1 for i in range(profile.memory_slices)},
+                    "compute-slices": profile.compute_slices,
+                },
+                {"computeSlices": profile.compute_slices, "memorySlices": profile.memory_slices},
+            )
+            for profile in profiles
+            for start in sorted(profile.starts, reverse=True)
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class VnpuTemplate:
+    """A vNPU template (``npu-smi info -t template-info``); amounts not named are not drawn."""
+
+    name: str
+    memory_mib: int
+    draws: Mapping[str, int]
+
+
+def vnpu_scheme(name: str, totals: Mapping[str, int], templates: Iterable[VnpuTemplate]) -> Scheme:
+    """The scheme of an Ascend chip: as many slots of each template as the chip could hold of that template alone."""
+    partitions = []
+    for template in templates:
+        draws = {"memory": template.memory_mib, **template.draws}
+        fitting = min(totals[counter] // amount for counter, amount in draws.items())
+        sizes = {counter: amount for counter, amount in template.draws.items() if counter in ("aicore", "aicpu")}
+        cores = template.draws["aicore"] * 100 // totals["aicore"]
+        partitions += [
+            Partition(template.name, slot, template.memory_mib, cores, draws, sizes) for slot in range(fitting)
+        ]
+    return Scheme(name, "vnpu", dict(totals), tuple(partitions))
+
+
+def _mig(names: Iterable[str], memory: Iterable[int]) -> tuple[MigProfile, ...]:
+    """The six profiles every eight-slice card has, smallest first, under the names and sizes of one model.
+
+    Compute slices, memory slices and placements: NVIDIA MIG User Guide, "Supported MIG Profiles" (profile ids 19, 15,
+    14, 9, 5, 0) and ``nvidia-smi mig -lgipp``. The ``+me`` variant of the smallest profile is left out: it differs
+    only in its media engines, of which these counters know nothing.
+    """
+    shapes = (
+        (1, 1, (0, 1, 2, 3, 4, 5, 6)),
+        (1, 2, (0, 2, 4, 6)),
+        (2, 2, (0, 2, 4)),
+        (3, 4, (0, 4)),
+        (4, 4, (0,)),
+        (7, 8, (0,)),
+    )
+    return tuple(
+        MigProfile(name, compute, slices, starts, size)
+        for name, (compute, slices, starts), size in zip(names, shapes, memory, strict=True)
+    )
+
+
+def _vnpu(engines: tuple[str, ...], table: Iterable[tuple[str, int, tuple[int, ...]]]) -> Iterator[VnpuTemplate]:
+    for name, memory, amounts in table:
+        yield VnpuTemplate(name, memory, {e: n for e, n in zip(engines, amounts, strict=True) if n})
+
+
+A100_40GB = mig_scheme(
+    "mig-a100-40gb",
+    _mig(
+        ("1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"),
+        (5120, 10240, 10240, 20480, 20480, 40960),
+    ),
+)
+"""A100-SXM4-40GB and A100-PCIE-40GB. Sizes: the nominal ones that Volcano's and HAMi's MIG tables use."""
+
+A100_80GB = mig_scheme(
+    "mig-a100-80gb",
+    _mig(
+        ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"),
+        (9728, 19968, 19968, 40192, 40192, 80896),
+    ),
+)
+"""A100-SXM4-80GB and A100-PCIE-80GB. Sizes: the ConfigMap Volcano's device plugin ships
+(9.5, 19.5, 39.25 and 79 GiB)."""
+
+H100_80GB = mig_scheme(
+    "mig-h100-80gb",
+    _mig(
+        ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"),
+        (9984, 20096, 20096, 40448, 40448, 81152),
+    ),
+)
+"""H100-SXM5-80GB. Sizes: ``nvidia-smi mig -lgip`` (9.75, 19.62, 39.5 and 79.25 GiB)."""
+
+_310P_ENGINES = ("aicore", "aicpu", "vpc", "vdec", "jpegd", "jpege", "venc")
+
+ASCEND_310P = vnpu_scheme(
+    "vnpu-310p",
+    {**dict(zip(_310P_ENGINES, (8, 7, 12, 12, 16, 8, 3), strict=True)), "memory": 24576},
+    _vnpu(
+        _310P_ENGINES,
+        [
+            ("vir01", 3072, (1, 1, 1, 1, 2, 1, 0)),
+            ("vir02_1c", 6144, (2, 1, 3, 3, 4, 2, 0)),
+            ("vir02", 6144, (2, 2, 3, 3, 4, 2, 1)),
+            ("vir04_3c_ndvpp", 12288, (4, 3, 0, 0, 0, 0, 0)),
+            ("vir04_3c", 12288, (4, 3, 6, 6, 8, 4, 1)),
+            ("vir04", 12288, (4, 4, 6, 6, 8, 4, 2)),
+            ("vir04_4c_dvpp", 12288, (4, 4, 12, 12, 16, 8, 3)),
+        ],
+    ),
+)
+"""Ascend 310P3. AICORE and AICPU: MindCluster's template table. Media engines: Huawei's vNPU template table (CANN and
+MindCluster documentation). Memory: nominal, size / 8, / 4 and / 2 of 24 GiB."""
+
+ASCEND_910B3 = vnpu_scheme(
+    "vnpu-910b3",
+    {"aicore": 20, "aicpu": 7, "memory": 65536},
+    _vnpu(
+        ("aicore", "aicpu"),
+        [
+            ("vir05_1c_16g", 16384, (5, 1)),
+            ("vir10_3c_32g", 32768, (10, 3)),
+        ],
+    ),
+)
+"""Ascend 910B3. Source: MindCluster's template table and HAMi's device configuration."""
+
+SCHEMES: Mapping[str, Scheme] = {
+    scheme.name: scheme for scheme in (A100_40GB, A100_80GB, H100_80GB, ASCEND_310P, ASCEND_910B3)
+}
+"""Every scheme a profile may name."""

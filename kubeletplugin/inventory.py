@@ -1,0 +1,244 @@
+"""Cards and facts about the node -> the devices and counter sets this node offers. Pure.
+
+Each card is offered as up to three kinds of device - whole, share, partitions - which all draw on one counter set, so
+that no two kinds can hold it at once. A card that yields a single device publishes no counters: nothing could collide.
+
+Order of the devices, which allocators that take the first fit follow: all whole cards, then all shares, then the
+partitions card by card (within a card see ``kubeletplugin.hardware.partitions``).
+"""
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from driver.model import (
+    AttributeValue,
+    Capacity,
+    CounterConsumption,
+    CounterSet,
+    Device,
+    RequestPolicy,
+    Taint,
+    Version,
+)
+from driver.names import NUMA_NODE, PCI_BUS_ID, PCIE_ROOT, Names
+from driver.quantity import Quantity
+from kubeletplugin.hardware import Card, Partition
+
+Offer = Literal["whole", "share", "partitions"]
+DeviceKind = Literal["gpu", "gpu-share", "mig", "npu", "npu-share", "vnpu"]
+
+EVERY_OFFER: tuple[Offer, ...] = ("whole", "share", "partitions")
+MEBI = 1024**2
+MAX_STRING_BYTES = 64
+"""Limit of a string attribute (resource.k8s.io/v1 DeviceAttribute)."""
+_WHOLE_CARD = "card"
+"""The one counter of a card that cannot be partitioned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the Node object says about the fabric its cards are attached to; "" where it says nothing."""
+
+    ib_cluster: str = ""
+    ib_leaf: str = ""
+    rail: str = ""
+
+
+class FactLabels(Protocol):
+    """Names of the node labels that carry facts (``driver.settings.NodeLabels``)."""
+
+    @property
+    def ib_cluster(self) -> str:
+        """Label for ``Facts.ib_cluster``."""
+
+    @property
+    def ib_leaf(self) -> str:
+        """Label for ``Facts.ib_leaf``."""
+
+    @property
+    def rail(self) -> str:
+        """Label for ``Facts.rail``."""
+
+
+def facts_from(labels: Mapping[str, str], keys: FactLabels) -> Facts:
+    """The facts in a Node's labels."""
+    return Facts(labels.get(keys.ib_cluster, ""), labels.get(keys.ib_leaf, ""), labels.get(keys.rail, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedDevice:
+    """A device as published, and what it is made of."""
+
+    device: Device
+    card: Card
+    kind: DeviceKind
+    partition: Partition | None = None
+    """None for a whole card and for shares."""
+
+    @property
+    def profile(self) -> str:
+        """MIG profile or vNPU template; "" for a whole card and for shares."""
+        return self.partition.profile if self.partition else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """All this node offers, in publishing order."""
+
+    offered: tuple[OfferedDevice, ...]
+    counter_sets: tuple[CounterSet, ...]
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The devices alone."""
+        return tuple(item.device for item in self.offered)
+
+
+def devices(
+    cards: Iterable[Card],
+    facts: Facts,
+    offer: Collection[Offer],
+    slots: int,
+    names: Names,
+    unhealthy: Collection[str] = (),
+) -> Inventory:
+    """Every device of ``cards`` that ``offer`` asks for, with the counter sets they draw on.
+
+    Args:
+        slots: how many tenants a shared card may have.
+        unhealthy: names of cards whose devices carry the taint ``<driver>/unhealthy`` (NoSchedule).
+    """
+    ordered = sorted(cards, key=lambda card: (card.unit, card.index))
+    pieces = {card.name: _pieces(card, offer) for card in ordered}
+    counted = {name for name, found in pieces.items() if len(found) > 1}
+    make = _Maker(facts, slots, names, frozenset(counted), frozenset(unhealthy))
+    return Inventory(
+        tuple(
+            make.offered(card, kind, partition)
+            for group in EVERY_OFFER
+            for card in ordered
+            for offered_as, kind, partition in pieces[card.name]
+            if offered_as == group
+        ),
+        tuple(CounterSet(card.name, _totals(card)) for card in ordered if card.name in counted),
+    )
+
+
+def describe(device_name: str, cards: Iterable[Card], facts: Facts, slots: int, names: Names) -> OfferedDevice | None:
+    """The device of that name, or None if no card of ``cards`` has it.
+
+    Whatever is offered now counts: a device allocated before the operator narrowed the offer is still found.
+    """
+    for card in cards:
+        if device_name == card.name or device_name.startswith(f"{card.name}-"):
+            for item in devices([card], facts, EVERY_OFFER, slots, names).offered:
+                if item.device.name == device_name:
+                    return item
+    return None
+
+
+def text_attribute(text: str) -> str:
+    """``text`` as a string attribute: unchanged up to 64 bytes, beyond that cut and told apart by a digest.
+
+    Equal texts stay equal and different ones stay different, so selectors and constraints keep their meaning.
+    """
+    raw = text.encode()
+    if len(raw) <= MAX_STRING_BYTES:
+        return text
+    digest = hashlib.sha256(raw).hexdigest()[:8]
+    head = raw[: MAX_STRING_BYTES - len(digest) - 1].decode(errors="ignore")
+    return f"{head}~{digest}"
+
+
+def _pieces(card: Card, offer: Collection[Offer]) -> list[tuple[Offer, DeviceKind, Partition | None]]:
+    share: DeviceKind = "gpu-share" if card.unit == "gpu" else "npu-share"
+    pieces: list[tuple[Offer, DeviceKind, Partition | None]] = [("whole", card.unit, None), ("share", share, None)]
+    if card.scheme:
+        pieces += [("partitions", card.scheme.kind, partition) for partition in card.scheme.partitions]
+    return [piece for piece in pieces if piece[0] in offer]
+
+
+def _mebibytes(amount: int) -> Quantity:
+    return Quantity.of(amount * MEBI, "BinarySI")
+
+
+def _counters(amounts: Mapping[str, int]) -> dict[str, Quantity]:
+    return {name: _mebibytes(n) if name == "memory" else Quantity.of(n) for name, n in amounts.items()}
+
+
+def _totals(card: Card) -> dict[str, Quantity]:
+    return _counters(card.scheme.counters if card.scheme else {_WHOLE_CARD: 1})
+
+
+def _shared(value: Quantity, default: Quantity, minimum: Quantity, step: Quantity, *, capped: bool = False) -> Capacity:
+    # The API refuses a step that does not fit between the minimum and the value (validRange).
+    fits = minimum + step <= value
+    return Capacity(
+        value,
+        RequestPolicy(default=default, minimum=minimum, maximum=value if capped else None, step=step if fits else None),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    facts: Facts
+    slots: int
+    names: Names
+    counted: frozenset[str]
+    unhealthy: frozenset[str]
+
+    def offered(self, card: Card, kind: DeviceKind, partition: Partition | None) -> OfferedDevice:
+        drawn = _counters(partition.draws) if partition else _totals(card)
+        device = Device(
+            name=f"{card.name}-share" if kind.endswith("-share") else card.part_name(partition),
+            attributes=self._attributes(card, kind, partition),
+            capacity=self._capacity(card, kind, partition),
+            consumes=(CounterConsumption(card.name, drawn),) if card.name in self.counted else (),
+            taints=(Taint(self.names.attribute("unhealthy")),) if card.name in self.unhealthy else (),
+            allow_multiple=kind.endswith("-share"),
+        )
+        return OfferedDevice(device, card, kind, partition)
+
+    def _attributes(self, card: Card, kind: DeviceKind, partition: Partition | None) -> dict[str, AttributeValue]:
+        own: dict[str, AttributeValue] = {
+            "kind": kind,
+            "vendor": card.vendor,
+            "type": text_attribute(card.type),
+            "model": text_attribute(card.model),
+            "architecture": text_attribute(card.architecture),
+            "uuid": text_attribute(card.uuid),
+            "index": card.index,
+            "numaNode": -1 if card.numa_node is None else card.numa_node,
+            "ibCluster": text_attribute(self.facts.ib_cluster),
+            "ibLeaf": text_attribute(self.facts.ib_leaf),
+            "rail": text_attribute(card.rail or self.facts.rail),
+            "profile": partition.profile if partition else "",
+            "driverVersion": text_attribute(card.driver_version),
+            "computeCapability": Version(card.compute_capability),
+            "nvlinkDomain": text_attribute(card.nvlink_domain),
+        }
+        attributes = {self.names.attribute(name): value for name, value in own.items()}
+        attributes[PCIE_ROOT] = card.pcie_root
+        attributes[PCI_BUS_ID] = card.pci_bus_id
+        if card.numa_node is not None:
+            attributes[NUMA_NODE] = card.numa_node
+        return attributes
+
+    def _capacity(self, card: Card, kind: DeviceKind, partition: Partition | None) -> dict[str, Capacity]:
+        if partition:
+            return {
+                "memory": Capacity(_mebibytes(partition.memory_mib)),
+                "cores": Capacity(Quantity.of(partition.cores)),
+                **{name: Capacity(Quantity.of(amount)) for name, amount in partition.sizes.items()},
+            }
+        memory, percent = _mebibytes(card.memory_mib), Quantity.of(100)
+        if not kind.endswith("-share"):
+            return {"memory": Capacity(memory), "cores": Capacity(percent)}
+        one = Quantity.of(1)
+        return {
+            "memory": _shared(memory, memory, _mebibytes(1), _mebibytes(1)),
+            "cores": _shared(percent, Quantity.of(0), Quantity.of(0), one, capped=True),
+            "slots": _shared(Quantity.of(self.slots), one, one, one),
+        }
