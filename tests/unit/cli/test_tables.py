@@ -40,7 +40,7 @@ def claim(name: str, *, deleting: bool = False, **status: Any) -> dict[str, Any]
 
 
 def test_a_claim_is_pending_then_allocated_then_reserved() -> None:
-    held = {"allocation": {}, "reservedFor": [{"uid": "1"}]}
+    held: dict[str, Any] = {"allocation": {}, "reservedFor": [{"uid": "1"}]}
     claims = [
         claim("c", **held),
         claim("a"),
