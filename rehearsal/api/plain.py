@@ -1,0 +1,55 @@
+"""The kinds with few rules of their own: Nodes, Namespaces, Events, Leases, Jobs."""
+
+from collections.abc import Iterable
+
+from driver.errors import Fault
+from driver.kube.api import EVENTS, LEASES, NAMESPACES, NODES, Resource
+from rehearsal.api.kinds import COMMON_FIELDS, Kind, Write, at, selectable
+
+JOBS = Resource("batch", "v1", "jobs", "Job", namespaced=True)
+
+
+def _default_namespace(write: Write) -> None:
+    if write.old is None:
+        write.new["spec"] = {"finalizers": ["kubernetes"]}
+        write.new["status"] = {"phase": "Active"}
+        labels = write.new["metadata"].setdefault("labels", {})
+        labels["kubernetes.io/metadata.name"] = write.new["metadata"]["name"]
+
+
+def _event_faults(write: Write) -> Iterable[Fault]:
+    subject = at(write.new, "involvedObject.namespace") or "default"
+    if subject != write.new["metadata"].get("namespace"):
+        yield Fault("involvedObject.namespace", f"Invalid value: {subject!r}: does not match event.namespace")
+
+
+def _lease_faults(write: Write) -> Iterable[Fault]:
+    spec = write.new.get("spec", {})
+    if spec.get("leaseDurationSeconds", 1) <= 0:
+        yield Fault("spec.leaseDurationSeconds", "Invalid value: must be greater than 0")
+    if spec.get("leaseTransitions", 0) < 0:
+        yield Fault("spec.leaseTransitions", "Invalid value: must be greater than or equal to 0")
+
+
+NODES_KIND = Kind(NODES, fields=selectable("spec.unschedulable"), has_status=True, keeps_status_on_create=True)
+NAMESPACES_KIND = Kind(
+    NAMESPACES, fields=selectable("status.phase"), has_status=True, name_is_label=True, default=_default_namespace
+)
+EVENTS_KIND = Kind(
+    EVENTS,
+    fields={
+        **COMMON_FIELDS,
+        **{
+            f"involvedObject.{name}": ("involvedObject", name)
+            for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+        },
+        "reason": ("reason",),
+        "reportingComponent": ("reportingComponent",),
+        "source": ("source", "component"),
+        "type": ("type",),
+    },
+    create_on_update=True,
+    faults=_event_faults,
+)
+LEASES_KIND = Kind(LEASES, unconditional_update=False, create_on_update=True, faults=_lease_faults)
+JOBS_KIND = Kind(JOBS, fields=selectable("status.successful"), has_status=True, counts_generation=True)

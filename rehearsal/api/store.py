@@ -1,0 +1,139 @@
+"""Objects by kind, every change in order, and lists read at one moment. Knows nothing of what the objects mean."""
+
+import marshal
+from bisect import bisect_right
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any
+
+from driver.kube.api import Gone, Object, Resource
+
+_SNAPSHOTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One version of one object. ``object`` must not be changed; ``thaw`` gives a copy that may be."""
+
+    object: Object
+    frozen: bytes
+    applied: Any = None
+    """Which fields belong to whom, if somebody uses apply on the object."""
+
+    def thaw(self) -> Object:
+        """A copy of the object. (``marshal`` copies JSON several times faster than ``copy.deepcopy``.)"""
+        thawed: Object = marshal.loads(self.frozen)
+        return thawed
+
+
+def freeze(obj: Object, applied: Any = None) -> Entry:
+    """An entry of ``obj``, which the caller gives away."""
+    return Entry(obj, marshal.dumps(obj), applied)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """``before`` is None for a new object, ``after`` is None for one that is gone."""
+
+    version: int
+    before: Entry | None
+    after: Entry | None
+    gone: Entry | None = None
+    """The last state of an object that is gone, with the version of its removal."""
+
+
+@dataclass(slots=True)
+class _Table:
+    entries: dict[str, Entry] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+    horizon: int = 0
+
+
+class Store:
+    """Keeps the last ``history`` changes of each kind for watches; older ones are gone."""
+
+    def __init__(self, history: int):
+        self.version = 1
+        self._history = history
+        self._tables: dict[Resource, _Table] = {}
+        self._snapshots: OrderedDict[str, tuple[int, list[Entry]]] = OrderedDict()
+        self._tokens = 0
+
+    def table(self, resource: Resource) -> dict[str, Entry]:
+        """The live entries of a kind by ``namespace/name``; not to be changed."""
+        return self._table(resource).entries
+
+    def _table(self, resource: Resource) -> _Table:
+        table = self._tables.get(resource)
+        if table is None:
+            table = self._tables[resource] = _Table()
+        return table
+
+    def next_version(self) -> int:
+        """The version the next write will have."""
+        return self.version + 1
+
+    def put(self, resource: Resource, key: str, entry: Entry) -> None:
+        """Store ``entry``, whose object carries ``next_version``."""
+        table = self._table(resource)
+        self.version += 1
+        self._record(table, Change(self.version, table.entries.get(key), entry))
+        table.entries[key] = entry
+
+    def remove(self, resource: Resource, key: str, last: Entry) -> None:
+        """Remove an object; watches see ``last``, which carries ``next_version``."""
+        table = self._table(resource)
+        self.version += 1
+        self._record(table, Change(self.version, table.entries.pop(key), None, last))
+
+    def _record(self, table: _Table, change: Change) -> None:
+        table.changes.append(change)
+        if len(table.changes) > 2 * self._history:
+            table.horizon = table.changes[-self._history - 1].version
+            del table.changes[: -self._history]
+
+    def since(self, resource: Resource, version: int) -> list[Change]:
+        """Every change of a kind after ``version``.
+
+        Raises:
+            Gone: changes that old are no longer kept.
+        """
+        table = self._table(resource)
+        if version < table.horizon:
+            raise _gone(f"too old resource version: {version} ({table.horizon})")
+        if not table.changes or table.changes[-1].version <= version:
+            return []
+        return table.changes[bisect_right(table.changes, version, key=lambda change: change.version) :]
+
+    def page(self, entries: list[Entry], version: int, limit: int) -> tuple[list[Entry], str]:
+        """The first ``limit`` entries, and a token for the rest of them as they are now."""
+        if not limit or len(entries) <= limit:
+            return entries, ""
+        self._tokens += 1
+        token = f"{version}.{self._tokens}"
+        self._snapshots[token] = (version, entries[limit:])
+        if len(self._snapshots) > _SNAPSHOTS:
+            self._snapshots.popitem(last=False)
+        return entries[:limit], token
+
+    def resume(self, token: str) -> tuple[int, list[Entry]]:
+        """The version and the entries a token of ``page`` stands for.
+
+        Raises:
+            Gone: the token is too old.
+        """
+        found = self._snapshots.get(token)
+        if found is None:
+            raise _gone("the provided continue parameter is too old")
+        return found
+
+    def compact(self) -> None:
+        """Forget all history, as etcd does every few minutes: older watches and half-read lists are gone."""
+        for table in self._tables.values():
+            table.changes.clear()
+            table.horizon = self.version
+        self._snapshots.clear()
+
+
+def _gone(message: str) -> Gone:
+    return Gone(message, status=410, reason="Expired")
