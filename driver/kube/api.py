@@ -69,11 +69,15 @@ class WatchEvent:
 
 
 class ApiError(LodeError):
-    """The API answered with an error. ``status`` is the HTTP code, 0 where no answer came."""
+    """The API answered with an error. ``status`` is the HTTP code, 0 where no answer came.
 
-    def __init__(self, message: str, *, status: int = 0, reason: str = ""):
+    ``retry_after`` is how many seconds the server asks to be left alone, 0 where it does not say.
+    """
+
+    def __init__(self, message: str, *, status: int = 0, reason: str = "", retry_after: float = 0.0):
         self.status = status
         self.reason = reason
+        self.retry_after = retry_after
         self.message = message
         super().__init__(message)
 

@@ -1,0 +1,314 @@
+"""``driver.kube.api.Api`` over HTTP, to a real kube-apiserver. Transport only: JSON in, JSON out, errors by kind.
+
+Nothing is retried here and nothing is cached; whoever calls knows what a repeated call would mean.
+"""
+
+import json
+import re
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import urllib3
+from urllib3.connection import HTTPConnection
+from urllib3.exceptions import HTTPError, ReadTimeoutError
+
+from driver.kube.access import Access, from_environment
+from driver.kube.api import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    Object,
+    Page,
+    PatchType,
+    Resource,
+    Unavailable,
+    WatchEvent,
+)
+
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 30.0
+SILENCE_SECONDS = 90.0
+"""A watch that says nothing for so long ends: bookmarks come about every minute once anything of the kind has changed,
+and opening a quiet watch again costs nothing. A connection that died without a word is noticed by this."""
+
+_CONTENT_TYPES: Mapping[PatchType, str] = {
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "json": "application/json-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+_STRICT = {"fieldValidation": "Strict"}
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+_KEEP_ALIVE = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+]
+
+
+def _ignore(_: str) -> None:
+    return None
+
+
+class KubeClient:
+    """One API server. Thread-safe; connections are kept and shared.
+
+    Args:
+        on_warning: called with each warning the server sends with an answer, such as that a field is deprecated.
+        connections: how many idle connections are kept; more are opened and closed as needed.
+    """
+
+    def __init__(self, access: Access, *, on_warning: Callable[[str], None] = _ignore, connections: int = 16):
+        self._access = access
+        self._on_warning = on_warning
+        settings: dict[str, Any] = {
+            "maxsize": connections,
+            "retries": False,
+            "timeout": urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS),
+            "socket_options": [*HTTPConnection.default_socket_options, *_KEEP_ALIVE],
+            "headers": {"Accept": "application/json", "User-Agent": "lode"},
+        }
+        if access.server.startswith("https:"):
+            settings |= {
+                "cert_reqs": "CERT_REQUIRED" if access.verify else "CERT_NONE",
+                "ca_certs": access.ca_file or None,
+                "cert_file": access.cert_file or None,
+                "key_file": access.key_file or None,
+                "server_hostname": access.server_name or None,
+            }
+        proxy = access.proxy
+        self._pool = urllib3.ProxyManager(proxy, **settings) if proxy else urllib3.PoolManager(**settings)
+
+    @classmethod
+    def from_environment(cls, kubeconfig: str = "", *, on_warning: Callable[[str], None] = _ignore) -> "KubeClient":
+        """Credentials from ``kubeconfig``, else ``$KUBECONFIG``, else the pod's service account, else ``~/.kube/config``.
+
+        Raises:
+            OperatorFault: no usable credentials; the message says what is missing.
+        """
+        return cls(from_environment(kubeconfig), on_warning=on_warning)
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        self._pool.clear()
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+        """The object, complete, with ``apiVersion`` and ``kind``."""
+        return self._call("GET", _path(resource, namespace, name))
+
+    def list(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        continue_token: str = "",
+    ) -> Page:
+        """One page of the most recent state; "" as namespace means all."""
+        query = _query(
+            labelSelector=label_selector, fieldSelector=field_selector, limit=str(limit), **{"continue": continue_token}
+        )
+        answer = self._call("GET", resource.path(namespace), query)
+        kind_of = {"apiVersion": resource.api_version, "kind": resource.kind}
+        metadata = answer["metadata"]
+        return Page(
+            [{**kind_of, **item} for item in answer.get("items") or ()],
+            metadata["resourceVersion"],
+            metadata.get("continue", ""),
+        )
+
+    def watch(
+        self,
+        resource: Resource,
+        *,
+        resource_version: str,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: int = 300,
+    ) -> Iterator[WatchEvent]:
+        """Changes after ``resource_version``, each as it comes; ends when the server says so, or has long been silent.
+
+        Raises:
+            Gone: that version is too old; list again.
+            ApiError: anything else, before the first or between two changes.
+        """
+        query = _query(
+            watch="true",
+            allowWatchBookmarks="true",
+            resourceVersion=resource_version,
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            timeoutSeconds=str(timeout_seconds),
+        )
+        response = self._send("GET", resource.path(namespace), query, stream=True)
+        try:
+            if response.status >= 400:
+                raise _error(response.status, response.read(), response.headers)
+            for line in _lines(response):
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    status = event["object"]
+                    raise error_from(status.get("code") or 500, status)
+                yield WatchEvent(event["type"], event["object"])
+        except ReadTimeoutError:
+            return
+        except (HTTPError, OSError, ValueError) as error:
+            raise Unavailable(f"watch of {resource.plural} broke off: {error}") from error
+        finally:
+            response.close()
+
+    def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
+        """The stored object. A field the server does not know is Invalid."""
+        namespace = namespace or (obj.get("metadata") or {}).get("namespace", "")
+        return self._call("POST", _path(resource, namespace), _query(**_STRICT), _whole(resource, obj))
+
+    def update(self, resource: Resource, obj: Object, subresource: str = "") -> Object:
+        """PUT; ``metadata.resourceVersion`` in ``obj`` makes it conditional (Conflict)."""
+        metadata = obj["metadata"]
+        path = _path(resource, metadata.get("namespace", ""), metadata["name"], subresource)
+        return self._call("PUT", path, _query(**_STRICT), _whole(resource, obj))
+
+    def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Any,
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        patch_type: PatchType = "merge",
+        field_manager: str = "",
+        force: bool = False,
+    ) -> Object:
+        """PATCH; ``apply`` is server-side apply and needs ``field_manager``."""
+        query = _query(**_STRICT, fieldManager=field_manager, force="true" if force else "")
+        path = _path(resource, namespace, name, subresource)
+        return self._call("PATCH", path, query, patch, _CONTENT_TYPES[patch_type])
+
+    def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace_period_seconds: int | None = None,
+    ) -> None:
+        """DELETE, optionally only of exactly this object (Conflict otherwise)."""
+        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if preconditions := _query(uid=uid, resourceVersion=resource_version):
+            options["preconditions"] = preconditions
+        if grace_period_seconds is not None:
+            options["gracePeriodSeconds"] = grace_period_seconds
+        self._call("DELETE", _path(resource, namespace, name), {}, options)
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+    ) -> Object:
+        response = self._send(method, path, query or {}, body, content_type)
+        for text in response.headers.getlist("Warning"):
+            for found in _WARNING.finditer(text):
+                self._on_warning(found[1])
+        if response.status >= 400:
+            raise _error(response.status, response.data, response.headers)
+        try:
+            answer: Object = json.loads(response.data)
+        except ValueError as error:
+            raise Unavailable(f"{method} {path}: the answer is not JSON: {error}", status=response.status) from error
+        return answer
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Any = None,
+        content_type: str = "application/json",
+        *,
+        stream: bool = False,
+    ) -> urllib3.BaseHTTPResponse:
+        url = self._access.server + quote(path) + (f"?{urlencode(query)}" if query else "")
+        headers = dict(self._pool.headers)
+        if body is not None:
+            headers["Content-Type"] = content_type
+        if token := self._access.token():
+            headers["Authorization"] = f"Bearer {token}"
+        more: dict[str, Any] = {"preload_content": False} if stream else {}
+        if stream:
+            more["timeout"] = urllib3.Timeout(connect=CONNECT_SECONDS, read=SILENCE_SECONDS)
+        try:
+            return self._pool.request(
+                method, url, body=None if body is None else json.dumps(body), headers=headers, redirect=False, **more
+            )
+        except (HTTPError, OSError) as error:
+            raise Unavailable(f"{method} {path}: {error}") from error
+
+
+def error_from(code: int, status: Mapping[str, Any], retry_after: float = 0.0) -> ApiError:
+    """The error for HTTP code ``code`` and a ``Status`` object (meta/v1), by what the caller must do next."""
+    reason = str(status.get("reason") or "")
+    kinds: dict[int, type[ApiError]] = {
+        400: Invalid,
+        401: Forbidden,
+        403: Forbidden,
+        404: NotFound,
+        405: Invalid,
+        409: AlreadyExists if reason == "AlreadyExists" else Conflict,
+        410: Gone,
+        413: Invalid,
+        415: Invalid,
+        422: Invalid,
+        429: Unavailable,
+    }
+    kind = kinds.get(code, Unavailable if code >= 500 else ApiError)
+    message = str(status.get("message") or f"HTTP status {code}")
+    return kind(message, status=code, reason=reason, retry_after=retry_after)
+
+
+def _error(code: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
+    try:
+        status = json.loads(body)
+    except ValueError:
+        status = None
+    if not isinstance(status, dict):
+        status = {"message": body.decode(errors="replace").strip()}
+    wait = headers.get("Retry-After", "")
+    return error_from(code, status, float(wait) if wait.isdigit() else 0.0)
+
+
+def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """Complete lines as they come; a last line cut short by the end of the stream is dropped."""
+    rest = b""
+    for chunk in response.stream(1 << 16):
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from filter(None, lines)
+
+
+def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
+    if resource.namespaced and not namespace:
+        raise Invalid(f"metadata.namespace: {resource.kind} {name!r} needs one", status=400, reason="BadRequest")
+    return resource.path(namespace, name, subresource)
+
+
+def _query(**parameters: str) -> dict[str, str]:
+    return {name: value for name, value in parameters.items() if value}
+
+
+def _whole(resource: Resource, obj: Object) -> Object:
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
