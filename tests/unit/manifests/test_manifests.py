@@ -34,7 +34,8 @@ def test_every_settings_file_is_accepted_by_the_programs(file: Path) -> None:
 def test_every_file_of_a_folder_is_used(file: Path) -> None:
     parts = yaml.safe_load(file.read_text())
     generated = [name for generator in parts.get("configMapGenerator", []) for name in generator["files"]]
-    used = {"kustomization.yaml", *parts.get("resources", []), *generated}
+    patched = [patch["path"] for patch in parts.get("patches", []) if "path" in patch]
+    used = {"kustomization.yaml", *parts.get("resources", []), *generated, *patched}
     assert {it.name for it in file.parent.glob("*.yaml")} == {name for name in used if "/" not in name}
 
 
