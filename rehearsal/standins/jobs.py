@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from driver.clock import Clock
-from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object, Resource
+from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
+from rehearsal.api import JOBS
 from rehearsal.standins.informed import (
     Key,
     StandIn,
@@ -17,7 +18,6 @@ from rehearsal.standins.informed import (
     phase,
 )
 
-JOBS = Resource("batch", "v1", "jobs", "Job", namespaced=True)
 DEPENDENTS = {"claim": RESOURCE_CLAIMS, "pod": PODS, "slice": RESOURCE_SLICES}
 OWNERS = {"Pod": PODS, "Job": JOBS, "Node": NODES}
 

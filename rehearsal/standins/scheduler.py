@@ -1,15 +1,15 @@
 """kube-scheduler, as far as a pod whose claims somebody else allocated is concerned."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from driver.clock import Clock, rfc3339
-from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS, Api, ApiError, Object, Resource
+from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS, Api, ApiError, Object
 from driver.quantity import Quantity
 from rehearsal.standins.claims import claim_name
 from rehearsal.standins.informed import Key, StandIn, changed_copy, is_deleting, is_terminal, name_key, owner_of
 
-BINDINGS = Resource("", "v1", "bindings", "Binding", namespaced=True)
-"""What ``POST pods/<name>/binding`` creates, at the collection where core/v1 serves it too."""
+Bind = Callable[[str, str, str], object]
+"""What ``POST pods/<name>/binding`` does: namespace, pod, node."""
 
 BACKOFF_SECONDS = 5.0
 
@@ -17,8 +17,9 @@ BACKOFF_SECONDS = 5.0
 class KubeScheduler(StandIn):
     """Filters, reserves and binds pods without gates. It allocates nothing of ours: the policy would refuse it."""
 
-    def __init__(self, api: Api, clock: Clock):
+    def __init__(self, api: Api, clock: Clock, bind: Bind):
         super().__init__(api, clock)
+        self._post_binding = bind
         self._bound: dict[str, str] = {}
         self._nodes = self.watch(NODES, lambda _: self._requeue())
         self._claims = self.watch(RESOURCE_CLAIMS, lambda _: self._requeue())
@@ -148,14 +149,8 @@ class KubeScheduler(StandIn):
                 wanted = changed_copy(claim)
                 wanted["status"]["reservedFor"] = [*reserved, me]
                 self.api.update(RESOURCE_CLAIMS, wanted, "status")
-        binding = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": name, "namespace": namespace, "uid": me["uid"]},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-        }
         try:
-            self.api.create(BINDINGS, binding, namespace)
+            self._post_binding(namespace, name, node)
         except ApiError:
             self._unreserve(pod, claims)
             raise

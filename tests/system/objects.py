@@ -1,0 +1,107 @@
+"""The objects that users make in whole-system tests."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from driver.kube.api import Object
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMESPACE = "default"
+
+
+def device_classes() -> list[Object]:
+    """The DeviceClasses as they are installed."""
+    return list(yaml.safe_load_all((ROOT / "manifests/base/deviceclasses.yaml").read_text()))
+
+
+def request(device_class: str, *, count: int = 1, selector: str = "", **capacity: str) -> Object:
+    exactly: Object = {"deviceClassName": device_class, "count": count}
+    if selector:
+        exactly["selectors"] = [{"cel": {"expression": selector}}]
+    if capacity:
+        exactly["capacity"] = {"requests": capacity}
+    return {"name": "r", "exactly": exactly}
+
+
+def attribute(name: str) -> str:
+    return f'device.attributes["lode.dev"].{name}'
+
+
+ASKS: dict[str, Object] = {
+    "gpu-1": request("gpu.lode.dev"),
+    "gpu-2": request("gpu.lode.dev", count=2),
+    "gpu-4": request("gpu.lode.dev", count=4),
+    "share-small": request("gpu-share.lode.dev", memory="4Gi", cores="25"),
+    "share-large": request("gpu-share.lode.dev", memory="24Gi", cores="60"),
+    "share-all": request("gpu-share.lode.dev"),
+    "mig-small": request("mig.lode.dev", selector=f"{attribute('profile')}.startsWith('1g.')"),
+    "mig-large": request("mig.lode.dev", selector=f"{attribute('profile')}.startsWith('3g.')"),
+    "npu-1": request("npu.lode.dev"),
+    "npu-share": request("npu-share.lode.dev", memory="6Gi"),
+    "vnpu-small": request("vnpu.lode.dev", selector=f"{attribute('profile')} == 'vir01'"),
+    "vnpu-large": request("vnpu.lode.dev", selector=f"{attribute('profile')}.startsWith('vir04')"),
+}
+"""What a pod can ask for, by the name of its template."""
+
+IMPOSSIBLE: dict[str, Object] = {
+    "too-many": request("gpu.lode.dev", count=17),
+    "no-such-class": request("no-such.lode.dev"),
+    "no-such-attribute": request("gpu.lode.dev", selector=f"{attribute('colour')} == 'red'"),
+}
+"""What no pod ever gets, and what must not disturb others."""
+
+
+def spec_of(ask: Object) -> Object:
+    return {"devices": {"requests": [ask]}}
+
+
+def template(name: str, ask: Object, namespace: str = NAMESPACE) -> Object:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"spec": spec_of(ask)},
+    }
+
+
+def claim(name: str, ask: Object, namespace: str = NAMESPACE) -> Object:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec_of(ask),
+    }
+
+
+def pod_spec(*, template_name: str = "", claim_name: str = "", cpu: str = "10m") -> Object:
+    entry = {"name": "device"}
+    if template_name:
+        entry["resourceClaimTemplateName"] = template_name
+    if claim_name:
+        entry["resourceClaimName"] = claim_name
+    container: Object = {
+        "name": "main",
+        "image": "lode-test/busybox:1",
+        "resources": {"requests": {"cpu": cpu, "memory": "8Mi"}, "claims": [{"name": "device"}]},
+    }
+    return {"terminationGracePeriodSeconds": 1, "resourceClaims": [entry], "containers": [container]}
+
+
+def pod(name: str, **asks: Any) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": pod_spec(**asks),
+    }
+
+
+def job(name: str, count: int, **asks: Any) -> Object:
+    spec = {
+        "completions": count,
+        "parallelism": count,
+        "template": {"spec": {"restartPolicy": "Never", **pod_spec(**asks)}},
+    }
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
