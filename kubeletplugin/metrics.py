@@ -1,0 +1,21 @@
+"""The metrics of the kubelet plugin, one class for each half of it."""
+
+from driver.observe import Metrics
+
+
+class PublishingMetrics:
+    """What is published, and how publishing goes."""
+
+    def __init__(self, metrics: Metrics):
+        self.writes = metrics.counter(
+            "slice_writes", "Writes of ResourceSlices, by operation and outcome", "operation", "outcome"
+        )
+        self.dropped_fields = metrics.counter(
+            "slice_dropped_fields", "Kinds of field the API server did not store (feature gate off)", "field"
+        )
+        self.refusals = metrics.counter(
+            "slice_refusals", "Inventories not published because they break a rule of the API"
+        )
+        self.devices = metrics.gauge("devices", "Devices published, by kind", "kind")
+        self.cards = metrics.gauge("cards", "Cards of the node, by health", "health")
+        self.generation = metrics.gauge("pool_generation", "Generation of the node's pool")
