@@ -1,0 +1,128 @@
+"""Container Device Interface specs as values and as JSON. Pure.
+
+Field names, name syntax and minimum versions follow the specification (SPEC.md of container-device-interface); its JSON
+schema checks the output in the tests. Only what this project writes is here.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from driver.errors import Fault, InvalidInput
+from kubeletplugin.hardware.port import DeviceNode
+
+_VENDOR_OR_CLASS = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]")
+_DEVICE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A bind mount."""
+
+    host_path: str
+    container_path: str
+    options: tuple[str, ...] = ("ro", "nosuid", "nodev", "noexec", "bind")
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """What a runtime changes about a container that is given a device."""
+
+    env: tuple[tuple[str, str], ...] = ()
+    device_nodes: tuple[DeviceNode, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CdiDevice:
+    """A device by the name the kubelet hands to the runtime."""
+
+    name: str
+    edits: Edits
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One spec file: devices of one vendor and class."""
+
+    vendor: str
+    device_class: str
+    devices: tuple[CdiDevice, ...]
+
+    @property
+    def kind(self) -> str:
+        """``vendor/class``."""
+        return f"{self.vendor}/{self.device_class}"
+
+    def id(self, device: CdiDevice) -> str:
+        """The qualified name of ``device``, as containers are given it."""
+        return f"{self.kind}={device.name}"
+
+
+def minimum_version(spec: Spec) -> str:
+    """The oldest specification version that has all ``spec`` uses; older runtimes refuse what they do not know."""
+    if "." in spec.device_class:
+        return "0.6.0"
+    digit_first = any(device.name[:1].isdigit() for device in spec.devices)
+    host_path = any(device.edits.device_nodes for device in spec.devices)
+    return "0.5.0" if digit_first or host_path else "0.3.0"
+
+
+def encode(spec: Spec) -> bytes:
+    """The spec file's content; equal specs give equal bytes.
+
+    Raises:
+        InvalidInput: a runtime would reject the file; the driver's name or a device's name must change.
+    """
+    if faults := list(_faults(spec)):
+        raise InvalidInput(f"CDI spec {spec.kind}", faults)
+    document = {
+        "cdiVersion": minimum_version(spec),
+        "kind": spec.kind,
+        "devices": [{"name": device.name, "containerEdits": _edits(device.edits)} for device in spec.devices],
+    }
+    return json.dumps(document, indent=2).encode() + b"\n"
+
+
+def _faults(spec: Spec) -> list[Fault]:
+    faults = [
+        Fault("kind", f"{part!r} must start with a letter, end with a letter or digit, and have two characters or more")
+        for part in (spec.vendor, spec.device_class)
+        if not _VENDOR_OR_CLASS.fullmatch(part)
+    ]
+    names = [device.name for device in spec.devices]
+    faults += [
+        Fault(f"devices[{index}].name", f"{name!r} may hold letters, digits and inner _ - . : only")
+        for index, name in enumerate(names)
+        if not _DEVICE_NAME.fullmatch(name)
+    ]
+    faults += [
+        Fault("devices", f"{name!r} is there twice") for name in sorted({n for n in names if names.count(n) > 1})
+    ]
+    if not names:
+        faults.append(Fault("devices", "a spec needs one device at least"))
+    return faults
+
+
+def _edits(edits: Edits) -> dict[str, Any]:
+    raw = {
+        "env": [f"{name}={value}" for name, value in edits.env],
+        "deviceNodes": [_node(node) for node in edits.device_nodes],
+        "mounts": [
+            {"hostPath": mount.host_path, "containerPath": mount.container_path, "options": list(mount.options)}
+            for mount in edits.mounts
+        ],
+    }
+    return {name: value for name, value in raw.items() if value}
+
+
+def _node(node: DeviceNode) -> dict[str, Any]:
+    return {
+        "path": node.path,
+        "hostPath": node.host_path,
+        "type": "c",
+        "major": node.major,
+        "minor": node.minor,
+        "permissions": node.permissions,
+    }

@@ -1,0 +1,59 @@
+"""What the kubelet asks about a claim, and what it is told."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+_UID = re.compile(r"[A-Za-z0-9-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ClaimRef:
+    """A claim as the kubelet names it (``Claim`` of the DRA plugin API)."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"ResourceClaim {self.namespace}/{self.name} (uid {self.uid})"
+
+    @property
+    def has_file_name(self) -> bool:
+        """Whether the uid can be part of a file's name; every uid the API server makes can."""
+        return _UID.fullmatch(self.uid) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedDevice:
+    """One allocated device, ready for containers (``Device`` of the DRA plugin API)."""
+
+    request: str
+    """The main request: the kubelet compares it with what containers name, which is never ``main/sub``."""
+    pool: str
+    device: str
+    cdi_ids: tuple[str, ...]
+    share_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A claim whose devices of ours are ready; no devices if it has none of ours."""
+
+    ref: ClaimRef
+    devices: tuple[PreparedDevice, ...] = ()
+
+
+Reason = Literal["invalid", "conflict", "transient", "operator"]
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareError:
+    """Why a claim could not be prepared or unprepared.
+
+    ``reason`` says who must act: the claim's author (``invalid``), the other claim's holder (``conflict``), nobody,
+    as the kubelet tries again (``transient``), or the node's operator (``operator``).
+    """
+
+    reason: Reason
+    message: str

@@ -1,0 +1,119 @@
+"""What containers get for a claim: the files to write on the node, and what the kubelet is told. Pure.
+
+One CDI device for every allocated result, so that a container sees the devices of the requests it names and no others.
+Environment, with NAME the device's name in capitals, ``-`` as ``_``, and ``_<first 8 of the share's id>`` for a share:
+
+- ``LODE_DEVICE_<NAME>``: the card's uuid;
+- ``LODE_MEMORY_MIB_<NAME>``: device memory it may use, in MiB;
+- ``LODE_CORES_<NAME>``: compute it may use, in per cent of the card; 0 means that none is set aside for it.
+"""
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from driver.model import Device, Result
+from kubeletplugin.hardware.port import DeviceNode
+from kubeletplugin.prepare import cdi, metadata
+from kubeletplugin.prepare.claims import ClaimRef, Prepared, PreparedDevice
+from kubeletplugin.prepare.plan import Plan, main_request
+
+CDI_CLASS = "claim"
+_SHARE_ID_LETTERS = 8
+_MEBI = 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where on the node the files of one driver's claims are."""
+
+    driver: str
+    cdi_root: str
+    metadata_root: str
+
+    def cdi_file(self, uid: str) -> str:
+        """Path of a claim's CDI spec."""
+        return posixpath.join(self.cdi_root, f"{self.driver}-{CDI_CLASS}_{uid}.json")
+
+    def cdi_uid(self, file_name: str) -> str:
+        """The claim whose CDI spec has this name, "" if it is none of this driver's."""
+        prefix, suffix = f"{self.driver}-{CDI_CLASS}_", ".json"
+        ours = file_name.startswith(prefix) and file_name.endswith(suffix)
+        return file_name.removeprefix(prefix).removesuffix(suffix) if ours else ""
+
+    def metadata_file(self, ref: ClaimRef, request: str) -> str:
+        """Path of the metadata file of one main request."""
+        return posixpath.join(self.metadata_root, metadata.file_name(ref, request))
+
+
+def answer(plan: Plan, driver: str) -> Prepared:
+    """What the kubelet is told about a prepared claim."""
+    return Prepared(
+        plan.ref,
+        tuple(
+            PreparedDevice(
+                request=main_request(result.request),
+                pool=result.device.pool,
+                device=result.device.device,
+                cdi_ids=(f"{driver}/{CDI_CLASS}={_cdi_name(plan.ref, result)}",),
+                share_id=result.share_id,
+            )
+            for result in plan.results
+        ),
+    )
+
+
+def files(
+    plan: Plan, devices: Mapping[str, Device], nodes: Mapping[str, Sequence[DeviceNode]], places: Places, uuid: str
+) -> dict[str, bytes]:
+    """Path and content of every file of a claim, the CDI spec last, as it refers to the others; none without results.
+
+    Args:
+        nodes: the device files of each device the plan names.
+        uuid: name of the attribute that holds a card's uuid.
+
+    Raises:
+        InvalidInput: a name cannot be written into a CDI spec.
+    """
+    if not plan.results:
+        return {}
+    texts = metadata.documents(plan, devices, places.driver)
+    mounts = {
+        request: cdi.Mount(
+            places.metadata_file(plan.ref, request), metadata.container_path(plan, request, places.driver)
+        )
+        for request in texts
+    }
+    # A container gets all devices of a request or none, so the file is mounted with the first of them.
+    made = [
+        cdi.CdiDevice(
+            _cdi_name(plan.ref, result),
+            cdi.Edits(
+                env=_environment(result, devices[result.device.device], uuid),
+                device_nodes=tuple(nodes[result.device.device]),
+                mounts=(mounts.pop(main_request(result.request)),) if main_request(result.request) in mounts else (),
+            ),
+        )
+        for result in plan.results
+    ]
+    spec = cdi.Spec(places.driver, CDI_CLASS, tuple(made))
+    written = {places.metadata_file(plan.ref, request): text for request, text in texts.items()}
+    return {**written, places.cdi_file(plan.ref.uid): cdi.encode(spec)}
+
+
+def _cdi_name(ref: ClaimRef, result: Result) -> str:
+    # The claim's uid keeps a runtime from ever using what it cached for an earlier claim.
+    parts = [ref.uid, main_request(result.request), result.device.device, result.share_id[:_SHARE_ID_LETTERS]]
+    return "_".join(part for part in parts if part)
+
+
+def _environment(result: Result, device: Device, uuid: str) -> tuple[tuple[str, str], ...]:
+    name = result.device.device.upper().replace("-", "_")
+    if result.share_id:
+        name += f"_{result.share_id[:_SHARE_ID_LETTERS]}"
+    amounts = {key: capacity.value for key, capacity in device.capacity.items()} | dict(result.consumed)
+    return (
+        (f"LODE_DEVICE_{name}", str(device.attributes[uuid])),
+        (f"LODE_MEMORY_MIB_{name}", str(amounts["memory"].value // _MEBI)),
+        (f"LODE_CORES_{name}", str(amounts["cores"].value)),
+    )

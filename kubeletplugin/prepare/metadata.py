@@ -1,0 +1,74 @@
+"""Device metadata files: what a container can read about the devices of one request (KEP-5304). Pure.
+
+Paths and content follow k8s.io/dynamic-resource-allocation/api/metadata: one file per request, mounted read-only at a
+path that pod authors know beforehand, holding the same object once per API version, newest first.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from driver.model import Device, Result
+from driver.wire import device_to
+from kubeletplugin.prepare.claims import ClaimRef
+from kubeletplugin.prepare.plan import Plan, main_request
+
+API_VERSIONS = ("metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1")
+CONTAINER_ROOT = "/var/run/kubernetes.io/dra-device-attributes"
+
+
+def container_path(plan: Plan, request: str, driver: str) -> str:
+    """Where containers find the file of a main request."""
+    if plan.pod_claim_name:
+        claim = f"resourceclaimtemplates/{plan.pod_claim_name}"
+    else:
+        claim = f"resourceclaims/{plan.ref.name}"
+    return f"{CONTAINER_ROOT}/{claim}/{request}/{driver}-metadata.json"
+
+
+def file_name(ref: ClaimRef, request: str) -> str:
+    """The file's name on the node, unique to the claim's uid and the main request."""
+    return f"{ref.uid}_{request}.json"
+
+
+def claim_uid(name: str) -> str:
+    """The uid of the claim that a file of this name belongs to."""
+    return name.partition("_")[0]
+
+
+def documents(plan: Plan, devices: Mapping[str, Device], driver: str) -> dict[str, bytes]:
+    """The content of every file, by main request. Equal plans on equal devices give equal bytes."""
+    by_request: dict[str, list[Result]] = {}
+    for result in plan.results:
+        by_request.setdefault(result.request, []).append(result)
+    return {
+        main_request(request): _document(plan, request, [_device(result, devices, driver) for result in results])
+        for request, results in by_request.items()
+    }
+
+
+def claim_ref(content: bytes) -> ClaimRef | None:
+    """The claim that a metadata file is about, or None if the file cannot be read."""
+    try:
+        metadata = json.JSONDecoder().raw_decode(content.decode())[0]["metadata"]
+        return ClaimRef(metadata["namespace"], metadata["name"], metadata["uid"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _document(plan: Plan, request: str, devices: Sequence[dict[str, Any]]) -> bytes:
+    ref = plan.ref
+    content = {
+        "metadata": {"name": ref.name, "namespace": ref.namespace, "uid": ref.uid, "generation": 1},
+        **({"podClaimName": plan.pod_claim_name} if plan.pod_claim_name else {}),
+        "requests": [{"name": request, "devices": devices}],
+    }
+    return b"".join(
+        json.dumps({"kind": "DeviceMetadata", "apiVersion": version, **content}).encode() + b"\n"
+        for version in API_VERSIONS
+    )
+
+
+def _device(result: Result, devices: Mapping[str, Device], driver: str) -> dict[str, Any]:
+    attributes = device_to(devices[result.device.device], driver)["attributes"]
+    return {"driver": driver, "pool": result.device.pool, "name": result.device.device, "attributes": attributes}

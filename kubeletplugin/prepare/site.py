@@ -1,0 +1,76 @@
+"""The node as claims find it: what the API says of a claim, and what the hardware has for it."""
+
+from collections.abc import Mapping
+
+from driver.errors import Fault, InvalidInput
+from driver.kube.api import NODES, RESOURCE_CLAIMS, Api, NotFound
+from driver.model import Result
+from driver.settings import Settings
+from kubeletplugin import inventory
+from kubeletplugin.hardware.port import Hardware
+from kubeletplugin.inventory import EVERY_OFFER, Facts, Inventory
+from kubeletplugin.prepare import container, overlap
+from kubeletplugin.prepare.claims import ClaimRef
+from kubeletplugin.prepare.container import Places
+from kubeletplugin.prepare.plan import NO_FACTS, Node, Plan, plan
+
+
+class Site:
+    """Answers about one node. Every method may raise ApiError or TransientFault; nothing is kept between calls."""
+
+    def __init__(self, api: Api, hardware: Hardware, settings: Settings, node_name: str):
+        self._api = api
+        self._hardware = hardware
+        self._settings = settings
+        self._names = settings.names
+        self._node_name = node_name
+
+    def plan(self, ref: ClaimRef) -> Plan:
+        """What to prepare for a claim.
+
+        Raises:
+            InvalidInput: there is no such claim, or it cannot be prepared here as it is.
+        """
+        try:
+            claim = self._api.get(RESOURCE_CLAIMS, ref.name, ref.namespace)
+        except NotFound as error:
+            raise InvalidInput(
+                str(ref), [Fault("", "no such claim in the API; delete the pod that uses it")]
+            ) from error
+        facts = self._facts()
+        devices = {device.name for device in self._inventory(facts).devices}
+        return plan(claim, ref, Node(self._names, self._names.pool(self._node_name), devices, facts))
+
+    def files(self, plan: Plan, places: Places) -> dict[str, bytes]:
+        """The files of a claim.
+
+        Raises:
+            InvalidInput: a device of the plan is not there any more.
+        """
+        offered = {item.device.name: item for item in self._inventory(plan.facts).offered}
+        named = {result.device.device for result in plan.results}
+        if lost := sorted(named - set(offered)):
+            raise InvalidInput(
+                str(plan.ref), [Fault("", f"this node has no device {name!r} any more") for name in lost]
+            )
+        nodes = {name: self._hardware.device_nodes(offered[name].card, offered[name].partition) for name in named}
+        devices = {name: offered[name].device for name in named}
+        return container.files(plan, devices, nodes, places, self._names.attribute("uuid"))
+
+    def blockers(self, plan: Plan, held: Mapping[str, tuple[Result, ...]]) -> frozenset[str]:
+        """The claims that hold what the plan needs (``overlap.blockers``), whatever is offered at present."""
+        found = self._inventory(plan.facts)
+        devices = {device.name: device for device in found.devices}
+        return overlap.blockers(plan.ref.uid, plan.results, held, devices, found.counter_sets)
+
+    def _inventory(self, facts: Facts) -> Inventory:
+        # All kinds, because a claim may have been allocated before the operator narrowed the offer.
+        slots = self._settings.kubeletplugin.slots
+        return inventory.devices(self._hardware.cards(), facts, EVERY_OFFER, slots, self._names)
+
+    def _facts(self) -> Facts:
+        try:
+            labels = self._api.get(NODES, self._node_name)["metadata"].get("labels") or {}
+        except NotFound:
+            return NO_FACTS
+        return inventory.facts_from(labels, self._settings.kubeletplugin.node_labels)

@@ -1,0 +1,142 @@
+"""One node with simulated cards, an API in memory and files that survive the programs, for tests of preparing."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from driver.files import Files
+from driver.kube.api import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, Api, Object
+from driver.observe import Metrics, logger
+from driver.settings import Settings
+from kubeletplugin.hardware.simulated import Simulated, load_profile
+from kubeletplugin.prepare import ClaimRef, Prepared, PrepareError, Preparer
+from rehearsal.api import MemoryApi
+from rehearsal.clock import VirtualClock
+from rehearsal.files import MemoryFiles
+
+NODE = "node-a"
+POOL = "node-a/lode.dev"
+DRIVER = "lode.dev"
+CDI = "/var/run/cdi"
+PLUGIN = "/var/lib/kubelet/plugins/lode.dev"
+CHECKPOINT = f"{PLUGIN}/checkpoint.json"
+SHARE_A, SHARE_B = "aaaaaaaa-0000-4000-8000-000000000001", "bbbbbbbb-0000-4000-8000-000000000002"
+
+Result = dict[str, Any]
+
+
+def result(device: str, request: str = "gpu", driver: str = DRIVER, pool: str = POOL, **more: Any) -> Result:
+    return {"request": request, "driver": driver, "pool": pool, "device": device, **more}
+
+
+def share(device: str, share_id: str, memory: str = "4Gi", cores: str = "0", request: str = "gpu") -> Result:
+    consumed = {"memory": memory, "cores": cores, "slots": "1"}
+    return result(device, request, shareID=share_id, consumedCapacity=consumed)
+
+
+class Rig:
+    """What outlives a plugin: the API, the files and the clock. ``plugin()`` starts a new instance on them."""
+
+    def __init__(self, profile: str = "a100x4", files: MemoryFiles | None = None):
+        self.clock = VirtualClock()
+        self.api = MemoryApi(self.clock)
+        self.files = files or MemoryFiles()
+        self.boot_id = "boot-1"
+        self.settings = Settings()
+        self.hardware = Simulated(load_profile(profile, self.files), NODE)
+        self.api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+        labels = {"lode.dev/ib-cluster": "fabric-1", "lode.dev/ib-leaf": "leaf-7"}
+        self.api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "labels": labels}})
+
+    def plugin(self, api: Api | None = None, files: Files | None = None) -> Preparer:
+        return Preparer(
+            api or self.api,
+            files or self.files,
+            self.clock,
+            NODE,
+            self.settings,
+            self.hardware,
+            self.boot_id,
+            Metrics(),
+            logger("test"),
+        )
+
+    def claim(
+        self,
+        name: str,
+        results: Sequence[Result],
+        config: Sequence[Mapping[str, Any]] = (),
+        annotations: Mapping[str, str] | None = None,
+    ) -> ClaimRef:
+        """An allocated claim."""
+        mains: dict[str, list[str]] = {}
+        for item in results:
+            main, _, sub = item["request"].partition("/")
+            mains.setdefault(main, []).append(sub)
+        made = self.api.create(
+            RESOURCE_CLAIMS,
+            {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaim",
+                "metadata": {"name": name, "namespace": "team", "annotations": dict(annotations or {})},
+                "spec": {"devices": {"requests": [_request(main, subs) for main, subs in mains.items()]}},
+            },
+            "team",
+        )
+        self.allocate(made, results, config)
+        return ClaimRef("team", name, made["metadata"]["uid"])
+
+    def allocate(self, claim: Object, results: Sequence[Result], config: Sequence[Mapping[str, Any]] = ()) -> None:
+        devices = {"results": list(results), **({"config": list(config)} if config else {})}
+        claim["status"] = {"allocation": {"devices": devices, "allocationTimestamp": "2027-01-15T08:00:00Z"}}
+        self.api.update(RESOURCE_CLAIMS, claim, "status")
+
+    def release(self, ref: ClaimRef) -> None:
+        """Delete the claim."""
+        self.api.delete(RESOURCE_CLAIMS, ref.name, ref.namespace)
+
+    def pod(self, name: str, phase: str = "Running") -> Object:
+        containers = [{"name": "main", "image": "busybox"}]
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "team"},
+            "spec": {"nodeName": NODE, "containers": containers},
+        }
+        made = self.api.create(PODS, pod, "team")
+        made["status"] = {"phase": phase}
+        return self.api.update(PODS, made, "status")
+
+    def reboot(self) -> None:
+        self.boot_id += "+"
+        self.files.forget("/var/run")
+
+    def claim_files(self) -> set[str]:
+        """Every file of a claim on the node: CDI specs and metadata."""
+        metadata = f"{PLUGIN}/dra-device-metadata"
+        return {f"{folder}/{name}" for folder in (CDI, metadata) for name in self.files.names(folder)}
+
+    def spec(self, ref: ClaimRef) -> dict[str, Any]:
+        content = self.files.read(f"{CDI}/lode.dev-claim_{ref.uid}.json")
+        assert content is not None, "no CDI spec"
+        return dict(json.loads(content))
+
+
+def _request(main: str, subs: Sequence[str]) -> dict[str, Any]:
+    if not any(subs):
+        return {"name": main, "exactly": {"deviceClassName": "gpu.lode.dev", "count": len(subs)}}
+    return {"name": main, "firstAvailable": [{"name": sub, "deviceClassName": "gpu.lode.dev"} for sub in set(subs)]}
+
+
+def prepare(plugin: Preparer, ref: ClaimRef) -> Prepared:
+    """The answer, which must be a success."""
+    answer = plugin.prepare([ref])[ref.uid]
+    assert isinstance(answer, Prepared), answer
+    return answer
+
+
+def refused(plugin: Preparer, ref: ClaimRef) -> PrepareError:
+    """The answer, which must be an error."""
+    answer = plugin.prepare([ref])[ref.uid]
+    assert isinstance(answer, PrepareError), answer
+    return answer
