@@ -12,9 +12,13 @@ class CommandFailed(subprocess.CalledProcessError):
     """A program ended with another status than 0; the message has what it printed."""
 
     def __str__(self) -> str:
-        printed = "\n".join(text.strip() for text in (self.stdout, self.stderr) if text and text.strip())
+        printed = "\n".join(_shortened(text.strip()) for text in (self.stdout, self.stderr) if text and text.strip())
         command = " ".join(map(str, self.cmd)) if isinstance(self.cmd, Sequence) else str(self.cmd)
         return f"{command}: status {self.returncode}\n{printed}"
+
+
+def _shortened(text: str, start: int = 2000, end: int = 3000) -> str:
+    return text if len(text) <= start + end else f"{text[:start]}\n[...]\n{text[-end:]}"
 
 
 def run(

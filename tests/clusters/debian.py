@@ -6,7 +6,6 @@ A cached entry is keyed by the names of its packages, not by their versions: an 
 
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -23,7 +22,7 @@ _UNREAD = ("doc", "man", "locale", "info", "lintian")
 
 
 def tools() -> Path:
-    """A folder like `/` with Docker, runc, iptables, ip, mmdebstrap and busybox, and the libraries among their needs that the machine lacks.
+    """A folder like `/` with Docker, runc, iptables, ip, mmdebstrap and busybox, and any library they lack here.
 
     Raises `ProgramMissing` where the machine has no apt.
     """
@@ -45,31 +44,15 @@ def environment() -> Mapping[str, str]:
 
 def _unpack_tools(folder: Path) -> None:
     if not shutil.which("apt-get"):
-        raise ProgramMissing(
-            "no usable Docker, and not a Debian machine where one could be unpacked: start a Docker daemon"
-        )
+        raise ProgramMissing("no Docker daemon answers, and this is no Debian machine: start a Docker daemon")
     archives = folder / "archives"
     (archives / "partial").mkdir(parents=True)
     with cache.step(f"fetching {', '.join(_TOOLS)} from Debian"):
-        options = [
-            "-o",
-            f"Dir::Cache::archives={archives}",
-            "-o",
-            "Debug::NoLocking=true",
-            "-o",
-            "APT::Sandbox::User=root",
-        ]
-        # --reinstall: also what is installed here, so that the folder does not depend on what the machine has (but for libraries).
-        fetch = [
-            "apt-get",
-            "install",
-            "-y",
-            "--reinstall",
-            "--download-only",
-            "--no-install-recommends",
-            *options,
-            *_TOOLS,
-        ]
+        settings = (f"Dir::Cache::archives={archives}", "Debug::NoLocking=true", "APT::Sandbox::User=root")
+        options = [word for setting in settings for word in ("-o", setting)]
+        # --reinstall: also what is installed here, so that only libraries depend on what the machine has.
+        how = ("-y", "--reinstall", "--download-only", "--no-install-recommends")
+        fetch = ["apt-get", "install", *how, *options, *_TOOLS]
         if run(fetch, check=False, timeout=600).returncode:
             run(["apt-get", "update"], check=False, timeout=600)
             run(fetch, timeout=600)
@@ -108,8 +91,28 @@ def _sources() -> list[str]:
     return own or [_MIRROR]
 
 
-def libraries(root: Path, programs: Sequence[str]) -> list[str]:
-    """The shared libraries that `programs` (absolute paths inside `root`) load, as real paths inside `root`, each once.
+def libraries(root: Path, programs: Sequence[str]) -> Mapping[str, Path]:
+    """The shared libraries that `programs` load, by the paths they are loaded from; all paths but the results are
+    inside `root`.
     """
-    listed = subprocess.run(["chroot", root, "ldd", *programs], capture_output=True, text=True, check=False).stdout
-    return sorted({word for word in listed.split() if word.startswith("/lib")})
+    listed = run(["chroot", root, "ldd", *programs], check=False).stdout
+    paths = sorted({word for word in listed.split() if word.startswith("/lib")})
+    real = run(["chroot", root, "realpath", *paths]).stdout.split()
+    return {path: root / target.lstrip("/") for path, target in zip(paths, real, strict=True)}
+
+
+def layer(name: str, packages: Sequence[str]) -> Path:
+    """The same root file system as an image layer, a tar file."""
+    root = root_filesystem(name, packages)
+
+    def pack(folder: Path) -> None:
+        with cache.step(f"packing the root file system for {name}"):
+            run(["tar", "-C", root, "-cf", folder / "layer.tar", *excludes(), "."], timeout=600)
+
+    return cache.entry(f"layer-{name}", cache.key(root.name), pack) / "layer.tar"
+
+
+def excludes() -> list[str]:
+    """Options for tar that leave out of a root file system what no image should have."""
+    caches = ("var/cache/apt/*", "var/lib/apt/lists/*")
+    return [f"--exclude=./{path}" for path in ("dev/*", *caches, "etc/hostname", "etc/hosts", "etc/resolv.conf")]

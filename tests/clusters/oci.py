@@ -80,8 +80,7 @@ def write_archive(
     ...).
     """
     platform = {"architecture": _ARCHITECTURE.get(os.uname().machine, os.uname().machine), "os": "linux"}
-    blobs = [(_digest(layer), layer) for layer in layers]
-    rootfs = {"type": "layers", "diff_ids": [digest for digest, _ in blobs]}
+    rootfs = {"type": "layers", "diff_ids": [_digest(layer) for layer in layers]}
     configuration = json.dumps({**platform, "config": config, "rootfs": rootfs}).encode()
     parts = [_descriptor("layer.v1.tar", layer) for layer in layers]
     manifest = json.dumps(
@@ -103,13 +102,13 @@ def write_archive(
     with Layer(archive) as out:
         out.file("oci-layout", '{"imageLayoutVersion":"1.0.0"}', 0o644)
         out.file("index.json", json.dumps({"schemaVersion": 2, "manifests": entries}), 0o644)
-        for blob in (configuration, manifest, *layers):
+        blobs: list[Path | bytes] = [configuration, manifest, *layers]
+        for blob in blobs:
             out.file(f"blobs/sha256/{_digest(blob).removeprefix('sha256:')}", blob, 0o644)
 
 
 def normal(reference: str) -> str:
-    """An image's name as the container runtime completes it: `lode-dra:dev` becomes `docker.io/library/lode-dra:dev`.
-    """
+    """An image's name as a container runtime completes it: `lode-dra:dev` becomes `docker.io/library/lode-dra:dev`."""
     first, slash, _ = reference.partition("/")
     if not slash:
         return f"docker.io/library/{reference}"
