@@ -1,0 +1,296 @@
+"""The static type check: what Kubernetes refuses before it ever runs a selector, this refuses too."""
+
+from collections.abc import Sequence
+
+from controller.selectors import types as t
+from controller.selectors.declarations import SORT_KEYS, TYPE_NAMES, Environment, Overload
+from controller.selectors.errors import SelectorError
+from controller.selectors.suggest import suggest
+from controller.selectors.syntax import (
+    Bind,
+    Call,
+    Fold,
+    Index,
+    ListOf,
+    Literal,
+    MapOf,
+    Name,
+    Node,
+    OptionalMap,
+    Select,
+    children,
+)  # fmt: skip
+from controller.selectors.types import Bindings, Type
+from controller.selectors.values import UInt
+
+_LITERALS: dict[type, Type] = {
+    bool: t.BOOL, int: t.INT, UInt: t.UINT, float: t.DOUBLE, str: t.STRING, bytes: t.BYTES, type(None): t.NULL,
+}  # fmt: skip
+_DEVICE_FIELDS = ("driver", "attributes", "capacity", "allowMultipleAllocations")
+
+
+def check(source: str, node: Node, environment: Environment) -> None:
+    """Refuse ``node`` unless it is well typed and yields a bool (or a value checked at run time).
+
+    Raises:
+        SelectorError: at the first type error.
+    """
+    checker = _Checker(source, environment)
+    result = checker.visit(node, {})
+    checker.check_literals(node)
+    result = checker.types.resolve(result, free_as_dyn=True)
+    if result not in (t.BOOL, environment.result):
+        raise SelectorError(source, 0, f"must evaluate to bool, not {result}")
+
+
+Scope = dict[str, Type]
+
+
+class _Checker:
+    def __init__(self, source: str, environment: Environment):
+        self.source = source
+        self.environment = environment
+        self.types = Bindings()
+        self._of: dict[Node, Type] = {}
+
+    def error(self, node: Node, message: str) -> SelectorError:
+        return SelectorError(self.source, node.position, message)
+
+    def visit(self, node: Node, scope: Scope) -> Type:
+        found = self.types.resolve(self._visit(node, scope))
+        self._of[node] = found
+        return found
+
+    def _visit(self, node: Node, scope: Scope) -> Type:
+        match node:
+            case Literal(value=value):
+                return _LITERALS[type(value)]
+            case Name():
+                return self._name(node, scope)
+            case Select():
+                return self._select(node, scope)
+            case Index():
+                function = "_[?_]" if node.optional else "_[_]"
+                return self._call(node, function, (node.operand, node.key), False, scope)
+            case Call():
+                args = node.args if node.target is None else (node.target, *node.args)
+                if node.function in ("_&&_", "_||_"):
+                    return self._logical(args, scope)
+                return self._call(node, node.function, args, node.target is not None, scope)
+            case ListOf():
+                return self._list(node, scope)
+            case MapOf():
+                return self._map(node, scope)
+            case Fold():
+                return self._fold(node, scope)
+            case Bind():
+                return self.visit(node.body, {**scope, node.name: self.visit(node.value, scope)})
+            case OptionalMap():
+                return self._optional_map(node, scope)
+
+    def _name(self, node: Name, scope: Scope) -> Type:
+        if node.name in scope and not node.absolute:
+            return scope[node.name]
+        if node.name == "device":
+            return t.DEVICE
+        if node.name in TYPE_NAMES:
+            return Type("type", (Type(node.name),))
+        raise self.error(node, f"unknown name {node.name!r}; a selector knows only 'device'")
+
+    def _select(self, node: Select, scope: Scope) -> Type:
+        operand = self.visit(node.operand, scope)
+        unwrap = operand.kind == "optional_type"
+        if unwrap:
+            operand = self.types.resolve(operand.of[0])
+        result = self._field(node, operand)
+        if node.test:
+            return t.BOOL
+        if node.optional or unwrap:
+            return result if result.kind == "optional_type" and unwrap else t.optional(result)
+        return result
+
+    def _field(self, node: Select, operand: Type) -> Type:
+        if operand.kind == "map":
+            return operand.of[1]
+        if operand == t.DEVICE:
+            field = self.environment.field(node.field)
+            if field is None:
+                raise self.error(node, f"a device has no field {node.field!r}{suggest(node.field, _DEVICE_FIELDS)}")
+            return field
+        if operand.kind == "?":
+            self.types.fits(t.DYN, operand)
+            return t.DYN
+        if t.is_dynamic(operand):
+            return t.DYN
+        raise self.error(node, f"a value of type {operand} has no fields, so no {node.field!r}")
+
+    def _logical(self, args: Sequence[Node], scope: Scope) -> Type:
+        for arg in args:
+            found = self.visit(arg, scope)
+            if not self.types.fits(found, t.BOOL):
+                raise self.error(arg, f"expected a bool, found {found}")
+        return t.BOOL
+
+    def _call(self, node: Node, function: str, args: Sequence[Node], member: bool, scope: Scope) -> Type:
+        declared = self._conditional() if function == "_?_:_" else self.environment.overloads(function)
+        if not declared:
+            raise self.error(node, f"unknown function {function!r}")
+        given = tuple(self.visit(arg, scope) for arg in args)
+        result: Type | None = None
+        for overload in declared:
+            if overload.member != member or len(overload.args) != len(given):
+                continue
+            wanted, returned = self._instantiate(overload)
+            if not self.types.all_fit(given, wanted):
+                continue
+            returned = self.types.resolve(returned)
+            if result is None:
+                result = returned
+            elif not t.is_dynamic(result) and result != returned:
+                result = t.DYN
+        if result is None:
+            raise self.error(node, _no_match(function, given, member))
+        return result
+
+    def _conditional(self) -> tuple[Overload, ...]:
+        either = t.parameter("A")
+        return (Overload(False, (t.BOOL, either, either), either),)
+
+    def _instantiate(self, overload: Overload) -> tuple[tuple[Type, ...], Type]:
+        fresh: dict[str, Type] = {}
+
+        def copy(one: Type) -> Type:
+            if one.kind == "?":
+                if one.name not in fresh:
+                    fresh[one.name] = self.types.fresh()
+                return fresh[one.name]
+            return Type(one.kind, tuple(map(copy, one.of)), one.name) if one.of else one
+
+        return tuple(map(copy, overload.args)), copy(overload.result)
+
+    def _list(self, node: ListOf, scope: Scope) -> Type:
+        element: Type | None = None
+        for index, item in enumerate(node.items):
+            element = self._join(element, self._entry(item, index in node.optional, scope))
+        return t.list_of(element or self.types.fresh())
+
+    def _map(self, node: MapOf, scope: Scope) -> Type:
+        key: Type | None = None
+        value: Type | None = None
+        for key_node, value_node, is_optional in node.entries:
+            key = self._join(key, self.visit(key_node, scope))
+            value = self._join(value, self._entry(value_node, is_optional, scope))
+        return t.map_of(key or self.types.fresh(), value or self.types.fresh())
+
+    def _entry(self, node: Node, is_optional: bool, scope: Scope) -> Type:
+        """The type of a list element or map value; an optional one is unwrapped."""
+        found = self.visit(node, scope)
+        if not is_optional:
+            return found
+        inner = self.types.fresh()
+        if not self.types.fits(found, t.optional(inner)):
+            raise self.error(node, f"expected an optional value, found {found}")
+        return self.types.resolve(inner)
+
+    def _join(self, so_far: Type | None, found: Type) -> Type:
+        if so_far is None:
+            return found
+        return self.types.join(so_far, found) or t.DYN
+
+    def _fold(self, node: Fold, scope: Scope) -> Type:
+        over = self.visit(node.range, scope)
+        variables = self._elements(node, over)
+        inner = {**scope, **dict(zip(node.variables, variables, strict=True))}
+        if node.where is not None:
+            self._predicate(node.where, inner)
+        if node.kind in ("all", "exists", "exists_one"):
+            self._predicate(node.body, inner)
+            return t.BOOL
+        if node.kind == "filter":
+            self._predicate(node.body, inner)
+            return t.list_of(variables[0])
+        body = self.visit(node.body, inner)
+        match node.kind:
+            case "map" | "transformList":
+                return t.list_of(body)
+            case "transformMap":
+                return t.map_of(variables[0], body)
+            case "transformMapEntry":
+                return self._entries(node, body)
+            case _:
+                return self._sorted(node, over, body)
+
+    def _elements(self, node: Fold, over: Type) -> tuple[Type, ...]:
+        two = len(node.variables) == 2
+        if over.kind == "list":
+            return (t.INT, over.of[0]) if two else over.of
+        if over.kind == "map":
+            return over.of if two else over.of[:1]
+        if over.kind in ("dyn", "?"):
+            self.types.fits(t.DYN, over)
+            return (t.DYN, t.DYN) if two else (t.DYN,)
+        raise self.error(node.range, f"{node.kind} needs a list or map to walk, not {over}")
+
+    def _predicate(self, node: Node, scope: Scope) -> None:
+        found = self.visit(node, scope)
+        if not self.types.fits(found, t.BOOL):
+            raise self.error(node, f"expected a bool, found {found}")
+
+    def _entries(self, node: Fold, body: Type) -> Type:
+        entry = t.map_of(self.types.fresh(), self.types.fresh())
+        if not self.types.fits(body, entry):
+            raise self.error(node.body, f"expected a map, found {body}")
+        return self.types.resolve(entry)
+
+    def _sorted(self, node: Fold, over: Type, key: Type) -> Type:
+        whole = t.list_of(self.types.fresh())
+        if not self.types.fits(over, whole):
+            raise self.error(node.range, f"sortBy needs a list, not {over}")
+        if not (t.is_dynamic(key) or key.kind == "?" or key.kind in SORT_KEYS):
+            raise self.error(node.body, f"values of type {key} have no order")
+        return self.types.resolve(whole)
+
+    def _optional_map(self, node: OptionalMap, scope: Scope) -> Type:
+        target = self.visit(node.target, scope)
+        inner = self.types.fresh()
+        if not self.types.fits(target, t.optional(inner)):
+            raise self.error(node.target, f"expected an optional value, found {target}")
+        body = self.visit(node.body, {**scope, node.name: self.types.resolve(inner)})
+        if not node.flat:
+            return t.optional(body)
+        result = t.optional(self.types.fresh())
+        if not self.types.fits(body, result):
+            raise self.error(node.body, f"optFlatMap needs an optional value, found {body}")
+        return self.types.resolve(result)
+
+    def check_literals(self, node: Node, *, exempt: bool = False) -> None:
+        """List and map literals must hold one type each; only the arguments of format() may differ."""
+        match node:
+            case ListOf() if not exempt:
+                self._same(node.items, [index in node.optional for index in range(len(node.items))])
+            case MapOf() if not exempt:
+                self._same([key for key, _, _ in node.entries], [False] * len(node.entries))
+                self._same([value for _, value, _ in node.entries], [flag for _, _, flag in node.entries])
+        inside = isinstance(node, Call) and node.function == "format" and node.target is not None
+        for child in children(node):
+            self.check_literals(child, exempt=exempt or (inside and isinstance(node, Call) and child in node.args))
+
+    def _same(self, nodes: Sequence[Node], optional: Sequence[bool]) -> None:
+        first: Type | None = None
+        for node, unwrap in zip(nodes, optional, strict=True):
+            found = self.types.resolve(self._of[node], free_as_dyn=True)
+            if unwrap and found.kind == "optional_type":
+                found = found.of[0]
+            if first is not None and found != first:
+                raise self.error(node, f"expected type {first} but found {found}; all entries need one type")
+            first = first or found
+
+
+def _no_match(function: str, given: Sequence[Type], member: bool) -> str:
+    operator = function.strip("_@") if function.startswith(("_", "@")) else ""
+    shown = ", ".join(map(str, given[1:] if member else given))
+    if operator in ("<", "<=", ">", ">=") and {"kubernetes.Quantity", "kubernetes.Semver"} & {g.kind for g in given}:
+        return f"{operator!r} does not compare ({shown}); use compareTo(), isGreaterThan() or isLessThan()"
+    if operator:
+        return f"operator {operator!r} is not defined for ({shown})"
+    return f"{f'{given[0]}.' if member else ''}{function}() does not take ({shown})"

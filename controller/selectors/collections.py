@@ -1,0 +1,204 @@
+"""CEL's functions on lists, sets and maps."""
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from controller.selectors import strings
+from controller.selectors.budget import Budget
+from controller.selectors.errors import NoOverload, SelectorFault, no_overload
+from controller.selectors.values import (
+    NONE,
+    Device,
+    Optional,
+    UInt,
+    equal,
+    is_number,
+    key_of,
+    kind,
+    unsigned,
+    whole,
+)  # fmt: skip
+
+List = list[Any]
+_RANGE_LIMIT = 1_000_000
+_ORDERED = {"int", "uint", "double", "bool", "string", "bytes"}
+
+
+def _size(_: Budget, value: Any) -> int:
+    return len(value)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equality as ``in`` and the list functions have it: what cannot be compared is not equal."""
+    try:
+        return equal(a, b)
+    except NoOverload:
+        return False
+
+
+def in_list(budget: Budget, value: Any, values: List) -> bool:
+    """``value in values``."""
+    budget.spend(len(values) // 10)
+    return any(same(value, element) for element in values)
+
+
+def _in_map(_: Budget, value: Any, map_: Any) -> bool:
+    if isinstance(map_, Device):
+        raise no_overload("in")
+    return key_of(value) in map_
+
+
+def _pairwise(budget: Budget, a: List, b: List) -> None:
+    budget.spend(len(a) * len(b))
+
+
+def _sets_contains(budget: Budget, a: List, b: List) -> bool:
+    _pairwise(budget, a, b)
+    return all(any(same(x, y) for y in a) for x in b)
+
+
+def _sets_equivalent(budget: Budget, a: List, b: List) -> bool:
+    return _sets_contains(budget, a, b) and _sets_contains(budget, b, a)
+
+
+def _sets_intersects(budget: Budget, a: List, b: List) -> bool:
+    _pairwise(budget, a, b)
+    return any(same(x, y) for x in a for y in b)
+
+
+def _slice(_: Budget, values: List, start: int, end: int) -> List:
+    if start < 0 or end < 0 or start > end or end > len(values):
+        raise SelectorFault(f"cannot slice({start}, {end}), list has {len(values)} elements")
+    return values[start:end]
+
+
+def _flatten(budget: Budget, values: List, depth: int = 1) -> List:
+    if depth < 0:
+        raise SelectorFault("level must be non-negative")
+    if depth == 0:
+        return values
+    result: List = []
+    for value in values:
+        result += _flatten(budget, value, depth - 1) if isinstance(value, list) else [value]
+        budget.grow(len(result))
+    return result
+
+
+def _range(budget: Budget, count: int) -> List:
+    if not 0 <= count <= _RANGE_LIMIT:
+        raise SelectorFault(f"lists.range: size must be non-negative and at most {_RANGE_LIMIT}, got {count}")
+    budget.grow(count)
+    return list(range(count))
+
+
+def _distinct(budget: Budget, values: List) -> List:
+    result: List = []
+    for value in values:
+        budget.spend(len(result))
+        if not any(same(value, seen) for seen in result):
+            result.append(value)
+    return result
+
+
+def _ordered(values: List) -> None:
+    """Refuse lists whose elements have no common order."""
+    kinds = set(map(kind, values))
+    if len(kinds) > 1:
+        raise SelectorFault("list elements must have the same type")
+    if not kinds <= _ORDERED:
+        raise SelectorFault(f"list elements of type {kinds.pop()} have no order")
+
+
+def _sort(budget: Budget, values: List) -> List:
+    _ordered(values)
+    budget.spend(len(values))
+    return sorted(values)
+
+
+def _is_sorted(_: Budget, values: List) -> bool:
+    if len(values) > 1:
+        _ordered(values)
+    return all(a <= b for a, b in itertools.pairwise(values))
+
+
+def _extreme(choose: Callable[[List], Any], name: str) -> Callable[[Budget, List], Any]:
+    def run(_: Budget, values: List) -> Any:
+        if not values:
+            raise SelectorFault(f"{name} called on empty list")
+        if len(values) > 1:
+            _ordered(values)
+        return choose(values)
+
+    return run
+
+
+def _sum(_: Budget, values: List) -> Any:
+    total: Any = values[0] if values else 0
+    if not is_number(total):
+        raise no_overload("sum")
+    for value in values[1:]:
+        if type(value) is not type(total):
+            raise no_overload("sum")
+        total = _plus(total, value)
+    return total
+
+
+def _plus(a: Any, b: Any) -> Any:
+    if isinstance(a, float):
+        return a + b
+    return unsigned(int(a) + int(b)) if isinstance(a, UInt) else whole(a + b)
+
+
+def _position(positions: Callable[[int], range]) -> Callable[[Budget, List, Any], int]:
+    def run(budget: Budget, values: List, wanted: Any) -> int:
+        budget.spend(len(values) // 10)
+        return next((i for i in positions(len(values)) if same(values[i], wanted)), -1)
+
+    return run
+
+
+_FORWARDS = _position(lambda size: range(size))
+_BACKWARDS = _position(lambda size: range(size - 1, -1, -1))
+
+
+def _list_or_fail(find: Callable[[Budget, List, Any], int]) -> Callable[[Budget, Any, Any], int]:
+    def run(budget: Budget, values: Any, wanted: Any) -> int:
+        if not isinstance(values, list):
+            raise no_overload("indexOf")
+        return find(budget, values, wanted)
+
+    return run
+
+
+def _in(budget: Budget, value: Any, container: Any) -> bool:
+    if isinstance(container, list):
+        return in_list(budget, value, container)
+    if isinstance(container, dict):
+        return _in_map(budget, value, container)
+    raise no_overload("in")
+
+
+_L, _LI = ("list",), ("list", "int")
+
+FUNCTIONS: Mapping[str, Mapping[tuple[str, ...] | int, Callable[..., Any]]] = {
+    "@in": {2: _in},
+    "size": {("string",): _size, ("bytes",): _size, _L: _size, ("map",): _size},
+    "sets.contains": {("list", "list"): _sets_contains},
+    "sets.equivalent": {("list", "list"): _sets_equivalent},
+    "sets.intersects": {("list", "list"): _sets_intersects},
+    "slice": {("list", "int", "int"): _slice},
+    "flatten": {_L: _flatten, _LI: _flatten},
+    "lists.range": {("int",): _range},
+    "distinct": {_L: _distinct},
+    "reverse": {_L: lambda _, values: values[::-1]},
+    "sort": {_L: _sort},
+    "isSorted": {_L: _is_sorted},
+    "min": {_L: _extreme(min, "min")},
+    "max": {_L: _extreme(max, "max")},
+    "sum": {_L: _sum},
+    "first": {_L: lambda _, values: Optional(True, values[0]) if values else NONE},
+    "last": {_L: lambda _, values: Optional(True, values[-1]) if values else NONE},
+    "indexOf": {**strings.INDEXES["indexOf"], 2: _list_or_fail(_FORWARDS)},
+    "lastIndexOf": {**strings.INDEXES["lastIndexOf"], 2: _list_or_fail(_BACKWARDS)},
+}

@@ -1,0 +1,222 @@
+"""The functions selectors may call, by name and by the run-time types of their arguments.
+
+An entry keyed by a number takes any arguments of that count and checks them itself. What is declared but not here is
+refused when an expression is compiled.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from controller.selectors import collections, strings, versions
+from controller.selectors.budget import Budget
+from controller.selectors.errors import SelectorFault, no_overload
+from controller.selectors.values import (
+    INT_MAX,
+    INT_MIN,
+    NONE,
+    UINT_MAX,
+    Optional,
+    TypeValue,
+    UInt,
+    is_number,
+    kind,
+    unsigned,
+    whole,
+)  # fmt: skip
+
+Impl = Callable[..., Any]
+Table = Mapping[tuple[str, ...] | int, Impl]
+
+
+def _add_lists(budget: Budget, a: list[Any], b: list[Any]) -> list[Any]:
+    budget.grow(len(a) + len(b))
+    return a + b
+
+
+def _add_texts(budget: Budget, a: Any, b: Any) -> Any:
+    budget.grow(len(a) + len(b))
+    return a + b
+
+
+def _divide(_: Budget, a: int, b: int) -> int:
+    if b == 0:
+        raise SelectorFault("division by zero")
+    quotient = abs(a) // abs(b)
+    return whole(quotient if (a < 0) == (b < 0) else -quotient)
+
+
+def _modulo(_: Budget, a: int, b: int) -> int:
+    if b == 0:
+        raise SelectorFault("modulus by zero")
+    if a == INT_MIN and b == -1:
+        raise SelectorFault("integer overflow")
+    remainder = abs(a) % abs(b)
+    return -remainder if a < 0 else remainder
+
+
+def _divide_unsigned(_: Budget, a: UInt, b: UInt) -> UInt:
+    if b == 0:
+        raise SelectorFault("division by zero")
+    return UInt(int(a) // int(b))
+
+
+def _modulo_unsigned(_: Budget, a: UInt, b: UInt) -> UInt:
+    if b == 0:
+        raise SelectorFault("modulus by zero")
+    return UInt(int(a) % int(b))
+
+
+def _divide_doubles(_: Budget, a: float, b: float) -> float:
+    if b:
+        return a / b
+    return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1, b)
+
+
+def _multiply_doubles(_: Budget, a: float, b: float) -> float:
+    return a * b
+
+
+_II, _UU, _DD, _SS, _BB = (("int",) * 2, ("uint",) * 2, ("double",) * 2, ("string",) * 2, ("bytes",) * 2)
+
+_ARITHMETIC: dict[str, Table] = {
+    "_+_": {
+        _II: lambda _, a, b: whole(a + b),
+        _UU: lambda _, a, b: unsigned(int(a) + int(b)),
+        _DD: lambda _, a, b: a + b,
+        _SS: _add_texts,
+        _BB: _add_texts,
+        ("list", "list"): _add_lists,
+    },
+    "_-_": {
+        _II: lambda _, a, b: whole(a - b),
+        _UU: lambda _, a, b: unsigned(int(a) - int(b)),
+        _DD: lambda _, a, b: a - b,
+    },
+    "_*_": {
+        _II: lambda _, a, b: whole(a * b),
+        _UU: lambda _, a, b: unsigned(int(a) * int(b)),
+        _DD: _multiply_doubles,
+    },
+    "_/_": {_II: _divide, _UU: _divide_unsigned, _DD: _divide_doubles},
+    "_%_": {_II: _modulo, _UU: _modulo_unsigned},
+    "-_": {("int",): lambda _, a: whole(-a), ("double",): lambda _, a: -a},
+    "!_": {("bool",): lambda _, a: not a},
+}
+
+
+def _comparison(holds: Callable[[Any, Any], bool]) -> Table:
+    def compare(_: Budget, a: Any, b: Any) -> bool:
+        if is_number(a) and is_number(b):
+            return holds(a, b)
+        if type(a) is type(b) and isinstance(a, bool | str | bytes):
+            return holds(a, b)
+        raise no_overload("comparison")
+
+    return {2: compare}
+
+
+_COMPARISONS: dict[str, Table] = {
+    "_<_": _comparison(lambda a, b: a < b),
+    "_<=_": _comparison(lambda a, b: a <= b),
+    "_>_": _comparison(lambda a, b: a > b),
+    "_>=_": _comparison(lambda a, b: a >= b),
+}
+
+
+def _int_from_double(_: Budget, value: float) -> int:
+    if math.isnan(value) or not INT_MIN < value < INT_MAX:
+        raise SelectorFault("integer overflow")
+    return int(value)
+
+
+def _uint_from_double(_: Budget, value: float) -> UInt:
+    if math.isnan(value) or not 0 <= value < UINT_MAX:
+        raise SelectorFault("unsigned integer overflow")
+    return UInt(int(value))
+
+
+def _type_of(_: Budget, value: Any) -> TypeValue:
+    return TypeValue(kind(value))
+
+
+_CONVERSIONS: dict[str, Table] = {
+    "int": {
+        ("int",): lambda _, v: v,
+        ("uint",): lambda _, v: whole(int(v)),
+        ("double",): _int_from_double,
+        ("string",): strings.to_int,
+    },
+    "uint": {
+        ("uint",): lambda _, v: v,
+        ("int",): lambda _, v: unsigned(v),
+        ("double",): _uint_from_double,
+        ("string",): strings.to_uint,
+    },
+    "double": {
+        ("double",): lambda _, v: v,
+        ("int",): lambda _, v: float(v),
+        ("uint",): lambda _, v: float(v),
+        ("string",): strings.to_double,
+    },
+    "bool": {("bool",): lambda _, v: v, ("string",): strings.to_bool},
+    "bytes": {("bytes",): lambda _, v: v, ("string",): lambda _, v: v.encode()},
+    "string": {
+        ("string",): lambda _, v: v,
+        ("bool",): lambda _, v: "true" if v else "false",
+        ("int",): lambda _, v: str(v),
+        ("uint",): lambda _, v: str(int(v)),
+        ("double",): lambda _, v: strings.from_double(v),
+        ("bytes",): strings.from_bytes,
+    },
+    "dyn": {1: lambda _, v: v},
+    "type": {1: _type_of},
+}
+
+
+def _value(_: Budget, a: Optional) -> Any:
+    if not a.present:
+        raise SelectorFault("optional.none() dereference")
+    return a.value
+
+
+def _of_non_zero(_: Budget, value: Any) -> Optional:
+    zero = value is None or (isinstance(value, str | bytes | list | dict | bool | int | float) and not value)
+    if isinstance(value, Optional):
+        zero = not value.present
+    return NONE if zero else Optional(True, value)
+
+
+def _unwrap(_: Budget, values: list[Any]) -> list[Any]:
+    for value in values:
+        if not isinstance(value, Optional):
+            raise SelectorFault(f"value {kind(value)} is not optional")
+    return [value.value for value in values if value.present]
+
+
+def _includes(_: Budget, target: Any, value: Any) -> bool:
+    if isinstance(target, list):
+        return any(collections.same(element, value) for element in target)
+    return collections.same(target, value)
+
+
+_OPTIONALS: dict[str, Table] = {
+    "optional.of": {1: lambda _, v: Optional(True, v)},
+    "optional.none": {(): lambda _: NONE},
+    "optional.ofNonZeroValue": {1: _of_non_zero},
+    "optional.unwrap": {("list",): _unwrap},
+    "unwrapOpt": {("list",): _unwrap},
+    "hasValue": {("optional_type",): lambda _, v: v.present},
+    "value": {("optional_type",): _value},
+    "includes": {2: _includes},
+}
+
+FUNCTIONS: Mapping[str, Table] = {
+    **_ARITHMETIC,
+    **_COMPARISONS,
+    **_CONVERSIONS,
+    **_OPTIONALS,
+    **strings.FUNCTIONS,
+    **collections.FUNCTIONS,
+    **versions.FUNCTIONS,
+}

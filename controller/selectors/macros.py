@@ -1,0 +1,69 @@
+"""The macros of the DRA environment: calls that are syntax, not functions."""
+
+from controller.selectors.errors import SelectorError
+from controller.selectors.syntax import Bind, Fold, FoldKind, Name, Node, OptionalMap, Select
+
+_ONE_VARIABLE: dict[str, FoldKind] = {"all": "all", "exists": "exists", "exists_one": "exists_one", "filter": "filter"}
+_TWO_VARIABLES: dict[str, FoldKind] = {
+    "all": "all",
+    "exists": "exists",
+    "existsOne": "exists_one",
+    "exists_one": "exists_one",
+    "transformList": "transformList",
+    "transformMap": "transformMap",
+    "transformMapEntry": "transformMapEntry",
+}
+_FILTERED = {"transformList", "transformMap", "transformMapEntry"}
+
+
+def function(source: str, name: str, args: tuple[Node, ...], position: int) -> Node | None:
+    """The node for a global macro (``has``), or None."""
+    if name != "has" or len(args) != 1:
+        return None
+    field = args[0]
+    if not isinstance(field, Select) or field.optional or field.test:
+        raise SelectorError(source, position, "has() needs a field, such as has(device.attributes.x)")
+    return Select(field.position, field.operand, field.field, test=True)
+
+
+def member(source: str, target: Node, name: str, args: tuple[Node, ...], position: int) -> Node | None:
+    """The node for ``target.name(args)`` if that is a macro, else None."""
+    if name == "bind" and len(args) == 3 and isinstance(target, Name) and target.name == "cel":
+        return Bind(position, _variable(source, args[0]), args[1], args[2])
+    if name in ("optMap", "optFlatMap") and len(args) == 2:
+        return OptionalMap(position, target, _variable(source, args[0]), args[1], flat=name == "optFlatMap")
+    if len(args) == 2 and name in _ONE_VARIABLE:
+        return _fold(source, _ONE_VARIABLE[name], target, args[:1], args[1], None, position)
+    if len(args) in (2, 3) and name == "map":
+        where = args[1] if len(args) == 3 else None
+        return _fold(source, "map", target, args[:1], args[-1], where, position)
+    if len(args) == 2 and name == "sortBy":
+        return _fold(source, "sortBy", target, args[:1], args[1], None, position)
+    if len(args) == 3 and name in _TWO_VARIABLES:
+        return _fold(source, _TWO_VARIABLES[name], target, args[:2], args[2], None, position)
+    if len(args) == 4 and name in _FILTERED:
+        return _fold(source, _TWO_VARIABLES[name], target, args[:2], args[3], args[2], position)
+    return None
+
+
+def _fold(
+    source: str,
+    kind: FoldKind,
+    target: Node,
+    names: tuple[Node, ...],
+    body: Node,
+    where: Node | None,
+    position: int,
+) -> Node:
+    variables = tuple(_variable(source, name) for name in names)
+    if len(set(variables)) != len(variables):
+        raise SelectorError(source, position, f"the two variables of {kind} need different names")
+    return Fold(position, kind, target, variables, body, where)
+
+
+def _variable(source: str, node: Node) -> str:
+    if not isinstance(node, Name) or node.absolute:
+        raise SelectorError(source, node.position, "expected a plain variable name here")
+    if node.name == "__result__":
+        raise SelectorError(source, node.position, "this variable name is taken by CEL itself")
+    return node.name

@@ -1,0 +1,234 @@
+"""CEL's functions on strings. Positions count characters; regular expressions are RE2, which takes linear time."""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import re2
+
+from controller.selectors.budget import Budget
+from controller.selectors.errors import SelectorFault, no_overload
+from controller.selectors.values import INT_MAX, INT_MIN, UINT_MAX, UInt
+
+_SPACES = (
+    "\t\n\v\f\r \x85\xa0\u1680"
+    + "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_DOUBLE = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf|infinity|nan)", re.ASCII | re.IGNORECASE)
+_TRUE, _FALSE = {"1", "t", "T", "true", "TRUE", "True"}, {"0", "f", "F", "false", "FALSE", "False"}
+_UPPER = {ord(c): c.upper() for c in "abcdefghijklmnopqrstuvwxyz"}
+_LOWER = {ord(c): c.lower() for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+
+
+def compile_regex(pattern: str) -> Any:
+    """The RE2 program of ``pattern``.
+
+    Raises:
+        ValueError: RE2 does not take it.
+    """
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else error
+        raise ValueError(f"{pattern!r} is no RE2 regular expression: {reason}") from None
+
+
+def _regex(pattern: str) -> Any:
+    try:
+        return compile_regex(pattern)
+    except ValueError as error:
+        raise SelectorFault(str(error)) from None
+
+
+def _matches(budget: Budget, text: str, pattern: str) -> bool:
+    budget.spend(len(text) // 10)
+    return _regex(pattern).search(text) is not None
+
+
+def _find(budget: Budget, text: str, pattern: str) -> str:
+    budget.spend(len(text) // 10)
+    found = _regex(pattern).search(text)
+    return found[0] if found else ""
+
+
+def _find_all(budget: Budget, text: str, pattern: str, limit: int = -1) -> list[str]:
+    budget.spend(len(text) // 10)
+    found = [match[0] for match in _regex(pattern).finditer(text)]
+    return found if limit < 0 else found[:limit]
+
+
+def _out_of_range(index: int) -> SelectorFault:
+    return SelectorFault(f"index out of range: {index}")
+
+
+def _char_at(_: Budget, text: str, at: int) -> str:
+    if not 0 <= at <= len(text):
+        raise _out_of_range(at)
+    return text[at : at + 1]
+
+
+def _index_of(_: Budget, text: str, part: str, offset: int = 0) -> int:
+    if offset < 0:
+        raise _out_of_range(offset)
+    if part == "":
+        return min(offset, len(text))
+    return text.find(part, offset)
+
+
+def _last_index_of(_: Budget, text: str, part: str, offset: int | None = None) -> int:
+    if offset is not None and offset < 0:
+        raise _out_of_range(offset)
+    if part == "":
+        return len(text) if offset is None else min(offset, len(text))
+    return text.rfind(part) if offset is None else text.rfind(part, 0, offset + len(part))
+
+
+def _replace(budget: Budget, text: str, old: str, new: str, count: int = -1) -> str:
+    times = text.count(old) if count < 0 else min(count, text.count(old))
+    budget.grow(len(text) + times * max(0, len(new) - len(old)))
+    return text.replace(old, new, count)
+
+
+def _split(budget: Budget, text: str, separator: str, limit: int = -1) -> list[str]:
+    budget.spend(len(text) // 10)
+    if limit == 0:
+        return []
+    if separator:
+        return text.split(separator, limit - 1 if limit > 0 else -1)
+    if limit < 0 or limit >= len(text):
+        return list(text)
+    return [*text[: limit - 1], text[limit - 1 :]]
+
+
+def _substring(_: Budget, text: str, start: int, end: int | None = None) -> str:
+    stop = len(text) if end is None else end
+    if start < 0 or start > len(text):
+        raise _out_of_range(start)
+    if not 0 <= stop <= len(text):
+        raise _out_of_range(stop)
+    if start > stop:
+        raise SelectorFault(f"invalid substring range. start: {start}, end: {stop}")
+    return text[start:stop]
+
+
+def _join(budget: Budget, parts: list[Any], separator: str = "") -> str:
+    if not all(isinstance(part, str) for part in parts):
+        raise no_overload("join")
+    budget.grow(sum(map(len, parts)) + len(separator) * len(parts))
+    return separator.join(parts)
+
+
+def _flat(change: Callable[[str], Any]) -> Callable[[Budget, str], Any]:
+    def run(budget: Budget, text: str) -> Any:
+        budget.spend(len(text) // 10)
+        return change(text)
+
+    return run
+
+
+def to_int(_: Budget, text: str) -> int:
+    """``int("42")``.
+
+    Raises:
+        SelectorFault: no integer of 64 bits.
+    """
+    if not _INTEGER.fullmatch(text) or len(text) > 64 or not INT_MIN <= int(text) <= INT_MAX:
+        raise SelectorFault(f"cannot convert {text[:40]!r} to int")
+    return int(text)
+
+
+def to_uint(_: Budget, text: str) -> UInt:
+    """``uint("42")``.
+
+    Raises:
+        SelectorFault: no unsigned integer of 64 bits.
+    """
+    if not (text.isascii() and text.isdigit()) or len(text) > 64 or int(text) > UINT_MAX:
+        raise SelectorFault(f"cannot convert {text[:40]!r} to uint")
+    return UInt(text)
+
+
+def to_double(_: Budget, text: str) -> float:
+    """``double("1.5")``.
+
+    Raises:
+        SelectorFault: no number.
+    """
+    if not _DOUBLE.fullmatch(text) or (math.isinf(float(text)) and "n" not in text.lower()):
+        raise SelectorFault(f"cannot convert {text[:40]!r} to double")
+    return float(text)
+
+
+def to_bool(_: Budget, text: str) -> bool:
+    """``bool("true")``.
+
+    Raises:
+        SelectorFault: neither true nor false.
+    """
+    if text not in _TRUE | _FALSE:
+        raise SelectorFault(f"cannot convert {text[:40]!r} to bool")
+    return text in _TRUE
+
+
+def from_double(value: float) -> str:
+    """A double as text: the shortest digits that give it back, with an exponent below 1e-4 and from 1e21."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    if value == 0:
+        return "-0" if math.copysign(1, value) < 0 else "0"
+    mantissa, _, exponent = f"{value!r}".partition("e")
+    sign, mantissa = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)
+    whole, _, fraction = mantissa.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    digits = (whole + fraction).lstrip("0")
+    power = int(exponent or 0) + len(whole) - 1 if whole != "0" else -(len(fraction) - len(fraction.lstrip("0"))) - 1
+    digits = digits.rstrip("0") or "0"
+    if -4 <= power < 21:
+        if power < 0:
+            return f"{sign}0.{'0' * (-power - 1)}{digits}"
+        left, right = digits[: power + 1].ljust(power + 1, "0"), digits[power + 1 :]
+        return sign + left + (f".{right}" if right else "")
+    tail = f".{digits[1:]}" if digits[1:] else ""
+    return f"{sign}{digits[0]}{tail}e{'+' if power >= 0 else '-'}{abs(power):02d}"
+
+
+def from_bytes(_: Budget, value: bytes) -> str:
+    """``string(b"x")``.
+
+    Raises:
+        SelectorFault: the bytes are no UTF-8.
+    """
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise SelectorFault("invalid UTF-8 in bytes, cannot convert to string") from None
+
+
+_S, _SS, _SI = ("string",), ("string", "string"), ("string", "int")
+
+FUNCTIONS: Mapping[str, Mapping[tuple[str, ...] | int, Callable[..., Any]]] = {
+    "matches": {_SS: _matches},
+    "find": {_SS: _find},
+    "findAll": {_SS: _find_all, (*_SS, "int"): _find_all},
+    "startsWith": {_SS: lambda _, a, b: a.startswith(b)},
+    "endsWith": {_SS: lambda _, a, b: a.endswith(b)},
+    "contains": {_SS: lambda _, a, b: b in a},
+    "charAt": {_SI: _char_at},
+    "replace": {("string",) * 3: _replace, (*("string",) * 3, "int"): _replace},
+    "split": {_SS: _split, (*_SS, "int"): _split},
+    "substring": {_SI: _substring, (*_SI, "int"): _substring},
+    "join": {("list",): _join, ("list", "string"): _join},
+    "lowerAscii": {_S: _flat(lambda text: text.translate(_LOWER))},
+    "upperAscii": {_S: _flat(lambda text: text.translate(_UPPER))},
+    "trim": {_S: _flat(lambda text: text.strip(_SPACES))},
+}
+INDEXES: Mapping[str, Mapping[tuple[str, ...] | int, Callable[..., Any]]] = {
+    "indexOf": {_SS: _index_of, (*_SS, "int"): _index_of},
+    "lastIndexOf": {_SS: _last_index_of, (*_SS, "int"): _last_index_of},
+}

@@ -1,0 +1,122 @@
+"""Text of a CEL expression to tokens, with their positions (https://github.com/google/cel-spec, syntax)."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from controller.selectors.errors import SelectorError
+from controller.selectors.values import UInt
+
+Kind = Literal["op", "ident", "escaped", "literal", "end"]
+
+_SPACE = re.compile(r"(?:[ \t\r\n\f]+|//[^\n]*)+")
+_NUMBER = re.compile(
+    r"(?:\d+\.\d+(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|0x[0-9a-fA-F]+[uU]?|\d+[uU]?)", re.A
+)
+_IDENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.A)
+_ESCAPED = re.compile(r"`([A-Za-z0-9_.\-/ ]+)`", re.A)
+_QUOTE = re.compile(r"([rR]?[bB]?|[bB][rR])(\"\"\"|'''|\"|')")
+_OPERATORS = re.compile(r"&&|\|\||==|!=|<=|>=|[-+*/%<>!?:.,()\[\]{}]")
+_ESCAPES = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92, "?": 63, '"': 34, "'": 39, "`": 96}
+_CODE = re.compile(r"x([0-9a-fA-F]{2})|X([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})")
+_KEYWORD_VALUES = {"true": True, "false": False, "null": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token; ``value`` holds the value of a literal, ``text`` the name or operator."""
+
+    kind: Kind
+    text: str
+    position: int
+    value: object = None
+
+
+def tokenize(source: str) -> list[Token]:
+    """The tokens of ``source``, closed by one of kind ``end``.
+
+    Raises:
+        SelectorError: a character or literal that CEL does not have.
+    """
+    tokens: list[Token] = []
+    at = 0
+    while True:
+        if space := _SPACE.match(source, at):
+            at = space.end()
+        if at >= len(source):
+            return [*tokens, Token("end", "", at)]
+        token, at = _next(source, at)
+        tokens.append(token)
+
+
+def _next(source: str, at: int) -> tuple[Token, int]:
+    if quote := _QUOTE.match(source, at):
+        return _string(source, at, quote)
+    if number := _NUMBER.match(source, at):
+        return Token("literal", number[0], at, _number(source, at, number[0])), number.end()
+    if ident := _IDENT.match(source, at):
+        name = ident[0]
+        if name in _KEYWORD_VALUES:
+            return Token("literal", name, at, _KEYWORD_VALUES[name]), ident.end()
+        return Token("op" if name == "in" else "ident", name, at), ident.end()
+    if escaped := _ESCAPED.match(source, at):
+        return Token("escaped", escaped[1], at), escaped.end()
+    if operator := _OPERATORS.match(source, at):
+        return Token("op", operator[0], at), operator.end()
+    raise SelectorError(source, at, f"unexpected character {source[at]!r}")
+
+
+def _number(source: str, at: int, text: str) -> object:
+    """Integers keep their magnitude: the sign belongs to the grammar, and so does the check of the range."""
+    if text[-1] in "uU":
+        value = int(text[:-1], 0 if text[:2] == "0x" else 10)
+        if value >= 1 << 64:
+            raise SelectorError(source, at, f"{text} does not fit an unsigned 64-bit integer")
+        return UInt(value)
+    if text[:2] == "0x":
+        return int(text, 16)
+    if text.isdigit():
+        return int(text) if len(text) < 40 else 1 << 100
+    value_ = float(text)
+    if value_ in (float("inf"), float("-inf")):
+        raise SelectorError(source, at, f"{text} does not fit a double")
+    return value_
+
+
+def _string(source: str, at: int, quote: re.Match[str]) -> tuple[Token, int]:
+    prefix, mark = quote[1].lower(), quote[2]
+    raw, binary = "r" in prefix, "b" in prefix
+    parts: list[str] = []
+    i = quote.end()
+    while not source.startswith(mark, i):
+        if i >= len(source) or (len(mark) == 1 and source[i] in "\r\n"):
+            raise SelectorError(source, at, "this string has no closing quote")
+        if source[i] != "\\" or raw:
+            parts.append(_plain(source[i], binary))
+            i += 1
+            continue
+        text, i = _escape(source, i, binary)
+        parts.append(text)
+    text = "".join(parts)
+    value: object = text.encode("latin-1") if binary else text
+    return Token("literal", source[at : i + len(mark)], at, value), i + len(mark)
+
+
+def _plain(text: str, binary: bool) -> str:
+    return text.encode("utf-8").decode("latin-1") if binary else text
+
+
+def _escape(source: str, i: int, binary: bool) -> tuple[str, int]:
+    char = source[i + 1 : i + 2]
+    if char in _ESCAPES and char:
+        return chr(_ESCAPES[char]), i + 2
+    code = _CODE.match(source, i + 1)
+    if not code:
+        raise SelectorError(source, i, f"unknown escape \\{char}")
+    digits = next(group for group in code.groups() if group is not None)
+    number = int(digits, 8 if code[5] else 16)
+    if binary and (code[3] or code[4]):
+        raise SelectorError(source, i, "a byte string cannot hold \\u escapes")
+    if number > 0x10FFFF or 0xD800 <= number <= 0xDFFF:
+        raise SelectorError(source, i, f"\\{code[0]} is no Unicode character")
+    return chr(number), code.end()

@@ -1,0 +1,151 @@
+"""Static types of CEL, and which may stand for which (type parameters are bound on the way)."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type: ``kind`` is its name; a type parameter has kind ``?`` and its name in ``name``."""
+
+    kind: str
+    of: tuple["Type", ...] = ()
+    name: str = ""
+
+    def __str__(self) -> str:
+        if self.kind == "?":
+            return self.name
+        return f"{self.kind}({', '.join(map(str, self.of))})" if self.of else self.kind
+
+
+DYN, ANY, BOOL, INT, UINT = Type("dyn"), Type("any"), Type("bool"), Type("int"), Type("uint")
+DOUBLE, STRING, BYTES, NULL = Type("double"), Type("string"), Type("bytes"), Type("null_type")
+TYPE, DEVICE = Type("type"), Type("kubernetes.DRADevice")
+QUANTITY, SEMVER = Type("kubernetes.Quantity"), Type("kubernetes.Semver")
+DURATION, TIMESTAMP = Type("google.protobuf.Duration"), Type("google.protobuf.Timestamp")
+_NULLABLE = {"null_type", "dyn", "any", "google.protobuf.Duration", "google.protobuf.Timestamp"}
+_OPAQUE = {"optional_type"}
+
+
+def list_of(element: Type) -> Type:
+    """``list(element)``."""
+    return Type("list", (element,))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    """``map(key, value)``."""
+    return Type("map", (key, value))
+
+
+def optional(value: Type) -> Type:
+    """``optional_type(value)``."""
+    return Type("optional_type", (value,))
+
+
+def parameter(name: str) -> Type:
+    """A type parameter."""
+    return Type("?", (), name)
+
+
+def is_dynamic(t: Type) -> bool:
+    """Whether values of ``t`` are checked at run time only."""
+    return t.kind in ("dyn", "any")
+
+
+class Bindings:
+    """What type parameters stand for, found while an expression is checked."""
+
+    def __init__(self) -> None:
+        self._bound: dict[str, Type] = {}
+        self._count = 0
+
+    def fresh(self) -> Type:
+        """A new type parameter."""
+        self._count += 1
+        return parameter(f"_{self._count}")
+
+    def resolve(self, t: Type, *, free_as_dyn: bool = False) -> Type:
+        """``t`` with every bound parameter replaced; parameters left over become dyn if asked."""
+        if t.kind == "?":
+            bound = self._bound.get(t.name)
+            if bound is not None:
+                return self.resolve(bound, free_as_dyn=free_as_dyn)
+            return DYN if free_as_dyn else t
+        if not t.of:
+            return t
+        return Type(t.kind, tuple(self.resolve(part, free_as_dyn=free_as_dyn) for part in t.of), t.name)
+
+    def all_fit(self, givens: tuple[Type, ...], wanted: tuple[Type, ...]) -> bool:
+        """Whether each of ``givens`` may stand where ``wanted`` is asked for; binds nothing if not."""
+        before = dict(self._bound)
+        if len(givens) == len(wanted) and all(self._fits(g, w) for g, w in zip(givens, wanted, strict=True)):
+            return True
+        self._bound = before
+        return False
+
+    def fits(self, given: Type, wanted: Type) -> bool:
+        """Whether ``given`` may stand where ``wanted`` is asked for."""
+        return self.all_fit((given,), (wanted,))
+
+    def _fits(self, a: Type, b: Type) -> bool:
+        if b.kind == "?":
+            fine, had = self._substitutes(a, b)
+            if fine or had:
+                return fine
+        if a.kind == "?":
+            return self._substitutes(b, a)[0]
+        if is_dynamic(a) or is_dynamic(b):
+            return True
+        if a.kind == "null_type" or b.kind == "null_type":
+            other = b if a.kind == "null_type" else a
+            return other.kind in _NULLABLE or _is_opaque(other)
+        if a.kind == "type" and b.kind == "type":
+            return True
+        return (
+            a.kind == b.kind
+            and len(a.of) == len(b.of)
+            and all(self._fits(x, y) for x, y in zip(a.of, b.of, strict=True))
+        )
+
+    def _substitutes(self, t: Type, param: Type) -> tuple[bool, bool]:
+        """(``t`` can stand for ``param``, ``param`` was bound before)."""
+        if t == param:
+            return True, True
+        bound = self._bound.get(param.name)
+        if bound is not None:
+            if t == bound:
+                return True, True
+            if not self._fits(t, bound):
+                return False, True
+            general = t if _is_general(t, bound) else bound
+            if not self._mentions(param, general):
+                self._bound[param.name] = general
+            return True, True
+        if self._mentions(param, t):
+            return False, False
+        self._bound[param.name] = t
+        return True, False
+
+    def _mentions(self, param: Type, t: Type) -> bool:
+        if t.kind == "?":
+            bound = self._bound.get(t.name)
+            return t == param or (bound is not None and self._mentions(param, bound))
+        return any(self._mentions(param, part) for part in t.of)
+
+    def join(self, a: Type, b: Type) -> Type | None:
+        """The more general of two types that fit each other, else None."""
+        if not self.fits(a, b):
+            return None
+        return a if _is_general(a, b) else b
+
+
+def _is_opaque(t: Type) -> bool:
+    return t.kind in _OPAQUE or t.kind.startswith(("kubernetes.", "net."))
+
+
+def _is_general(a: Type, b: Type) -> bool:
+    """Whether ``a`` is equal to, or less specific than, ``b``."""
+    if is_dynamic(a) or a.kind == "?":
+        return True
+    if is_dynamic(b) or b.kind == "?" or a.kind != b.kind or len(a.of) != len(b.of):
+        return False
+    return all(_is_general(x, y) for x, y in zip(a.of, b.of, strict=True))

@@ -1,0 +1,273 @@
+"""What CEL computes with at run time: Python values where they fit, a few classes where they do not.
+
+int, bool, str, bytes, float and None are themselves; unsigned integers, optionals, types, quantities and versions
+have classes here. Maps are dicts whose bool keys are wrapped, because Python holds ``True == 1``.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import total_ordering
+from typing import Any, Final
+
+from controller.selectors.errors import NoOverload, SelectorFault, no_overload
+from driver.errors import InvalidInput
+from driver.quantity import NANO, Quantity
+
+INT_MAX: Final = (1 << 63) - 1
+INT_MIN: Final = -(1 << 63)
+UINT_MAX: Final = (1 << 64) - 1
+
+
+class UInt(int):
+    """An unsigned 64-bit integer; equal to the int of the same value."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A value that may be absent."""
+
+    present: bool
+    value: Any = None
+
+
+NONE: Final = Optional(False)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    """A type used as a value, as in ``type(x) == int``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BoolKey:
+    """A bool as a key of a map."""
+
+    value: bool
+
+
+class Domains(dict[str, Any]):
+    """``device.attributes`` and ``device.capacity``: looking up an unknown domain gives an empty map."""
+
+    __slots__ = ()
+
+
+class Device(dict[str, Any]):
+    """The variable ``device``."""
+
+    __slots__ = ()
+
+
+EMPTY: Final[Mapping[str, Any]] = {}
+
+_SEMVER = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?", re.ASCII)
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True, eq=False)
+class Semver:
+    """A semantic version; build metadata plays no part in comparisons."""
+
+    major: int
+    minor: int
+    patch: int
+    pre: tuple[tuple[int, int, str], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> "Semver":
+        """The version written in ``text``, strictly by semver.org 2.0.0.
+
+        Raises:
+            ValueError: it is none.
+        """
+        found = _SEMVER.fullmatch(text)
+        if not found:
+            raise ValueError(f"{text!r} is no semantic version such as 1.2.3")
+        numbers = tuple(int(found[i]) for i in (1, 2, 3))
+        pre = tuple(_identifier(part) for part in found[4].split(".")) if found[4] else ()
+        if max(numbers) > UINT_MAX or (found[5] and not all(found[5].split("."))):
+            raise ValueError(f"{text!r} is no semantic version such as 1.2.3")
+        return cls(int(found[1]), int(found[2]), int(found[3]), pre)
+
+    @property
+    def _order(self) -> tuple[Any, ...]:
+        return (self.major, self.minor, self.patch, not self.pre, self.pre)
+
+    def __eq__(self, other: object) -> bool:
+        return self._order == other._order if isinstance(other, Semver) else NotImplemented
+
+    def __lt__(self, other: "Semver") -> bool:
+        return self._order < other._order
+
+    def __hash__(self) -> int:
+        return hash(self._order)
+
+
+def _identifier(part: str) -> tuple[int, int, str]:
+    """A pre-release identifier in an order: numbers first, by value; then text."""
+    if not part or (part.isdigit() and len(part) > 1 and part[0] == "0"):
+        raise ValueError(f"pre-release part {part!r} is empty or has a leading zero")
+    return (0, int(part), "") if part.isdigit() else (1, 0, part)
+
+
+_WRITTEN = re.compile(r"[+-]?(\d*)\.?(\d*)(.*)", re.ASCII)
+_SCALES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Amount:
+    """A quantity as CEL sees it.
+
+    ``scale`` is the power of ten it is kept in (None: arbitrary precision): ``isInteger()`` depends on it, so that
+    1000m is no integer. ``computed`` marks the results of add and sub, which upstream cannot compare from the right.
+    """
+
+    nanos: int
+    scale: int | None = 0
+    computed: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> "Amount":
+        """The quantity written in ``text``.
+
+        Raises:
+            ValueError: it is none.
+        """
+        bare = text.lstrip("+-")
+        if text and not bare[:1].isdigit() and not bare.startswith("."):
+            text = f"{text[: len(text) - len(bare)]}0{bare}"  # upstream takes a suffix or sign alone as zero of it
+        try:
+            nanos = Quantity.parse(text).nanos
+        except InvalidInput as error:
+            raise ValueError(str(error)) from None
+        return cls(nanos, _scale(text))
+
+    @classmethod
+    def of(cls, quantity: Quantity) -> "Amount":
+        """A capacity of a device, kept as its canonical text would be."""
+        return cls(quantity.nanos, _scale(str(quantity)))
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether upstream sees a 64-bit integer in this representation."""
+        return self.scale is not None and self.scale >= 0 and INT_MIN <= self.nanos // NANO <= INT_MAX
+
+
+def _scale(text: str) -> int | None:
+    found = _WRITTEN.fullmatch(text)
+    assert found
+    digits, fraction, suffix = found[1].lstrip("0"), found[2], found[3]
+    if suffix.endswith("i"):
+        exponent = 10 * ("KMGTPE".index(suffix[0]) + 1)
+        room = 15 - len(digits) - int(exponent * 3 / 10) - 1
+        return 0 if not fraction and room >= 0 else None
+    if len(digits) + len(fraction) > 18:
+        return None
+    exponent = _SCALES[suffix] if suffix in _SCALES else int(suffix[1:])
+    return exponent - len(fraction) if exponent - len(fraction) >= -9 else None
+
+
+_KINDS: Final[Mapping[type, str]] = {
+    bool: "bool", int: "int", UInt: "uint", float: "double", str: "string", bytes: "bytes", type(None): "null_type",
+    list: "list", dict: "map", Domains: "map", Device: "kubernetes.DRADevice", Optional: "optional_type",
+    TypeValue: "type", Amount: "kubernetes.Quantity", Semver: "kubernetes.Semver",
+}  # fmt: skip
+
+
+def kind(value: object) -> str:
+    """The run-time type of ``value``, by its CEL name."""
+    return _KINDS[type(value)]
+
+
+def is_number(value: object) -> bool:
+    """Whether ``value`` is an int, uint or double (a bool is not)."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def equal(a: Any, b: Any) -> bool:
+    """CEL's ``==``: numbers by value across types, everything else by type and value.
+
+    Raises:
+        NoOverload: where upstream refuses to compare (a version or quantity with something else on its right).
+    """
+    if is_number(a) and is_number(b):
+        return bool(a == b)
+    match a:
+        case Semver() | Amount():
+            return _equal_opaque(a, b)
+        case list():
+            return isinstance(b, list) and len(a) == len(b) and all(map(_alike, a, b))
+        case Optional():
+            same = isinstance(b, Optional) and a.present == b.present
+            return same and (not a.present or equal(a.value, b.value))
+        case Device():
+            return isinstance(b, Device) and all(_alike(a[key], b[key]) for key in a)
+        case dict():
+            return isinstance(b, dict) and not isinstance(b, Device) and _equal_maps(a, b)
+    return type(a) is type(b) and bool(a == b)
+
+
+def _equal_opaque(a: Semver | Amount, b: Any) -> bool:
+    if isinstance(a, Semver) and isinstance(b, Semver):
+        return a == b
+    if isinstance(a, Amount) and isinstance(b, Amount) and not b.computed:
+        return a.nanos == b.nanos
+    raise no_overload("_==_")
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Elements of lists and maps: a pair that cannot be compared does not make them differ, as upstream has it."""
+    try:
+        return equal(a, b)
+    except NoOverload:
+        return True
+
+
+def _equal_maps(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
+    return len(a) == len(b) and all(key in b and _alike(value, b[key]) for key, value in a.items())
+
+
+def key_of(value: Any) -> Any:
+    """``value`` as a key of a map; None where no key can equal it (a fraction).
+
+    Raises:
+        SelectorFault: values of this type are no keys.
+    """
+    if isinstance(value, bool):
+        return BoolKey(value)
+    if isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    raise SelectorFault(f"unsupported key type: {kind(value)}")
+
+
+def keys(map_: Iterable[Any]) -> list[Any]:
+    """The keys of a map as CEL values."""
+    return [key.value if type(key) is BoolKey else key for key in map_]
+
+
+def whole(value: int) -> int:
+    """``value`` if it fits a signed 64-bit integer.
+
+    Raises:
+        SelectorFault: it overflows.
+    """
+    if INT_MIN <= value <= INT_MAX:
+        return value
+    raise SelectorFault("integer overflow")
+
+
+def unsigned(value: int) -> UInt:
+    """``value`` if it fits an unsigned 64-bit integer.
+
+    Raises:
+        SelectorFault: it overflows.
+    """
+    if 0 <= value <= UINT_MAX:
+        return UInt(value)
+    raise SelectorFault("unsigned integer overflow")

@@ -1,0 +1,112 @@
+"""CEL's functions on Kubernetes quantities and semantic versions."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from controller.selectors.budget import Budget
+from controller.selectors.errors import SelectorFault
+from controller.selectors.values import INT_MAX, Amount, Semver
+from driver.quantity import NANO
+
+
+def _quantity(_: Budget, text: str) -> Amount:
+    try:
+        return Amount.parse(text)
+    except ValueError as error:
+        raise SelectorFault(str(error)) from None
+
+
+def _is_quantity(_: Budget, text: str) -> bool:
+    try:
+        Amount.parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _compare(_: Budget, a: Any, b: Any) -> int:
+    x, y = (a.nanos, b.nanos) if isinstance(a, Amount) else (a, b)
+    return int(x > y) - int(x < y)
+
+
+def _as_integer(_: Budget, amount: Amount) -> int:
+    if not amount.is_integer:
+        raise SelectorFault("cannot convert value to integer")
+    return amount.nanos // NANO
+
+
+def _sign(_: Budget, amount: Amount) -> int:
+    return (amount.nanos > 0) - (amount.nanos < 0)
+
+
+def _plus(sign: int) -> Callable[[Budget, Amount, Any], Amount]:
+    def run(_: Budget, a: Amount, b: Any) -> Amount:
+        other = b if isinstance(b, Amount) else Amount(b * NANO)
+        scales = (a.scale, other.scale)
+        scale = None if None in scales else min(s for s in scales if s is not None)
+        return Amount(a.nanos + sign * other.nanos, scale, computed=True)
+
+    return run
+
+
+def _normalized(text: str) -> str:
+    """``v1.02`` as ``1.2.0``: no leading v, no leading zeros, three parts."""
+    parts = text.removeprefix("v").split(".", 2)
+    for i, part in enumerate(parts):
+        if len(part) > 1:
+            short = part.lstrip("0")
+            parts[i] = short if short and short[0].isdigit() else f"0{short}"
+    if len(parts) < 3 and any(mark in parts[-1] for mark in "+-"):
+        raise ValueError("a short version cannot have pre-release or build parts")
+    return ".".join([*parts, "0", "0"][:3])
+
+
+def _parse(text: str, normalize: bool) -> Semver:
+    return Semver.parse(_normalized(text) if normalize else text)
+
+
+def _semver(_: Budget, text: str, normalize: bool = False) -> Semver:
+    try:
+        return _parse(text, normalize)
+    except ValueError as error:
+        raise SelectorFault(str(error)) from None
+
+
+def _is_semver(_: Budget, text: str, normalize: bool = False) -> bool:
+    try:
+        _parse(text, normalize)
+    except ValueError:
+        return False
+    return True
+
+
+def _part(name: str) -> Callable[[Budget, Semver], int]:
+    def run(_: Budget, version: Semver) -> int:
+        value: int = getattr(version, name)
+        return value if value <= INT_MAX else value - (1 << 64)
+
+    return run
+
+
+_Q, _QQ, _QI = ("kubernetes.Quantity",), ("kubernetes.Quantity",) * 2, ("kubernetes.Quantity", "int")
+_V, _VV = ("kubernetes.Semver",), ("kubernetes.Semver",) * 2
+_S, _SB = ("string",), ("string", "bool")
+
+FUNCTIONS: Mapping[str, Mapping[tuple[str, ...] | int, Callable[..., Any]]] = {
+    "quantity": {_S: _quantity},
+    "isQuantity": {_S: _is_quantity},
+    "compareTo": {_QQ: _compare, _VV: _compare},
+    "isGreaterThan": {_QQ: lambda b, x, y: _compare(b, x, y) > 0, _VV: lambda b, x, y: _compare(b, x, y) > 0},
+    "isLessThan": {_QQ: lambda b, x, y: _compare(b, x, y) < 0, _VV: lambda b, x, y: _compare(b, x, y) < 0},
+    "asInteger": {_Q: _as_integer},
+    "isInteger": {_Q: lambda _, amount: amount.is_integer},
+    "asApproximateFloat": {_Q: lambda _, amount: amount.nanos / NANO},
+    "sign": {_Q: _sign},
+    "add": {_QQ: _plus(1), _QI: _plus(1)},
+    "sub": {_QQ: _plus(-1), _QI: _plus(-1)},
+    "semver": {_S: _semver, _SB: _semver},
+    "isSemver": {_S: _is_semver, _SB: _is_semver},
+    "major": {_V: _part("major")},
+    "minor": {_V: _part("minor")},
+    "patch": {_V: _part("patch")},
+}
