@@ -1,0 +1,98 @@
+"""What a container should see of its claims, and what it does see."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from driver.quantity import Quantity
+from tests.e2e.client import Client, Object, results
+
+METADATA = "/var/run/kubernetes.io/dra-device-attributes"
+_LOOK = f"""
+ls /dev/lode 2>/dev/null; echo @@; env | grep ^LODE_; echo @@
+find {METADATA} -type f 2>/dev/null | while read file; do echo "$file"; tr -d '\\n' < "$file"; echo; done
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Devices, environment and metadata files of ours, as a container has them.
+
+    ``metadata`` maps the path of a file below `METADATA` to what it says of every device: pool, name, attributes.
+    """
+
+    devices: frozenset[str]
+    environment: Mapping[str, str]
+    metadata: Mapping[str, tuple[Object, ...]]
+
+
+def seen(client: Client, namespace: str, pod: str, container: str) -> View:
+    """The view from inside."""
+    devices, environment, files = client.exec(namespace, pod, container, "sh", "-c", _LOOK).split("@@\n")
+    lines = files.splitlines()
+    return View(
+        frozenset(devices.split()),
+        dict(line.split("=", 1) for line in environment.splitlines()),
+        {path.removeprefix(f"{METADATA}/"): _devices(text) for path, text in zip(lines[::2], lines[1::2], strict=True)},
+    )
+
+
+def _devices(text: str) -> tuple[Object, ...]:
+    """What a metadata file says; every version in it must say the same, the newest first."""
+    documents = list(_documents(text))
+    versions = [document.pop("apiVersion") for document in documents]
+    assert versions == ["metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1"]
+    assert documents[0] == documents[1]
+    return tuple(device for request in documents[0]["requests"] for device in request["devices"])
+
+
+def _documents(text: str) -> Iterator[Object]:
+    decoder = json.JSONDecoder()
+    while text := text.strip():
+        document, end = decoder.raw_decode(text)
+        yield document
+        text = text[end:]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What the slices of our driver say, by pool and device."""
+
+    devices: Mapping[tuple[str, str], Object]
+
+    @classmethod
+    def read(cls, client: Client) -> "Published":
+        """What is published now."""
+        slices = [it for it in client.list("resourceslices") if it["spec"]["driver"] == "lode.dev"]
+        return cls({(it["spec"]["pool"]["name"], d["name"]): d for it in slices for d in it["spec"].get("devices", [])})
+
+    def expected(self, claims: Mapping[str, Object]) -> View:
+        """What a container that lists these claims (by the pod's names for them) has to see, and nothing else."""
+        devices: set[str] = set()
+        environment: dict[str, str] = {}
+        metadata: dict[str, tuple[Object, ...]] = {}
+        for pod_claim, claim in claims.items():
+            for result in results(claim):
+                device = self.devices[result["pool"], result["device"]]
+                devices.add(result["device"].removesuffix("-share"))
+                environment |= dict(_environment(result, device))
+                path = f"resourceclaimtemplates/{pod_claim}/{result['request']}/lode.dev-metadata.json"
+                entry = {"driver": "lode.dev", "pool": result["pool"], "name": result["device"]}
+                entry["attributes"] = {qualified(name): value for name, value in device["attributes"].items()}
+                metadata[path] = (*metadata.get(path, ()), entry)
+        return View(frozenset(devices), environment, metadata)
+
+
+def qualified(attribute: str) -> str:
+    """The full name of an attribute: a bare one is in the driver's own domain."""
+    return attribute if "/" in attribute else f"lode.dev/{attribute}"
+
+
+def _environment(result: Object, device: Object) -> Iterable[tuple[str, str]]:
+    name = result["device"].upper().replace("-", "_")
+    if share := result.get("shareID"):
+        name += f"_{share[:8]}"
+    held = result.get("consumedCapacity") or {key: it["value"] for key, it in device["capacity"].items()}
+    yield f"LODE_DEVICE_{name}", device["attributes"]["uuid"]["string"]
+    yield f"LODE_MEMORY_MIB_{name}", str(Quantity.parse(held["memory"]).value // 2**20)
+    yield f"LODE_CORES_{name}", held["cores"]

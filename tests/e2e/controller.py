@@ -1,0 +1,34 @@
+"""Questions to the controller's replicas, through the API server's proxy."""
+
+import json
+
+from tests.e2e.client import Client, eventually, names
+from tests.e2e.watcher import Watcher
+
+SYSTEM = "lode-system"
+LABEL = "app.kubernetes.io/name=lode-controller"
+
+
+def leader(client: Client) -> str:
+    """The name of the pod that holds the lease."""
+    lease = client.get("lease", "lode-controller", SYSTEM)
+    holder = str(lease["spec"].get("holderIdentity") or "")
+    pods: list[str] = names(client.list("pods", SYSTEM, "-l", LABEL))
+    return next(pod for pod in pods if holder.startswith(pod))
+
+
+def usage(client: Client, pod: str) -> object:
+    """What a replica has in memory."""
+    path = f"/api/v1/namespaces/{SYSTEM}/pods/{pod}:8080/proxy/debug/usage"
+    return json.loads(client.kubectl("get", "--raw", path))
+
+
+def usage_is_what_the_claims_say(client: Client, watcher: Watcher) -> None:
+    """The leader's memory, kept by events, equals the sum over all claims in the API."""
+
+    def agree() -> bool:
+        told = usage(client, leader(client))
+        assert told == watcher.held()
+        return True
+
+    eventually("the controller's memory equals what the claims say", agree, seconds=15)

@@ -1,0 +1,94 @@
+"""A witness: follows every claim of the cluster and judges, after each event, whether any device is held twice."""
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from typing import IO
+
+from driver.model import Claim
+from driver.names import Names
+from driver.wire import claim_from
+from rehearsal.invariants import Catalogue, Holding
+from tests.e2e.client import Client, Object
+
+_COMMAND = ("get", "resourceclaims", "--all-namespaces", "--watch", "--output-watch-events", "-o", "json")
+
+
+class Watcher:
+    """Watches with kubectl from a thread of its own; a watch that breaks is begun again with a list.
+
+    What it judges by are the slices published when it was made, and nothing of the controller's.
+    """
+
+    def __init__(self, client: Client):
+        self._client = client
+        self._catalogue = Catalogue(Names())
+        for raw in client.list("resourceslices"):
+            if raw["spec"]["driver"] == Names().driver:
+                self._catalogue.learn(raw)
+        self._claims: dict[tuple[str, str], Claim] = {}
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._process: subprocess.Popen[str] | None = None
+        self._thread = threading.Thread(target=self._follow, name="watcher", daemon=True)
+        self.violations: list[str] = []
+        self.events = 0
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Watch no longer; returns when the thread has ended."""
+        self._stop.set()
+        if self._process:
+            self._process.kill()
+        self._thread.join(timeout=30)
+
+    def held(self) -> dict[str, str]:
+        """Every device of ours in use now (`pool/device`), and the claim that holds it, shares apart by their id."""
+        with self._lock:
+            return {
+                f"{h.result.device.pool}/{h.result.device.device}/{h.result.share_id}": h.holder for h in self._all()
+            }
+
+    def _all(self) -> list[Holding]:
+        return [
+            Holding(claim.key, result)
+            for claim in self._claims.values()
+            if claim.allocation
+            for result in claim.allocation.results
+            if result.device.driver == Names().driver
+        ]
+
+    def _follow(self) -> None:
+        while not self._stop.is_set():
+            with self._lock:
+                self._claims.clear()
+            self._process = self._client.start(*_COMMAND)
+            assert self._process.stdout
+            for event in _documents(self._process.stdout):
+                self._take(event)
+            self._process.wait()
+            self._stop.wait(0.3)
+
+    def _take(self, event: Object) -> None:
+        if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):
+            return
+        claim = claim_from(event["object"])
+        with self._lock:
+            self.events += 1
+            if event["type"] == "DELETED":
+                self._claims.pop((claim.namespace, claim.name), None)
+            else:
+                self._claims[claim.namespace, claim.name] = claim
+            found = [*self._catalogue.conflicts(self._all())]
+        self.violations += [it for it in found if it not in self.violations]
+
+
+def _documents(stream: IO[str]) -> Iterator[Object]:
+    """The objects of a stream that kubectl prints, each ending in a line with its closing brace alone."""
+    lines: list[str] = []
+    for line in stream:
+        lines.append(line)
+        if line == "}\n":
+            yield json.loads("".join(lines))
+            lines.clear()
