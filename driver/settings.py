@@ -45,8 +45,10 @@ class KubeletPluginSettings(_Section):
     hardware: Literal["simulated"] = "simulated"
     profile: str = ""
     """Name of a shipped profile, or a path to a YAML file, for simulated hardware; "" means no cards."""
+    simulated_faults: str = f"/var/lib/kubelet/plugins/{DEFAULT_DRIVER}/faults"
+    """A simulated card is unhealthy while a file of its name (``gpu-3``) is in this directory; "" means never."""
     offer: tuple[Kind, ...] = ("whole", "share", "partitions")
-    """What each card is offered as. A card offered as one kind publishes no counters."""
+    """What each card is offered as. A card that yields a single device publishes no counters."""
     slots: int = Field(default=100, ge=1)
     """How many tenants a shared card may have."""
     node_labels: NodeLabels = NodeLabels()

@@ -95,7 +95,7 @@ def profile_from(text: str, source: str) -> Profile:
         for name in raw
         if name not in ("description", "defaults", "cards")
     ]
-    defaults, entries = raw.get("defaults") or {}, raw.get("cards") or []
+    defaults, entries = raw.get("defaults", {}), raw.get("cards", [])
     if not isinstance(defaults, Mapping) or not isinstance(entries, list):
         faults.append(Fault("cards", "must be a list of cards, and defaults a mapping of card fields"))
         raise InvalidInput(source, faults)

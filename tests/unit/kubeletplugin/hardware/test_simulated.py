@@ -1,0 +1,142 @@
+"""A simulated node has the cards its profile says, or says everything that is wrong with the profile."""
+
+import pytest
+
+from driver.errors import InvalidInput, TransientFault
+from kubeletplugin.hardware.simulated import Simulated, load_profile, profile_from, shipped_profiles
+from rehearsal.files import MemoryFiles
+
+CARD = """
+  - index: 0
+    vendor: nvidia
+    type: T4
+    model: Tesla T4
+    architecture: Turing
+    memoryMiB: 15360
+    pciBusID: "0000:3b:00.0"
+    pcieRoot: "pci0000:3a"
+    driverVersion: "580.65.06"
+"""
+
+
+def hardware(name: str, node: str = "node-a", files: MemoryFiles | None = None) -> Simulated:
+    return Simulated(load_profile(name, MemoryFiles()), node, files, "/faults")
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "kind", "numa", "rails"),
+    [
+        ("h100x8", 8, "H100", {0, 1}, {"rail-0", "rail-1"}),
+        ("a100x4", 4, "A100", {0, 1}, {""}),
+        ("t4x2", 2, "T4", {None}, {""}),
+        ("ascend910bx8", 8, "910B", {0, 1}, {""}),
+        ("ascend310px4", 4, "310P", {0, 1}, {""}),
+    ],
+)
+def test_the_shipped_profiles_hold(name: str, count: int, kind: str, numa: set[int | None], rails: set[str]) -> None:
+    cards = hardware(name).cards()
+    assert [card.index for card in cards] == list(range(count))
+    assert {card.type for card in cards} == {kind}
+    assert {card.numa_node for card in cards} == numa
+    assert {card.rail for card in cards} == rails
+
+
+def test_every_shipped_profile_is_listed() -> None:
+    assert shipped_profiles() == ("a100x4", "ascend310px4", "ascend910bx8", "h100x8", "t4x2")
+
+
+def test_uuids_differ_between_cards_and_nodes_and_never_change() -> None:
+    of_a = [card.uuid for card in hardware("h100x8", "node-a").cards()]
+    of_b = [card.uuid for card in hardware("h100x8", "node-b").cards()]
+    assert len({*of_a, *of_b}) == 16
+    assert [card.uuid for card in hardware("h100x8", "node-a").cards()] == of_a
+
+
+def test_no_profile_means_no_cards() -> None:
+    assert hardware("").cards() == ()
+
+
+def test_a_profile_can_be_a_file_of_the_operator() -> None:
+    files = MemoryFiles()
+    files.write("/etc/lode/mine.yaml", f"cards:{CARD}".encode())
+    (card,) = load_profile("/etc/lode/mine.yaml", files).cards
+    assert (card.name, card.memory_mib, card.scheme) == ("gpu-0", 15360, None)
+
+
+def test_a_profile_that_does_not_exist_is_named_with_those_that_do() -> None:
+    with pytest.raises(InvalidInput, match=r"h200x8.*h100x8"):
+        load_profile("h200x8", MemoryFiles())
+    with pytest.raises(InvalidInput, match="no such file"):
+        load_profile("/etc/lode/absent.yaml", MemoryFiles())
+
+
+def test_all_faults_of_a_profile_are_reported_at_once() -> None:
+    text = """
+nodes: 3
+defaults:
+  {vendor: nvidia, type: T4, model: Tesla T4, architecture: Turing, memoryMiB: 15360, driverVersion: "1",
+   pcieRoot: "pci0000:3a"}
+cards:
+  - {index: 0, uuid: GPU-1, pciBusID: "0000:3b:00.0"}
+  - {index: 0, uuid: GPU-1, pciBusID: "0000:3b:00.0", colour: red}
+  - {index: 1, uuid: GPU-2, pciBusID: "00000000:3B:00.0", partitions: mig-t4}
+  - {index: 2, pciBusID: "0000:3d:00.0", memoryMiB: 0, model: "%s"}
+""" % ("m" * 65)
+    with pytest.raises(InvalidInput) as caught:
+        profile_from(text, "profile mine")
+    fields = [fault.field for fault in caught.value.faults]
+    assert fields == [
+        "nodes",
+        "cards[1].colour",
+        "cards[2].pciBusID",
+        "cards[2].partitions",
+        "cards[3].model",
+        "cards[3].memoryMiB",
+        "cards[1].index",
+        "cards[1].uuid",
+        "cards[1].pciBusID",
+    ]
+    assert "mig-a100-40gb" in str(caught.value)
+
+
+def test_a_gpu_and_an_npu_may_have_the_same_index() -> None:
+    npu = CARD.replace("nvidia", "ascend").replace("3b:00", "3c:00")
+    assert [card.name for card in profile_from(f"cards:{CARD}{npu}", "mixed").cards] == ["gpu-0", "npu-0"]
+
+
+@pytest.mark.parametrize("text", ["- 1", "cards: 7", "cards: [", "defaults: []\ncards: {}", ""])
+def test_what_is_no_profile_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        profile_from(text, "profile mine")
+
+
+def test_a_card_is_unhealthy_while_its_fault_file_lies_there() -> None:
+    files = MemoryFiles()
+    simulated = hardware("t4x2", files=files)
+    assert all(state.healthy for state in simulated.health().values())
+    files.write("/faults/gpu-1", b"Xid 79\n")
+    files.write("/faults/gpu-7", b"no such card")
+    assert {name: (s.healthy, s.message) for name, s in simulated.health().items()} == {
+        "gpu-0": (True, ""),
+        "gpu-1": (False, "Xid 79"),
+    }
+    files.remove("/faults/gpu-1")
+    assert simulated.health()["gpu-1"].healthy
+
+
+def test_a_faults_directory_that_cannot_be_read_is_a_transient_fault() -> None:
+    def fail(operation: str, path: str) -> None:
+        raise PermissionError(path)
+
+    with pytest.raises(TransientFault, match="/faults"):
+        hardware("t4x2", files=MemoryFiles(fail)).health()
+
+
+def test_a_container_sees_the_null_device_under_the_name_of_what_it_holds() -> None:
+    simulated = hardware("a100x4")
+    card = simulated.cards()[2]
+    assert card.scheme
+    (whole,) = simulated.device_nodes(card, None)
+    (part,) = simulated.device_nodes(card, card.scheme.partitions[0])
+    assert (whole.path, part.path) == ("/dev/lode/gpu-2", "/dev/lode/gpu-2-mig-1g-5gb-6")
+    assert {(node.host_path, node.major, node.minor) for node in (whole, part)} == {("/dev/null", 1, 3)}

@@ -1,0 +1,242 @@
+"""What is published says the truth about the cards, and no two kinds of one card can be held at once."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from driver.model import Device, Version
+from driver.names import NUMA_NODE, PCI_BUS_ID, PCIE_ROOT, Names
+from driver.quantity import Quantity
+from driver.settings import NodeLabels
+from kubeletplugin.hardware import Card
+from kubeletplugin.hardware.simulated import Simulated, load_profile, shipped_profiles
+from kubeletplugin.inventory import (
+    EVERY_OFFER,
+    Facts,
+    Inventory,
+    Offer,
+    describe,
+    devices,
+    facts_from,
+    text_attribute,
+)
+from kubeletplugin.limits import faults
+from kubeletplugin.slices import cut
+from rehearsal.files import MemoryFiles
+
+NAMES = Names()
+FACTS = Facts("ib-1", "leaf-3", "rail-9")
+
+
+def cards(profile: str) -> tuple[Card, ...]:
+    return Simulated(load_profile(profile, MemoryFiles()), "node-a").cards()
+
+
+def inventory(profile: str, offer: tuple[Offer, ...] = EVERY_OFFER, **options: Any) -> Inventory:
+    return devices(cards(profile), FACTS, offer, options.pop("slots", 100), NAMES, **options)
+
+
+def named(found: Inventory, name: str) -> Device:
+    return next(device for device in found.devices if device.name == name)
+
+
+def own(device: Device) -> dict[str, Any]:
+    return {name.removeprefix("lode.dev/"): value for name, value in device.attributes.items()}
+
+
+@pytest.mark.parametrize(
+    ("profile", "count"), [("h100x8", 160), ("a100x4", 80), ("t4x2", 4), ("ascend910bx8", 64), ("ascend310px4", 88)]
+)
+def test_each_card_is_offered_whole_shared_and_in_every_partition(profile: str, count: int) -> None:
+    assert len(inventory(profile).devices) == count
+
+
+def test_a_310p_is_21_devices_and_its_share() -> None:
+    names = [device.name for device in inventory("ascend310px4").devices if device.name.startswith("npu-3")]
+    assert len(names) == 22
+    assert {"npu-3", "npu-3-share", "npu-3-vir02-1c-0", "npu-3-vir04-3c-ndvpp-1"} <= set(names)
+
+
+def test_whole_cards_come_first_then_shares_then_partitions_card_by_card() -> None:
+    kinds = [item.kind for item in inventory("a100x4").offered]
+    assert kinds == ["gpu"] * 4 + ["gpu-share"] * 4 + ["mig"] * 72
+    indexes = [item.card.index for item in inventory("a100x4").offered if item.kind == "mig"]
+    assert indexes == sorted(indexes)
+
+
+COMMON = {
+    "kind", "vendor", "type", "model", "architecture", "uuid", "index", "numaNode", "ibCluster", "ibLeaf", "rail",
+    "profile", "driverVersion", "computeCapability", "nvlinkDomain", PCIE_ROOT, PCI_BUS_ID,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("profile", shipped_profiles())
+def test_every_device_has_every_common_attribute_and_capacity(profile: str) -> None:
+    for device in inventory(profile).devices:
+        assert COMMON <= set(own(device)) <= COMMON | {NUMA_NODE}
+        assert {"memory", "cores"} <= set(device.capacity)
+
+
+def test_the_attributes_of_a_whole_card() -> None:
+    found = own(named(inventory("h100x8"), "gpu-5"))
+    uuid = found.pop("uuid")
+    assert re.fullmatch(r"GPU-[0-9a-f-]{36}", uuid)
+    assert found == {
+        "kind": "gpu",
+        "vendor": "nvidia",
+        "type": "H100",
+        "model": "NVIDIA H100 80GB HBM3",
+        "architecture": "Hopper",
+        "index": 5,
+        "numaNode": 1,
+        "ibCluster": "ib-1",
+        "ibLeaf": "leaf-3",
+        "rail": "rail-1",
+        "profile": "",
+        "driverVersion": "580.65.06",
+        "computeCapability": Version("9.0.0"),
+        "nvlinkDomain": "nvlink-0",
+        PCIE_ROOT: "pci0000:a7",
+        PCI_BUS_ID: "0000:ab:00.0",
+        NUMA_NODE: 1,
+    }
+
+
+def test_an_unknown_numa_node_is_minus_one_for_selectors_and_absent_from_the_standard_attribute() -> None:
+    found = own(named(inventory("t4x2"), "gpu-0"))
+    assert found["numaNode"] == -1
+    assert NUMA_NODE not in found
+
+
+def test_the_rail_of_the_node_counts_where_the_card_does_not_know_its_own() -> None:
+    assert own(named(inventory("t4x2"), "gpu-0"))["rail"] == "rail-9"
+    assert own(named(inventory("h100x8"), "gpu-0"))["rail"] == "rail-0"
+
+
+def test_a_partition_has_the_uuid_of_its_card_and_names_its_profile() -> None:
+    found = inventory("a100x4")
+    part = own(named(found, "gpu-1-mig-1g-5gb-6"))
+    assert (part["kind"], part["profile"]) == ("mig", "1g.5gb")
+    assert part["uuid"] == own(named(found, "gpu-1"))["uuid"]
+
+
+def amounts(device: Device) -> dict[str, str]:
+    return {name: str(capacity.value) for name, capacity in device.capacity.items()}
+
+
+def test_capacities_by_kind() -> None:
+    gpus, npus = inventory("a100x4"), inventory("ascend310px4", slots=20)
+    assert amounts(named(gpus, "gpu-0")) == {"memory": "40Gi", "cores": "100"}
+    assert amounts(named(gpus, "gpu-0-mig-3g-20gb-4")) == {
+        "memory": "20Gi",
+        "cores": "42",
+        "computeSlices": "3",
+        "memorySlices": "4",
+    }
+    assert amounts(named(npus, "npu-0-vir02-1c-3")) == {"memory": "6Gi", "cores": "25", "aicore": "2", "aicpu": "1"}
+    assert amounts(named(npus, "npu-0-share")) == {"memory": "21527Mi", "cores": "100", "slots": "20"}
+
+
+def test_a_share_takes_all_memory_no_cores_and_one_slot_unless_asked_otherwise() -> None:
+    share = named(inventory("t4x2"), "gpu-0-share")
+    assert share.allow_multiple
+    policies = {name: capacity.policy for name, capacity in share.capacity.items()}
+    assert {name: str(policy.default) for name, policy in policies.items() if policy} == {
+        "memory": "15Gi",
+        "cores": "0",
+        "slots": "1",
+    }
+
+
+def test_a_card_for_one_tenant_still_has_a_request_policy_the_api_accepts() -> None:
+    found = inventory("t4x2", slots=1)
+    assert not faults(cut(found.devices, found.counter_sets, "node-a", NAMES))
+
+
+@pytest.mark.parametrize("profile", shipped_profiles())
+def test_a_whole_card_and_a_share_each_draw_all_there_is_and_a_partition_part_of_it(profile: str) -> None:
+    found = inventory(profile)
+    totals = {item.name: item.counters for item in found.counter_sets}
+    assert set(totals) == {item.card.name for item in found.offered}
+    for item in found.offered:
+        (drawn,) = item.device.consumes
+        assert drawn.counter_set == item.card.name
+        if item.partition is None:
+            assert drawn.counters == totals[item.card.name]
+        else:
+            assert all(Quantity.of(0) < n <= totals[item.card.name][c] for c, n in drawn.counters.items())
+
+
+@pytest.mark.parametrize("offer", ["whole", "share"])
+@pytest.mark.parametrize("profile", shipped_profiles())
+def test_a_card_offered_as_one_device_publishes_no_counters(profile: str, offer: Offer) -> None:
+    found = inventory(profile, (offer,))
+    assert len(found.devices) == len(cards(profile))
+    assert not found.counter_sets
+    assert not any(device.consumes for device in found.devices)
+
+
+def test_partitions_offered_alone_keep_their_counters_because_they_overlap() -> None:
+    found = inventory("a100x4", ("partitions",))
+    assert len(found.counter_sets) == 4
+    assert all(device.consumes for device in found.devices)
+
+
+def test_partitions_of_cards_that_have_none_are_no_devices() -> None:
+    assert inventory("t4x2", ("partitions",)).devices == ()
+
+
+def test_devices_of_an_unhealthy_card_are_tainted_and_no_others() -> None:
+    found = inventory("a100x4", unhealthy={"gpu-2"})
+    tainted = {item.card.name for item in found.offered if item.device.taints}
+    assert tainted == {"gpu-2"}
+    assert all(item.device.taints for item in found.offered if item.card.name == "gpu-2")
+    (taint,) = named(found, "gpu-2-share").taints
+    assert (taint.key, taint.effect) == ("lode.dev/unhealthy", "NoSchedule")
+
+
+@pytest.mark.parametrize("profile", shipped_profiles())
+def test_whatever_is_offered_breaks_no_limit_of_the_api(profile: str) -> None:
+    found = inventory(profile, unhealthy={"gpu-0", "npu-0"})
+    assert not faults(cut(found.devices, found.counter_sets, "node-a", NAMES))
+
+
+@pytest.mark.parametrize("profile", shipped_profiles())
+def test_every_device_is_described_by_its_name(profile: str) -> None:
+    for item in inventory(profile).offered:
+        assert describe(item.device.name, cards(profile), FACTS, 100, NAMES) == item
+
+
+@pytest.mark.parametrize(
+    "name", ["gpu-9", "gpu-0-mig-9g-1gb-0", "gpu-0-mig-1g-20gb-5", "gpu-0-share-1", "npu-0", "gpu", ""]
+)
+def test_no_other_name_describes_a_device(name: str) -> None:
+    assert describe(name, cards("h100x8"), FACTS, 100, NAMES) is None
+
+
+def test_a_device_no_longer_offered_is_still_described_for_whoever_holds_it() -> None:
+    assert not [d for d in inventory("t4x2", ("whole",)).devices if d.name == "gpu-0-share"]
+    found = describe("gpu-0-share", cards("t4x2"), FACTS, 100, NAMES)
+    assert found
+    assert (found.kind, found.profile) == ("gpu-share", "")
+
+
+def test_facts_come_from_the_labels_the_settings_name() -> None:
+    keys = NodeLabels(ib_cluster="fabric.example.com/island")
+    labels = {"fabric.example.com/island": "west", "lode.dev/rail": "rail-2", "lode.dev/ib-cluster": "ignored"}
+    assert facts_from(labels, keys) == Facts("west", "", "rail-2")
+
+
+@given(st.text(max_size=100))
+def test_a_text_attribute_is_at_most_64_bytes_and_short_texts_are_unchanged(text: str) -> None:
+    made = text_attribute(text)
+    assert len(made.encode()) <= 64
+    assert made == text or len(text.encode()) > 64
+
+
+@given(st.text(min_size=64, max_size=70), st.text(max_size=3), st.text(max_size=3))
+def test_long_texts_stay_different_after_being_cut(head: str, one: str, other: str) -> None:
+    assert (text_attribute(head + one) == text_attribute(head + other)) is (one == other)
