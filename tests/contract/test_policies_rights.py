@@ -25,18 +25,21 @@ def rights(verbs: str, group: str, resources: str, name: str = "") -> set[Right]
 
 DRA = "resource.k8s.io"
 CLUSTER_WIDE = {
-    CONTROLLER: rights("get list watch", DRA, "resourceclaims resourceslices deviceclasses devicetaintrules")
-    | rights("get list watch", "", "nodes pods")
-    | rights("update patch", DRA, "resourceclaims resourceclaims/status resourceclaims/binding")
-    | rights("patch", "", "pods pods/status")
-    | rights("create patch", "", "events"),
-    PLUGIN: rights("get list watch create update patch delete", DRA, "resourceslices")
+    CONTROLLER: rights("list watch", DRA, "resourceclaims resourceslices deviceclasses devicetaintrules")
+    | rights("list watch", "", "nodes pods")
     | rights("get", DRA, "resourceclaims")
+    | rights("get", "", "pods")
+    | rights("update", DRA, "resourceclaims resourceclaims/status resourceclaims/binding")
+    | rights("patch", "", "pods pods/status")
+    | rights("create", "", "events"),
+    PLUGIN: rights("get list watch create update delete", DRA, "resourceslices")
+    | rights("get", DRA, "resourceclaims")
+    | rights("get", "", "pods")
     | rights("get list watch", "", "nodes"),
 }
 IN_OUR_NAMESPACE = {
     CONTROLLER: rights("create", "coordination.k8s.io", "leases")
-    | rights("get update patch", "coordination.k8s.io", "leases", "lode-controller"),
+    | rights("get update", "coordination.k8s.io", "leases", "lode-controller"),
     PLUGIN: set(),
 }
 
@@ -69,7 +72,7 @@ def test_a_service_account_has_the_rights_its_program_needs_and_no_other(admin: 
 REVIEWS = {
     CONTROLLER: [
         (True, "update", DRA, "resourceclaims", "binding", ""),
-        (True, "patch", DRA, "resourceclaims", "status", ""),
+        (True, "update", DRA, "resourceclaims", "status", ""),
         (True, "update", "coordination.k8s.io", "leases", "", "lode-controller"),
         (False, "update", "coordination.k8s.io", "leases", "", "another"),
         (False, "delete", DRA, "resourceclaims", "", ""),
