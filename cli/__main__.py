@@ -1,0 +1,36 @@
+"""The ``lode`` command. Each subcommand is a program of its own and is imported only when it is asked for."""
+
+import argparse
+import importlib
+import importlib.metadata
+import sys
+from collections.abc import Sequence
+
+PROGRAMS = {
+    "controller": ("controller.__main__", "decide which devices claims get (runs in the cluster)"),
+    "kubeletplugin": ("kubeletplugin.__main__", "publish and prepare the devices of one node (runs on every node)"),
+    "demo": ("cli.demo", "run the whole system over an API in memory and show what happens"),
+}
+"""Subcommand to the module whose ``main(argv) -> int`` it runs, and what it does."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the subcommand with the rest of the command line; its exit status."""
+    parser = argparse.ArgumentParser("lode", description="GPUs and NPUs in Kubernetes as ResourceClaims.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (_, what) in PROGRAMS.items():
+        commands.add_parser(name, help=what, add_help=False)
+    commands.add_parser("version", help="print the version")
+    chosen, rest = parser.parse_known_args(argv)
+    if chosen.command == "version":
+        if rest:
+            parser.error(f"version takes no arguments, found {' '.join(rest)}")
+        print(importlib.metadata.version("lode-dra"))
+        return 0
+    module, _ = PROGRAMS[chosen.command]
+    status: int = importlib.import_module(module).main(rest)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,209 @@
+"""``lode kubeletplugin``: everything put together, and the only threads of it."""
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from driver.clock import SystemClock
+from driver.errors import InvalidInput, LodeError, OperatorFault
+from driver.files import SystemFiles
+from driver.kube.api import NODES, Api, ApiError
+from driver.kube.reflector import Reflector
+from driver.observe import Metrics, ObserveServer, configure_logs, logger
+from driver.settings import Settings, settings_from
+from kubeletplugin.hardware import Hardware
+from kubeletplugin.hardware.simulated import Simulated, load_profile
+from kubeletplugin.metrics import PublishingMetrics
+from kubeletplugin.prepare import Preparer
+from kubeletplugin.publisher import Publisher
+from kubeletplugin.server import PluginServer
+
+FIRST_PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 10.0
+
+
+class Plugin:
+    """One run of the program, from the first try to reach the API to a graceful stop."""
+
+    def __init__(self, api: Api, settings: Settings, node_name: str, pod_uid: str):
+        self._api = api
+        self._settings = settings
+        self._node_name = node_name
+        self._pod_uid = pod_uid
+        self._clock = SystemClock()
+        self._files = SystemFiles()
+        self._log = logger("kubeletplugin").bind(node=node_name)
+        self._metrics = Metrics()
+        self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._crashed = threading.Event()
+        self._problem = "starting"
+        self._publisher: Publisher | None = None
+        self._server: PluginServer | None = None
+
+    def run(self) -> int:
+        """Serve until ``stop`` is called; the process's exit status."""
+        observe = self._observe()
+        try:
+            if self._attempt(self._assemble):
+                self._work()
+        finally:
+            if observe:
+                observe.close()
+        return 1 if self._crashed.is_set() else 0
+
+    def stop(self) -> None:
+        """Ask for a graceful stop; may be called from a signal handler, and more than once."""
+        self._stop.set()
+        self._wake.set()
+
+    def ready(self) -> str:
+        """What keeps pods from getting devices here, "" if nothing does."""
+        if self._publisher is None or self._server is None:
+            return self._problem
+        return self._server.problem or ("" if self._publisher.published else "slices are not published yet")
+
+    def _observe(self) -> ObserveServer | None:
+        def healthy() -> str:
+            return "a thread ended unexpectedly" if self._crashed.is_set() else ""
+
+        if not self._settings.observe_address:
+            return None
+        checks = {"/healthz": healthy, "/readyz": self.ready}
+        return ObserveServer(self._settings.observe_address, self._metrics, checks)
+
+    def _attempt(self, act: Callable[[], None]) -> bool:
+        """Do ``act`` until it succeeds; False if the program was stopped before.
+
+        A fault that an operator must mend is waited out as well: ending the process would mend nothing, and what it
+        says could no longer be read at /readyz.
+        """
+        pause = FIRST_PAUSE_SECONDS
+        while not self._stop.is_set():
+            try:
+                act()
+            except (LodeError, OSError) as error:
+                self._problem = str(error)
+                self._log.error("cannot start yet", reason=self._problem, retry_seconds=pause)
+            else:
+                return True
+            self._stop.wait(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        return False
+
+    def _assemble(self) -> None:
+        settings, section = self._settings, self._settings.kubeletplugin
+        boot_id = Path(section.boot_id_file).read_text().strip()
+        hardware = self._hardware()
+        preparer = Preparer(
+            self._api, self._files, self._clock, self._node_name, settings, hardware, boot_id, self._metrics, self._log
+        )
+        preparer.recover()
+        publisher = Publisher(
+            self._api,
+            self._clock,
+            self._node_name,
+            settings,
+            hardware,
+            PublishingMetrics(self._metrics),
+            self._log,
+            self._wake.set,
+        )
+        self._publisher = publisher
+        self._server = PluginServer(
+            preparer,
+            hardware,
+            self._clock,
+            settings,
+            self._node_name,
+            self._pod_uid,
+            publisher.republish_now,
+            self._log,
+        )
+
+    def _hardware(self) -> Hardware:
+        section = self._settings.kubeletplugin
+        labels = self._api.get(NODES, self._node_name)["metadata"].get("labels") or {}
+        profile = labels.get(section.node_labels.simulated_profile, section.profile)
+        return Simulated(load_profile(profile, self._files), self._node_name, self._files, section.simulated_faults)
+
+    def _work(self) -> None:
+        assert self._publisher
+        assert self._server
+        for reflector in self._publisher.reflectors:
+            self._thread(f"reflector {reflector.resource.plural}", self._follow, reflector)
+        publishing = self._thread("publisher", self._publish, self._publisher)
+        self._server.start()
+        self._stop.wait()
+        self._log.info("stopping")
+        self._wake.set()
+        self._server.stop()
+        publishing.join()
+
+    def _thread(self, name: str, target: Callable[..., None], *arguments: object) -> threading.Thread:
+        def body() -> None:
+            finished = False
+            try:
+                target(*arguments)
+                finished = True
+            finally:
+                if not finished:
+                    self._crashed.set()
+                    self.stop()
+
+        thread = threading.Thread(target=body, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def _follow(self, reflector: Reflector) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        while not self._stop.is_set():
+            try:
+                reflector.step()
+                pause = FIRST_PAUSE_SECONDS
+            except ApiError as error:
+                self._log.warning("cannot follow the API", resource=reflector.resource.plural, reason=str(error))
+                self._stop.wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    def _publish(self, publisher: Publisher) -> None:
+        while not self._stop.is_set():
+            self._wake.clear()
+            if not publisher.step():
+                due = publisher.next_due()
+                self._wake.wait(None if due is None else max(0.0, due - self._clock.monotonic()))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the kubelet plugin until SIGTERM or SIGINT; 0 then, 2 if the settings or the access cannot be used."""
+    parser = argparse.ArgumentParser("lode kubeletplugin", description="Publish and prepare the devices of one node.")
+    parser.add_argument("--settings", default="", help="YAML file with the settings; without it, the defaults")
+    parser.add_argument("--node-name", default=os.environ.get("NODE_NAME", ""), help="default: $NODE_NAME")
+    parser.add_argument("--kubeconfig", default="", help="default: $KUBECONFIG, the service account, ~/.kube/config")
+    arguments = parser.parse_args(argv)
+    try:
+        plugin = _plugin(arguments.settings, arguments.node_name, arguments.kubeconfig)
+    except (InvalidInput, OperatorFault, OSError) as error:
+        sys.stderr.write(f"lode kubeletplugin: {error}\n")
+        return 2
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: plugin.stop())
+    return plugin.run()
+
+
+def _plugin(settings_file: str, node_name: str, kubeconfig: str) -> Plugin:
+    from driver.kube.client import KubeClient  # its imports are slow, and a wrong setting should show at once
+
+    settings = settings_from(Path(settings_file).read_text(), settings_file) if settings_file else Settings()
+    if not node_name:
+        raise OperatorFault("no node name: set NODE_NAME (downward API, spec.nodeName) or --node-name")
+    configure_logs(settings.log_level, settings.log_format)
+    return Plugin(KubeClient.from_environment(kubeconfig), settings, node_name, os.environ.get("POD_UID", ""))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

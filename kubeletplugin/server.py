@@ -1,0 +1,156 @@
+"""The plugin's gRPC servers: claims and health on one socket, registration on the other."""
+
+from collections.abc import Callable, Sequence
+from concurrent import futures
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from driver.clock import Clock
+from driver.observe import Logger
+from driver.settings import Settings
+from kubeletplugin.hardware import Hardware
+from kubeletplugin.health import HealthFeed, HealthService
+from kubeletplugin.prepare import ClaimRef, PreparedDevice, PrepareError, Preparer
+from kubeletplugin.proto import (
+    dra_health_v1_pb2,
+    dra_health_v1_pb2_grpc,
+    dra_health_v1alpha1_pb2,
+    dra_health_v1alpha1_pb2_grpc,
+    dra_v1_pb2,
+    dra_v1_pb2_grpc,
+    dra_v1beta1_pb2,
+    dra_v1beta1_pb2_grpc,
+    pluginregistration_v1_pb2_grpc,
+)
+from kubeletplugin.registration import RegistrationService
+from kubeletplugin.sockets import remove_dead_sockets, socket_paths
+
+WORKERS = 32
+"""Calls served at once. A kubelet has one per starting or ending pod, and one long one per health stream."""
+STOP_SECONDS = 20.0
+"""How long calls in progress may go on when the plugin stops; its pod is killed after 30 s."""
+
+
+class DraService:
+    """``DRAPlugin`` of one version; ``messages`` is that version's generated module."""
+
+    def __init__(self, messages: Any, preparer: Preparer):
+        self._messages = messages
+        self._preparer = preparer
+        self._has_share_id = "share_id" in messages.Device.DESCRIPTOR.fields_by_name
+
+    def NodePrepareResources(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """An entry for every claim, with its devices or its error."""
+        answers = self._preparer.prepare(_refs(request))
+        response = self._messages.NodePrepareResourcesResponse()
+        for uid, answer in answers.items():
+            entry = response.claims[uid]
+            if isinstance(answer, PrepareError):
+                entry.error = answer.message
+            else:
+                entry.devices.extend(self._device(device) for device in answer.devices)
+        return response
+
+    def NodeUnprepareResources(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """An entry for every claim, with its error if there was one."""
+        response = self._messages.NodeUnprepareResourcesResponse()
+        for uid, failure in self._preparer.unprepare(_refs(request)).items():
+            response.claims[uid].error = failure.message if failure else ""
+        return response
+
+    def _device(self, device: PreparedDevice) -> Any:
+        message = self._messages.Device(
+            request_names=[device.request],
+            pool_name=device.pool,
+            device_name=device.device,
+            cdi_device_ids=list(device.cdi_ids),
+        )
+        if device.share_id and self._has_share_id:
+            message.share_id = device.share_id
+        return message
+
+
+class PluginServer:
+    """Serves one kubelet.
+
+    Args:
+        pod_uid: makes the sockets' names differ between the instances of a rolling update.
+        on_registered: called after each registration with the kubelet.
+
+    Raises:
+        OperatorFault: the kubelet's root is too long a path for sockets.
+    """
+
+    def __init__(
+        self,
+        preparer: Preparer,
+        hardware: Hardware,
+        clock: Clock,
+        settings: Settings,
+        node_name: str,
+        pod_uid: str,
+        on_registered: Callable[[], None],
+        log: Logger,
+    ):
+        self._paths = socket_paths(settings.kubeletplugin.kubelet_root, settings.driver_name, pod_uid)
+        self._prefix = f"{settings.driver_name}-"
+        self._log = log
+        self._feed = HealthFeed(hardware, clock, settings, node_name, log)
+        self._registration = RegistrationService(settings.driver_name, self._paths.service, on_registered, log)
+        self._service = _server(WORKERS)
+        _add_services(self._service, preparer, self._feed)
+        self._registrar = _server(2)
+        registration_stubs: Any = pluginregistration_v1_pb2_grpc
+        registration_stubs.add_RegistrationServicer_to_server(self._registration, self._registrar)
+
+    @property
+    def problem(self) -> str:
+        """Why the kubelet does not use this plugin, "" if it does."""
+        return self._registration.problem
+
+    def start(self) -> None:
+        """Serve claims, then let the kubelet know.
+
+        Raises:
+            RuntimeError: a socket cannot be opened.
+        """
+        service, registration = Path(self._paths.service), Path(self._paths.registration)
+        service.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        registration.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        for directory, prefix in ((service.parent, "dra"), (registration.parent, self._prefix)):
+            if dead := remove_dead_sockets(str(directory), prefix):
+                self._log.info("sockets of instances that are gone removed", paths=dead)
+        for server, path in ((self._service, service), (self._registrar, registration)):
+            path.unlink(missing_ok=True)
+            server.add_insecure_port(f"unix:{path}")
+            server.start()
+        self._log.info("serving the kubelet", service=str(service), registration=str(registration))
+
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Take leave of the kubelet, finish calls in progress for up to ``seconds``, and stop."""
+        Path(self._paths.registration).unlink(missing_ok=True)
+        self._registrar.stop(grace=1).wait()
+        self._feed.close()
+        self._service.stop(grace=seconds).wait()
+        Path(self._paths.service).unlink(missing_ok=True)
+
+
+def _server(workers: int) -> grpc.Server:
+    return grpc.server(futures.ThreadPoolExecutor(workers, thread_name_prefix="grpc"))
+
+
+def _add_services(server: grpc.Server, preparer: Preparer, feed: HealthFeed) -> None:
+    stubs: Any
+    for messages, stubs in ((dra_v1_pb2, dra_v1_pb2_grpc), (dra_v1beta1_pb2, dra_v1beta1_pb2_grpc)):
+        stubs.add_DRAPluginServicer_to_server(DraService(messages, preparer), server)
+    for messages, stubs in (
+        (dra_health_v1_pb2, dra_health_v1_pb2_grpc),
+        (dra_health_v1alpha1_pb2, dra_health_v1alpha1_pb2_grpc),
+    ):
+        stubs.add_DRAResourceHealthServicer_to_server(HealthService(messages, feed), server)
+
+
+def _refs(request: Any) -> Sequence[ClaimRef]:
+    return [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in request.claims]

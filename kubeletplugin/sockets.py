@@ -1,0 +1,92 @@
+"""Where the kubelet finds the plugin: names of its two sockets, short enough for the kernel.
+
+Names follow the convention of k8s.io/dynamic-resource-allocation/kubeletplugin. With a pod's uid in them, the two
+instances of a rolling update have sockets of their own side by side.
+"""
+
+import base64
+import hashlib
+import os
+import socket
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver.errors import OperatorFault
+
+MAX_PATH_BYTES = 107
+"""``sun_path`` of AF_UNIX has 108 bytes, the last of them NUL."""
+
+
+@dataclass(frozen=True, slots=True)
+class SocketPaths:
+    """Absolute paths, the same for the plugin and for the kubelet."""
+
+    service: str
+    registration: str
+
+
+def socket_paths(kubelet_root: str, driver: str, pod_uid: str = "") -> SocketPaths:
+    """The paths of one instance; ``pod_uid`` "" where there is never more than one.
+
+    Raises:
+        OperatorFault: no name fits into the kernel's limit; the kubelet's root must be a shorter path.
+    """
+    services, registrations = [f"dra-{pod_uid}.sock"], [f"{driver}-{pod_uid}-reg.sock"]
+    if pod_uid:
+        services.append(f"dra-{_digest(pod_uid, 8)}.sock")
+        registrations.append(f"{driver}-{_digest(pod_uid, 8)}-reg.sock")
+    else:
+        services, registrations = ["dra.sock"], [f"{driver}-reg.sock"]
+    both = f"{driver}\0{pod_uid}"
+    registrations.append(f"dra-{_digest(both, 16)}-reg.sock")
+    return SocketPaths(
+        service=_first_that_fits(Path(kubelet_root, "plugins", driver), services),
+        registration=_first_that_fits(Path(kubelet_root, "plugins_registry"), registrations),
+    )
+
+
+def remove_dead_sockets(directory: str, prefix: str) -> list[str]:
+    """Remove sockets named ``prefix...sock`` that nobody listens on, left by killed instances; their paths.
+
+    A live instance beside this one, as in a rolling update, keeps its own.
+    """
+    dead = []
+    for path in sorted(Path(directory).glob(f"{prefix}*.sock")):
+        if _is_socket(path) and not _answers(path):
+            path.unlink(missing_ok=True)
+            dead.append(str(path))
+    return dead
+
+
+def _digest(text: str, length: int) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()[:length]).decode().rstrip("=")
+
+
+def _first_that_fits(directory: Path, names: list[str]) -> str:
+    for name in names:
+        if len(os.fsencode(directory / name)) <= MAX_PATH_BYTES:
+            return str(directory / name)
+    raise OperatorFault(
+        f"{directory}: a socket such as {names[-1]} would have a path longer than {MAX_PATH_BYTES} bytes, "
+        "more than a socket can have; set kubeletplugin.kubeletRoot, and the kubelet's --root-dir, to a shorter path"
+    )
+
+
+def _is_socket(path: Path) -> bool:
+    try:
+        return stat.S_ISSOCK(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except OSError:
+            return True
+    return True
