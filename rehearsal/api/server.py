@@ -16,7 +16,6 @@ from driver.kube.api import (
     Page,
     PatchType,
     Resource,
-    Unavailable,
     WatchEvent,
 )
 from rehearsal.api import applying, claims, plain, pods, slices
@@ -142,8 +141,6 @@ class MemoryApi:
             selected = matcher(label_selector, field_selector, kind.fields)
             version = int(resource_version)
             self._store.since(resource, version)
-            if version > self._store.version:
-                raise Unavailable(f"Too large resource version: {version}", status=504, reason="Timeout")
 
         def matches(obj: Object) -> bool:
             return (not namespace or obj["metadata"].get("namespace") == namespace) and selected(obj)
@@ -162,7 +159,7 @@ class MemoryApi:
             for change in changes:
                 if event := _event(change, matches):
                     yield event
-            version = now
+            version = max(version, now)
             if not self._blocking or left <= 0:
                 bookmark = {"resourceVersion": str(now), "creationTimestamp": None}
                 kind_of = {"kind": kind.resource.kind, "apiVersion": kind.resource.api_version}
