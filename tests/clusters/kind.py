@@ -20,6 +20,7 @@ import math
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.clusters import cache, daemon, images, oci, programs
+from tests.clusters.commands import CommandFailed
 from tests.clusters.daemon import Docker
 
 NAME = "lode"
@@ -53,7 +55,7 @@ class NotReady(Exception):
 
 @dataclass(frozen=True)
 class KindCluster:
-    """A cluster that is up. All methods raise `commands.CommandFailed` when a program they run fails."""
+    """A cluster that is up. All methods raise `CommandFailed` when a program they run fails."""
 
     name: str
     kubernetes: str
@@ -179,12 +181,19 @@ class KindCluster:
             self.kind("load", "docker-image", reference)
 
     def _load_archive(self, reference: str, archive: Path) -> None:
+        """Import an archive; of its blobs only those that the nodes have not got from an earlier one are sent."""
         record = self.folder / "loaded.json"
-        loaded = json.loads(record.read_text()) if record.exists() else {}
-        if loaded.get(oci.normal(reference)) != str(archive):
-            with cache.step(f"loading {reference}"):
+        loaded: dict[str, str] = json.loads(record.read_text()) if record.exists() else {}
+        if loaded.get(reference) == str(archive):
+            return
+        present = {blob for other in loaded.values() if Path(other).exists() for blob in oci.blobs(Path(other))}
+        with cache.step(f"loading {reference}"), tempfile.NamedTemporaryFile(dir=self.folder, suffix=".tar") as thin:
+            oci.write_thin(archive, present, Path(thin.name))
+            try:
+                self.kind("load", "image-archive", thin.name)
+            except CommandFailed:  # somebody removed an image
                 self.kind("load", "image-archive", archive)
-            record.write_text(json.dumps({**loaded, oci.normal(reference): str(archive)}))
+        record.write_text(json.dumps({**loaded, reference: str(archive)}))
 
     def kind(self, *arguments: str | Path) -> None:
         """Run kind about this cluster."""

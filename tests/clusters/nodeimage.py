@@ -86,7 +86,7 @@ def _overlay(folder: Path, kube: Path, runtime: Path) -> None:
         (binaries / name).symlink_to("kubernetes")
     for program in sorted(runtime.iterdir()):
         os.link(program, (binaries if program.name.startswith(("containerd", "ctr")) else plugins) / program.name)
-    for name in ("containerd.service", "images.service"):  # kubeadm starts the kubelet
+    for name in ("containerd.service", "images.service", "kubelet.service"):
         (units / "multi-user.target.wants" / name).symlink_to(f"../{name}")
     for name in _UNWANTED:
         (units / name).symlink_to("/dev/null")

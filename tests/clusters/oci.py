@@ -7,7 +7,7 @@ import io
 import json
 import os
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -105,6 +105,20 @@ def write_archive(
         blobs: list[Path | bytes] = [configuration, manifest, *layers]
         for blob in blobs:
             out.file(f"blobs/sha256/{_digest(blob).removeprefix('sha256:')}", blob, 0o644)
+
+
+def blobs(archive: Path) -> set[str]:
+    """The names of an archive's blobs, each of which says the content."""
+    with tarfile.open(archive) as tar:
+        return {name for name in tar.getnames() if name.startswith("blobs/")}
+
+
+def write_thin(archive: Path, present: Collection[str], thin: Path) -> None:
+    """Write an archive without the blobs `present`, for a store that has these."""
+    with tarfile.open(archive) as full, tarfile.open(thin, "w") as out:
+        for member in full:
+            if member.name not in present:
+                out.addfile(member, full.extractfile(member))
 
 
 def normal(reference: str) -> str:
