@@ -37,10 +37,10 @@ def share(device: str, share_id: str, memory: str = "4Gi", cores: str = "0", req
 class Rig:
     """What outlives a plugin: the API, the files and the clock. ``plugin()`` starts a new instance on them."""
 
-    def __init__(self, profile: str = "a100x4", files: MemoryFiles | None = None):
+    def __init__(self, profile: str = "a100x4"):
         self.clock = VirtualClock()
         self.api = MemoryApi(self.clock)
-        self.files = files or MemoryFiles()
+        self.files = MemoryFiles()
         self.boot_id = "boot-1"
         self.settings = Settings()
         self.hardware = Simulated(load_profile(profile, self.files), NODE)
