@@ -1,0 +1,365 @@
+"""A whole cluster in one thread: real controller, real plugins, stand-ins for the rest, on one API and one clock.
+
+Everything that happens follows from the seed. Time moves only when nothing is due. A program may die, stall or be
+overtaken at any call it makes; it is then built anew on the same API and the same files.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from driver.errors import LodeError
+from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, PODS, Api, ApiError, Object
+from driver.kube.reflector import Reflector
+from driver.settings import Settings
+from kubeletplugin.hardware.simulated import Profile, Simulated, load_profile
+from rehearsal.api import MemoryApi
+from rehearsal.clock import VirtualClock
+from rehearsal.faults import Crash
+from rehearsal.files import MemoryFiles
+from rehearsal.invariants import Invariants
+from rehearsal.process import Diary, DiaryLog, Process, ProcessApi, ProcessClock, ProcessFiles
+from rehearsal.programs import NAMESPACE, ControllerProgram, PluginPort, PluginProgram, Program
+from rehearsal.standins.admission import CLAIM_CONTROLLER, CONTROLLER, AdmittedApi
+from rehearsal.standins.claims import ResourceClaimController
+from rehearsal.standins.jobs import GarbageCollector, JobController
+from rehearsal.standins.kubelet import Kubelet
+from rehearsal.standins.machine import Machine
+from rehearsal.standins.scheduler import KubeScheduler
+
+QUIET_SECONDS = 200.0
+"""Nothing changed for so long: longer than every back-off of controller, kubelet and plugin."""
+LONGEST_HOP_SECONDS = 10.0
+DEEPEST = 2
+"""How many programs may overtake one another inside one call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """How rough it is; probabilities, all 0 on a calm day."""
+
+    crash: float = 0.0
+    """That a program dies before a call."""
+    overtaken: float = 0.0
+    """That another program runs before a call."""
+    unseen: float = 0.0
+    """That a program's turn comes and goes without a look at one of its watches."""
+
+
+CALM = Weather()
+
+
+@dataclass(slots=True)
+class Part:
+    """A place where one program runs, one run after the other."""
+
+    name: str
+    build: Callable[[Process], Program]
+    program: Program | None = None
+    process: Process | None = None
+    not_before: float = 0.0
+    """Down, or stalled, until then."""
+    busy: bool = False
+    seen: dict[Reflector, int] = field(default_factory=dict)
+
+
+class Cluster:
+    """One rehearsed cluster.
+
+    Args:
+        nodes: node name to the profile of its cards, by name or as such.
+        classes: the DeviceClasses to install.
+        labels: labels of nodes.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        nodes: Mapping[str, str | Profile],
+        *,
+        classes: list[Object],
+        controllers: int = 1,
+        settings: Settings | None = None,
+        labels: Mapping[str, Mapping[str, str]] | None = None,
+        weather: Weather = CALM,
+    ):
+        self.random = random.Random(seed)
+        self.clock = VirtualClock()
+        self.diary = Diary(self.clock)
+        self.settings = settings or Settings()
+        self.names = self.settings.names
+        self.weather = weather
+        self.memory = MemoryApi(self.clock, seed=seed)
+        self.machines = {name: Machine(name) for name in nodes}
+        self.invariants = Invariants(self.memory, self.names, self.machines.values())
+        self.parts: dict[str, Part] = {}
+        self._depth = 0
+        self.user = self._api(Process("user", lambda _: None), "kubectl")
+        """The API as a user has it: no faults."""
+        self._install(nodes, classes, labels or {})
+        self._hardware = {name: Simulated(_profile(profile), name) for name, profile in nodes.items()}
+        for index in range(controllers):
+            self._add(f"controller-{index}", self._build_controller)
+        for name in nodes:
+            self._add(f"plugin-{name}", self._plugin_builder(name))
+            self._add(f"kubelet-{name}", self._kubelet_builder(name))
+        self._add_kubernetes()
+
+    # Making it
+
+    def _install(
+        self, nodes: Mapping[str, str | Profile], classes: list[Object], labels: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        self.user.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+        for device_class in classes:
+            self.user.create(DEVICE_CLASSES, device_class)
+        for name in nodes:
+            own = {"kubernetes.io/hostname": name, **labels.get(name, {})}
+            ready = {"type": "Ready", "status": "True"}
+            status = {"allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110"}, "conditions": [ready]}
+            self.user.create(NODES, {"metadata": {"name": name, "labels": own}, "status": status})
+
+    def _api(self, process: Process, user: str) -> ProcessApi:
+        return ProcessApi(AdmittedApi(self._faulty(process), self.names, user), process, self.diary)
+
+    def _faulty(self, process: Process) -> Api:
+        return self.memory
+
+    def _add(self, name: str, build: Callable[[Process], Program]) -> None:
+        self.parts[name] = Part(name, build)
+
+    def _build_controller(self, process: Process) -> Program:
+        clock = ProcessClock(self.clock, process)
+        log = DiaryLog(self.diary, process.name)
+        return ControllerProgram(self._api(process, CONTROLLER), clock, self.settings, log, process.name)
+
+    def _plugin_builder(self, node: str) -> Callable[[Process], Program]:
+        machine = self.machines[node]
+
+        def build(process: Process) -> Program:
+            program = PluginProgram(
+                self._api(process, f"plugin-{node}"),
+                ProcessFiles(machine.files, process),
+                ProcessClock(self.clock, process),
+                node,
+                self.settings,
+                self._hardware[node],
+                machine.boot_id,
+                DiaryLog(self.diary, process.name),
+            )
+            kubelet = self.parts[f"kubelet-{node}"].program
+            if isinstance(kubelet, Kubelet):
+                kubelet.plugin_started()
+            return program
+
+        return build
+
+    def _kubelet_builder(self, node: str) -> Callable[[Process], Program]:
+        port = PluginPort(lambda: self.plugin(node))
+
+        def build(process: Process) -> Program:
+            api = self._api(process, f"kubelet-{node}")
+            return Kubelet(api, self.clock, self.machines[node], port, self.random.random)
+
+        return build
+
+    def _add_kubernetes(self) -> None:
+        def scheduler(process: Process) -> Program:
+            api = self._api(process, "kube-scheduler")
+
+            def bind(namespace: str, name: str, node: str) -> object:
+                process.call()
+                self.diary.wrote(PODS)
+                self.diary.note(process.name, f"bind {namespace}/{name} to {node}")
+                return self.memory.bind(namespace, name, node)
+
+            return KubeScheduler(api, self.clock, bind)
+
+        self._add("kube-scheduler", scheduler)
+        self._add(CLAIM_CONTROLLER, lambda p: ResourceClaimController(self._api(p, CLAIM_CONTROLLER), self.clock))
+        self._add("job-controller", lambda p: JobController(self._api(p, "job-controller"), self.clock))
+        self._add("garbage-collector", lambda p: GarbageCollector(self._api(p, "garbage-collector"), self.clock))
+
+    # Looking at it
+
+    def plugin(self, node: str) -> PluginProgram | None:
+        """The plugin of a node, None while it is down."""
+        program = self.parts[f"plugin-{node}"].program
+        return program if isinstance(program, PluginProgram) else None
+
+    def kubelet(self, node: str) -> Kubelet | None:
+        """The kubelet of a node, None while it is down."""
+        program = self.parts[f"kubelet-{node}"].program
+        return program if isinstance(program, Kubelet) else None
+
+    def controllers(self) -> list[ControllerProgram]:
+        """The controllers that are up."""
+        return [part.program for part in self.parts.values() if isinstance(part.program, ControllerProgram)]
+
+    # What happens to it
+
+    def kill(self, name: str, seconds: float = 0.0) -> None:
+        """End a program at its next call, or at once; it starts anew after ``seconds``."""
+        part = self.parts[name]
+        self.diary.note(name, "dies")
+        if part.process:
+            part.process.alive = False
+        part.program = None
+        part.not_before = self.clock.monotonic() + seconds
+
+    def stall(self, name: str, seconds: float) -> None:
+        """Keep a program from running for a while; then it goes on with what it knew."""
+        self.diary.note(name, f"stalls for {seconds:.0f} s")
+        self.parts[name].not_before = self.clock.monotonic() + seconds
+
+    def reboot(self, node: str) -> None:
+        """Restart a machine: its programs, its containers, and its file systems in memory are gone."""
+        self.diary.note(node, "reboots")
+        self.kill(f"kubelet-{node}")
+        self.kill(f"plugin-{node}")
+        self.machines[node].reboot(self.settings)
+
+    def end(self, pod: Object, phase: str) -> None:
+        """Let a running pod's containers end by themselves."""
+        node, uid = pod["spec"].get("nodeName"), pod["metadata"]["uid"]
+        if node and self.machines[node].end(uid, phase):
+            self.diary.note(node, f"containers of {pod['metadata']['name']} end: {phase}")
+            if kubelet := self.kubelet(node):
+                kubelet.look_at(uid)
+
+    # Running it
+
+    def step(self) -> bool:
+        """Let one program, chosen by the seed, do something; False if none has anything to do now.
+
+        Raises:
+            Violation: an invariant does not hold afterwards.
+        """
+        ready = [part for part in self.parts.values() if self._ready(part)]
+        if not ready:
+            return False
+        self._run(self.random.choice(ready))
+        self.invariants.check()
+        return True
+
+    def run(self, steps: int) -> None:
+        """Up to ``steps`` steps; time moves on where nothing is due."""
+        for _ in range(steps):
+            if not self.step():
+                self._hop()
+
+    def advance(self, seconds: float) -> None:
+        """Let this much time pass, in which everything that becomes due is done."""
+        until = self.clock.monotonic() + seconds
+        while True:
+            while self.step():
+                pass
+            due = self._next_due()
+            if due is None or due > until:
+                break
+            self.clock.advance(max(0.0, due - self.clock.monotonic()))
+        self.clock.advance(max(0.0, until - self.clock.monotonic()))
+
+    def settle(self) -> None:
+        """Run until nothing has changed for ``QUIET_SECONDS``.
+
+        Raises:
+            LodeError: it does not come to rest.
+        """
+        started = self.clock.monotonic()
+        while True:
+            while self.step():
+                pass
+            now = self.clock.monotonic()
+            if now - max(started, self.diary.last_change) > QUIET_SECONDS:
+                return
+            if now - started > 100 * QUIET_SECONDS:
+                raise LodeError(f"the cluster does not come to rest within {now - started:.0f} s")
+            self._hop()
+
+    def _hop(self) -> None:
+        """Move time on to when something is due, or a little beyond: timers need not fire one by one."""
+        due = self._next_due()
+        left = 0.0 if due is None else due - self.clock.monotonic()
+        self.clock.advance(max(left, min(LONGEST_HOP_SECONDS, self.settings.controller.lease_seconds / 5)))
+
+    def _next_due(self) -> float | None:
+        found = (self._due(part) for part in self.parts.values())
+        return min((due for due in found if due is not None), default=None)
+
+    def _due(self, part: Part) -> float | None:
+        if part.program is None or part.not_before > self.clock.monotonic():
+            return part.not_before
+        return part.program.next_due()
+
+    def _ready(self, part: Part) -> bool:
+        now = self.clock.monotonic()
+        if part.busy or part.not_before > now:
+            return False
+        if part.program is None or self._behind(part.program, part):
+            return True
+        due = part.program.next_due()
+        return due is not None and due <= now
+
+    def _behind(self, program: Program, part: Part) -> bool:
+        return any(
+            part.seen.get(reflector, -1) != self.diary.writes[reflector.resource] for reflector in program.reflectors
+        )
+
+    def _run(self, part: Part) -> None:
+        with self._occupied(part):
+            try:
+                if part.program is None:
+                    self._start(part)
+                else:
+                    self._look(part, part.program)
+                    part.program.step()
+            except Crash:
+                self.diary.note(part.name, "is dead")
+
+    def _start(self, part: Part) -> None:
+        self.diary.note(part.name, "starts")
+        part.process = Process(part.name, self._before_call)
+        part.seen = {}
+        try:
+            part.program = part.build(part.process)
+        except (LodeError, OSError) as error:
+            self.diary.note(part.name, f"does not start: {error}")
+            part.not_before = self.clock.monotonic() + 1.0
+
+    def _look(self, part: Part, program: Program) -> None:
+        for reflector in program.reflectors:
+            if self.random.random() < self.weather.unseen:
+                continue
+            writes = self.diary.writes[reflector.resource]
+            try:
+                reflector.step()
+            except ApiError as error:
+                self.diary.note(part.name, f"watch of {reflector.resource.plural}: {error}")
+                part.seen.pop(reflector, None)
+            else:
+                part.seen[reflector] = writes
+
+    def _before_call(self, process: Process) -> None:
+        if self.random.random() < self.weather.crash:
+            self.kill(process.name, self.random.choice((0.0, 1.0, 20.0)))
+            return
+        if self.random.random() < self.weather.overtaken and self._depth < DEEPEST:
+            ready = [part for part in self.parts.values() if self._ready(part)]
+            if ready:
+                self._run(self.random.choice(ready))
+
+    @contextmanager
+    def _occupied(self, part: Part) -> Iterator[None]:
+        part.busy = True
+        self._depth += 1
+        try:
+            yield
+        finally:
+            part.busy = False
+            self._depth -= 1
+
+
+def _profile(profile: str | Profile) -> Profile:
+    return load_profile(profile, MemoryFiles()) if isinstance(profile, str) else profile

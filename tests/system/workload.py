@@ -1,0 +1,145 @@
+"""What users, operators and bad luck do to a cluster in the course of a history."""
+
+import random
+from collections.abc import Callable
+
+from driver.kube.api import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, NotFound, Object
+from rehearsal.api import JOBS
+from rehearsal.cluster import Cluster
+from rehearsal.standins.informed import is_deleting, is_terminal, name_key
+from tests.system.objects import ASKS, IMPOSSIBLE, NAMESPACE, claim, job, pod, template
+
+MOST_PODS = 24
+
+
+class Workload:
+    """One seed's users. Every action leaves the cluster to itself again; nothing waits."""
+
+    def __init__(self, seed: int, cluster: Cluster):
+        self._random = random.Random(f"users of {seed}")
+        self._cluster = cluster
+        self._api = cluster.user
+        self._count = 0
+        for name, ask in {**ASKS, **IMPOSSIBLE}.items():
+            self._api.create(RESOURCE_CLAIM_TEMPLATES, template(name, ask))
+        self._actions: list[tuple[int, Callable[[], None]]] = [
+            (30, self._new_pod),
+            (4, self._new_job),
+            (4, self._new_shared_claim),
+            (12, self._delete_pod),
+            (5, self._force_delete_pod),
+            (8, self._finish_pod),
+            (2, self._delete_job),
+            (2, self._delete_claim),
+            (2, self._impossible_pod),
+            (3, self._cordon),
+            (3, self._relabel),
+            (3, self._reboot),
+            (6, self._crash),
+            (3, self._stall),
+            (2, self._compact),
+            (8, self._pass_time),
+        ]
+
+    def act(self) -> None:
+        """Do one thing."""
+        weights, actions = zip(*self._actions, strict=True)
+        (action,) = self._random.choices(actions, weights)
+        self._cluster.diary.note("user", action.__name__.strip("_"))
+        try:
+            action()
+        except NotFound:
+            # It went away by itself just now.
+            return
+
+    def calm_down(self) -> None:
+        """Put right what an operator can put right."""
+        for node in self._cluster.machines:
+            labels = {"lode.dev/ib-cluster": None}
+            self._api.patch(NODES, node, {"metadata": {"labels": labels}, "spec": {"unschedulable": None}})
+
+    def delete_everything(self) -> None:
+        """What ``kubectl delete jobs,pods,resourceclaims --all`` does."""
+        for resource in (JOBS, PODS, RESOURCE_CLAIMS):
+            for found in self._api.list(resource).items:
+                namespace, name = name_key(found)
+                try:
+                    self._api.delete(resource, name, namespace)
+                except NotFound:
+                    continue
+
+    def _name(self, kind: str) -> str:
+        self._count += 1
+        return f"{kind}-{self._count}"
+
+    def _pods(self) -> list[Object]:
+        return self._api.list(PODS).items
+
+    def _some_pod(self) -> Object | None:
+        pods = [found for found in self._pods() if not is_deleting(found)]
+        return self._random.choice(pods) if pods else None
+
+    def _new_pod(self) -> None:
+        if len([found for found in self._pods() if not is_terminal(found)]) < MOST_PODS:
+            ask = self._random.choice(list(ASKS))
+            self._api.create(PODS, pod(self._name(ask), template_name=ask))
+
+    def _impossible_pod(self) -> None:
+        ask = self._random.choice(list(IMPOSSIBLE))
+        self._api.create(PODS, pod(self._name(ask), template_name=ask))
+
+    def _new_job(self) -> None:
+        ask = self._random.choice(list(ASKS))
+        self._api.create(JOBS, job(self._name("job"), self._random.randint(2, 4), template_name=ask))
+
+    def _new_shared_claim(self) -> None:
+        name = self._name("shared")
+        self._api.create(RESOURCE_CLAIMS, claim(name, ASKS[self._random.choice(list(ASKS))]))
+        for index in range(self._random.randint(1, 3)):
+            self._api.create(PODS, pod(f"{name}-user-{index}", claim_name=name))
+
+    def _delete_pod(self) -> None:
+        if found := self._some_pod():
+            self._api.delete(PODS, found["metadata"]["name"], NAMESPACE)
+
+    def _force_delete_pod(self) -> None:
+        if found := self._some_pod():
+            self._api.delete(PODS, found["metadata"]["name"], NAMESPACE, grace_period_seconds=0)
+
+    def _finish_pod(self) -> None:
+        if found := self._some_pod():
+            self._cluster.end(found, self._random.choice(("Succeeded", "Succeeded", "Failed")))
+
+    def _delete_job(self) -> None:
+        if jobs := self._api.list(JOBS).items:
+            self._api.delete(JOBS, self._random.choice(jobs)["metadata"]["name"], NAMESPACE)
+
+    def _delete_claim(self) -> None:
+        if claims := self._api.list(RESOURCE_CLAIMS).items:
+            self._api.delete(RESOURCE_CLAIMS, self._random.choice(claims)["metadata"]["name"], NAMESPACE)
+
+    def _node(self) -> str:
+        return self._random.choice(list(self._cluster.machines))
+
+    def _cordon(self) -> None:
+        patch = {"spec": {"unschedulable": self._random.choice((True, None))}}
+        self._api.patch(NODES, self._node(), patch)
+
+    def _relabel(self) -> None:
+        labels = {"lode.dev/ib-cluster": self._random.choice(("fabric-a", "fabric-b", None))}
+        self._api.patch(NODES, self._node(), {"metadata": {"labels": labels}})
+
+    def _reboot(self) -> None:
+        self._cluster.reboot(self._node())
+
+    def _crash(self) -> None:
+        self._cluster.kill(self._random.choice(list(self._cluster.parts)), self._random.choice((0.0, 3.0, 40.0)))
+
+    def _stall(self) -> None:
+        self._cluster.stall(self._random.choice(list(self._cluster.parts)), self._random.choice((2.0, 30.0, 150.0)))
+
+    def _compact(self) -> None:
+        self._cluster.memory.compact()
+
+    def _pass_time(self) -> None:
+        self._cluster.advance(self._random.choice((0.5, 5.0, 30.0, 120.0)))
