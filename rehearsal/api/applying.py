@@ -65,8 +65,9 @@ def apply(
     paths = frozenset(path for path in _leaves(of, config, ()) if not _is_identity(path))
     mine = owners.applied.get(manager, frozenset())
     others = {name: owned for name, owned in owners.applied.items() if name != manager}
+    merged = _merge(of, live, config)
     differing = {
-        path for path in paths if (found := _find(of, live, path)) is not _ABSENT and found != _find(of, config, path)
+        path for path in paths if (found := _find(of, live, path)) is not _ABSENT and found != _find(of, merged, path)
     }
     contested = {
         path
@@ -79,9 +80,8 @@ def apply(
     met = {path for path in paths - mine if _find(of, live, path) is not _ABSENT and path not in differing}
     shared = (owners.shared | {path for path in met if not _owned(path, others)}) - contested
     others = {name: owned - contested for name, owned in others.items()}
-    merged = _merge(of, live, config)
-    for path in sorted(mine - paths, key=len, reverse=True):
-        if path not in shared and not _owned(path, others):
+    for path in sorted(mine - paths, key=_items_first):
+        if path not in shared and not _owned(path, others) and not _holds_more(of, merged, path):
             merged = _without(of, merged, path)
     return merged, Owners({**others, manager: paths}, frozenset(shared))
 
@@ -100,6 +100,19 @@ def after_update(kind: Kind, owners: Owners | None, old: Object, new: Object) ->
 def _owned(path: Path, others: Mapping[str, frozenset[Path]]) -> bool:
     """Whether another applier owns the field, or something below it."""
     return any(other[: len(path)] == path for owned in others.values() for other in owned)
+
+
+def _items_first(path: Path) -> tuple[bool, int]:
+    """Whole list items before single fields (an item without its key fields is not found), and inner before outer."""
+    return not isinstance(path[-1], tuple), -len(path)
+
+
+def _holds_more(of: Type | None, value: Any, path: Path) -> bool:
+    """Whether there is a map or list at ``path`` in which others still have entries of their own."""
+    found, at = _find(of, value, path), of
+    for segment in path:
+        at = (at.item if isinstance(segment, tuple) else child(at, segment)) if at else None
+    return isinstance(found, dict | list) and bool(found) and not _whole(at)
 
 
 def _is_identity(path: Path) -> bool:

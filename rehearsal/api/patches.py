@@ -1,9 +1,9 @@
 """The three patch types that need no memory of who wrote what: merge, strategic merge and JSON patch."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from driver.kube.api import Invalid, Object
+from driver.kube.api import Invalid, Object, Unavailable
 from rehearsal.api.schema import Type, child, copy
 
 
@@ -24,7 +24,8 @@ def strategic(of: Type | None, target: Any, patch: Any) -> Any:
     """Kubernetes' strategic merge patch: as ``merge``, but lists with a merge key merge item by item.
 
     Raises:
-        Invalid: an item lacks the merge key, or a directive is unknown.
+        Invalid: a directive is unknown.
+        Unavailable: an item lacks the merge key.
     """
     if not isinstance(patch, Mapping):
         return copy(patch)
@@ -59,26 +60,40 @@ def _directives(merged: Object, patch: Mapping[str, Any]) -> Object:
 
 def _strategic_field(of: Type | None, target: Any, patch: Any) -> Any:
     if isinstance(patch, list) and of and of.kind == "list" and of.merge_key is not None:
+        before = list(target or [])
         if of.merge_key == "":
-            return [*(target or []), *(item for item in patch if item not in (target or []))]
-        return _strategic_list(of, of.merge_key, list(target or []), patch)
+            merged = [*before, *(item for item in patch if item not in before)]
+            return _ordered(merged, patch, before, lambda item: item)
+        return _strategic_list(of, of.merge_key, before, patch)
     return strategic(of, target, patch)
 
 
-def _strategic_list(of: Type, key: str, items: list[Any], patch: list[Any]) -> list[Any]:
+def _strategic_list(of: Type, key: str, before: list[Any], patch: list[Any]) -> list[Any]:
     if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in patch):
         return [copy(item) for item in patch if "$patch" not in item]
+    items = {item.get(key): item for item in before}
     for item in patch:
         if not isinstance(item, dict) or key not in item:
-            raise _bad(f"map: {item!r} does not contain declared merge key: {key}")
-        position = next((i for i, existing in enumerate(items) if existing.get(key) == item[key]), None)
+            message = f"map: {item!r} does not contain declared merge key: {key}"
+            raise Unavailable(message, status=500, reason="InternalError")  # what a real server answers
         if item.get("$patch") == "delete":
-            items = [existing for existing in items if existing.get(key) != item[key]]
-        elif position is None:
-            items.append(strategic(of.item, {}, item))
+            items.pop(item[key], None)
         else:
-            items[position] = strategic(of.item, items[position], item)
-    return items
+            items[item[key]] = strategic(of.item, items.get(item[key], {}), item)
+    return _ordered(list(items.values()), patch, before, lambda item: item.get(key))
+
+
+def _ordered(items: list[Any], patch: list[Any], before: list[Any], key: Callable[[Any], Any]) -> list[Any]:
+    """Items of the patch in its order; each other item before the first of those that used to come after it."""
+    place = {key(item): i for i, item in enumerate(before)}
+    wanted = {key(item): i for i, item in enumerate(patch)}
+    patched = sorted((item for item in items if key(item) in wanted), key=lambda item: wanted[key(item)])
+    others = [item for item in items if key(item) not in wanted]
+    ordered = []
+    while others and patched:
+        mine, theirs = place[key(others[0])], place.get(key(patched[0]), -1)
+        ordered.append((others if mine < theirs else patched).pop(0))
+    return [*ordered, *others, *patched]
 
 
 def json_patch(target: Any, operations: Any) -> Any:

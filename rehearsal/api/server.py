@@ -186,7 +186,7 @@ class MemoryApi:
                 return self._done(self._writer.create(kind, obj, namespace))
             if entry is None:
                 raise _not_found(resource, metadata.get("name", ""))
-            return self._done(self._writer.replace(kind, entry, obj, subresource))
+            return self._done(self._writer.replace(kind, entry, obj, subresource, is_patch=False))
 
     def patch(
         self,
@@ -213,7 +213,7 @@ class MemoryApi:
                 wanted = strategic(type_of(resource.kind), entry.object, patch)
             else:
                 wanted = json_patch(entry.object, patch)
-            return self._done(self._writer.replace(kind, entry, wanted, subresource))
+            return self._done(self._writer.replace(kind, entry, wanted, subresource, is_patch=True))
 
     def _apply(
         self, kind: Kind, name: str, config: Any, namespace: str, subresource: str, manager: str, *, force: bool
@@ -229,7 +229,7 @@ class MemoryApi:
         wanted, owners = applying.apply(kind, live, owners, config, manager, force=force)
         if entry is None:
             return self._done(self._writer.create(kind, wanted, namespace, applied=owners))
-        return self._done(self._writer.replace(kind, entry, wanted, subresource, applied=owners))
+        return self._done(self._writer.replace(kind, entry, wanted, subresource, is_patch=True, applied=owners))
 
     def delete(
         self,

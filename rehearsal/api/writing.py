@@ -7,7 +7,7 @@ from typing import Any
 
 from driver.clock import Clock, rfc3339
 from driver.errors import Fault
-from driver.kube.api import NAMESPACES, AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Object
+from driver.kube.api import NAMESPACES, AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Object, Unavailable
 from rehearsal.api import applying
 from rehearsal.api.kinds import Kind, Write
 from rehearsal.api.schema import kind as type_of
@@ -45,7 +45,8 @@ class Writer:
         for name in (*_OURS, "managedFields", "selfLink"):
             metadata.pop(name, None)
         if metadata.pop("resourceVersion", ""):
-            raise Invalid("resourceVersion should not be set on objects to be created", status=400, reason="BadRequest")
+            # A real server answers this mistake with 500.
+            raise Unavailable("resourceVersion should not be set on objects to be created", status=500)
         if kind.resource.namespaced:
             self._check_namespace(namespace)
             metadata["namespace"] = namespace
@@ -80,7 +81,9 @@ class Writer:
                 reason="Forbidden",
             )
 
-    def replace(self, kind: Kind, entry: Entry, obj: Object, subresource: str, applied: Any = None) -> Entry:
+    def replace(
+        self, kind: Kind, entry: Entry, obj: Object, subresource: str, *, is_patch: bool, applied: Any = None
+    ) -> Entry:
         """Store ``obj`` as the next version of ``entry``; the same content again is no write.
 
         Raises:
@@ -88,7 +91,8 @@ class Writer:
             Invalid: the change is refused.
         """
         new, old = self._read(kind, obj), entry.object
-        self._check_version(kind, new, old, subresource)
+        self._check_version(kind, new, old, is_patch=is_patch)
+        lasting = _lasting_faults(new["metadata"], old["metadata"])
         new["metadata"] = _metadata(kind, new["metadata"], old["metadata"], subresource)
         if subresource:
             new = {**old, "status": new.get("status", {}), "metadata": new["metadata"]}
@@ -98,7 +102,7 @@ class Writer:
                 new["status"] = old["status"]
         write = Write(new, old, subresource, rfc3339(self._clock.now()))
         kind.default(write)
-        self._refuse(kind, new, [*_metadata_faults(new, old), *kind.faults(write)])
+        self._refuse(kind, new, [*lasting, *_metadata_faults(new, old), *kind.faults(write)])
         if kind.counts_generation and new.get("spec") != old.get("spec"):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         owners = applied if applied is not None else applying.after_update(kind, entry.applied, old, new)
@@ -109,7 +113,7 @@ class Writer:
             return self._remove(kind, key, new)
         return self._put(kind, key, new, owners)
 
-    def _check_version(self, kind: Kind, new: Object, old: Object, subresource: str) -> None:
+    def _check_version(self, kind: Kind, new: Object, old: Object, *, is_patch: bool) -> None:
         asked, found = new.get("metadata", {}), old["metadata"]
         name = found["name"]
         if asked.get("name", name) != name or asked.get("namespace", "") not in ("", found.get("namespace", "")):
@@ -118,7 +122,7 @@ class Writer:
                 status=400,
                 reason="BadRequest",
             )
-        if asked.get("uid", found["uid"]) != found["uid"]:
+        if asked.get("uid", found["uid"]) != found["uid"] and not is_patch:
             raise Conflict(
                 f'Operation cannot be fulfilled on {kind.resource.plural} "{name}": Precondition failed: UID in '
                 f"precondition: {asked['uid']}, UID in object meta: {found['uid']}",
@@ -241,6 +245,15 @@ def _metadata(kind: Kind, new: Object, old: Object, subresource: str) -> Object:
         if name in old:
             kept[name] = old[name]
     return kept
+
+
+def _lasting_faults(new: Object, old: Object) -> list[Fault]:
+    """What a writer may leave out but not change."""
+    return [
+        Fault(f"metadata.{name}", f"Invalid value: {new[name]!r}: field is immutable")
+        for name in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
+        if name in new and new[name] != old.get(name)
+    ]
 
 
 def _metadata_faults(new: Object, old: Object) -> list[Fault]:

@@ -10,6 +10,7 @@ from driver.kube.api import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     Api,
+    ApiError,
     Conflict,
     Invalid,
     NotFound,
@@ -79,7 +80,7 @@ def test_strategic_merge_adds_and_removes_one_consumer(api: Api, namespace: str)
         )
         return [item["uid"] for item in answer["status"].get("reservedFor", [])]
 
-    assert consumers([consumer("u2")]) == ["u1", "u2"]
+    assert consumers([consumer("u2")]) == ["u2", "u1"]
     assert consumers([{"$patch": "delete", "uid": "u1"}]) == ["u2"]
     assert consumers([{"$patch": "delete", "uid": "u1"}]) == ["u2"]
     assert consumers([{"$patch": "delete", "uid": "u2"}]) == []
@@ -114,6 +115,27 @@ def test_strategic_merge_changes_one_container_by_its_name(api: Api, namespace: 
     assert [(item["name"], item["image"]) for item in answer["spec"]["containers"]] == [("a", "x:1"), ("b", "x:2")]
 
 
+@pytest.mark.parametrize(
+    ("before", "patch", "after"),
+    [("abc", "d", "dabc"), ("abc", "c", "abc"), ("abc", "ca", "bca"), ("abc", "xb", "xabc"), ("abc", "cxa", "bcxa")],
+)
+def test_strategic_merge_puts_what_is_patched_in_the_patchs_order(
+    api: Api, namespace: str, before: str, patch: str, after: str
+) -> None:
+    created = api.create(RESOURCE_CLAIMS, claim("c", namespace))
+    status = {"allocation": allocation(), "reservedFor": [consumer(uid) for uid in before]}
+    api.update(RESOURCE_CLAIMS, {**created, "status": status}, "status")
+    answer = api.patch(
+        RESOURCE_CLAIMS,
+        "c",
+        {"status": {"reservedFor": [consumer(uid) for uid in patch]}},
+        namespace=namespace,
+        subresource="status",
+        patch_type="strategic",
+    )
+    assert "".join(item["uid"] for item in answer["status"]["reservedFor"]) == after
+
+
 def test_strategic_merge_replaces_lists_without_a_key(api: Api, unique: str) -> None:
     api.create(RESOURCE_SLICES, resource_slice(unique, {"name": "a"}, {"name": "b"}))
     answer = api.patch(RESOURCE_SLICES, unique, {"spec": {"devices": [{"name": "c"}]}}, patch_type="strategic")
@@ -122,7 +144,7 @@ def test_strategic_merge_replaces_lists_without_a_key(api: Api, unique: str) -> 
 
 def test_an_item_without_its_key_is_refused(api: Api, namespace: str) -> None:
     api.create(PODS, pod("p", namespace))
-    with pytest.raises(Invalid):
+    with pytest.raises(ApiError, match="merge key"):
         api.patch(
             PODS, "p", {"spec": {"schedulingGates": [{"other": "x"}]}}, namespace=namespace, patch_type="strategic"
         )

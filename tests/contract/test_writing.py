@@ -12,6 +12,7 @@ from driver.kube.api import (
     RESOURCE_SLICES,
     AlreadyExists,
     Api,
+    ApiError,
     Conflict,
     Invalid,
     NotFound,
@@ -148,40 +149,36 @@ def test_a_write_without_a_version_is_unconditional_where_the_kind_allows_it(api
         api.update(LEASES, {"metadata": {"name": "l", "namespace": namespace, "labels": {"a": "b"}}})
 
 
-def test_a_write_meant_for_another_object_of_the_same_name_conflicts(api: Api, namespace: str) -> None:
+def test_a_write_meant_for_another_object_of_the_same_name_is_refused(api: Api, namespace: str) -> None:
     old = api.create(RESOURCE_CLAIMS, claim("c", namespace))
     api.delete(RESOURCE_CLAIMS, "c", namespace)
     api.create(RESOURCE_CLAIMS, claim("c", namespace))
-    former = {"uid": old["metadata"]["uid"]}
-    with pytest.raises(Conflict):
-        api.patch(RESOURCE_CLAIMS, "c", {"metadata": former}, namespace=namespace)
-    with pytest.raises(Conflict):
-        api.patch(RESOURCE_CLAIMS, "c", {"metadata": former}, namespace=namespace, patch_type="strategic")
-    with pytest.raises(Conflict):
-        api.update(RESOURCE_CLAIMS, old)
+    metadata = {name: old["metadata"][name] for name in ("uid", "resourceVersion")}
+    for kind in ("merge", "strategic"):
+        for subresource in ("", "status"):
+            more = {"namespace": namespace, "subresource": subresource, "patch_type": kind}
+            with pytest.raises(Conflict):
+                api.patch(RESOURCE_CLAIMS, "c", {"metadata": metadata}, **more)
+            with pytest.raises(Invalid, match=r"metadata\.uid") as error:
+                api.patch(RESOURCE_CLAIMS, "c", {"metadata": {"uid": metadata["uid"]}}, **more)
+            assert error.value.status == 422
+    for written in (old, {**old, "metadata": {**claim("c", namespace)["metadata"], "uid": metadata["uid"]}}):
+        with pytest.raises(Conflict):
+            api.update(RESOURCE_CLAIMS, written)
 
 
 def test_what_the_api_keeps_about_an_object_cannot_be_written(api: Api, namespace: str) -> None:
-    created = api.create(RESOURCE_CLAIMS, claim("c", namespace))
-    metadata = created["metadata"]
-    api.patch(
-        RESOURCE_CLAIMS,
-        "c",
-        {
-            "metadata": {
-                "creationTimestamp": "2020-01-01T00:00:00Z",
-                "deletionTimestamp": "2020-01-01T00:00:00Z",
-                "labels": {"a": "b"},
-            }
-        },
-        namespace=namespace,
-    )
-    kept = api.get(RESOURCE_CLAIMS, "c", namespace)["metadata"]
-    assert kept["labels"] == {"a": "b"}
-    assert kept["creationTimestamp"] == metadata["creationTimestamp"]
-    assert "deletionTimestamp" not in kept
-    with pytest.raises(Invalid):
-        api.patch(RESOURCE_CLAIMS, "c", {"metadata": {"name": "d"}}, namespace=namespace)
+    created = api.create(RESOURCE_CLAIMS, held("c", namespace))
+    patch = {"metadata": {"creationTimestamp": "2020-01-01T00:00:00Z", "labels": {"a": "b"}}}
+    kept = api.patch(RESOURCE_CLAIMS, "c", patch, namespace=namespace)["metadata"]
+    assert (kept["labels"], kept["creationTimestamp"]) == ({"a": "b"}, created["metadata"]["creationTimestamp"])
+    for wrong in ({"deletionTimestamp": "2020-01-01T00:00:00Z"}, {"name": "d"}, {"namespace": "default"}):
+        with pytest.raises(Invalid):
+            api.patch(RESOURCE_CLAIMS, "c", {"metadata": wrong}, namespace=namespace)
+    api.delete(RESOURCE_CLAIMS, "c", namespace)
+    going = api.get(RESOURCE_CLAIMS, "c", namespace)["metadata"]
+    kept = api.update(RESOURCE_CLAIMS, {**held("c", namespace)})["metadata"]
+    assert kept["deletionTimestamp"] == going["deletionTimestamp"]
 
 
 def test_generation_counts_changes_of_the_spec(api: Api, unique: str) -> None:
@@ -261,5 +258,5 @@ def test_a_delete_can_be_meant_for_one_object_or_version_only(api: Api, namespac
 def test_an_object_that_says_its_version_cannot_be_created(api: Api, namespace: str) -> None:
     obj = pod("p", namespace)
     obj["metadata"]["resourceVersion"] = "1"
-    with pytest.raises(Invalid, match="resourceVersion"):
+    with pytest.raises(ApiError, match="resourceVersion"):
         api.create(PODS, obj)
