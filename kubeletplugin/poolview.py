@@ -88,7 +88,7 @@ class Pace:
         if wanted != self.confirmed or now - self._written > CALM_SECONDS:
             self._repeats = 0
         else:
-            pause = min(LONGEST_CONTEST_SECONDS, FIRST_CONTEST_SECONDS * float(2**self._repeats))
+            pause = min(LONGEST_CONTEST_SECONDS, FIRST_CONTEST_SECONDS * 2.0 ** min(self._repeats, 16))
             if self._written + pause > now:
                 return self._written + pause - now
             self._repeats += 1

@@ -6,7 +6,7 @@ finds nothing to do; should they differ, each waits longer and longer before it 
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -89,7 +89,8 @@ class Publisher:
         self._dropped = DroppedFields()
         self.published = False
         """Whether all that this node offers was found published when last compared."""
-        self._health: dict[str, Health] = {}
+        self._dirty = True
+        self._seen: tuple[tuple[Card, ...], dict[str, Health]] = ((), {})
         self._told: set[str] = set()
 
     def handle(self, delta: Delta) -> None:
@@ -97,6 +98,7 @@ class Publisher:
         with self._lock:
             if not self._view.take(delta):
                 return
+            self._dirty = True
             # A list is complete in itself; single events come in groups.
             self._hasten(self._clock.monotonic() + (0.0 if isinstance(delta, Synced) else SETTLE_SECONDS))
         self._wake()
@@ -109,6 +111,7 @@ class Publisher:
         with self._lock:
             self._not_before = 0.0
             self._pace = Pace()
+            self._dirty = True
             self._due = self._clock.monotonic()
         self._wake()
 
@@ -131,25 +134,31 @@ class Publisher:
             if not self._view.complete:
                 return False
             node, published = self._view.node, list(self._view.slices.values())
+            dirty, self._dirty = self._dirty, False
         if node is None:
             return False
         try:
-            return self._reconcile(node, published)
+            cards, health = self._hardware.cards(), dict(self._hardware.health())
+            if dirty or not self.published or (cards, health) != self._seen:
+                return self._reconcile(node, published, cards, health)
+            self._again(HEALTH_SECONDS)
+            return False
         except TransientFault as error:
-            self._failed("hardware_unavailable", error)
+            self._failed("the hardware gives no answer", error)
         except (Conflict, AlreadyExists, NotFound) as error:
-            self._failed("slices_changed_meanwhile", error)
+            self._failed("another writer was faster", error)
         except ApiError as error:
-            self._failed("slice_write_failed", error)
+            self._failed("cannot write slices", error)
         return True
 
-    def _reconcile(self, node: Object, published: list[Object]) -> bool:
+    def _reconcile(
+        self, node: Object, published: list[Object], cards: tuple[Card, ...], health: dict[str, Health]
+    ) -> bool:
+        self._report_health(health)
+        self._seen = (cards, health)
         inventory = self._inventory(node)
-        wanted = Wanted(
-            self._node_name,
-            node["metadata"]["uid"],
-            self._dropped.adopt(cut(inventory.devices, inventory.counter_sets, self._node_name, self._names)),
-        )
+        parts = cut(inventory.devices, inventory.counter_sets, self._node_name, self._names)
+        wanted = Wanted(self._node_name, node["metadata"]["uid"], self._dropped.adopt(parts))
         if not self._acceptable(wanted):
             self.published = False
             self._again(LONGEST_RETRY_SECONDS)
@@ -170,15 +179,13 @@ class Publisher:
         self.published = True
         self._measure(inventory)
         if actions:
-            self._log.info("slices_published", pool=self._names.pool(self._node_name), writes=len(actions))
+            self._log.info("slices published", pool=self._names.pool(self._node_name), writes=len(actions))
         self._again(HEALTH_SECONDS)
         return bool(actions)
 
     def _inventory(self, node: Object) -> Inventory:
         settings = self._settings.kubeletplugin
-        cards = self._hardware.cards()
-        health = dict(self._hardware.health())
-        self._report_health(health)
+        cards, health = self._seen
         inventory = devices(
             cards,
             facts_from(node["metadata"].get("labels") or {}, settings.node_labels),
@@ -187,7 +194,10 @@ class Publisher:
             self._names,
             {name for name, state in health.items() if not state.healthy},
         )
-        self._report_unoffered(cards, inventory)
+        offered = {item.card.name for item in inventory.offered}
+        for card in cards:
+            if card.name not in offered:
+                self._once("card is not offered", card=card.name, offer=list(self._offer()))
         return inventory
 
     def _offer(self) -> tuple[Offer, ...]:
@@ -200,7 +210,7 @@ class Publisher:
     def _acceptable(self, wanted: Wanted) -> bool:
         found = faults(wanted.slices)
         for fault in found:
-            self._once(f"fault {fault}", "inventory_not_publishable", field=fault.field, reason=fault.message)
+            self._once("inventory breaks a rule of the API", field=fault.field, reason=fault.message)
         if found:
             self._metrics.refusals.inc()
         return not found
@@ -249,7 +259,7 @@ class Publisher:
             else:
                 self._view.forget(name)
         if found and not ours:
-            self._once(f"foreign {name}", "slice_name_taken", slice=name, driver=spec.get("driver"))
+            self._once("slice name is taken by another driver or node", slice=name, driver=spec.get("driver"))
 
     def _stored(self, sent: Object, stored: Object) -> None:
         with self._lock:
@@ -258,7 +268,7 @@ class Publisher:
         for field in self._dropped.compare(sent, stored):
             self._metrics.dropped_fields.labels(field).inc()
             self._log.error(
-                "slice_field_dropped",
+                "field not stored by the API server",
                 field=f"spec.{field}",
                 remedy="the API server has this field's feature gate off; switch it on and restart this plugin",
             )
@@ -267,13 +277,11 @@ class Publisher:
 
     def _failed(self, event: str, error: Exception) -> None:
         with self._lock:
-            pause = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2**self._failures)
+            pause = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(self._failures, 16))
             self._failures += 1
-            self._not_before = self._clock.monotonic() + pause
-            self._hasten(self._not_before)
-        status = getattr(error, "status", 0)
-        say = self._log.info if event == "slices_changed_meanwhile" else self._log.warning
-        say(event, error=str(error), status=status, retry_seconds=pause)
+            self._dirty = True
+            self._due = self._not_before = self._clock.monotonic() + pause
+        self._log.warning(event, reason=str(error), status=getattr(error, "status", 0), retry_seconds=pause)
 
     def _again(self, seconds: float) -> None:
         with self._lock:
@@ -283,32 +291,28 @@ class Publisher:
         moment = max(moment, self._not_before)
         self._due = moment if self._due is None else min(self._due, moment)
 
-    def _once(self, key: str, event: str, **fields: Any) -> None:
+    def _once(self, event: str, **fields: Any) -> None:
+        key = f"{event} {fields}"
         if key not in self._told:
             self._told.add(key)
             self._log.error(event, **fields)
 
     def _report_health(self, health: dict[str, Health]) -> None:
+        _, before = self._seen
         for name, state in health.items():
-            if state != self._health.get(name, Health(healthy=True)):
+            if state != before.get(name, Health(healthy=True)):
                 say = self._log.info if state.healthy else self._log.warning
-                say("card_health_changed", card=name, healthy=state.healthy, reason=state.message)
-        self._health = health
-
-    def _report_unoffered(self, cards: Iterable[Card], inventory: Inventory) -> None:
-        offered = {item.card.name for item in inventory.offered}
-        for card in cards:
-            if card.name not in offered:
-                self._once(f"unoffered {card.name}", "card_not_offered", card=card.name, offer=list(self._offer()))
+                say("health of a card changed", card=name, healthy=state.healthy, reason=state.message)
 
     def _measure(self, inventory: Inventory) -> None:
         kinds = [item.kind for item in inventory.offered]
         self._metrics.devices.clear()
         for kind in set(kinds):
             self._metrics.devices.labels(kind).set(kinds.count(kind))
-        well = sum(state.healthy for state in self._health.values())
+        health = self._seen[1].values()
+        well = sum(state.healthy for state in health)
         self._metrics.cards.labels("healthy").set(well)
-        self._metrics.cards.labels("unhealthy").set(len(self._health) - well)
+        self._metrics.cards.labels("unhealthy").set(len(health) - well)
         with self._lock:
             generations = [item["spec"]["pool"].get("generation", 0) for item in self._view.slices.values()]
         self._metrics.generation.set(max(generations, default=0))

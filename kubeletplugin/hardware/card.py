@@ -5,7 +5,7 @@ from typing import Literal
 
 from kubeletplugin.hardware.partitions import Partition, Scheme
 
-Vendor = Literal["nvidia", "ascend"]
+Vendor = Literal["nvidia", "huawei"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ cards:
 
 
 def test_a_gpu_and_an_npu_may_have_the_same_index() -> None:
-    npu = CARD.replace("nvidia", "ascend").replace("3b:00", "3c:00")
+    npu = CARD.replace("nvidia", "huawei").replace("3b:00", "3c:00")
     assert [card.name for card in profile_from(f"cards:{CARD}{npu}", "mixed").cards] == ["gpu-0", "npu-0"]
 
 
