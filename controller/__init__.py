@@ -1,0 +1,1 @@
+"""Decides: which devices a claim gets, and on which node its pod runs."""

@@ -17,7 +17,6 @@ class ControllerMetrics:
         )
         self._errors = metrics.counter("controller_api_errors", "Calls of the API that failed, by error.", "error")
         self._allocated = metrics.gauge("allocated_devices", "Allocations of our devices in live claims.", "kind")
-        self._leader = metrics.gauge("controller_leader", "1 while this program leads.")
         self._known: set[str] = set()
 
     def decided(self, outcome: str, seconds: float) -> None:
@@ -39,7 +38,3 @@ class ControllerMetrics:
         for kind in self._known | set(by_kind):
             self._allocated.labels(kind).set(by_kind.get(kind, 0))
         self._known |= set(by_kind)
-
-    def leads(self, yes: bool) -> None:
-        """Whether this program leads."""
-        self._leader.set(1 if yes else 0)

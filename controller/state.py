@@ -26,7 +26,7 @@ from driver.kube.api import (
 from driver.kube.reflector import Delta, Removed, Synced, Upserted
 from driver.model import Allocation, Claim
 from driver.names import Names
-from driver.wire import claim_from, class_from, slice_from
+from driver.wire import claim_from, class_from, slice_from, taint_rule_from
 
 DEVICE_TAINT_RULES_BETA = Resource(
     "resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False
@@ -379,7 +379,7 @@ class State:
         changes.freed = True
 
     def _put_rule(self, obj: Object, changes: Changes) -> None:
-        self.devices.upsert_taint_rule(obj)
+        self.devices.upsert_taint_rule(taint_rule_from(obj))
         self.version += 1
         changes.freed = True
 

@@ -13,7 +13,7 @@ from controller.pods import PodView
 from controller.records import Changes
 from controller.state import State
 from driver.clock import Clock, rfc3339
-from driver.errors import LodeError, OperatorFault
+from driver.errors import OperatorFault
 from driver.kube.api import (
     PODS,
     RESOURCE_CLAIMS,
@@ -69,18 +69,8 @@ class Writer:
         Raises:
             OperatorFault: the API server does not store what an allocation needs; nothing is left allocated by it.
         """
-        pending = list(decision.allocations)
-        for key, allocation in pending:
-            self._state.assume(key, allocation)
-        try:
-            while pending:
-                self._allocate(*pending[0], pod)
-                del pending[0]
-        except LodeError:
-            for key, allocation in pending:
-                if key not in self._doubts:
-                    self._state.forget(key, allocation)
-            raise
+        for key, allocation in decision.allocations:
+            self._allocate(key, allocation, pod)
         for key in decision.reserve:
             self._reserve(key, pod)
         self.let_go(pod, decision.node)
@@ -93,8 +83,9 @@ class Writer:
         try:
             stored = self._update(body, "status")
         except Unavailable:
-            # The write may still take place. Its devices stay assumed until the claim is known to have moved on.
+            # The write may still take place. Its devices count as in use until the claim is known to have moved on.
             self._doubts[key] = (body, allocation)
+            self._state.assume(key, allocation)
             self._changed(Changes(claims={key: None}))
             raise
         if allocation_from(stored["status"]["allocation"]) != stamped:

@@ -76,12 +76,16 @@ Checks = Mapping[str, Callable[[], str]]
 """Path, such as ``/readyz``, to a function that returns "" when all is well, else what is not."""
 
 
-class ObserveServer:
-    """Serves the checks and /metrics over HTTP from a thread of its own until closed."""
+Pages = Mapping[str, Callable[[], str]]
+"""Path, such as ``/debug/usage``, to a function that returns a JSON document."""
 
-    def __init__(self, address: str, metrics: Metrics, checks: Checks):
+
+class ObserveServer:
+    """Serves the checks, /metrics and further pages over HTTP from a thread of its own until closed."""
+
+    def __init__(self, address: str, metrics: Metrics, checks: Checks, pages: Pages | None = None):
         host, _, port = address.rpartition(":")
-        self._server = ThreadingHTTPServer((host, int(port)), _handler(metrics, checks))
+        self._server = ThreadingHTTPServer((host, int(port)), _handler(metrics, checks, pages or {}))
         self._thread = threading.Thread(target=self._server.serve_forever, name="observe", daemon=True)
         self._thread.start()
 
@@ -97,7 +101,7 @@ class ObserveServer:
         self._thread.join()
 
 
-def _handler(metrics: Metrics, checks: Checks) -> type[BaseHTTPRequestHandler]:
+def _handler(metrics: Metrics, checks: Checks, pages: Pages) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path == "/metrics":
@@ -105,6 +109,8 @@ def _handler(metrics: Metrics, checks: Checks) -> type[BaseHTTPRequestHandler]:
             elif check := checks.get(self.path):
                 problem = check()
                 self._answer(503 if problem else 200, f"{problem or 'ok'}\n".encode())
+            elif page := pages.get(self.path):
+                self._answer(200, page().encode(), "application/json")
             else:
                 self._answer(404, b"not found\n")
 

@@ -22,7 +22,8 @@ def get(port: int, path: str) -> tuple[int, str]:
 def server() -> Iterator[ObserveServer]:
     metrics = Metrics()
     metrics.counter("claims_prepared", "Claims prepared.", "outcome").labels("ok").inc()
-    serving = ObserveServer("127.0.0.1:0", metrics, {"/healthz": lambda: "", "/readyz": lambda: "not registered"})
+    checks = {"/healthz": lambda: "", "/readyz": lambda: "not registered"}
+    serving = ObserveServer("127.0.0.1:0", metrics, checks, {"/debug/usage": lambda: "{}"})
     yield serving
     serving.close()
 
@@ -31,6 +32,10 @@ def test_a_check_answers_200_or_503_with_what_is_wrong(server: ObserveServer) ->
     assert get(server.port, "/healthz") == (200, "ok\n")
     assert get(server.port, "/readyz") == (503, "not registered\n")
     assert get(server.port, "/elsewhere")[0] == 404
+
+
+def test_pages_are_served_beside_the_checks(server: ObserveServer) -> None:
+    assert get(server.port, "/debug/usage") == (200, "{}")
 
 
 def test_metrics_of_the_program_and_of_its_process_are_served(server: ObserveServer) -> None:

@@ -1,0 +1,205 @@
+"""``lode controller``: puts the controller together and runs it until SIGTERM.
+
+What the API server must allow its service account (each write is one of these):
+
+    nodes, pods, resourceslices, deviceclasses, devicetaintrules    get list watch
+    resourceclaims                                                  get list watch update (the finalizer)
+    resourceclaims/status, resourceclaims/binding                   update (allocation, reservation; cluster-wide)
+    pods                                                            patch (lifting the gate)
+    pods/status                                                     patch (our condition, nominatedNodeName)
+    events                                                          create
+    leases in its own namespace                                     get create update
+"""
+
+import argparse
+import json
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from uuid import uuid4
+
+from controller.election import Election, Fence
+from controller.loop import Controller
+from controller.queue import delay
+from driver.clock import Clock, SystemClock
+from driver.errors import InvalidInput, LodeError
+from driver.kube.api import Api, ApiError
+from driver.kube.client import KubeClient
+from driver.kube.reflector import Delta, Reflector
+from driver.observe import Logger, Metrics, ObserveServer, configure_logs, logger
+from driver.settings import Settings, settings_from
+
+_IDLE_SECONDS = 1.0
+"""How long the main loop sleeps at most, so that lost leadership is noticed."""
+_STUCK_SECONDS = 120.0
+"""After how long without a turn of the main loop the program counts as unhealthy."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the controller; the exit status, 0 after SIGTERM, 1 to be started again, 2 for bad settings."""
+    parser = argparse.ArgumentParser(prog="lode controller", description="Allocates claims and places their pods.")
+    parser.add_argument("--settings", metavar="FILE", help="YAML file of settings; without it every default holds")
+    parser.add_argument("--kubeconfig", metavar="FILE", default="", help="credentials; by default the pod's own")
+    arguments = parser.parse_args(argv)
+    try:
+        text = Path(arguments.settings).read_text() if arguments.settings else ""
+        settings = settings_from(text, arguments.settings or "settings")
+    except (OSError, InvalidInput) as error:
+        sys.stderr.write(f"lode controller: {error}\n")
+        return 2
+    configure_logs(settings.log_level, settings.log_format)
+    log = logger("controller")
+    try:
+        api = KubeClient.from_environment(arguments.kubeconfig)
+        return Program(api, SystemClock(), settings, log, os.environ).run()
+    except LodeError as error:
+        log.error("cannot start", error=str(error))
+        return 1
+
+
+class Program:
+    """The threads around one controller: one for the election, one for each reflector, and the main loop."""
+
+    def __init__(self, api: Api, clock: Clock, settings: Settings, log: Logger, environment: Mapping[str, str]):
+        self._clock = clock
+        self._settings = settings
+        self._log = log
+        self._metrics = Metrics()
+        self._leads = self._metrics.gauge("controller_leader", "1 while this program leads.")
+        self._inbox: queue.SimpleQueue[Delta | None] = queue.SimpleQueue()
+        self._stop = threading.Event()
+        self._failed = False
+        self._busy = threading.Lock()
+        self._turned = clock.monotonic()
+        identity = f"{environment.get('POD_NAME') or socket.gethostname()}_{uuid4()}"
+        namespace = environment.get("POD_NAMESPACE") or "lode-system"
+        chosen = settings.controller
+        self._election = Election(api, clock, namespace, chosen.lease_name, identity, chosen.lease_seconds)
+        fence = Fence(api, self._election)
+        self._controller = Controller(fence, clock, settings, self._metrics, log, identity, self._inbox.put)
+
+    def run(self) -> int:
+        """Stand for election, then work until told to stop or no longer leading; the exit status."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        server = self._observe()
+        election = self._thread("election", self._stand)
+        try:
+            self._log.info("started", seconds_to_ready=round(self._metrics.mark_ready(), 3))
+            while not self._stop.is_set() and not self._election.leading:
+                self._rest(_IDLE_SECONDS)
+            if not self._stop.is_set():
+                self._log.info("leading")
+                self._leads.set(1)
+                self._work()
+        finally:
+            self.stop()
+            election.join(timeout=5)
+            self._election.release()
+            if server:
+                server.close()
+        self._log.info("stopped", failed=self._failed)
+        return 1 if self._failed else 0
+
+    def stop(self) -> None:
+        """Have ``run`` return soon; safe from any thread and from signal handlers."""
+        self._stop.set()
+        self._inbox.put(None)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.stop()
+
+    def _work(self) -> None:
+        self._controller.resume()
+        for reflector in self._controller.reflectors:
+            self._thread(f"reflect {reflector.resource.plural}", lambda one=reflector: self._reflect(one))
+        while not self._stop.is_set():
+            self._turned = self._clock.monotonic()
+            if not self._election.leading:
+                self._log.error("leadership lost; starting anew")
+                self._failed = True
+                return
+            with self._busy:
+                worked = self._controller.step()
+                due = self._controller.next_due()
+            pause = _IDLE_SECONDS if due is None else due - self._clock.monotonic()
+            self._rest(0 if worked else max(0.0, min(_IDLE_SECONDS, pause)))
+
+    def _rest(self, seconds: float) -> None:
+        """Take in everything that has arrived, after waiting for the first at most ``seconds``."""
+        self._turned = self._clock.monotonic()
+        try:
+            delta = self._inbox.get(timeout=seconds) if seconds > 0 else self._inbox.get_nowait()
+            while True:
+                if delta is not None:
+                    with self._busy:
+                        self._controller.handle(delta)
+                delta = self._inbox.get_nowait()
+        except queue.Empty:
+            return
+
+    def _stand(self) -> None:
+        while not self._stop.is_set():
+            led = self._election.leading
+            if self._election.step() != led:
+                self._inbox.put(None)
+            self._stop.wait(self._election.interval)
+
+    def _reflect(self, reflector: Reflector) -> None:
+        failures = short = 0
+        while not self._stop.is_set():
+            started = self._clock.monotonic()
+            try:
+                reflector.step()
+                failures = 0
+            except ApiError as error:
+                failures += 1
+                self._log.warning("not listed or watched", kind=reflector.resource.kind, error=str(error))
+            # A kind that is not served, and a server that ends watches at once, must not be asked in a loop.
+            short = short + 1 if self._clock.monotonic() - started < 1 else 0
+            self._stop.wait(delay(max(failures, short - 2), bound=30))
+
+    def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
+        def guarded() -> None:
+            try:
+                work()
+            except BaseException:
+                # Without this thread the rest would go on deciding from what it last heard.
+                self._log.exception("thread died", thread=name)
+                self._failed = True
+                self.stop()
+                raise
+
+        thread = threading.Thread(target=guarded, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def _observe(self) -> ObserveServer | None:
+        if not self._settings.observe_address:
+            return None
+        checks = {"/healthz": self._unhealthy, "/readyz": self._unready}
+        return ObserveServer(self._settings.observe_address, self._metrics, checks, {"/debug/usage": self._usage})
+
+    def _unhealthy(self) -> str:
+        silent = self._clock.monotonic() - self._turned
+        return f"the main loop has not turned for {silent:.0f} s" if silent > _STUCK_SECONDS else ""
+
+    def _unready(self) -> str:
+        waits = self._election.leading and not self._controller.ready
+        return "leading, but not everything has been listed yet" if waits else self._unhealthy()
+
+    def _usage(self) -> str:
+        with self._busy:
+            snapshot: Any = self._controller.usage_snapshot()
+            return json.dumps(snapshot, default=str, sort_keys=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
