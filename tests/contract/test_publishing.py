@@ -1,0 +1,85 @@
+"""A real API server stores all that is published of every shipped profile, unchanged, and gives it back the same."""
+
+from collections.abc import Callable
+
+import pytest
+
+from driver.clock import SystemClock
+from driver.kube.api import NODES, RESOURCE_SLICES, Api, Object
+from driver.observe import Metrics, logger
+from driver.settings import Settings
+from kubeletplugin.hardware.simulated import Simulated, load_profile, shipped_profiles
+from kubeletplugin.metrics import PublishingMetrics
+from kubeletplugin.publisher import Publisher
+from rehearsal.files import MemoryFiles
+from tests.contract.conftest import eventually
+
+
+class Plugin:
+    """The publishing half of a plugin on one node, and how many writes it has made."""
+
+    def __init__(self, api: Api, node: str, profile: str):
+        self.files = MemoryFiles()
+        self.metrics = Metrics()
+        hardware = Simulated(load_profile(profile, self.files), node, self.files, "/faults")
+        self.publisher = Publisher(
+            api, SystemClock(), node, Settings(), hardware, PublishingMetrics(self.metrics), logger("publisher")
+        )
+        for reflector in self.publisher.reflectors:
+            reflector.step()
+
+    def publish(self) -> bool:
+        self.publisher.step()
+        return self.publisher.published
+
+    def total(self, metric: str) -> float:
+        samples = [s for family in self.metrics.registry.collect() for s in family.samples if s.name == metric]
+        return sum(sample.value for sample in samples)
+
+
+@pytest.fixture
+def slices(api: Api, unique: str) -> Callable[[], list[Object]]:
+    return lambda: api.list(RESOURCE_SLICES, field_selector=f"spec.nodeName={unique},spec.driver=lode.dev").items
+
+
+@pytest.mark.parametrize("profile", ["", *shipped_profiles()])
+def test_every_profile_is_stored_whole_and_needs_no_second_write(
+    api: Api, unique: str, slices: Callable[[], list[Object]], profile: str
+) -> None:
+    api.create(NODES, {"metadata": {"name": unique, "labels": {"lode.dev/ib-cluster": "fabric-1"}}})
+    first = Plugin(api, unique, profile)
+    eventually(first.publish)
+    stored = slices()
+    assert first.total("lode_slice_dropped_fields_total") == 0
+    assert first.total("lode_slice_writes_total") == len(stored)
+    second = Plugin(api, unique, profile)
+    eventually(second.publish)
+    assert second.total("lode_slice_writes_total") == 0
+    assert slices() == stored
+
+
+def test_slices_are_changed_and_made_again_under_the_rules_of_the_server(
+    api: Api, unique: str, slices: Callable[[], list[Object]]
+) -> None:
+    api.create(NODES, {"metadata": {"name": unique}})
+    eventually(Plugin(api, unique, "a100x4").publish)
+    sick = Plugin(api, unique, "a100x4")
+    sick.files.write("/faults/gpu-1", b"Xid 79")
+    eventually(sick.publish)
+    tainted = {d["name"] for s in slices() for d in s["spec"].get("devices", ()) if d.get("taints")}
+    assert len(tainted) == 20
+    assert sick.total("lode_slice_dropped_fields_total") == 0
+    for item in slices():
+        api.delete(RESOURCE_SLICES, item["metadata"]["name"])
+    eventually(Plugin(api, unique, "t4x2").publish)
+    assert {d["name"] for s in slices() for d in s["spec"].get("devices", ())} == {
+        "gpu-0",
+        "gpu-0-share",
+        "gpu-1",
+        "gpu-1-share",
+    }
+    eventually(Plugin(api, unique, "h100x8").publish)
+    assert {s["spec"]["pool"]["generation"] for s in slices()} == {2}
+    eventually(Plugin(api, unique, "").publish)
+    (empty,) = slices()
+    assert empty["spec"]["pool"]["resourceSliceCount"] == 1
