@@ -16,7 +16,8 @@ class ClaimReference:
     entry: str
     claim: str
     """Name of the ResourceClaim; "" while the one made from a template is not recorded in the pod's status."""
-    generated: bool
+    template: str = ""
+    """Name of the ResourceClaimTemplate it is made from, "" for a claim named in the pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +102,8 @@ def _references(spec: Json, status: Json) -> tuple[ClaimReference, ...]:
     for entry in spec.get("resourceClaims") or ():
         name = entry["name"]
         if direct := entry.get("resourceClaimName"):
-            found.append(ClaimReference(name, direct, generated=False))
-        elif entry.get("resourceClaimTemplateName") and not (name in made and not made[name]):
+            found.append(ClaimReference(name, direct))
+        elif (template := entry.get("resourceClaimTemplateName")) and not (name in made and not made[name]):
             # Recorded without a name means that no claim is needed (core/v1 PodResourceClaimStatus).
-            found.append(ClaimReference(name, made.get(name) or "", generated=True))
+            found.append(ClaimReference(name, made.get(name) or "", template))
     return tuple(found)

@@ -24,7 +24,7 @@ from datetime import datetime
 from controller.decisions import ClaimDecision, Decision, Free, Idle, Lift, Past, Place, Release, TakeBack, Wait
 from controller.explain import explain
 from controller.placement import fits, selects
-from controller.pods import PodView
+from controller.pods import ClaimReference, PodView
 from controller.queue import delay
 from controller.records import ClaimRecord, NodeRefusal
 from controller.state import State
@@ -38,6 +38,8 @@ RELEASE_SECONDS = 1.0
 """How long a dropped reservation must have been visible before the allocation is cleared."""
 ORPHAN_SECONDS = 5.0
 """How long an allocation must have had no consumer before we clear it; the resource-claim-controller goes first."""
+GENERATION_SECONDS = 5.0
+"""How long the resource-claim-controller may take to make a claim from its template before the user is told."""
 MAX_CONSUMERS = 256
 """Upper bound of ``status.reservedFor`` (resource.k8s.io/v1)."""
 
@@ -50,7 +52,7 @@ def decide(state: State, key: str, now: float, past: Past = _NO_PAST, max_wait: 
     if pod is None or pod.terminal or pod.deleting:
         return Idle()
     gated = state.names.gate in pod.gates
-    records, problems = _claims(state, pod)
+    records, problems = _claims(state, pod, now)
     ours = []
     for record in records:
         verdict = _judge(state, record)
@@ -66,29 +68,38 @@ def decide(state: State, key: str, now: float, past: Past = _NO_PAST, max_wait: 
         return Idle()
     problems += _usability(state, ours)
     if problems:
-        return _worst(problems)
+        return _together(problems)
     rest = [record for record in ours if record.claim.allocation is None]
     if rest:
         return _seek(state, pod, records, rest, now, past)
     return _finish(state, pod, ours, now, past, max_wait)
 
 
-def _claims(state: State, pod: PodView) -> tuple[list[ClaimRecord], list[Wait]]:
+def _claims(state: State, pod: PodView, now: float) -> tuple[list[ClaimRecord], list[Wait]]:
     found, problems = [], []
     for reference in pod.references:
         key = f"{pod.namespace}/{reference.claim}"
         record = state.claims.get(key)
         if not reference.claim:
-            problems.append(
-                Wait("ClaimMissing", f"the claim for {reference.entry} has not been made from its template")
-            )
+            problems.append(_not_made(pod, reference, now))
         elif record is None:
             problems.append(Wait("ClaimMissing", f"ResourceClaim {key} does not exist"))
-        elif reference.generated and record.claim.owner_pod_uid != pod.uid:
+        elif reference.template and record.claim.owner_pod_uid != pod.uid:
             problems.append(Wait("ClaimNotOwned", f"ResourceClaim {key} was made for another pod"))
         else:
             found.append(record)
     return found, problems
+
+
+def _not_made(pod: PodView, reference: ClaimReference, now: float) -> Wait:
+    remaining = _seconds(pod.created) + GENERATION_SECONDS - now
+    message = (
+        f"the claim {reference.entry} has not been made from ResourceClaimTemplate {reference.template}; "
+        f"see that it exists in namespace {pod.namespace}"
+    )
+    if remaining > 0:
+        return Wait("ClaimMissing", message, quiet=True, after=remaining)
+    return Wait("ClaimMissing", message)
 
 
 def _judge(state: State, record: ClaimRecord) -> bool | Wait:
@@ -135,12 +146,15 @@ def _parameter_faults(state: State, record: ClaimRecord) -> Iterable[Wait]:
             yield Wait("InvalidParameters", str(error))
 
 
-def _worst(problems: Sequence[Wait]) -> Wait:
-    """All problems in one: the first one's reason, everybody's message."""
+def _together(problems: Sequence[Wait]) -> Wait:
+    """All problems in one: the first one's reason, everybody's message; those for nobody's ears only if alone."""
+    loud = [problem for problem in problems if not problem.quiet]
+    if not loud:
+        return problems[0]
     return Wait(
-        problems[0].reason,
-        "; ".join(problem.message for problem in problems),
-        tuple(dict.fromkeys(key for problem in problems for key in problem.claims)),
+        loud[0].reason,
+        "; ".join(problem.message for problem in loud),
+        tuple(dict.fromkeys(key for problem in loud for key in problem.claims)),
     )
 
 

@@ -48,10 +48,10 @@ class Meddler:
             what = f"{name} {resource.plural}{'/status' if 'status' in (*args, options.get('subresource')) else ''}"
             self.calls.append(what)
             if self.before:
-                self.before(what)
+                self.before(what, args[0] if args else None)
             answer = call(resource, *args, **options)
             if self.after:
-                self.after(what)
+                self.after(what, args[0] if args else None)
             return answer
 
         return meddled
@@ -127,11 +127,8 @@ class World:
         self.api.patch(PODS, name, patch, namespace="default", subresource="status", patch_type="strategic")
 
     def bind(self, name: str, node: str) -> None:
-        from rehearsal.standins.scheduler import BINDINGS
-
-        target = {"apiVersion": "v1", "kind": "Node", "name": node}
-        binding = {"metadata": {"name": name, "namespace": "default"}, "target": target}
-        self.api.create(BINDINGS, {"apiVersion": "v1", "kind": "Binding", **binding}, "default")
+        """What kube-scheduler does in the end."""
+        self.api.bind("default", name, node)
 
     def remove_pod(self, name: str) -> None:
         """Delete the pod for good, and do what the resource-claim-controller then does."""
