@@ -6,6 +6,7 @@ to run in there (`Docker.command`). It survives the process that started it, unt
 cleared away by the next `provide` or by `stop`.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -85,6 +86,12 @@ def find() -> Docker | None:
         return private.docker()
     own = Docker(dict(os.environ))
     return own if _answers(own) else None
+
+
+def revive() -> Docker | None:
+    """The daemon in use; a private one that was killed is started again, for what it holds to be removed; else none."""
+    private = _private()
+    return provide() if private.run.exists() or private.namespace.exists() else find()
 
 
 def provide() -> Docker:
@@ -252,16 +259,12 @@ def _pid(private: _Private) -> int | None:
 
 
 def _clear(private: _Private) -> None:
-    """Remove what a daemon that is gone or hangs left behind: processes, mounts, cgroups, network namespace, files in
-    /run.
-    """
-    for pid in _processes(private):
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    """Remove what a daemon that is gone or hangs left behind: processes, mounts, cgroups, network namespace, files."""
     deadline = time.monotonic() + _STOP
-    while _processes(private) and time.monotonic() < deadline:
+    while (processes := _processes(private)) and time.monotonic() < deadline:
+        for pid in processes:  # again and again: a container's init may start others while it is being killed
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
     mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     for mount in reversed(mounts):
@@ -281,7 +284,10 @@ def _processes(private: _Private) -> set[int]:
     """Everything that runs for the private daemon: itself, what it started to serve it, and what runs in its
     containers.
     """
-    found = {int(pid) for group in _groups(private) for pid in (group / "cgroup.procs").read_text().split()}
+    found = set()
+    for group in _groups(private):
+        with contextlib.suppress(OSError):  # it has just been removed
+            found |= {int(pid) for pid in (group / "cgroup.procs").read_text().split()}
     for process in Path("/proc").glob("[0-9]*"):
         try:
             command = (process / "cmdline").read_bytes()
@@ -300,5 +306,4 @@ _SERVANTS = ("containerd", "containerd-shim-runc-v2", "dockerd")
 def _groups(private: _Private) -> list[Path]:
     """The cgroups of the private daemon's containers in every hierarchy, children before parents."""
     tops = [_GROUPS / private.name, *_GROUPS.glob(f"*/{private.name}")]
-    below = [path for top in tops if top.is_dir() for path in [top, *top.rglob("*")] if path.is_dir()]
-    return sorted(below, key=lambda path: len(path.parts), reverse=True)
+    return [Path(folder) for top in tops for folder, _, _ in os.walk(top, topdown=False)]

@@ -10,6 +10,9 @@ from tests.clusters.commands import CommandFailed
 from tests.clusters.daemon import Docker
 from tests.clusters.kind import NAME, WORKERS, KindCluster, NotReady, folder, kind_program
 
+_LOCK = "kind"
+"""Held while a cluster of any name is made or removed: they share a daemon, which ends with the last of them."""
+
 
 def up(name: str = NAME, kubernetes: str = programs.KUBERNETES[0], *, keep: bool = False) -> KindCluster:
     """The cluster `name` with all nodes ready, created unless it runs with that version and the present node image.
@@ -17,7 +20,7 @@ def up(name: str = NAME, kubernetes: str = programs.KUBERNETES[0], *, keep: bool
     `keep` asks that `down(..., unless_kept=True)` leave it alone. What an earlier run left half made is removed first.
     Raises `programs.ProgramMissing`, `NotReady`, or `commands.CommandFailed` with what kind said.
     """
-    with cache.locked(f"kind-{name}"):
+    with cache.locked(_LOCK):
         docker = daemon.provide()
         image = nodeimage.provide(docker, kubernetes)
         cluster = KindCluster(name, kubernetes, docker)
@@ -96,11 +99,11 @@ def _configuration(own: bool) -> Mapping[str, object]:
 
 def down(name: str = NAME, *, unless_kept: bool = False) -> None:
     """Remove the cluster `name`, in whatever state it is, and then the private daemon if no cluster is left in it."""
-    with cache.locked(f"kind-{name}"):
+    with cache.locked(_LOCK):
         if unless_kept and (folder(name) / "keep").exists():
             cache.say(f"the kind cluster {name} is kept; end it with: python -m tests.clusters kind down --name {name}")
             return
-        docker = daemon.find()
+        docker = daemon.revive()
         if docker:
             with cache.step(f"removing the kind cluster {name}"):
                 _delete(name, docker)
