@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from driver.errors import LodeError
-from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, PODS, Api, ApiError, Object
+from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, PODS, ApiError, Object, Unavailable
 from driver.kube.reflector import Reflector
 from driver.settings import Settings
 from kubeletplugin.hardware.simulated import Profile, Simulated, load_profile
 from rehearsal.api import MemoryApi
 from rehearsal.clock import VirtualClock
-from rehearsal.faults import Crash
+from rehearsal.faults import CALM as NO_MISFORTUNE
+from rehearsal.faults import Crash, FaultyApi, Misfortune
 from rehearsal.files import MemoryFiles
 from rehearsal.invariants import Invariants
 from rehearsal.process import Diary, DiaryLog, Process, ProcessApi, ProcessClock, ProcessFiles
@@ -31,6 +32,7 @@ from rehearsal.standins.scheduler import KubeScheduler
 QUIET_SECONDS = 200.0
 """Nothing changed for so long: longer than every back-off of controller, kubelet and plugin."""
 LONGEST_HOP_SECONDS = 10.0
+RESTART_SECONDS = 1.0
 DEEPEST = 2
 """How many programs may overtake one another inside one call."""
 
@@ -45,6 +47,8 @@ class Weather:
     """That another program runs before a call."""
     unseen: float = 0.0
     """That a program's turn comes and goes without a look at one of its watches."""
+    network: Misfortune = NO_MISFORTUNE
+    """What befalls the programs' calls; ``crash`` above is for their deaths."""
 
 
 CALM = Weather()
@@ -89,11 +93,12 @@ class Cluster:
         self.diary = Diary(self.clock)
         self.settings = settings or Settings()
         self.names = self.settings.names
-        self.weather = weather
         self.memory = MemoryApi(self.clock, seed=seed)
         self.machines = {name: Machine(name) for name in nodes}
         self.invariants = Invariants(self.memory, self.names, self.machines.values())
         self.parts: dict[str, Part] = {}
+        self._weather = CALM
+        self._networks: dict[str, FaultyApi] = {}
         self._depth = 0
         self.user = self._api(Process("user", lambda _: None), "kubectl")
         """The API as a user has it: no faults."""
@@ -105,6 +110,7 @@ class Cluster:
             self._add(f"plugin-{name}", self._plugin_builder(name))
             self._add(f"kubelet-{name}", self._kubelet_builder(name))
         self._add_kubernetes()
+        self.weather = weather
 
     # Making it
 
@@ -121,10 +127,10 @@ class Cluster:
             self.user.create(NODES, {"metadata": {"name": name, "labels": own}, "status": status})
 
     def _api(self, process: Process, user: str) -> ProcessApi:
-        return ProcessApi(AdmittedApi(self._faulty(process), self.names, user), process, self.diary)
-
-    def _faulty(self, process: Process) -> Api:
-        return self.memory
+        network = FaultyApi(AdmittedApi(self.memory, self.names, user), self.random, self.weather.network)
+        if process.name != "user":
+            self._networks[process.name] = network
+        return ProcessApi(network, process, self.diary)
 
     def _add(self, name: str, build: Callable[[Process], Program]) -> None:
         self.parts[name] = Part(name, build)
@@ -172,7 +178,10 @@ class Cluster:
                 process.call()
                 self.diary.wrote(PODS)
                 self.diary.note(process.name, f"bind {namespace}/{name} to {node}")
-                return self.memory.bind(namespace, name, node)
+                bound = self.memory.bind(namespace, name, node)
+                if self.random.random() < self.weather.network.lost_answer:
+                    raise Unavailable("bind: connection lost")
+                return bound
 
             return KubeScheduler(api, self.clock, bind)
 
@@ -180,6 +189,19 @@ class Cluster:
         self._add(CLAIM_CONTROLLER, lambda p: ResourceClaimController(self._api(p, CLAIM_CONTROLLER), self.clock))
         self._add("job-controller", lambda p: JobController(self._api(p, "job-controller"), self.clock))
         self._add("garbage-collector", lambda p: GarbageCollector(self._api(p, "garbage-collector"), self.clock))
+
+    @property
+    def weather(self) -> Weather:
+        """How rough it is now; may be changed at any time."""
+        return self._weather
+
+    @weather.setter
+    def weather(self, weather: Weather) -> None:
+        self._weather = weather
+        for network in self._networks.values():
+            network.misfortune = weather.network
+        for part in self.parts.values():
+            part.seen.clear()
 
     # Looking at it
 
@@ -315,8 +337,10 @@ class Cluster:
                 else:
                     self._look(part, part.program)
                     part.program.step()
-            except Crash:
-                self.diary.note(part.name, "is dead")
+            except Crash as crash:
+                if part.process and part.process.alive:
+                    self.kill(part.name, RESTART_SECONDS)
+                self.diary.note(part.name, f"ended: {crash}")
 
     def _start(self, part: Part) -> None:
         self.diary.note(part.name, "starts")
@@ -339,7 +363,8 @@ class Cluster:
                 self.diary.note(part.name, f"watch of {reflector.resource.plural}: {error}")
                 part.seen.pop(reflector, None)
             else:
-                part.seen[reflector] = writes
+                if self.random.random() >= self.weather.network.lag:
+                    part.seen[reflector] = writes
 
     def _before_call(self, process: Process) -> None:
         if self.random.random() < self.weather.crash:

@@ -57,14 +57,20 @@ class ControllerProgram:
         return self.controller.reflectors if self.leads else ()
 
     def step(self) -> bool:
-        """Renew or seek the Lease when that is due, else work if leading."""
+        """Renew or seek the Lease when that is due, else work if leading.
+
+        Raises:
+            Crash: leadership is lost; the program ends, to be started anew.
+        """
         if self._election_due <= self._clock.monotonic():
             self._election_due = self._clock.monotonic() + self._election.interval
-            leads = self._election.step()
-            if leads != self.leads:
-                self.leads = leads
-                (self.controller.resume if leads else self.controller.pause)()
+            self._election.step()
+        if self._election.leading and not self.leads:
+            self.leads = True
+            self.controller.resume()
             return True
+        if self.leads and not self._election.leading:
+            raise Crash("leadership lost")
         return self.leads and self.controller.step()
 
     def next_due(self) -> float | None:

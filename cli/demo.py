@@ -1,0 +1,240 @@
+"""``lode demo``: the main job from end to end on this machine, over a Kubernetes API in memory.
+
+Controller and kubelet plugins are the real programs: threads, gRPC sockets, checkpoints and CDI files included. What
+they meet is rehearsed: the API server is in memory, and kube-scheduler, kubelet and the built-in controllers are
+stand-ins that drive the programs as the real ones do.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cli.shipped import device_classes, examples
+from cli.tables import claims_table, pods_table, table
+from driver.errors import LodeError
+from driver.kube.api import (
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    NotFound,
+    Object,
+)
+from driver.names import DEFAULT_DRIVER, Names
+from driver.observe import configure_logs
+from driver.wire import claim_from
+from rehearsal.api import JOBS
+from rehearsal.invariants import Violation
+from rehearsal.live import LiveCluster
+from rehearsal.standins.claims import claim_name
+from rehearsal.standins.informed import name_key, phase
+
+NAMES = Names()
+NODES = {
+    "gpu-1": ("h100x8", {f"{DEFAULT_DRIVER}/ib-cluster": "fabric-a"}),
+    "gpu-2": ("a100x4", {}),
+    "npu-1": ("ascend310px4", {}),
+}
+"""Node to its cards and its other labels. The examples take all eight cards of the first."""
+KINDS = {"ResourceClaimTemplate": RESOURCE_CLAIM_TEMPLATES, "ResourceClaim": RESOURCE_CLAIMS, "Pod": PODS, "Job": JOBS}
+NAMESPACE = "default"
+SHOWN = "share-4gi"
+TOO_MANY = "one-too-many"
+PATIENCE_SECONDS = 30.0
+
+
+class Disappointment(LodeError):
+    """Something is not as the demo says it must be."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Show it; 0 if all was as it should be, 1 otherwise."""
+    parser = argparse.ArgumentParser("lode demo", description="Run the whole system over an API in memory.")
+    parser.add_argument("--verbose", action="store_true", help="show what the programs log")
+    arguments = parser.parse_args(argv)
+    configure_logs("info" if arguments.verbose else "error", "console")
+    started = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="lode-"))
+    try:
+        problems = _run(folder)
+    except (Disappointment, Violation) as disappointment:
+        problems = [str(disappointment)]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    for problem in problems:
+        print(f"\nFAILED: {problem}", file=sys.stderr)
+    if not problems:
+        print(f"\nAll as it should be, in {time.monotonic() - started:.1f} s.")
+    return 1 if problems else 0
+
+
+def _run(folder: Path) -> list[str]:
+    print(__doc__.split("\n\n", 1)[1].strip() if __doc__ else "")
+    _title(f"A cluster of {len(NODES)} nodes with simulated cards")
+    labels = {name: {f"{DEFAULT_DRIVER}/simulated-profile": profile, **more} for name, (profile, more) in NODES.items()}
+    cluster = LiveCluster(folder, labels, device_classes())
+    try:
+        _Demo(cluster).show()
+    finally:
+        problems = cluster.close()
+    return problems
+
+
+class _Demo:
+    def __init__(self, cluster: LiveCluster):
+        self._cluster = cluster
+        self._api = cluster.user
+
+    def show(self) -> None:
+        before = self._publish()
+        self._apply()
+        self._look_at_claims()
+        self._look_into_a_container()
+        self._one_too_many()
+        self._delete_everything(before)
+
+    def _publish(self) -> dict[str, tuple[Object, ...]]:
+        self._until("every node publishes its cards", self._all_published)
+        rows = [(node, profile, self._kinds(node)) for node, (profile, _) in NODES.items()]
+        print(table(("NODE", "PROFILE", "DEVICES OFFERED"), rows))
+        return self._cluster.invariants.pools()
+
+    def _all_published(self) -> bool:
+        pools = self._cluster.invariants.pools()
+        specs = [pools.get(NAMES.pool(node), ()) for node in NODES]
+        return all(found and len(found) == found[0]["pool"]["resourceSliceCount"] for found in specs)
+
+    def _kinds(self, node: str) -> str:
+        count: dict[str, int] = {}
+        for part in self._api.list(RESOURCE_SLICES, field_selector=f"spec.nodeName={node}").items:
+            for device in part["spec"].get("devices") or []:
+                kind = device["attributes"]["kind"]["string"]
+                count[kind] = count.get(kind, 0) + 1
+        return ", ".join(f"{number} {kind}" for kind, number in sorted(count.items()))
+
+    def _apply(self) -> None:
+        _title("kubectl apply -f manifests/examples/")
+        for objects in examples().values():
+            for obj in objects:
+                self._api.create(KINDS[obj["kind"]], obj, NAMESPACE)
+                print(f"{obj['kind'].lower()}/{obj['metadata']['name']} created")
+
+    def _look_at_claims(self) -> None:
+        self._until("every pod runs", self._all_run)
+        self._cluster.invariants.check()
+        _title("kubectl get resourceclaims")
+        print(claims_table(self._claims(), time.time()))
+        _title("kubectl get pods -o wide")
+        print(pods_table(self._pods(), time.time()))
+        _title("Which pod holds what")
+        print(table(("POD", "REQUEST", "DEVICE", "CONSUMES"), self._holdings()))
+
+    def _holdings(self) -> Iterable[tuple[str, ...]]:
+        claims = {claim["metadata"]["name"]: claim_from(claim) for claim in self._claims()}
+        for pod in self._pods():
+            for entry in pod["spec"].get("resourceClaims") or []:
+                claim = claims.get(claim_name(pod, entry))
+                for result in claim.allocation.results if claim and claim.allocation else ():
+                    consumed = ", ".join(f"{name} {amount}" for name, amount in sorted(result.consumed.items()))
+                    where = f"{result.device.pool.split('/')[0]}/{result.device.device}"
+                    yield pod["metadata"]["name"], result.request, where, consumed or "all of it"
+
+    def _look_into_a_container(self) -> None:
+        pod = self._pod(SHOWN)
+        view = self._cluster.nodes[pod["spec"]["nodeName"]].view(pod)
+        _title(f"What the container of pod {SHOWN} finds")
+        print("\n".join(f"{path} (a simulated card: the null device)" for path in sorted(view.devices)))
+        print("\n".join(f"{name}={value}" for name, value in sorted(view.environment.items())))
+        _require(bool(view.devices and view.environment and view.mounts), f"pod {SHOWN} sees its devices")
+        for inside, outside in sorted(view.mounts.items()):
+            text = Path(outside).read_text().strip()
+            print(f"{inside}:\n{text[:700]}{' ...' if len(text) > 700 else ''}")
+
+    def _one_too_many(self) -> None:
+        _title("One pod more than there are H100s")
+        pod = next(obj for obj in examples()["whole-card"] if obj["kind"] == "Pod")
+        self._api.create(PODS, {**pod, "metadata": {"name": TOO_MANY}}, NAMESPACE)
+        self._until("the pod says why it waits", lambda: bool(self._reason(TOO_MANY)))
+        print(f"pod/{TOO_MANY}: {self._reason(TOO_MANY)}")
+        _require(phase(self._pod(TOO_MANY)) == "Pending", f"pod {TOO_MANY} waits")
+        print("\nkubectl delete pod whole-card")
+        self._api.delete(PODS, "whole-card", NAMESPACE)
+        self._until(f"pod {TOO_MANY} runs on the card that is free now", lambda: self._runs(TOO_MANY))
+        self._cluster.invariants.check()
+
+    def _reason(self, pod: str) -> str:
+        conditions: list[Object] = self._pod(pod).get("status", {}).get("conditions") or []
+        return next((str(c.get("message", "")) for c in conditions if c["type"].startswith(NAMES.driver)), "")
+
+    def _delete_everything(self, before: Mapping[str, tuple[Object, ...]]) -> None:
+        _title("kubectl delete jobs,pods,resourceclaims --all")
+        for resource in (JOBS, PODS, RESOURCE_CLAIMS):
+            for found in self._api.list(resource).items:
+                try:
+                    self._api.delete(resource, found["metadata"]["name"], NAMESPACE)
+                except NotFound:
+                    # It belonged to something that was deleted a moment before.
+                    continue
+        self._until("nothing is left", lambda: not self._left())
+        print(claims_table(self._claims(), time.time()))
+        _require(self._cluster.invariants.pools() == before, "the slices are as they were")
+        print("No claim, no allocation, no checkpoint entry, no CDI or metadata file; the slices are as they were.")
+
+    def _left(self) -> list[str]:
+        left = [f"pod {pod['metadata']['name']}" for pod in self._pods()]
+        left += [f"claim {claim['metadata']['name']}" for claim in self._claims()]
+        for name, node in self._cluster.nodes.items():
+            left += [f"{name}: claim {uid}" for uid in node.left_over()]
+        return left
+
+    def _claims(self) -> list[Object]:
+        return self._api.list(RESOURCE_CLAIMS).items
+
+    def _pods(self) -> list[Object]:
+        return sorted(self._api.list(PODS).items, key=name_key)
+
+    def _pod(self, name: str) -> Object:
+        return self._api.get(PODS, name, NAMESPACE)
+
+    def _runs(self, name: str) -> bool:
+        return phase(self._pod(name)) == "Running"
+
+    def _all_run(self) -> bool:
+        wanted: int = sum(
+            obj["spec"].get("completions", 1) for objects in examples().values() for obj in objects if _makes_pods(obj)
+        )
+        return sum(phase(pod) == "Running" for pod in self._pods()) == wanted
+
+    def _until(self, what: str, reached: Callable[[], bool]) -> None:
+        print(f"... until {what}", end="", flush=True)
+        started = time.monotonic()
+        while not reached():
+            if time.monotonic() - started > PATIENCE_SECONDS:
+                print()
+                raise Disappointment(f"{what}: not within {PATIENCE_SECONDS:.0f} s\n{self._state()}")
+            time.sleep(0.02)
+        print(f": {time.monotonic() - started:.2f} s")
+
+    def _state(self) -> str:
+        pods = [
+            f"{pod['metadata']['name']}: {phase(pod)} {self._reason(pod['metadata']['name'])}" for pod in self._pods()
+        ]
+        return "\n".join([*pods, *self._left()])
+
+
+def _makes_pods(obj: Mapping[str, Any]) -> bool:
+    return obj["kind"] in ("Pod", "Job")
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise Disappointment(f"not so: {what}")
+
+
+def _title(text: str) -> None:
+    print(f"\n\N{HEAVY MINUS SIGN} {text}")
