@@ -37,3 +37,9 @@ def test_all_mistakes_are_reported_at_once_with_field_and_value() -> None:
 def test_what_is_no_mapping_is_refused(text: str, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         settings_from(text)
+
+
+def test_the_directory_of_simulated_faults_can_be_set() -> None:
+    assert Settings().kubeletplugin.simulated_faults == "/var/lib/kubelet/plugins/lode.dev/faults"
+    given = settings_from("kubeletplugin: {simulatedFaults: /run/faults}")
+    assert given.kubeletplugin.simulated_faults == "/run/faults"
