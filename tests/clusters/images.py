@@ -27,7 +27,7 @@ NAMES = {"lode": LODE, "busybox": BUSYBOX, "example-driver": EXAMPLE_DRIVER}
 
 _ROOT = Path(__file__).parents[2]
 _PYTHON = "3.11"  # what the Debian release has
-_PACKAGES = ("python3", "ca-certificates")
+_PACKAGES = ("python3", "ca-certificates", "libstdc++6")  # the last for grpcio
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _MODULES = f"usr/local/lib/python{_PYTHON}/dist-packages"
 
