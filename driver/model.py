@@ -67,6 +67,18 @@ class Taint:
 
 
 @dataclass(frozen=True, slots=True)
+class TaintRule:
+    """A DeviceTaintRule: taints every device its selector names ("" matches any); without a selector, none."""
+
+    name: str
+    taint: Taint
+    selects: bool = False
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Toleration:
     """A device toleration of a request; copied into the allocation's results."""
 

@@ -31,6 +31,7 @@ from driver.model import (
     Scalar,
     Slice,
     Taint,
+    TaintRule,
     Toleration,
     Version,
     Want,
@@ -73,7 +74,7 @@ def slice_from(raw: Json) -> Slice:
         devices=_many(spec.get("devices"), lambda device: device_from(device, spec["driver"])),
         counter_sets=_many(
             spec.get("sharedCounters"),
-            lambda s: CounterSet(s["name"], {k: Quantity.parse(str(c["value"])) for k, c in s["counters"].items()}),
+            lambda s: CounterSet(s["name"], {k: Quantity.parse(str(c["value"])) for k, c in (s.get("counters") or {}).items()}),
         ),
         skip_node_operations=tuple(spec.get("skipNodeOperations") or ()),
     )
@@ -153,6 +154,21 @@ def _capacity_from(raw: Json) -> Capacity:
 def taint_from(raw: Json) -> Taint:
     """A device taint, as slices and DeviceTaintRules write it."""
     return Taint(raw["key"], raw.get("value", ""), raw["effect"], raw.get("timeAdded") or "")
+
+
+def taint_rule_from(raw: Json) -> TaintRule:
+    """A DeviceTaintRule object as a value."""
+    spec = raw["spec"]
+    selector = spec.get("deviceSelector")
+    named = selector or {}
+    return TaintRule(
+        name=raw["metadata"]["name"],
+        taint=taint_from(spec["taint"]),
+        selects=selector is not None,
+        driver=named.get("driver") or "",
+        pool=named.get("pool") or "",
+        device=named.get("device") or "",
+    )
 
 
 def device_to(device: Device, driver: str) -> Json:

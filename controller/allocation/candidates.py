@@ -1,0 +1,193 @@
+"""What a node offers for each demand, and, where that is too little, the count of what excludes each device."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from controller.allocation.amounts import Amounts, lacking, take
+from controller.allocation.demand import RESULTS_LIMIT, Choice, Demand
+from controller.allocation.matching import Matching
+from controller.allocation.pools import Pool, Unit
+from controller.allocation.reasons import MOST_HOLDERS, Exclusion, Shortage, Unsatisfiable
+from controller.allocation.search import Candidate, FaultyDevice, Option, Search, Task
+from controller.allocation.taints import untolerated
+from controller.selectors import SelectorFault
+from driver.model import Claim, Want
+
+_MOST_POOLS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as the allocator sees it: its pools in order, with the units that reach it."""
+
+    name: str
+    labels: Mapping[str, str]
+    pools: Sequence[tuple[Pool, Sequence[Unit]]]
+
+
+class Survey:
+    """Looks at one node for the claims of one pod."""
+
+    def __init__(self, node: Node, claims: Sequence[Claim], matching: Matching, names: Mapping[str, str]):
+        self._pools = [(pool, units) for pool, units in node.pools if units or pool.problem]
+        self._claims = claims
+        self._matching = matching
+        self._names = names
+
+    def tasks(self, wanted: Sequence[Demand]) -> list[Task] | None:
+        """The demands with their candidates; None if one of them cannot be satisfied even alone."""
+        found: list[Task] = []
+        for demand in wanted:
+            options = tuple(option for choice in demand.choices if (option := self._option(choice)) is not None)
+            if not options:
+                return None
+            found.append(Task(demand, options))
+        return found
+
+    def _option(self, choice: Choice) -> Option | None:
+        if choice.want.mode == "All":
+            return self._every(choice)
+        found = tuple(self._fitting(choice))
+        return Option(choice, found, choice.want.count) if len(found) >= choice.want.count else None
+
+    def _every(self, choice: Choice) -> Option | None:
+        """All matching devices that are large enough; None if there is none, or one of them cannot be had."""
+        found: list[Candidate] = []
+        if any(pool.problem for pool, _ in self._pools):
+            return None
+        for unit, outcome in self._matched(choice):
+            if isinstance(outcome, SelectorFault):
+                found.append(Candidate(unit, fault=outcome))
+                continue
+            takes = _takes(unit, choice.want)
+            if isinstance(takes, str):
+                continue
+            if _hindrance(unit, choice.want, takes):
+                return None
+            found.append(Candidate(unit, takes))
+        return Option(choice, tuple(found), len(found)) if 0 < len(found) <= RESULTS_LIMIT else None
+
+    def _matched(self, choice: Choice) -> Iterator[tuple[Unit, object]]:
+        """The units the selectors select or fail on."""
+        for pool, units in self._pools:
+            if pool.problem:
+                continue
+            column = self._matching.column(pool, choice.filter)
+            for unit in units:
+                outcome = column[unit.index]
+                if outcome is not False:
+                    yield unit, outcome
+
+    def _fitting(self, choice: Choice) -> Iterator[Candidate]:
+        want = choice.want
+        for unit, outcome in self._matched(choice):
+            if outcome is not True:
+                if isinstance(outcome, SelectorFault) and not _busy(unit, want):
+                    yield Candidate(unit, fault=outcome)
+                continue
+            takes = _takes(unit, want)
+            if not isinstance(takes, str) and not _hindrance(unit, want, takes):
+                yield Candidate(unit, takes)
+
+    # Reasons
+
+    def refusal(
+        self,
+        wanted: Sequence[Demand],
+        search: Search | None = None,
+        *,
+        undecided: bool = False,
+        faulty: FaultyDevice | None = None,
+    ) -> Unsatisfiable:
+        """Why the demands are not met: by request if one fails alone, else by what the search lost devices to."""
+        shortages = [self._shortage(demand, choice) for demand in wanted for choice in demand.choices]
+        short = tuple(one for one in shortages if one.missing or _failed(one))
+        together: tuple[Exclusion, ...] = ()
+        if search is not None and faulty is None:
+            short = ()
+            together = tuple(Exclusion(count, cause) for cause, count in sorted(search.losses.items()))
+            if search.deepest >= 0 and not undecided:
+                short = tuple(
+                    self._shortage(wanted[search.deepest], choice) for choice in wanted[search.deepest].choices
+                )
+        problems = [f"{'/'.join(pool.key)} {pool.problem}" for pool, _ in self._pools if pool.problem]
+        return Unsatisfiable((), short, together, tuple(problems[:_MOST_POOLS]), undecided)
+
+    def _shortage(self, demand: Demand, choice: Choice) -> Shortage:
+        causes: Counter[str] = Counter()
+        holders: dict[str, None] = {}
+        seen = available = 0
+        for pool, units in self._pools:
+            for unit in units:
+                seen += 1
+                cause = "pool not usable" if pool.problem else self._cause(unit, choice)
+                if not cause:
+                    available += 1
+                    continue
+                causes[cause] += 1
+                if cause.startswith("in use") or "too little" in cause:
+                    holders.update(dict.fromkeys(self._names.get(uid, uid) for uid in unit.use.holders))
+        return Shortage(
+            claim=self._claims[demand.claim].key,
+            request=choice.name,
+            device_class=choice.want.device_class,
+            wanted=choice.want.count if choice.want.mode == "ExactCount" else "all",
+            seen=seen,
+            available=available,
+            exclusions=tuple(Exclusion(count, cause) for cause, count in causes.most_common()),
+            holders=tuple(sorted(holders)[:MOST_HOLDERS]),
+        )
+
+    def _cause(self, unit: Unit, choice: Choice) -> str:
+        """The first thing that excludes the unit, in words; "" if nothing does."""
+        for group, name in zip(choice.filter, ("device class selector", "selector"), strict=True):
+            for number, expression in enumerate(group):
+                outcome = self._matching.outcome(expression, unit)
+                label = name if name != "selector" else f"selector {number}"
+                if isinstance(outcome, SelectorFault):
+                    return f"failed {label}: {outcome}"
+                if not outcome:
+                    return f"excluded by {label}"
+        takes = _takes(unit, choice.want)
+        if isinstance(takes, str):
+            return f"too small or without capacity {takes}"
+        return _hindrance(unit, choice.want, takes)
+
+
+def _failed(shortage: Shortage) -> bool:
+    return any(exclusion.cause.startswith("failed") for exclusion in shortage.exclusions)
+
+
+def _takes(unit: Unit, want: Want) -> Amounts | str | None:
+    """What the want takes of the unit: capacities of a share, None for the whole; or the capacity it cannot give."""
+    if unit.device.allow_multiple and not want.admin_access:
+        return take(unit.device.capacity, want.capacity)
+    return lacking(unit.device.capacity, want.capacity) or None if want.capacity else None
+
+
+def _busy(unit: Unit, want: Want) -> bool:
+    use = unit.use
+    return not want.admin_access and bool(use.exclusive or (use.shares and not unit.device.allow_multiple))
+
+
+def _hindrance(unit: Unit, want: Want, takes: Amounts | None) -> str:
+    """Why the unit cannot be had now, in words; "" if it can. Admin access needs nothing but tolerated taints."""
+    taint = untolerated(unit.taints, want.tolerations) if unit.taints else None
+    if taint is not None:
+        return f"tainted {taint.key}={taint.value}:{taint.effect}"
+    if want.admin_access:
+        return ""
+    if _busy(unit, want):
+        return "in use"
+    use = unit.use
+    if takes is not None and use.shares:
+        for name, amount in takes.items():
+            if use.consumed.get(name, 0) + amount.nanos > unit.device.capacity[name].value.nanos:
+                return f"with too little {name} left"
+    if unit.draws and not use.holders:
+        free = unit.pool.free
+        for index, drawn in unit.draws:
+            if free[index] < drawn:
+                return f"blocked by counter {unit.pool.counter_name(index).counter}"
+    return ""

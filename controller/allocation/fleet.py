@@ -1,0 +1,189 @@
+"""Every device of the cluster and what is in use, kept up to date by events; and the decision which devices to use."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from controller.allocation.candidates import Node, Survey
+from controller.allocation.demand import demands
+from controller.allocation.matching import Matching
+from controller.allocation.nodes import reaches
+from controller.allocation.outcome import allocation
+from controller.allocation.pools import Pool, PoolKey, Unit
+from controller.allocation.reasons import Unsatisfiable
+from controller.allocation.search import STEP_LIMIT, FaultyDevice, Search, SearchEnded
+from controller.allocation.taints import applies
+from controller.allocation.usage import IDLE, Ledger, Use
+from driver.model import Allocation, Claim, DeviceClass, DeviceId, Slice, TaintRule
+
+_EVERYWHERE: Final = ""
+
+
+class Fleet:
+    """All pools, classes and usage. Updated by events, never rebuilt; ``allocate`` changes nothing.
+
+    Args:
+        step_limit: devices one ``allocate`` may try before it answers that it did not decide.
+    """
+
+    def __init__(self, step_limit: int = STEP_LIMIT) -> None:
+        self._step_limit = step_limit
+        self._slices: dict[str, Slice] = {}
+        self._members: dict[PoolKey, dict[str, Slice]] = {}
+        self._pools: dict[PoolKey, Pool] = {}
+        self._at: dict[str, dict[PoolKey, int]] = {}
+        """Per node name ("" for slices that are not of one named node): pools with slices there, and how many."""
+        self._units: dict[DeviceId, Unit] = {}
+        self._classes: dict[str, DeviceClass] = {}
+        self._rules: dict[str, TaintRule] = {}
+        self._ledger = Ledger()
+        self._names: dict[str, str] = {}
+        self._matching = Matching()
+
+    # Events
+
+    def upsert_slice(self, part: Slice) -> None:
+        """A ResourceSlice was added or changed."""
+        before = self._slices.get(part.name)
+        if before == part:
+            return
+        if before is not None:
+            self._unlink(before)
+        self._slices[part.name] = part
+        key = (part.driver, part.pool)
+        self._members.setdefault(key, {})[part.name] = part
+        at = self._at.setdefault(part.scope.node_name, {})
+        at[key] = at.get(key, 0) + 1
+        self._rebuild({key} if before is None else {key, (before.driver, before.pool)})
+
+    def remove_slice(self, name: str) -> None:
+        """A ResourceSlice is gone; what is allocated from it stays in use."""
+        before = self._slices.pop(name, None)
+        if before is not None:
+            self._unlink(before)
+            self._rebuild({(before.driver, before.pool)})
+
+    def upsert_class(self, device_class: DeviceClass) -> None:
+        """A DeviceClass was added or changed."""
+        self._classes[device_class.name] = device_class
+
+    def remove_class(self, name: str) -> None:
+        """A DeviceClass is gone."""
+        self._classes.pop(name, None)
+
+    def upsert_claim(self, claim: Claim) -> None:
+        """A claim was added or changed: what it holds is in use; if it holds nothing, what was assumed for it stays."""
+        self._names[claim.uid] = claim.key
+        self._note(self._ledger.write(claim.uid, claim.allocation))
+
+    def remove_claim(self, uid: str) -> None:
+        """A claim is gone, and with it what it held or was assumed to hold."""
+        self._names.pop(uid, None)
+        self._note(self._ledger.remove(uid))
+
+    def assume(self, uid: str, decided: Allocation) -> None:
+        """A decision is being written: its devices are in use until the claim shows it or ``forget`` is called."""
+        self._note(self._ledger.assume(uid, decided))
+
+    def forget(self, uid: str) -> None:
+        """The decision assumed for the claim was not written."""
+        self._note(self._ledger.forget(uid))
+
+    def upsert_taint_rule(self, rule: TaintRule) -> None:
+        """A DeviceTaintRule was added or changed."""
+        self._rules[rule.name] = rule
+        self._taint()
+
+    def remove_taint_rule(self, name: str) -> None:
+        """A DeviceTaintRule is gone."""
+        if self._rules.pop(name, None) is not None:
+            self._taint()
+
+    # Questions
+
+    def usage_snapshot(self) -> Mapping[DeviceId, Use]:
+        """What is in use, by device. Equal to that of a fleet built anew from the same objects."""
+        return dict(self._ledger.uses)
+
+    def free_counters(self) -> Mapping[PoolKey, tuple[int, ...]]:
+        """What is left of the counters of every pool that has any (nanos, in the pool's order)."""
+        return {key: tuple(pool.free) for key, pool in self._pools.items() if pool.free}
+
+    def allocate(
+        self, node_name: str, node_labels: Mapping[str, str], claims: Sequence[Claim]
+    ) -> tuple[Allocation, ...] | Unsatisfiable:
+        """Devices of the node for all ``claims`` of a pod, one allocation per claim in order; or why there are none.
+
+        Pure and deterministic; the first fit in the order of kube-scheduler's allocator.
+        """
+        wanted, faults = demands(claims, self._classes, self._matching)
+        if faults:
+            return Unsatisfiable(faults=faults)
+        survey = Survey(self._node(node_name, node_labels), claims, self._matching, self._names)
+        tasks = survey.tasks(wanted)
+        if tasks is None:
+            return survey.refusal(wanted)
+        search = Search(claims, tasks, self._step_limit)
+        try:
+            found = search.run()
+        except SearchEnded:
+            return survey.refusal(wanted, search, undecided=True)
+        except FaultyDevice as faulty:
+            return survey.refusal(wanted, search, faulty=faulty)
+        if not found:
+            return survey.refusal(wanted, search)
+        return tuple(
+            allocation(claim, [pick for pick in search.picks if pick.claim == index], node_name)
+            for index, claim in enumerate(claims)
+        )
+
+    # Upkeep
+
+    def _unlink(self, part: Slice) -> None:
+        key = (part.driver, part.pool)
+        del self._members[key][part.name]
+        at = self._at[part.scope.node_name]
+        at[key] -= 1
+        if not at[key]:
+            del at[key]
+
+    def _rebuild(self, keys: set[PoolKey]) -> None:
+        for key in keys:
+            before = self._pools.pop(key, None)
+            for unit in before.units if before else ():
+                if self._units.get(unit.id) is unit:
+                    del self._units[unit.id]
+            members = self._members.get(key)
+            if not members:
+                self._members.pop(key, None)
+                continue
+            pool = self._pools[key] = Pool(key, members.values(), self._ledger.uses)
+            self._units.update((unit.id, unit) for unit in pool.units)
+            self._taint_units(pool.units)
+
+    def _note(self, touched: set[DeviceId]) -> None:
+        for device in touched:
+            unit = self._units.get(device)
+            if unit is not None:
+                unit.pool.set_use(unit, self._ledger.uses.get(device, IDLE))
+
+    def _taint(self) -> None:
+        for pool in self._pools.values():
+            self._taint_units(pool.units)
+
+    def _taint_units(self, units: Sequence[Unit]) -> None:
+        for unit in units:
+            ruled = tuple(rule.taint for _, rule in sorted(self._rules.items()) if applies(rule, unit.id))
+            unit.taints = unit.device.taints + ruled
+
+    def _node(self, name: str, labels: Mapping[str, str]) -> Node:
+        keys = {**self._at.get(name, {}), **self._at.get(_EVERYWHERE, {})}
+        pools = [self._pools[key] for key in sorted(keys)]
+        pools.sort(key=lambda pool: pool.late)
+        return Node(name, labels, [(pool, _visible(pool, name, labels)) for pool in pools])
+
+
+def _visible(pool: Pool, name: str, labels: Mapping[str, str]) -> Sequence[Unit]:
+    """The units of the pool that reach the node, in order."""
+    if pool.one_node:
+        return pool.units if pool.one_node == name else ()
+    return [unit for unit in pool.units if reaches(unit.scope, name, labels)]
