@@ -1,6 +1,6 @@
 """From a claim as the API has it to what this node must prepare for it. Pure."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from driver.errors import Fault, InvalidInput
@@ -34,7 +34,7 @@ class Node:
 
     names: Names
     pool: str
-    devices: Collection[str]
+    has_device: Callable[[str], bool]
     facts: Facts
 
 
@@ -75,7 +75,7 @@ def _unknown_devices(ours: tuple[Result, ...], node: Node) -> Iterator[Fault]:
         where = f"status.allocation.devices.results of request {result.request!r} (our entry {index})"
         if result.device.pool != node.pool:
             yield Fault(f"{where}.pool", f"{result.device.pool!r} is not this node's pool {node.pool!r}")
-        elif result.device.device not in node.devices:
+        elif not node.has_device(result.device.device):
             lost = "was taken out or is offered no more; delete the pod, so that the claim is allocated anew"
             yield Fault(f"{where}.device", f"this node has no device {result.device.device!r}: it {lost}")
 

@@ -70,8 +70,7 @@ class Recovery:
         dropped = [uid for uid, record in checkpoint.claims.items() if record.state == "started" or uid in stale]
         kept = checkpoint.without(*dropped)
         for uid, record in kept.claims.items():
-            if record.boot_id == self._boot_id:
-                self._restore(uid, record)
+            self._restore(uid, record)
         for uid in sorted(self._records.uids() - set(kept.claims)):
             self._records.remove(uid)
         if dropped:

@@ -1,14 +1,16 @@
 """One node with simulated cards, an API in memory and files that survive the programs, for tests of preparing."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from driver.files import Files
 from driver.kube.api import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, Api, Object
 from driver.observe import Metrics, logger
 from driver.settings import Settings
-from kubeletplugin.hardware.simulated import Simulated, load_profile
+from kubeletplugin.hardware.simulated import Profile, Simulated, load_profile
 from kubeletplugin.prepare import ClaimRef, Prepared, PrepareError, Preparer
 from rehearsal.api import MemoryApi
 from rehearsal.clock import VirtualClock
@@ -34,16 +36,36 @@ def share(device: str, share_id: str, memory: str = "4Gi", cores: str = "0", req
     return result(device, request, shareID=share_id, consumedCapacity=consumed)
 
 
+@cache
+def _profile(name: str) -> Profile:
+    if name != "t4x4":
+        return load_profile(name, MemoryFiles())
+    two = load_profile("t4x2", MemoryFiles()).cards
+    return Profile((*two, *(replace(card, index=card.index + 2) for card in two)))
+
+
+class Clock(VirtualClock):
+    """Runs ``slept`` after each sleep: what others do meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slept: Callable[[float], object] = lambda _: None
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self.slept(seconds)
+
+
 class Rig:
     """What outlives a plugin: the API, the files and the clock. ``plugin()`` starts a new instance on them."""
 
     def __init__(self, profile: str = "a100x4"):
-        self.clock = VirtualClock()
+        self.clock = Clock()
         self.api = MemoryApi(self.clock)
         self.files = MemoryFiles()
         self.boot_id = "boot-1"
         self.settings = Settings()
-        self.hardware = Simulated(load_profile(profile, self.files), NODE)
+        self.hardware = Simulated(_profile(profile), NODE)
         self.api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
         labels = {"lode.dev/ib-cluster": "fabric-1", "lode.dev/ib-leaf": "leaf-7"}
         self.api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "labels": labels}})
@@ -106,6 +128,16 @@ class Rig:
         made = self.api.create(PODS, pod, "team")
         made["status"] = {"phase": phase}
         return self.api.update(PODS, made, "status")
+
+    def reserve(self, ref: ClaimRef, pods: Sequence[Object]) -> None:
+        claim = self.api.get(RESOURCE_CLAIMS, ref.name, ref.namespace)
+        claim["status"]["reservedFor"] = [
+            {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]} for pod in pods
+        ]
+        self.api.update(RESOURCE_CLAIMS, claim, "status")
+
+    def allow_admin_access(self) -> None:
+        self.api.patch(NAMESPACES, "team", {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}})
 
     def reboot(self) -> None:
         self.boot_id += "+"

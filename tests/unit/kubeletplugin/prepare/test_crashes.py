@@ -1,0 +1,169 @@
+"""The plugin is killed before each of its calls to disk and API in turn; whatever comes next sets it right."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from driver.kube.api import RESOURCE_CLAIMS, Api
+from driver.wire import claim_from
+from kubeletplugin.prepare import ClaimRef, Prepared, Preparer
+from tests.unit.kubeletplugin.faults import Counted, Killed
+from tests.unit.kubeletplugin.rig import CHECKPOINT, SHARE_A, SHARE_B, Rig, prepare, result, share
+
+
+@dataclass
+class Story:
+    """A node in the middle of something: what is prepared beside it, and the call during which it is killed."""
+
+    rig: Rig
+    ref: ClaimRef
+    bystander: ClaimRef
+    act: Callable[[Preparer], object]
+    leaves: bool = False
+    """Whether the call is an unprepare, so that nothing of ``ref`` must be left in the end."""
+
+
+def _start() -> tuple[Rig, ClaimRef, ClaimRef]:
+    rig = Rig("t4x4")  # cards that cannot be partitioned: few devices, so many stories in little time
+    bystander = rig.claim("bystander", [share("gpu-3-share", SHARE_A)])
+    prepare(rig.plugin(), bystander)
+    return rig, rig.claim("c", [result("gpu-0", "a"), share("gpu-3-share", SHARE_B, request="b")]), bystander
+
+
+def first_prepare() -> Story:
+    rig, ref, bystander = _start()
+    return Story(rig, ref, bystander, lambda plugin: plugin.prepare([ref]))
+
+
+def prepare_again_after_a_reboot() -> Story:
+    story = first_prepare()
+    prepare(story.rig.plugin(), story.ref)
+    story.rig.reboot()
+    prepare(story.rig.plugin(), story.bystander)
+    return story
+
+
+def prepare_what_was_allocated_anew() -> Story:
+    story = first_prepare()
+    prepare(story.rig.plugin(), story.ref)
+    claim = story.rig.api.get(RESOURCE_CLAIMS, story.ref.name, story.ref.namespace)
+    claim["status"] = {}
+    story.rig.allocate(story.rig.api.update(RESOURCE_CLAIMS, claim, "status"), [result("gpu-1", "b")])
+    return story
+
+
+def prepare_in_the_place_of_a_claim_long_gone() -> Story:
+    story = first_prepare()
+    old = story.rig.claim("old", [result("gpu-0")])
+    prepare(story.rig.plugin(), old)
+    story.rig.release(old)
+    story.rig.reboot()
+    prepare(story.rig.plugin(), story.bystander)
+    return story
+
+
+def unprepare() -> Story:
+    story = first_prepare()
+    prepare(story.rig.plugin(), story.ref)
+    story.act, story.leaves = lambda plugin: plugin.unprepare([story.ref]), True
+    return story
+
+
+def prepare_over_a_damaged_checkpoint() -> Story:
+    story = first_prepare()
+    data = story.rig.files.read(CHECKPOINT)
+    assert data
+    story.rig.files.write(CHECKPOINT, data[:-5])
+    return story
+
+
+STORIES = [
+    first_prepare,
+    prepare_again_after_a_reboot,
+    prepare_what_was_allocated_anew,
+    prepare_in_the_place_of_a_claim_long_gone,
+    unprepare,
+    prepare_over_a_damaged_checkpoint,
+]
+
+
+def started(story: Story, calls: Counted | None = None) -> Preparer:
+    """A new instance on the node's files and API; killed before the call that ``calls`` says."""
+    api: Api = story.rig.api
+    story.rig.files.before = calls.before if calls else None
+    return story.rig.plugin(calls.api(api) if calls else api)
+
+
+def killed(story: Story, kill_before: int, act: Callable[[Preparer], object]) -> bool:
+    """Whether the instance died of its ``kill_before``-th call, rather than finishing ``act`` first."""
+    try:
+        act(started(story, Counted(kill_before)))
+    except Killed:
+        return True
+    return False
+
+
+def assert_consistent(story: Story) -> None:
+    """What is in the checkpoint has its files, and no file is without its claim."""
+    plugin = started(story)
+    uids = {path.rpartition("_")[2].removesuffix(".json") for path in story.rig.claim_files() if "/cdi/" in path}
+    assert uids == set(plugin.prepared())
+    for answer in plugin.prepared().values():
+        names = {device["name"] for device in story.rig.spec(answer.ref)["devices"]}
+        assert {f"lode.dev/claim={name}" for name in names} == {i for d in answer.devices for i in d.cdi_ids}
+        for device in story.rig.spec(answer.ref)["devices"]:
+            for mount in device["containerEdits"].get("mounts", []):
+                assert story.rig.files.read(mount["hostPath"]) is not None
+
+
+def assert_ends_well(story: Story) -> None:
+    """The kubelet's retry gives the right answer, and in the end nothing is left."""
+    plugin = started(story)
+    if story.leaves:
+        assert plugin.unprepare([story.ref]) == {story.ref.uid: None}
+    else:
+        claim = claim_from(story.rig.api.get(RESOURCE_CLAIMS, story.ref.name, story.ref.namespace))
+        assert claim.allocation
+        allocated = [item.device.device for item in claim.allocation.results]
+        assert [device.device for device in prepare(plugin, story.ref).devices] == allocated
+    assert isinstance(plugin.prepared()[story.bystander.uid], Prepared)
+    assert_consistent(story)
+    both = [story.ref, story.bystander]
+    assert plugin.unprepare(both) == {ref.uid: None for ref in both}
+    assert (story.rig.claim_files(), plugin.prepared()) == (set(), {})
+
+
+@pytest.mark.parametrize("scene", STORIES)
+def test_killed_before_any_call_the_kubelets_retry_alone_sets_it_right(scene: Callable[[], Story]) -> None:
+    for call in itertools.count():
+        story = scene()
+        if not killed(story, call, story.act):
+            assert call > 3
+            return
+        assert_ends_well(story)
+
+
+@pytest.mark.parametrize("scene", STORIES)
+def test_killed_before_any_call_a_restart_leaves_the_node_consistent(scene: Callable[[], Story]) -> None:
+    for call in itertools.count():
+        story = scene()
+        if not killed(story, call, story.act):
+            return
+        started(story).recover()
+        assert_consistent(story)
+        assert_ends_well(story)
+
+
+@pytest.mark.parametrize("scene", STORIES)
+def test_killed_again_while_it_recovers_the_next_start_sets_it_right(scene: Callable[[], Story]) -> None:
+    for call in itertools.count(2, 3):
+        story = scene()
+        if not killed(story, call, story.act):
+            return
+        for again in itertools.count():
+            if not killed(story, again, lambda plugin: plugin.recover()):
+                break
+        assert_consistent(story)
+        assert_ends_well(story)

@@ -1,0 +1,415 @@
+"""What a kubelet can rely on, whatever happened before."""
+
+from typing import Any
+
+import pytest
+
+from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS
+from driver.settings import Settings
+from kubeletplugin.prepare import ClaimRef, PreparedDevice
+from kubeletplugin.prepare.preparer import PATIENCE_SECONDS
+from tests.unit.kubeletplugin.faults import Unsteady
+from tests.unit.kubeletplugin.rig import CDI, CHECKPOINT, SHARE_A, SHARE_B, Rig, prepare, refused, result, share
+
+UNKNOWN = ClaimRef("team", "nowhere", "11111111-2222-4333-8444-555555555555")
+POD_CLAIM = {"resource.kubernetes.io/pod-claim-name": "gpus"}
+
+
+def env(rig: Rig, ref: ClaimRef) -> dict[str, str]:
+    return dict(line.split("=", 1) for device in rig.spec(ref)["devices"] for line in device["containerEdits"]["env"])
+
+
+def test_the_answer_names_main_requests_and_one_cdi_device_per_result() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0", "main/first"), share("gpu-1-share", SHARE_A, request="part")])
+    assert prepare(rig.plugin(), ref).devices == (
+        PreparedDevice("main", "node-a/lode.dev", "gpu-0", (f"lode.dev/claim={ref.uid}_main_gpu-0",)),
+        PreparedDevice(
+            "part",
+            "node-a/lode.dev",
+            "gpu-1-share",
+            (f"lode.dev/claim={ref.uid}_part_gpu-1-share_aaaaaaaa",),
+            SHARE_A,
+        ),
+    )
+
+
+def test_the_environment_tells_what_the_container_holds() -> None:
+    rig = Rig()
+    results = [
+        result("gpu-0", "whole"),
+        share("gpu-1-share", SHARE_A, memory="4Gi", cores="30", request="share"),
+        result("gpu-2-mig-1g-5gb-0", "part"),
+    ]
+    ref = rig.claim("c", results)
+    prepare(rig.plugin(), ref)
+    uuid = {card.name: card.uuid for card in rig.hardware.cards()}
+    assert env(rig, ref) == {
+        "LODE_DEVICE_GPU_0": uuid["gpu-0"],
+        "LODE_MEMORY_MIB_GPU_0": "40960",
+        "LODE_CORES_GPU_0": "100",
+        "LODE_DEVICE_GPU_1_SHARE_aaaaaaaa": uuid["gpu-1"],
+        "LODE_MEMORY_MIB_GPU_1_SHARE_aaaaaaaa": "4096",
+        "LODE_CORES_GPU_1_SHARE_aaaaaaaa": "30",
+        "LODE_DEVICE_GPU_2_MIG_1G_5GB_0": uuid["gpu-2"],
+        "LODE_MEMORY_MIB_GPU_2_MIG_1G_5GB_0": "5120",
+        "LODE_CORES_GPU_2_MIG_1G_5GB_0": "14",
+    }
+
+
+def test_a_container_sees_the_device_files_of_its_request_and_no_others() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0", "a"), share("gpu-1-share", SHARE_A, request="b")])
+    prepare(rig.plugin(), ref)
+    nodes = [[node["path"] for node in d["containerEdits"]["deviceNodes"]] for d in rig.spec(ref)["devices"]]
+    assert nodes == [["/dev/lode/gpu-0"], ["/dev/lode/gpu-1"]]
+
+
+def test_the_same_claim_gets_the_same_answer_again_and_nothing_is_written() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    first = prepare(rig.plugin(), ref)
+    rig.files.before = no_writes
+    assert prepare(rig.plugin(), ref) == first
+
+
+def no_writes(operation: str, path: str) -> None:
+    assert operation not in ("write", "remove"), f"{operation} {path}"
+
+
+def test_a_later_answer_repeats_the_facts_of_the_first_even_if_the_nodes_labels_changed() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    prepare(rig.plugin(), ref)
+    rig.api.patch(NODES, "node-a", {"metadata": {"labels": {"lode.dev/ib-cluster": "fabric-2"}}})
+    rig.files.before = no_writes
+    prepare(rig.plugin(), ref)
+
+
+def test_unprepare_leaves_nothing() -> None:
+    rig = Rig()
+    plugin = rig.plugin()
+    refs = [rig.claim("a", [result("gpu-0", "x"), result("gpu-1", "y")]), rig.claim("b", [result("gpu-2")])]
+    plugin.prepare(refs)
+    assert plugin.unprepare(refs) == {ref.uid: None for ref in refs}
+    assert (rig.claim_files(), plugin.prepared()) == (set(), {})
+
+
+@pytest.mark.parametrize("ref", [UNKNOWN, ClaimRef("team", "odd", "../../etc/passwd")])
+def test_unprepare_of_an_unknown_claim_succeeds(ref: ClaimRef) -> None:
+    assert Rig().plugin().unprepare([ref]) == {ref.uid: None}
+
+
+def test_unprepare_succeeds_though_files_and_claim_are_gone() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    prepare(rig.plugin(), ref)
+    rig.files.forget(CDI)
+    rig.release(ref)
+    assert rig.plugin().unprepare([ref]) == {ref.uid: None}
+    assert rig.plugin().prepared() == {}
+
+
+def test_a_claim_with_nothing_of_ours_has_an_empty_answer() -> None:
+    rig = Rig()
+    other = result("nic-0", driver="net.example.com", pool="elsewhere")
+    assert prepare(rig.plugin(), rig.claim("c", [other])).devices == ()
+    assert rig.claim_files() == set()
+
+
+def test_devices_of_other_drivers_in_the_same_allocation_are_ignored() -> None:
+    rig = Rig()
+    other = result("gpu-0", "net", driver="net.example.com", pool="node-a/lode.dev")
+    alien: dict[str, Any] = {
+        "source": "FromClaim",
+        "requests": ["net"],
+        "opaque": {"driver": "net.example.com", "parameters": {"kind": "Whatever"}},
+    }
+    answer = prepare(rig.plugin(), rig.claim("c", [other, result("gpu-0")], [alien]))
+    assert [(device.request, device.device) for device in answer.devices] == [("gpu", "gpu-0")]
+
+
+def test_all_that_is_wrong_with_a_claim_is_said_at_once() -> None:
+    rig = Rig()
+    faulty = {"apiVersion": "lode.dev/v1alpha1", "kind": "GpuConfig", "sharing": "magic", "speed": 9}
+    config = {"source": "FromClaim", "requests": [], "opaque": {"driver": "lode.dev", "parameters": faulty}}
+    ref = rig.claim("c", [result("gpu-7", "a"), result("gpu-0", "b", pool="node-b/lode.dev")], [config])
+    error = refused(rig.plugin(), ref)
+    assert error.reason == "invalid"
+    for said in (
+        "ResourceClaim team/c",
+        "no device 'gpu-7'",
+        "'node-b/lode.dev' is not this node's pool 'node-a/lode.dev'",
+        "config[0].opaque.parameters.sharing: 'magic' is not supported",
+        "config[0].opaque.parameters.speed: is not known",
+    ):
+        assert said in error.message
+    assert rig.claim_files() == set()
+
+
+def test_parameters_for_a_request_that_has_no_device_of_ours_are_not_judged() -> None:
+    rig = Rig()
+    wrong = {"source": "FromClaim", "requests": ["net"], "opaque": {"driver": "lode.dev", "parameters": {"kind": "X"}}}
+    other = result("nic-0", "net", driver="net.example.com", pool="elsewhere")
+    prepare(rig.plugin(), rig.claim("c", [other, result("gpu-0", "gpu/sub")], [wrong]))
+
+
+def test_parameters_named_by_the_main_request_are_for_every_subrequest() -> None:
+    rig = Rig()
+    wrong = {"source": "FromClaim", "requests": ["gpu"], "opaque": {"driver": "lode.dev", "parameters": {"kind": "X"}}}
+    error = refused(rig.plugin(), rig.claim("c", [result("gpu-0", "gpu/sub")], [wrong]))
+    assert "config[0].opaque.parameters.kind: 'X' is not known" in error.message
+
+
+def test_a_claim_made_again_under_its_old_name_is_not_mistaken_for_the_old_one() -> None:
+    rig = Rig()
+    old = rig.claim("c", [result("gpu-0")])
+    rig.release(old)
+    rig.claim("c", [result("gpu-1")])
+    assert "made again" in refused(rig.plugin(), old).message
+
+
+def test_an_unallocated_or_missing_claim_is_refused() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    claim = rig.api.get(RESOURCE_CLAIMS, "c", "team")
+    claim["status"] = {}
+    rig.api.update(RESOURCE_CLAIMS, claim, "status")
+    assert "is not set" in refused(rig.plugin(), ref).message
+    assert "no such claim" in refused(rig.plugin(), UNKNOWN).message
+    assert refused(rig.plugin(), ClaimRef("team", "c", "../x")).reason == "invalid"
+
+
+@pytest.mark.parametrize(
+    ("holder", "wanted"),
+    [
+        (result("gpu-0"), result("gpu-0")),
+        (result("gpu-0"), share("gpu-0-share", SHARE_A)),
+        (share("gpu-0-share", SHARE_A), result("gpu-0")),
+        (result("gpu-0"), result("gpu-0-mig-1g-5gb-0")),
+        (result("gpu-0-mig-1g-5gb-0"), result("gpu-0")),
+        (share("gpu-0-share", SHARE_A), result("gpu-0-mig-3g-20gb-4")),
+        (result("gpu-0-mig-3g-20gb-0"), result("gpu-0-mig-1g-5gb-2")),
+        (share("gpu-0-share", SHARE_A), share("gpu-0-share", SHARE_A)),
+        (result("gpu-0-share"), share("gpu-0-share", SHARE_A)),
+    ],
+)
+def test_what_excludes_each_other_on_one_card_is_never_prepared_twice(holder: Any, wanted: Any) -> None:
+    rig = Rig()
+    plugin = rig.plugin()
+    first, second = rig.claim("first", [holder]), rig.claim("second", [wanted])
+    prepare(plugin, first)
+    error = refused(plugin, second)
+    assert error.reason == "conflict"
+    assert "held by ResourceClaim team/first" in error.message
+    assert set(plugin.prepared()) == {first.uid}
+    assert rig.clock.monotonic() == 0
+    plugin.unprepare([first])
+    prepare(plugin, second)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (share("gpu-0-share", SHARE_A), share("gpu-0-share", SHARE_B)),
+        (result("gpu-0-mig-3g-20gb-0"), result("gpu-0-mig-1g-5gb-4")),
+        (result("gpu-0"), result("gpu-1")),
+        (result("gpu-0"), result("gpu-0", adminAccess=True)),
+        (result("gpu-0", adminAccess=True), result("gpu-0")),
+        (result("gpu-0", adminAccess=True), result("gpu-0-mig-1g-5gb-0")),
+    ],
+)
+def test_what_goes_together_is_prepared_side_by_side(one: Any, other: Any) -> None:
+    rig = Rig()
+    rig.allow_admin_access()
+    for name, held in (("one", one), ("other", other)):
+        prepare(rig.plugin(), rig.claim(name, [held]))
+
+
+def test_three_partitions_that_fit_in_pairs_only_are_not_all_prepared() -> None:
+    rig = Rig("ascend310px4")
+    plugin = rig.plugin()
+    for slot in range(3):
+        prepare(plugin, rig.claim(f"c{slot}", [result(f"npu-0-vir02-{slot}")]))
+    error = refused(plugin, rig.claim("c3", [result("npu-0-vir04-3c-0")]))
+    assert all(f"team/c{slot}" in error.message for slot in range(3))
+
+
+def test_a_narrower_offer_does_not_lose_what_was_allocated_before() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    rig.settings = Settings.model_validate({"kubeletplugin": {"offer": ["share"]}})
+    prepare(rig.plugin(), ref)
+    error = refused(rig.plugin(), rig.claim("d", [share("gpu-0-share", SHARE_A)]))
+    assert error.reason == "conflict"
+
+
+def test_results_of_one_claim_that_exclude_each_other_are_its_own_fault() -> None:
+    rig = Rig()
+    for name, results in (
+        ("twice", [result("gpu-0", "a"), result("gpu-0", "b")]),
+        ("both", [result("gpu-0", "a"), result("gpu-0-mig-1g-5gb-0", "b")]),
+    ):
+        error = refused(rig.plugin(), rig.claim(name, results))
+        assert (error.reason, "exclude each other" in error.message) == ("invalid", True)
+
+
+def test_after_a_reboot_the_cdi_spec_is_written_again_and_the_answer_is_the_same() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    first, spec = prepare(rig.plugin(), ref), rig.spec(ref)
+    rig.reboot()
+    plugin = rig.plugin()
+    plugin.recover()
+    assert prepare(plugin, ref) == first
+    assert rig.spec(ref) == spec
+
+
+def test_a_lost_or_altered_cdi_spec_is_restored_by_prepare_and_by_a_restart() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    prepare(rig.plugin(), ref)
+    path, spec = f"{CDI}/lode.dev-claim_{ref.uid}.json", rig.spec(ref)
+    for restore in (lambda plugin: prepare(plugin, ref), lambda plugin: plugin.recover()):
+        rig.files.remove(path)
+        restore(rig.plugin())
+        assert rig.spec(ref) == spec
+        rig.files.write(path, b"{}")
+        restore(rig.plugin())
+        assert rig.spec(ref) == spec
+
+
+def test_a_claim_allocated_anew_gets_its_new_devices_and_nothing_of_the_old() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0", "a/x"), result("gpu-1", "b")])
+    plugin = rig.plugin()
+    prepare(plugin, ref)
+    claim = rig.api.get(RESOURCE_CLAIMS, "c", "team")
+    claim["status"] = {}
+    claim = rig.api.update(RESOURCE_CLAIMS, claim, "status")
+    rig.allocate(claim, [result("gpu-2", "b")])
+    assert [device.device for device in prepare(plugin, ref).devices] == ["gpu-2"]
+    assert len(rig.claim_files()) == 2
+    prepare(plugin, rig.claim("d", [result("gpu-0")]))
+
+
+def test_a_claim_gone_since_before_the_reboot_makes_way() -> None:
+    rig = Rig()
+    old = rig.claim("old", [result("gpu-0")])
+    prepare(rig.plugin(), old)
+    rig.release(old)
+    rig.reboot()
+    plugin = rig.plugin()
+    new = rig.claim("new", [result("gpu-0")])
+    prepare(plugin, new)
+    assert set(plugin.prepared()) == {new.uid}
+    assert rig.clock.monotonic() == 0
+
+
+def test_a_claim_gone_from_the_api_but_not_given_up_by_the_kubelet_is_waited_for() -> None:
+    rig = Rig()
+    plugin = rig.plugin()
+    old = rig.claim("old", [result("gpu-0")])
+    prepare(plugin, old)
+    rig.release(old)
+    new = rig.claim("new", [result("gpu-0")])
+    error = refused(plugin, new)
+    assert (error.reason, "its containers may still run" in error.message) == ("conflict", True)
+    assert PATIENCE_SECONDS - 2 <= rig.clock.monotonic() <= PATIENCE_SECONDS
+    assert set(plugin.prepared()) == {old.uid}
+    rig.clock.slept = lambda _: plugin.unprepare([old])
+    prepare(plugin, new)
+
+
+def test_a_short_silence_of_the_api_is_waited_out() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    prepare(rig.plugin(Unsteady(rig.api, failures=6)), ref)
+    assert 0 < rig.clock.monotonic() < PATIENCE_SECONDS
+
+
+def test_a_long_silence_ends_within_the_kubelets_patience_and_blames_nobody() -> None:
+    rig = Rig()
+    refs = [rig.claim(name, [result(f"gpu-{index}")]) for index, name in enumerate("abc")]
+    answers = rig.plugin(Unsteady(rig.api, failures=1000)).prepare(refs)
+    assert {getattr(answer, "reason", "") for answer in answers.values()} == {"transient"}
+    assert rig.clock.monotonic() <= PATIENCE_SECONDS
+
+
+def test_a_full_disk_is_the_operators_to_mend_and_loses_nothing() -> None:
+    rig = Rig()
+    held, ref = rig.claim("held", [result("gpu-1")]), rig.claim("c", [result("gpu-0")])
+    prepare(rig.plugin(), held)
+
+    def full(operation: str, path: str) -> None:
+        if operation == "write":
+            raise OSError(28, "No space left on device", path)
+
+    rig.files.before = full
+    error = refused(rig.plugin(), ref)
+    assert (error.reason, "No space left" in error.message) == ("operator", True)
+    rig.files.before = None
+    assert set(rig.plugin().prepared()) == {held.uid}
+    prepare(rig.plugin(), ref)
+
+
+def test_a_claim_that_two_running_pods_use_is_not_given_up() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    plugin = rig.plugin()
+    prepare(plugin, ref)
+    pods = [rig.pod("one"), rig.pod("two")]
+    rig.reserve(ref, pods)
+    failure = plugin.unprepare([ref])[ref.uid]
+    assert failure is not None
+    assert "pods one, two still run with it" in failure.message
+    assert set(plugin.prepared()) == {ref.uid}
+    rig.api.delete(PODS, "two", "team", grace_period_seconds=0)
+    assert plugin.unprepare([ref]) == {ref.uid: None}
+
+
+@pytest.mark.parametrize("other", ["Pending", "Succeeded"])
+def test_the_last_running_pod_of_a_claim_can_always_end(other: str) -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    plugin = rig.plugin()
+    prepare(plugin, ref)
+    rig.reserve(ref, [rig.pod("one"), rig.pod("two", other)])
+    assert plugin.unprepare([ref]) == {ref.uid: None}
+
+
+def test_a_silent_api_never_keeps_a_pod_from_ending() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    prepare(rig.plugin(), ref)
+    assert rig.plugin(Unsteady(rig.api, failures=1000)).unprepare([ref]) == {ref.uid: None}
+    assert rig.clock.monotonic() == 0
+
+
+def test_two_instances_share_what_they_know() -> None:
+    rig = Rig()
+    old, new = rig.plugin(), rig.plugin()
+    ref = rig.claim("c", [result("gpu-0")])
+    first = prepare(old, ref)
+    assert new.prepared() == {ref.uid: first}
+    assert new.unprepare([ref]) == {ref.uid: None}
+    assert old.prepared() == {}
+    assert rig.files.read(CHECKPOINT) is not None
+
+
+def test_the_metadata_mount_is_where_pod_authors_expect_it() -> None:
+    rig = Rig()
+    named, generated = rig.claim("named", [result("gpu-0", "a/x")]), rig.claim("gen", [result("gpu-1")], (), POD_CLAIM)
+    plugin = rig.plugin()
+    mounts = []
+    for ref in (named, generated):
+        prepare(plugin, ref)
+        mounts += [mount for d in rig.spec(ref)["devices"] for mount in d["containerEdits"].get("mounts", [])]
+    root = "/var/run/kubernetes.io/dra-device-attributes"
+    assert [mount["containerPath"] for mount in mounts] == [
+        f"{root}/resourceclaims/named/a/lode.dev-metadata.json",
+        f"{root}/resourceclaimtemplates/gpus/gpu/lode.dev-metadata.json",
+    ]
+    for mount in mounts:
+        assert "ro" in mount["options"]
+        assert rig.files.read(mount["hostPath"]) is not None
