@@ -64,7 +64,6 @@ class ControllerSettings(_Section):
 
     lease_name: str = "lode-controller"
     lease_seconds: int = Field(default=15, ge=3)
-    policy: Literal["firstFit"] = "firstFit"
     max_retry_seconds: float = Field(default=60, gt=0)
     """Upper bound of the back-off of one pod."""
 
