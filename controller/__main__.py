@@ -20,9 +20,8 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import Any
 from uuid import uuid4
 
 from controller.election import Election, Fence
@@ -58,7 +57,10 @@ def main(argv: Sequence[str]) -> int:
     log = logger("controller")
     try:
         api = KubeClient.from_environment(arguments.kubeconfig)
-        return Program(api, SystemClock(), settings, log, os.environ).run()
+        program = Program(api, SystemClock(), settings, log, os.environ)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda _number, _frame: program.stop())
+        return program.run()
     except LodeError as error:
         log.error("cannot start", error=str(error))
         return 1
@@ -87,8 +89,6 @@ class Program:
 
     def run(self) -> int:
         """Stand for election, then work until told to stop or no longer leading; the exit status."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_signal)
         server = self._observe()
         election = self._thread("election", self._stand)
         try:
@@ -113,13 +113,10 @@ class Program:
         self._stop.set()
         self._inbox.put(None)
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self.stop()
-
     def _work(self) -> None:
         self._controller.resume()
         for reflector in self._controller.reflectors:
-            self._thread(f"reflect {reflector.resource.plural}", lambda one=reflector: self._reflect(one))
+            self._thread(f"reflect {reflector.resource.plural}", partial(self._reflect, reflector))
         while not self._stop.is_set():
             self._turned = self._clock.monotonic()
             if not self._election.leading:
@@ -197,8 +194,7 @@ class Program:
 
     def _usage(self) -> str:
         with self._busy:
-            snapshot: Any = self._controller.usage_snapshot()
-            return json.dumps(snapshot, default=str, sort_keys=True)
+            return json.dumps(self._controller.in_use(), sort_keys=True)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from controller.records import NodeRefusal
 from driver.model import Allocation
 
 
@@ -24,6 +25,18 @@ class Wait:
     """Nothing a user must know."""
     after: float | None = None
     """Seconds after which to look again; None leaves it to the back-off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unallocatable:
+    """No node takes the pod now. Put into words by ``controller.explain`` only when they are going to be said."""
+
+    refused: Mapping[str, NodeRefusal]
+    """Every node tried, and why not."""
+    claims: tuple[str, ...]
+    """Keys of the claims that want devices."""
+    after: float | None = None
+    """As in ``Wait``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +81,7 @@ class Free:
     message: str
 
 
-Decision = Idle | Wait | Lift | Place | Release | TakeBack
+Decision = Idle | Wait | Unallocatable | Lift | Place | Release | TakeBack
 ClaimDecision = Idle | Wait | Free
 
 

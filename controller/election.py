@@ -12,6 +12,7 @@ from driver.kube.api import LEASES, AlreadyExists, Api, ApiError, Conflict, NotF
 
 _RENEW_SHARE = 2 / 3
 """Part of the lease time after which a leader that could not renew stops (client-go: 10 s of 15 s)."""
+_NEVER = float("-inf")
 
 
 class Deposed(LodeError):
@@ -35,7 +36,7 @@ class Election:
         self._lease_seconds = lease_seconds
         self._seen: Any = None
         self._seen_at = 0.0
-        self._valid_until = 0.0
+        self._valid_until = _NEVER
 
     @property
     def leading(self) -> bool:
@@ -54,7 +55,7 @@ class Election:
             if self._try_hold():
                 self._valid_until = asked + self._lease_seconds * _RENEW_SHARE
             else:
-                self._valid_until = 0.0
+                self._valid_until = _NEVER
         except (Conflict, AlreadyExists):
             # Somebody else wrote it: whoever that was, it is read again in the next step.
             pass
@@ -65,7 +66,7 @@ class Election:
     def release(self) -> None:
         """Give the Lease up, if held, so that another candidate need not wait for it to run out."""
         held = self.leading
-        self._valid_until = 0.0
+        self._valid_until = _NEVER
         if not held:
             return
         try:

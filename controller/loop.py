@@ -6,11 +6,11 @@ not rebuilt from the API, so an instance may be dropped at any moment and a new 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from controller.allocation import Fleet
-from controller.decisions import Decision, Free, Idle, Lift, Past, Place, Release, TakeBack, Wait
+from controller.allocation import Fleet, Use
+from controller.decisions import Decision, Free, Idle, Lift, Past, Place, Release, TakeBack, Unallocatable, Wait
 from controller.election import Deposed
+from controller.explain import explain
 from controller.metrics import ControllerMetrics
 from controller.queue import KeyedQueue, delay
 from controller.reconcile import ORPHAN_SECONDS, PATIENCE_SECONDS, RELEASE_SECONDS, decide, decide_claim
@@ -22,11 +22,14 @@ from driver.clock import Clock
 from driver.errors import OperatorFault
 from driver.kube.api import AlreadyExists, Api, ApiError, Conflict, Forbidden, Invalid, NotFound
 from driver.kube.reflector import Delta, Reflector, Sink
+from driver.model import DeviceId
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
 
 _GAUGE_SECONDS = 5.0
 """How often the gauge of allocated devices is brought up to date at most."""
+
+_UNALLOCATABLE = "Unallocatable"
 
 _Key = tuple[str, str]
 """``("pod" or "claim", namespace/name)``."""
@@ -40,6 +43,7 @@ class _Memory:
     attempt: int = 0
     retry_at: float = 0.0
     waits_for: tuple[str, str] = ("", "")
+    """Reason and message."""
     stale: bool = False
     past: Past = field(default_factory=Past)
     told: Told | None = None
@@ -140,9 +144,25 @@ class Controller:
         """Whether everything has been listed."""
         return self._state.complete
 
-    def usage_snapshot(self) -> Any:
+    def usage_snapshot(self) -> Mapping[DeviceId, Use]:
         """What the controller believes is in use: ``Fleet.usage_snapshot()``."""
         return self._fleet.usage_snapshot()
+
+    def in_use(self) -> dict[str, str]:
+        """The same for people: ``pool/device/shareID`` of every device of ours in use, and the claim that holds it.
+
+        A holder without a live claim that says so appears by its uid, with no shareID.
+        """
+        driver, snapshot = self._settings.names.driver, self._fleet.usage_snapshot()
+        left = {(device, uid) for device, use in snapshot.items() if device.driver == driver for uid in use.holders}
+        counted, found = set(left), {}
+        for record in self._state.claims.values():
+            for result in record.claim.allocation.results if record.claim.allocation else ():
+                hold = (result.device, record.claim.uid)
+                if hold in counted or (result.admin_access and result.device.driver == driver):
+                    found[f"{result.device.pool}/{result.device.device}/{result.share_id}"] = record.claim.key
+                    left.discard(hold)
+        return found | {f"{device.pool}/{device.device}/": uid for device, uid in left}
 
     def _measure(self, now: float) -> None:
         self._metrics.queued(len(self._queue), len(self._parked))
@@ -195,6 +215,8 @@ class Controller:
             memory.stale = False
         bound = self._settings.controller.max_retry_seconds
         decision = decide(self._state, key, self._clock.now(), memory.past, bound)
+        if isinstance(decision, Unallocatable):
+            return self._park(key, memory, decision)
         if isinstance(decision, Wait):
             return self._wait(key, memory, decision)
         self._parked.pop(key, None)
@@ -203,7 +225,7 @@ class Controller:
 
     def _carry_out(self, key: str, memory: _Memory, decision: Decision) -> None:
         pod = self._state.pods.get(key)
-        if pod is None or isinstance(decision, Wait):
+        if pod is None:
             return
         match decision:
             case Idle():
@@ -237,6 +259,15 @@ class Controller:
             self._reporter.taken_back(self._state.pods.get(key, pod), decision.node, decision.message)
         memory.attempt += 1
         self._queue.add(("pod", key), self._clock.monotonic())
+
+    def _park(self, key: str, memory: _Memory, decision: Unallocatable) -> str:
+        """Wait for capacity. Words are costly on many nodes, so they are found only when they may be said."""
+        if memory.waits_for[0] == _UNALLOCATABLE and self._clock.monotonic() < memory.retry_at:
+            self._parked[key] = None
+            self._queue.add(("pod", key), memory.retry_at)
+            return _UNALLOCATABLE
+        message = explain(decision.refused, decision.claims)
+        return self._wait(key, memory, Wait(_UNALLOCATABLE, message, after=decision.after))
 
     def _wait(self, key: str, memory: _Memory, wait: Wait) -> str:
         now = self._clock.monotonic()

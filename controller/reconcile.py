@@ -21,8 +21,20 @@ gated pod whose claims are allocated is let go, one of which only some claims ar
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from controller.decisions import ClaimDecision, Decision, Free, Idle, Lift, Past, Place, Release, TakeBack, Wait
-from controller.explain import explain
+from controller.allocation import render
+from controller.decisions import (
+    ClaimDecision,
+    Decision,
+    Free,
+    Idle,
+    Lift,
+    Past,
+    Place,
+    Release,
+    TakeBack,
+    Unallocatable,
+    Wait,
+)
 from controller.placement import fits, selects
 from controller.pods import ClaimReference, PodView
 from controller.queue import delay
@@ -172,16 +184,19 @@ def _seek(
             continue
         answer = _try_node(state, pod, rest, name)
         if not isinstance(answer, NodeRefusal):
-            keys = (record.claim.key for record in rest)
-            return Place(name, tuple(zip(keys, answer, strict=True)), _unreserved(held, pod))
+            allocations = tuple((record.claim.key, got) for record, got in zip(rest, answer, strict=True))
+            return Place(name, allocations, _unreserved(held, pod))
+        if answer.devices is not None and answer.devices.faults:
+            faulty = tuple(dict.fromkeys(fault.claim for fault in answer.devices.faults))
+            return Wait("InvalidClaim", render(answer.devices), faulty)
         refused[name] = answer
     sole = _sole(held, pod)
     if sole and not pod.node_name:
         keys = tuple(record.claim.key for record in sole)
         return TakeBack(keys, _node_of(sole), "the pod's other claims cannot be allocated there")
-    message, faulty = explain(refused, tuple(record.claim for record in rest))
     held_back = [until - now for until in past.avoid.values() if until > now]
-    return Wait("Unallocatable", message, faulty, after=min(held_back) if held_back else None)
+    claims = tuple(record.claim.key for record in rest)
+    return Unallocatable(refused, claims, after=min(held_back) if held_back else None)
 
 
 def _candidates(state: State, pod: PodView, records: Iterable[ClaimRecord]) -> Sequence[str]:
@@ -214,7 +229,8 @@ def _try_node(
         answer: tuple[Allocation, ...] | NodeRefusal = NodeRefusal(reasons)
     else:
         found = state.devices.allocate(name, state.labels_of(name), tuple(record.claim for record in rest))
-        answer = found if isinstance(found, tuple) else NodeRefusal(devices=found)
+        keys = tuple(record.claim.key for record in rest)
+        answer = found if isinstance(found, tuple) else NodeRefusal(devices=found, claims=keys)
     if isinstance(answer, NodeRefusal) and node.holds(pod.key) is None:
         memory[name] = (seen, answer)
     return answer

@@ -13,6 +13,8 @@ class NodeRefusal:
 
     reasons: tuple[str, ...] = ()
     devices: Unsatisfiable | None = None
+    claims: tuple[str, ...] = ()
+    """Keys of the claims ``devices`` speaks of; a refusal also holds for other claims with equal specs."""
 
 
 Refusals = dict[str, tuple[tuple[int, int], NodeRefusal]]

@@ -10,7 +10,7 @@ from typing import Any
 
 from controller.decisions import Place, TakeBack
 from controller.pods import PodView
-from controller.records import Changes
+from controller.records import Changes, ClaimRecord
 from controller.state import State
 from driver.clock import Clock, rfc3339
 from driver.errors import OperatorFault
@@ -216,7 +216,7 @@ class Writer:
         if record is None or record.claim.allocation is None:
             self._state.forget(key, allocation)
 
-    def _known(self, key: str) -> Any:
+    def _known(self, key: str) -> ClaimRecord:
         record = self._state.claims.get(key)
         if record is None:
             raise NotFound(f"ResourceClaim {key} does not exist", status=404)
