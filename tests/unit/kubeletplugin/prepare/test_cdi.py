@@ -1,0 +1,108 @@
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft7Validator
+from referencing import Registry
+from referencing.jsonschema import DRAFT7
+
+from driver.errors import InvalidInput
+from kubeletplugin.hardware import DeviceNode
+from kubeletplugin.prepare.cdi import CdiDevice, Edits, Mount, Spec, encode, minimum_version
+from tests.unit.kubeletplugin.rig import SHARE_A, Rig, prepare, result, share
+
+SCHEMA = Path(__file__).parents[3] / "data" / "cdi"
+
+
+@cache
+def validator() -> Draft7Validator:
+    documents = {name: json.loads((SCHEMA / name).read_text()) for name in ("schema.json", "defs.json")}
+    _close(documents)
+    resources = [(name, DRAFT7.create_resource(document)) for name, document in documents.items()]
+    registry: Registry[Any] = Registry().with_resources(resources)
+    return Draft7Validator(documents["schema.json"], registry=registry)
+
+
+def _close(schema: Any) -> None:
+    """Forbid unknown fields, as the parsers of container runtimes do although the schema does not say so."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "object" and "properties" in schema:
+            schema["additionalProperties"] = False
+        for part in schema.values():
+            _close(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            _close(part)
+
+
+def check(content: bytes) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(content)
+    validator().validate(document)
+    return document
+
+
+names = st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9_.:-]{0,20}[A-Za-z0-9])?", fullmatch=True)
+paths = st.from_regex(r"/[a-z/]{1,20}", fullmatch=True)
+edits = st.builds(
+    Edits,
+    env=st.lists(
+        st.tuples(st.from_regex(r"[A-Z_]{1,8}", fullmatch=True), st.text(max_size=5)), min_size=1, max_size=3
+    ).map(tuple),
+    device_nodes=st.lists(
+        st.builds(DeviceNode, path=paths, host_path=paths, major=st.integers(0, 511), minor=st.integers(0, 255)),
+        max_size=2,
+    ).map(tuple),
+    mounts=st.lists(st.builds(Mount, paths, paths), max_size=2).map(tuple),
+)
+specs = st.lists(st.builds(CdiDevice, names, edits), min_size=1, max_size=3, unique_by=lambda device: device.name).map(
+    lambda devices: Spec("lode.dev", "claim", tuple(devices))
+)
+
+
+@given(specs)
+def test_every_spec_satisfies_the_published_schema(spec: Spec) -> None:
+    document = check(encode(spec))
+    assert document["kind"] == "lode.dev/claim"
+    assert [device["name"] for device in document["devices"]] == [device.name for device in spec.devices]
+    assert all("=" in line for device in document["devices"] for line in device["containerEdits"]["env"])
+
+
+def test_what_prepare_writes_satisfies_the_published_schema() -> None:
+    rig = Rig()
+    results = [result("gpu-0", "a"), share("gpu-1-share", SHARE_A, request="b"), result("gpu-2-mig-1g-5gb-0", "c")]
+    ref = rig.claim("c", results)
+    prepare(rig.plugin(), ref)
+    document = check(json.dumps(rig.spec(ref)).encode())
+    assert document["cdiVersion"] == "0.5.0"
+    assert all(device["name"].startswith(ref.uid) for device in document["devices"])
+
+
+PLAIN, NODE = Edits(env=(("A", "1"),)), Edits(device_nodes=(DeviceNode("/dev/a", "/dev/b", 1, 3),))
+
+
+@pytest.mark.parametrize(
+    ("device_class", "name", "what", "version"),
+    [
+        ("claim", "gpu", PLAIN, "0.3.0"),
+        ("claim", "0gpu", PLAIN, "0.5.0"),
+        ("claim", "gpu", NODE, "0.5.0"),
+        ("a.claim", "gpu", PLAIN, "0.6.0"),
+    ],
+)
+def test_the_version_is_the_oldest_that_has_what_is_used(
+    device_class: str, name: str, what: Edits, version: str
+) -> None:
+    assert minimum_version(Spec("lode.dev", device_class, (CdiDevice(name, what),))) == version
+
+
+def test_all_that_a_runtime_would_reject_is_said_at_once() -> None:
+    spec = Spec("9.dev", "c", tuple(CdiDevice(name, PLAIN) for name in ("a/b", "x", "x")))
+    with pytest.raises(InvalidInput) as caught:
+        encode(spec)
+    assert [fault.field for fault in caught.value.faults] == ["kind", "kind", "devices[0].name", "devices"]
+    with pytest.raises(InvalidInput, match="one device at least"):
+        encode(Spec("lode.dev", "claim", ()))

@@ -1,0 +1,109 @@
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from driver.errors import OperatorFault
+from driver.model import DeviceId, Result
+from driver.quantity import Quantity
+from kubeletplugin.inventory import Facts
+from kubeletplugin.prepare.checkpoint import VERSION, Checkpoint, ClaimRecord, CorruptCheckpoint, decode, encode
+from kubeletplugin.prepare.claims import ClaimRef
+from kubeletplugin.prepare.plan import Plan
+
+PATH = "/var/lib/kubelet/plugins/lode.dev/checkpoint.json"
+names = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=12)
+amounts = st.integers(0, 2**40).map(lambda n: Quantity.of(n, "BinarySI"))
+results = st.builds(
+    Result,
+    request=st.one_of(names, st.tuples(names, names).map("/".join)),
+    device=st.builds(DeviceId, st.just("lode.dev"), st.just("node-a/lode.dev"), names),
+    share_id=st.one_of(st.just(""), st.uuids().map(str)),
+    consumed=st.dictionaries(st.sampled_from(["memory", "cores", "slots"]), amounts),
+    admin_access=st.booleans(),
+)
+plans = st.builds(
+    Plan,
+    ref=st.builds(ClaimRef, names, names, st.uuids().map(str)),
+    results=st.lists(results, max_size=2).map(tuple),
+    pod_claim_name=st.one_of(st.just(""), names),
+    facts=st.builds(Facts, names, names, names),
+)
+records = st.builds(ClaimRecord, plan=plans, state=st.sampled_from(["started", "completed"]), boot_id=names)
+checkpoints = st.lists(records, max_size=3).map(
+    lambda found: Checkpoint({record.plan.ref.uid: record for record in found})
+)
+
+
+def written(body: Mapping[str, Any], version: int = VERSION) -> bytes:
+    """A checkpoint as another version of the program may have written it."""
+    text = json.dumps(body).encode()
+    header = {"kind": "LodeCheckpoint", "version": version, "sha256": hashlib.sha256(text).hexdigest(), "by": "other"}
+    return json.dumps(header).encode() + b"\n" + text
+
+
+@given(checkpoints)
+def test_what_is_stored_is_read_back(checkpoint: Checkpoint) -> None:
+    assert decode(encode(checkpoint), PATH) == checkpoint
+
+
+@given(checkpoints, st.data())
+def test_a_file_cut_short_is_noticed(checkpoint: Checkpoint, data: st.DataObject) -> None:
+    whole = encode(checkpoint)
+    with pytest.raises(CorruptCheckpoint):
+        decode(whole[: data.draw(st.integers(0, len(whole) - 1))], PATH)
+
+
+@given(checkpoints, st.data())
+def test_an_altered_byte_of_the_content_is_noticed(checkpoint: Checkpoint, data: st.DataObject) -> None:
+    whole = bytearray(encode(checkpoint))
+    position = data.draw(st.integers(whole.index(b"\n") + 1, len(whole) - 1))
+    whole[position] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(CorruptCheckpoint):
+        decode(bytes(whole), PATH)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\n",
+        b"null\n{}",
+        b"[]\n",
+        b'{"kind": "Other", "version": 1, "sha256": ""}\n',
+        written({}),
+        written({"claims": {"uid": {"state": "half"}}}),
+        written({"claims": []}),
+        b"\xff\xfe",
+    ],
+)
+def test_what_is_no_checkpoint_is_damaged_never_a_crash(data: bytes) -> None:
+    with pytest.raises(CorruptCheckpoint, match=PATH):
+        decode(data, PATH)
+
+
+def test_fields_of_a_newer_minor_version_survive_being_rewritten_by_this_one() -> None:
+    allocation = {"devices": {"results": [{"request": "a", "driver": "d", "pool": "p", "device": "x"}]}}
+    claim = {
+        "state": "started",
+        "bootId": "b",
+        "namespace": "n",
+        "name": "c",
+        "podClaimName": "",
+        "facts": {"ibCluster": "", "ibLeaf": "", "rail": "", "spine": "s9"},
+        "allocation": allocation,
+        "partitions": [7],
+    }
+    read = decode(written({"claims": {"uid": claim}, "epoch": 4}), PATH)
+    stored = json.loads(encode(read).partition(b"\n")[2])
+    assert (stored["epoch"], stored["claims"]["uid"]["partitions"]) == (4, [7])
+    assert decode(encode(read), PATH) == read
+
+
+def test_a_newer_version_is_the_operators_to_handle_not_damage() -> None:
+    with pytest.raises(OperatorFault, match=f"reads up to {VERSION}.*drain the node and remove the file"):
+        decode(written({"anything": True}, VERSION + 1), PATH)
