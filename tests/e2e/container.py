@@ -78,14 +78,9 @@ class Published:
                 environment |= dict(_environment(result, device))
                 path = f"resourceclaimtemplates/{pod_claim}/{result['request']}/lode.dev-metadata.json"
                 entry = {"driver": "lode.dev", "pool": result["pool"], "name": result["device"]}
-                entry["attributes"] = {qualified(name): value for name, value in device["attributes"].items()}
+                entry["attributes"] = device["attributes"]
                 metadata[path] = (*metadata.get(path, ()), entry)
         return View(frozenset(devices), environment, metadata)
-
-
-def qualified(attribute: str) -> str:
-    """The full name of an attribute: a bare one is in the driver's own domain."""
-    return attribute if "/" in attribute else f"lode.dev/{attribute}"
 
 
 def _environment(result: Object, device: Object) -> Iterable[tuple[str, str]]:

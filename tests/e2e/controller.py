@@ -14,7 +14,7 @@ def leader(client: Client) -> str:
     lease = client.get("lease", "lode-controller", SYSTEM)
     holder = str(lease["spec"].get("holderIdentity") or "")
     pods: list[str] = names(client.list("pods", SYSTEM, "-l", LABEL))
-    return next(pod for pod in pods if holder.startswith(pod))
+    return next(pod for pod in pods if holder.startswith(f"{pod}_"))
 
 
 def usage(client: Client, pod: str) -> object:
