@@ -268,7 +268,7 @@ def _clear(private: _Private) -> None:
         time.sleep(0.05)
     mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     for mount in reversed(mounts):
-        if mount.startswith((f"{private.state}/", f"{private.run}/")):
+        if f"{mount}/".startswith((f"{private.state}/", f"{private.run}/")):
             run(["umount", "--lazy", mount], check=False)
     for group in _groups(private):
         try:

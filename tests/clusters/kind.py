@@ -195,9 +195,9 @@ class KindCluster:
                 self.kind("load", "image-archive", archive)
         record.write_text(json.dumps({**loaded, reference: str(archive)}))
 
-    def kind(self, *arguments: str | Path) -> None:
+    def kind(self, *arguments: str | Path, check: bool = True) -> None:
         """Run kind about this cluster."""
-        self.docker.run(kind_program(), *arguments, "--name", self.name, timeout=600)
+        self.docker.run(kind_program(), *arguments, "--name", self.name, check=check, timeout=600)
 
     def answers(self) -> bool:
         """Whether the API server is ready for requests."""

@@ -48,7 +48,8 @@ def _create(cluster: KindCluster, image: str) -> None:
             cluster.wait_ready()
         except (CommandFailed, NotReady):
             logs = cache.root() / "kind-logs" / cluster.name
-            cluster.kind("export", "logs", logs)
+            shutil.rmtree(logs, ignore_errors=True)
+            cluster.kind("export", "logs", logs, check=False)  # it complains about what our images do without
             cache.say(f"    it failed; what its nodes logged: {logs}")
             _delete(cluster.name, cluster.docker)
             raise
