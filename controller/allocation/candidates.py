@@ -1,20 +1,23 @@
 """What a node offers for each demand, and, where that is too little, the count of what excludes each device."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.allocation.amounts import Amounts, lacking, take
+from controller.allocation.attempt import Candidate, FaultyDevice
 from controller.allocation.demand import RESULTS_LIMIT, Choice, Demand
 from controller.allocation.matching import Matching
 from controller.allocation.pools import Pool, Unit
 from controller.allocation.reasons import MOST_HOLDERS, Exclusion, Shortage, Unsatisfiable
-from controller.allocation.search import Candidate, FaultyDevice, Option, Search, Task
+from controller.allocation.search import Option, Search, Task
 from controller.allocation.taints import untolerated
 from controller.selectors import SelectorFault
 from driver.model import Claim, Want
 
 _MOST_POOLS = 5
+_REMEMBERED = 32
+"""Capacity requests for which a device remembers what they take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,16 @@ class Survey:
             found.append(Task(demand, options))
         return found
 
+    def offers(self, wanted: Sequence[Demand]) -> Iterator[tuple[Demand, int, Iterable[Candidate]]]:
+        """Per demand, how many devices its first choice wants and its candidates, looked at only as far as needed."""
+        for demand in wanted:
+            choice = demand.choices[0]
+            if choice.want.mode == "ExactCount":
+                yield demand, choice.want.count, self._fitting(choice)
+                continue
+            option = self._every(choice)
+            yield (demand, 1, ()) if option is None else (demand, option.wanted, option.candidates)
+
     def _option(self, choice: Choice) -> Option | None:
         if choice.want.mode == "All":
             return self._every(choice)
@@ -56,9 +69,9 @@ class Survey:
         found: list[Candidate] = []
         if any(pool.problem for pool, _ in self._pools):
             return None
-        for unit, outcome in self._matched(choice):
-            if isinstance(outcome, SelectorFault):
-                found.append(Candidate(unit, fault=outcome))
+        for unit, fault in self._matched(choice):
+            if fault is not None:
+                found.append(Candidate(unit, fault=fault))
                 continue
             takes = _takes(unit, choice.want)
             if isinstance(takes, str):
@@ -68,23 +81,24 @@ class Survey:
             found.append(Candidate(unit, takes))
         return Option(choice, tuple(found), len(found)) if 0 < len(found) <= RESULTS_LIMIT else None
 
-    def _matched(self, choice: Choice) -> Iterator[tuple[Unit, object]]:
+    def _matched(self, choice: Choice) -> Iterator[tuple[Unit, SelectorFault | None]]:
         """The units the selectors select or fail on."""
         for pool, units in self._pools:
             if pool.problem:
                 continue
-            column = self._matching.column(pool, choice.filter)
-            for unit in units:
-                outcome = column[unit.index]
-                if outcome is not False:
-                    yield unit, outcome
+            selected = self._matching.selected(pool, choice.filter)
+            if units is pool.units:
+                yield from selected
+            else:
+                visible = set(units)
+                yield from (found for found in selected if found[0] in visible)
 
     def _fitting(self, choice: Choice) -> Iterator[Candidate]:
         want = choice.want
-        for unit, outcome in self._matched(choice):
-            if outcome is not True:
-                if isinstance(outcome, SelectorFault) and not _busy(unit, want):
-                    yield Candidate(unit, fault=outcome)
+        for unit, fault in self._matched(choice):
+            if fault is not None:
+                if not _busy(unit, want):
+                    yield Candidate(unit, fault=fault)
                 continue
             takes = _takes(unit, want)
             if not isinstance(takes, str) and not _hindrance(unit, want, takes):
@@ -143,7 +157,7 @@ class Survey:
         """The first thing that excludes the unit, in words; "" if nothing does."""
         for group, name in zip(choice.filter, ("device class selector", "selector"), strict=True):
             for number, expression in enumerate(group):
-                outcome = self._matching.outcome(expression, unit)
+                outcome = self._matching.outcomes(unit.pool, expression)[unit.index]
                 label = name if name != "selector" else f"selector {number}"
                 if isinstance(outcome, SelectorFault):
                     return f"failed {label}: {outcome}"
@@ -162,7 +176,13 @@ def _failed(shortage: Shortage) -> bool:
 def _takes(unit: Unit, want: Want) -> Amounts | str | None:
     """What the want takes of the unit: capacities of a share, None for the whole; or the capacity it cannot give."""
     if unit.device.allow_multiple and not want.admin_access:
-        return take(unit.device.capacity, want.capacity)
+        key = tuple(want.capacity.items())
+        known = unit.takes.get(key)
+        if known is None:
+            if len(unit.takes) >= _REMEMBERED:
+                unit.takes.clear()
+            known = unit.takes[key] = take(unit.device.capacity, want.capacity)
+        return known
     return lacking(unit.device.capacity, want.capacity) or None if want.capacity else None
 
 

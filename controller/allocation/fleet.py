@@ -3,14 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from controller.allocation.attempt import FaultyDevice, Pick
 from controller.allocation.candidates import Node, Survey
-from controller.allocation.demand import demands
+from controller.allocation.demand import Demand, demands
 from controller.allocation.matching import Matching
 from controller.allocation.nodes import reaches
 from controller.allocation.outcome import allocation
 from controller.allocation.pools import Pool, PoolKey, Unit
 from controller.allocation.reasons import Unsatisfiable
-from controller.allocation.search import STEP_LIMIT, FaultyDevice, Search, SearchEnded
+from controller.allocation.search import STEP_LIMIT, Search, SearchEnded, first_fit
 from controller.allocation.taints import applies
 from controller.allocation.usage import IDLE, Ledger, Use
 from driver.model import Allocation, Claim, DeviceClass, DeviceId, Slice, TaintRule
@@ -53,14 +54,13 @@ class Fleet:
         self._members.setdefault(key, {})[part.name] = part
         at = self._at.setdefault(part.scope.node_name, {})
         at[key] = at.get(key, 0) + 1
-        self._rebuild({key} if before is None else {key, (before.driver, before.pool)})
+        self._outdate(key)
 
     def remove_slice(self, name: str) -> None:
         """A ResourceSlice is gone; what is allocated from it stays in use."""
         before = self._slices.pop(name, None)
         if before is not None:
             self._unlink(before)
-            self._rebuild({(before.driver, before.pool)})
 
     def upsert_class(self, device_class: DeviceClass) -> None:
         """A DeviceClass was added or changed."""
@@ -106,7 +106,8 @@ class Fleet:
 
     def free_counters(self) -> Mapping[PoolKey, tuple[int, ...]]:
         """What is left of the counters of every pool that has any (nanos, in the pool's order)."""
-        return {key: tuple(pool.free) for key, pool in self._pools.items() if pool.free}
+        pools = {key: self._pool(key) for key in self._members}
+        return {key: tuple(pool.free) for key, pool in pools.items() if pool.free}
 
     def allocate(
         self, node_name: str, node_labels: Mapping[str, str], claims: Sequence[Claim]
@@ -119,22 +120,32 @@ class Fleet:
         if faults:
             return Unsatisfiable(faults=faults)
         survey = Survey(self._node(node_name, node_labels), claims, self._matching, self._names)
-        tasks = survey.tasks(wanted)
-        if tasks is None:
-            return survey.refusal(wanted)
-        search = Search(claims, tasks, self._step_limit)
+        picks: Sequence[Pick] | None
         try:
-            found = search.run()
+            picks = first_fit(claims, survey.offers(wanted))
+        except FaultyDevice as faulty:
+            return survey.refusal(wanted, faulty=faulty)
+        if picks is None:
+            # Something would have to be taken back: search.
+            tasks = survey.tasks(wanted)
+            if tasks is None:
+                return survey.refusal(wanted)
+            search = Search(claims, tasks, self._step_limit)
+            if refusal := self._searched(search, survey, wanted):
+                return refusal
+            picks = search.picks
+        return tuple(
+            allocation(claim, [pick for pick in picks if pick.claim == index], node_name)
+            for index, claim in enumerate(claims)
+        )
+
+    def _searched(self, search: Search, survey: Survey, wanted: Sequence[Demand]) -> Unsatisfiable | None:
+        try:
+            return None if search.run() else survey.refusal(wanted, search)
         except SearchEnded:
             return survey.refusal(wanted, search, undecided=True)
         except FaultyDevice as faulty:
             return survey.refusal(wanted, search, faulty=faulty)
-        if not found:
-            return survey.refusal(wanted, search)
-        return tuple(
-            allocation(claim, [pick for pick in search.picks if pick.claim == index], node_name)
-            for index, claim in enumerate(claims)
-        )
 
     # Upkeep
 
@@ -145,20 +156,24 @@ class Fleet:
         at[key] -= 1
         if not at[key]:
             del at[key]
+        if not self._members[key]:
+            del self._members[key]
+        self._outdate(key)
 
-    def _rebuild(self, keys: set[PoolKey]) -> None:
-        for key in keys:
-            before = self._pools.pop(key, None)
-            for unit in before.units if before else ():
-                if self._units.get(unit.id) is unit:
-                    del self._units[unit.id]
-            members = self._members.get(key)
-            if not members:
-                self._members.pop(key, None)
-                continue
-            pool = self._pools[key] = Pool(key, members.values(), self._ledger.uses)
+    def _outdate(self, key: PoolKey) -> None:
+        """Forget what was made of the pool's slices; it is made anew when it is asked for."""
+        before = self._pools.pop(key, None)
+        for unit in before.units if before else ():
+            if self._units.get(unit.id) is unit:
+                del self._units[unit.id]
+
+    def _pool(self, key: PoolKey) -> Pool:
+        pool = self._pools.get(key)
+        if pool is None:
+            pool = self._pools[key] = Pool(key, self._members[key].values(), self._ledger.uses)
             self._units.update((unit.id, unit) for unit in pool.units)
             self._taint_units(pool.units)
+        return pool
 
     def _note(self, touched: set[DeviceId]) -> None:
         for device in touched:
@@ -177,7 +192,7 @@ class Fleet:
 
     def _node(self, name: str, labels: Mapping[str, str]) -> Node:
         keys = {**self._at.get(name, {}), **self._at.get(_EVERYWHERE, {})}
-        pools = [self._pools[key] for key in sorted(keys)]
+        pools = [self._pool(key) for key in sorted(keys)]
         pools.sort(key=lambda pool: pool.late)
         return Node(name, labels, [(pool, _visible(pool, name, labels)) for pool in pools])
 

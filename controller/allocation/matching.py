@@ -1,17 +1,19 @@
 """Selectors over the fleet: compiled once, evaluated once for devices alike in what the expression reads."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 from controller.allocation.pools import Pool, Unit
 from controller.selectors import InvalidAttribute, Selector, SelectorError, SelectorFault, compile_selector
 from controller.selectors.view import view
+from driver.model import Version
 
 Filter = tuple[tuple[str, ...], tuple[str, ...]]
 """Selectors of the device class, then of the request: all must hold, evaluated in this order."""
 Outcome = bool | SelectorFault
+Selected = Sequence[tuple[Unit, SelectorFault | None]]
 
-_MOST_FILTERS: Final = 256
+_PER_POOL: Final = 64
 _MOST_SELECTORS: Final = 2048
 
 
@@ -21,6 +23,7 @@ class Matching:
     def __init__(self) -> None:
         self._compiled: dict[str, Selector | SelectorError] = {}
         self._outcomes: dict[str, dict[Hashable, Outcome]] = {}
+        self._versions: dict[str, bool] = {}
 
     def compile(self, expression: str) -> Selector:
         """The compiled selector.
@@ -42,46 +45,66 @@ class Matching:
             raise found
         return found
 
-    def column(self, pool: Pool, wanted: Filter) -> list[object]:
-        """Per unit of the pool: True (all selectors hold), False, or the fault of evaluating them."""
-        column = pool.matches.get(wanted)
-        if column is None:
-            if len(pool.matches) >= _MOST_FILTERS:
-                pool.matches.clear()
-            expressions = [*wanted[0], *wanted[1]]
-            column = [self._all(expressions, unit) for unit in pool.units]
-            pool.matches[wanted] = column
-        return column
+    def selected(self, pool: Pool, wanted: Filter) -> Selected:
+        """The units of the pool that all selectors select, in order, and those on which one fails (with its fault)."""
+        known = pool.selected.get(wanted)
+        if known is None:
+            if len(pool.selected) >= _PER_POOL:
+                pool.selected.clear()
+            columns = [self.outcomes(pool, expression) for group in wanted for expression in group]
+            known = pool.selected[wanted] = [found for unit in pool.units if (found := _joined(unit, columns))]
+        return known
 
-    def _all(self, expressions: list[str], unit: Unit) -> Outcome:
-        for expression in expressions:
-            outcome = self.outcome(expression, unit)
-            if outcome is not True:
-                return outcome
-        return True
-
-    def outcome(self, expression: str, unit: Unit) -> Outcome:
-        """What one selector says of one device.
+    def outcomes(self, pool: Pool, expression: str) -> Sequence[Outcome]:
+        """What one selector says of each unit of the pool.
 
         Raises:
             SelectorError: it cannot be compiled.
         """
-        selector = self.compile(expression)
-        driver = unit.id.driver
-        if any(not isinstance(value, bool | int | str) for value in unit.device.attributes.values()):
-            # Versions and lists may be invalid, and then every selector fails on this device.
-            try:
-                view(unit.device, driver)
-            except InvalidAttribute as fault:
-                return fault
-        projection = selector.projection(unit.device, driver)
+        column = pool.outcomes.get(expression)
+        if column is None:
+            if len(pool.outcomes) >= _PER_POOL:
+                pool.outcomes.clear()
+            selector = self.compile(expression)
+            column = pool.outcomes[expression] = [self._outcome(selector, unit) for unit in pool.units]
+        return column
+
+    def _outcome(self, selector: Selector, unit: Unit) -> Outcome:
+        if (fault := self._invalid(unit)) is not None:
+            return fault
+        projection = selector.projection(unit.device, unit.id.driver)
         if projection is None:
             return _evaluate(selector, unit)
-        known = self._outcomes.setdefault(expression, {})
+        known = self._outcomes.setdefault(selector.expression, {})
         outcome = known.get(projection)
         if outcome is None:
             outcome = known[projection] = _evaluate(selector, unit)
         return outcome
+
+    def _invalid(self, unit: Unit) -> SelectorFault | None:
+        """Versions and lists may be invalid, and then every selector fails on the device."""
+        for value in unit.device.attributes.values():
+            if isinstance(value, Version) and self._versions.get(value.text):
+                continue
+            if isinstance(value, Version | tuple):
+                try:
+                    view(unit.device, unit.id.driver)
+                except InvalidAttribute as fault:
+                    return fault
+                if isinstance(value, Version):
+                    self._versions[value.text] = True
+        return None
+
+
+def _joined(unit: Unit, columns: Sequence[Sequence[Outcome]]) -> tuple[Unit, SelectorFault | None] | None:
+    for column in columns:
+        outcome = column[unit.index]
+        if outcome is False:
+            return None
+        if outcome is not True:
+            assert isinstance(outcome, SelectorFault)
+            return unit, outcome
+    return unit, None
 
 
 def _evaluate(selector: Selector, unit: Unit) -> Outcome:

@@ -1,11 +1,13 @@
 """Pools of devices as the allocator sees them: one generation, checked, with counters as integers (nanos)."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 
+from controller.allocation.amounts import Amounts
 from controller.allocation.usage import IDLE, Use
+from controller.selectors import SelectorFault
 from driver.model import Device, DeviceId, NodeScope, Slice, Taint
 
 PoolKey = tuple[str, str]
@@ -18,7 +20,7 @@ class Unit:
     ``draws`` are the counters it takes while it is in use: (index in its pool, nanos).
     """
 
-    __slots__ = ("device", "draws", "id", "index", "part", "pool", "scope", "taints", "use")
+    __slots__ = ("device", "draws", "id", "index", "part", "pool", "scope", "taints", "takes", "use")
 
     def __init__(self, pool: "Pool", part: Slice, device: Device, index: int, use: Use):
         self.pool = pool
@@ -29,6 +31,8 @@ class Unit:
         self.draws: tuple[tuple[int, int], ...] = ()
         self.scope: NodeScope = device.scope or NodeScope() if part.scope.per_device else part.scope
         self.taints: tuple[Taint, ...] = device.taints
+        self.takes: dict[Hashable, Amounts | str] = {}
+        """Per capacity request, what a share takes of each capacity, or the capacity it cannot give."""
         self.use = use
 
     @property
@@ -68,8 +72,10 @@ class Pool:
         """The node all of it belongs to, or "" where that differs by slice or device."""
         self.late = any(unit.device.binding_conditions for unit in self.units)
         """Whether it has devices with binding conditions; such pools are used last."""
-        self.matches: dict[object, list[object]] = {}
-        """Per filter, the outcome for each unit; filled as it is asked for."""
+        self.outcomes: dict[str, list[bool | SelectorFault]] = {}
+        """Per selector, what it says of each unit; filled as it is asked for."""
+        self.selected: dict[Hashable, list[tuple[Unit, SelectorFault | None]]] = {}
+        """Per set of selectors, the units selected; filled as it is asked for."""
 
     def _incomplete(self) -> str:
         wanted = self.parts[0].slice_count
