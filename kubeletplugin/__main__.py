@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from driver.clock import SystemClock
 from driver.errors import InvalidInput, LodeError, OperatorFault
@@ -24,6 +25,8 @@ from kubeletplugin.server import PluginServer
 
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 10.0
+
+T = TypeVar("T")
 
 
 class Plugin:
@@ -49,8 +52,9 @@ class Plugin:
         """Serve until ``stop`` is called; the process's exit status."""
         observe = self._observe()
         try:
-            if self._attempt(self._assemble):
-                self._work()
+            node = self._attempt(self._look)
+            if node is not None:
+                self._serve(*node)
         finally:
             if observe:
                 observe.close()
@@ -76,8 +80,8 @@ class Plugin:
         checks = {"/healthz": healthy, "/readyz": self.ready}
         return ObserveServer(self._settings.observe_address, self._metrics, checks)
 
-    def _attempt(self, act: Callable[[], None]) -> bool:
-        """Do ``act`` until it succeeds; False if the program was stopped before.
+    def _attempt(self, act: Callable[[], T]) -> T | None:
+        """What ``act`` returns once it succeeds; None if the program was stopped before.
 
         A fault that an operator must mend is waited out as well: ending the process would mend nothing, and what it
         says could no longer be read at /readyz.
@@ -85,61 +89,46 @@ class Plugin:
         pause = FIRST_PAUSE_SECONDS
         while not self._stop.is_set():
             try:
-                act()
+                return act()
             except (LodeError, OSError) as error:
                 self._problem = str(error)
                 self._log.error("cannot start yet", reason=self._problem, retry_seconds=pause)
-            else:
-                return True
             self._stop.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
-        return False
+        return None
 
-    def _assemble(self) -> None:
-        settings, section = self._settings, self._settings.kubeletplugin
+    def _look(self) -> tuple[Hardware, str]:
+        """The node's hardware and the machine's boot id."""
+        section = self._settings.kubeletplugin
         boot_id = Path(section.boot_id_file).read_text().strip()
-        hardware = self._hardware()
-        preparer = Preparer(
-            self._api, self._files, self._clock, self._node_name, settings, hardware, boot_id, self._metrics, self._log
-        )
-        preparer.recover()
+        labels = self._api.get(NODES, self._node_name)["metadata"].get("labels") or {}
+        profile = load_profile(labels.get(section.node_labels.simulated_profile, section.profile), self._files)
+        return Simulated(profile, self._node_name, self._files, section.simulated_faults), boot_id
+
+    def _serve(self, hardware: Hardware, boot_id: str) -> None:
+        """Put the node in order, serve the kubelet, publish; return after a graceful stop."""
+        api, clock, node, settings, log = self._api, self._clock, self._node_name, self._settings, self._log
+        preparer = Preparer(api, self._files, clock, node, settings, hardware, boot_id, self._metrics, log)
         publisher = Publisher(
-            self._api,
-            self._clock,
-            self._node_name,
-            settings,
-            hardware,
-            PublishingMetrics(self._metrics),
-            self._log,
-            self._wake.set,
+            api, clock, node, settings, hardware, PublishingMetrics(self._metrics), log, self._wake.set
         )
         self._publisher = publisher
-        self._server = PluginServer(
-            preparer,
-            hardware,
-            self._clock,
-            settings,
-            self._node_name,
-            self._pod_uid,
-            publisher.republish_now,
-            self._log,
-        )
 
-    def _hardware(self) -> Hardware:
-        section = self._settings.kubeletplugin
-        labels = self._api.get(NODES, self._node_name)["metadata"].get("labels") or {}
-        profile = labels.get(section.node_labels.simulated_profile, section.profile)
-        return Simulated(load_profile(profile, self._files), self._node_name, self._files, section.simulated_faults)
+        def start() -> PluginServer:
+            preparer.recover()
+            registered = publisher.republish_now
+            server = PluginServer(preparer, hardware, clock, settings, node, self._pod_uid, registered, log)
+            server.start()
+            return server
 
-    def _work(self) -> None:
-        assert self._publisher
-        assert self._server
-        for reflector in self._publisher.reflectors:
+        self._server = self._attempt(start)
+        if self._server is None:
+            return
+        for reflector in publisher.reflectors:
             self._thread(f"reflector {reflector.resource.plural}", self._follow, reflector)
-        publishing = self._thread("publisher", self._publish, self._publisher)
-        self._server.start()
+        publishing = self._thread("publisher", self._publish, publisher)
         self._stop.wait()
-        self._log.info("stopping")
+        log.info("stopping")
         self._wake.set()
         self._server.stop()
         publishing.join()
@@ -171,8 +160,12 @@ class Plugin:
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     def _publish(self, publisher: Publisher) -> None:
+        waited_for = True
         while not self._stop.is_set():
             self._wake.clear()
+            if waited_for and not self.ready():
+                waited_for = False
+                self._log.info("ready", seconds=round(self._metrics.mark_ready(), 3))
             if not publisher.step():
                 due = publisher.next_due()
                 self._wake.wait(None if due is None else max(0.0, due - self._clock.monotonic()))

@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 
 from driver.clock import Clock
+from driver.errors import OperatorFault
 from driver.observe import Logger
 from driver.settings import Settings
 from kubeletplugin.hardware import Hardware
@@ -114,8 +115,16 @@ class PluginServer:
         """Serve claims, then let the kubelet know.
 
         Raises:
-            RuntimeError: a socket cannot be opened.
+            OperatorFault, OSError: a socket cannot be opened; the operator must see to its folder. Nothing is served
+                then; make a new server to try again.
         """
+        try:
+            self._start()
+        except (OperatorFault, OSError):
+            self._service.stop(grace=0).wait()
+            raise
+
+    def _start(self) -> None:
         service, registration = Path(self._paths.service), Path(self._paths.registration)
         service.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         registration.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
@@ -124,7 +133,7 @@ class PluginServer:
                 self._log.info("sockets of instances that are gone removed", paths=dead)
         for server, path in ((self._service, service), (self._registrar, registration)):
             path.unlink(missing_ok=True)
-            server.add_insecure_port(f"unix:{path}")
+            _listen(server, path)
             server.start()
         self._log.info("serving the kubelet", service=str(service), registration=str(registration))
 
@@ -135,6 +144,13 @@ class PluginServer:
         self._feed.close()
         self._service.stop(grace=seconds).wait()
         Path(self._paths.service).unlink(missing_ok=True)
+
+
+def _listen(server: grpc.Server, path: Path) -> None:
+    try:
+        server.add_insecure_port(f"unix:{path}")
+    except RuntimeError as error:
+        raise OperatorFault(f"socket {path} cannot be opened: {error}") from error
 
 
 def _server(workers: int) -> grpc.Server:

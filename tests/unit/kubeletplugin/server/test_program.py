@@ -110,6 +110,28 @@ def test_it_waits_for_the_api_and_says_so(tmp_path: Path) -> None:
         wait_for(lambda: len(devices(api)) == 4)
 
 
+def test_a_checkpoint_of_a_newer_version_is_waited_out_and_said(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "plugins" / "lode.dev" / "checkpoint.json"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.write_text('{"kind": "LodeCheckpoint", "version": 99, "sha256": ""}\n')
+    api = api_with_node()
+    with running(api, settings(tmp_path)) as plugin:
+        wait_for(lambda: "version 99 was written by a newer kubelet plugin" in plugin.ready())
+        assert devices(api) == set()
+        checkpoint.unlink()
+        wait_for(lambda: len(devices(api)) == 4)
+
+
+def test_a_socket_that_cannot_be_opened_is_said_and_tried_again(tmp_path: Path) -> None:
+    folder = tmp_path / "plugins_registry"
+    folder.write_text("in the way")
+    api = api_with_node()
+    with running(api, settings(tmp_path)) as plugin:
+        wait_for(lambda: "plugins_registry" in plugin.ready())
+        folder.unlink()
+        wait_for(lambda: len(devices(api)) == 4)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [({"profile": "nope"}, "no such profile"), ({"bootIdFile": "/no/such/file"}, "No such file")],
