@@ -7,7 +7,7 @@ Anything finer than one nano is rounded up, as the API server does.
 import re
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 from typing import Literal
 
 from driver.errors import Fault, InvalidInput
@@ -37,24 +37,7 @@ class Quantity:
         Raises:
             InvalidInput: the text is no quantity; whoever wrote it must change it.
         """
-        found = _SYNTAX.fullmatch(text)
-        if not found:
-            raise InvalidInput(f"quantity {text!r}", [Fault("", "write a number with an optional suffix, such as 4Gi")])
-        sign, digits, suffix = found[1], found[2], found[3] or ""
-        value = Fraction(digits if digits[-1] != "." else digits[:-1])
-        form: Format = "DecimalSI"
-        if suffix in _BINARY:
-            value, form = value * _BINARY[suffix], "BinarySI"
-        elif suffix in _DECIMAL:
-            value *= Fraction(10) ** _DECIMAL[suffix]
-        else:
-            exponent, form = int(suffix[1:]), "DecimalExponent"
-            if abs(exponent) > _MAX_EXPONENT:
-                raise InvalidInput(f"quantity {text!r}", [Fault("", f"exponent beyond {_MAX_EXPONENT}")])
-            value *= Fraction(10) ** exponent
-        scaled = value * NANO
-        nanos = -(-scaled.numerator // scaled.denominator)
-        return cls(-nanos if sign == "-" else nanos, form)
+        return cls(*_parsed(text))
 
     @classmethod
     def of(cls, value: int, form: Format = "DecimalSI") -> "Quantity":
@@ -87,6 +70,29 @@ class Quantity:
         if self.format == "BinarySI" and self.nanos % NANO == 0 and abs(self.nanos) >= 1024 * NANO:
             return _binary(self.nanos // NANO)
         return _decimal(self.nanos, exponent_form=self.format == "DecimalExponent")
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> tuple[int, Format]:
+    """Nano-units and format. Remembered, because slices say the same few amounts thousands of times."""
+    found = _SYNTAX.fullmatch(text)
+    if not found:
+        raise InvalidInput(f"quantity {text!r}", [Fault("", "write a number with an optional suffix, such as 4Gi")])
+    sign, digits, suffix = found[1], found[2], found[3] or ""
+    value = Fraction(digits if digits[-1] != "." else digits[:-1])
+    form: Format = "DecimalSI"
+    if suffix in _BINARY:
+        value, form = value * _BINARY[suffix], "BinarySI"
+    elif suffix in _DECIMAL:
+        value *= Fraction(10) ** _DECIMAL[suffix]
+    else:
+        exponent, form = int(suffix[1:]), "DecimalExponent"
+        if abs(exponent) > _MAX_EXPONENT:
+            raise InvalidInput(f"quantity {text!r}", [Fault("", f"exponent beyond {_MAX_EXPONENT}")])
+        value *= Fraction(10) ** exponent
+    scaled = value * NANO
+    nanos = -(-scaled.numerator // scaled.denominator)
+    return (-nanos if sign == "-" else nanos), form
 
 
 def _binary(units: int) -> str:
