@@ -40,9 +40,15 @@ class Catalogue:
         self._names = names
         self.devices: dict[DeviceId, Device] = {}
         self.counter_sets: dict[tuple[str, str], CounterSet] = {}
+        self._learned: dict[str, tuple[object, object]] = {}
 
     def learn(self, raw: Object) -> None:
         """Take in a ResourceSlice."""
+        name, spec = raw["metadata"]["name"], raw["spec"]
+        content = (spec.get("devices"), spec.get("sharedCounters"))
+        if self._learned.get(name) == content:
+            return
+        self._learned[name] = content
         part = slice_from(raw)
         for device in part.devices:
             self.devices[DeviceId(part.driver, part.pool, device.name)] = device

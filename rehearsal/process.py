@@ -45,6 +45,8 @@ class Diary:
         self._clock = clock
         self._entries: deque[str] = deque(maxlen=length)
         self.writes: dict[Resource, int] = defaultdict(int)
+        self.written = 0
+        """How many writes there were of anything but Leases and Events."""
         self.last_change = 0.0
         """When an object other than a Lease or an Event was written last, in seconds of ``Clock.monotonic``."""
 
@@ -56,6 +58,7 @@ class Diary:
         """Count a write, whether it is known to have taken place or not."""
         self.writes[resource] += 1
         if resource not in (LEASES, EVENTS):
+            self.written += 1
             self.last_change = self._clock.monotonic()
 
     def last(self, count: int) -> list[str]:

@@ -1,12 +1,11 @@
-"""ResourceClaims: what is immutable, and the order in which an allocation comes and goes (resource.k8s.io/v1)."""
+"""ResourceClaims and their templates (resource.k8s.io/v1)."""
 
 from collections.abc import Iterable, Iterator
 
 from driver.errors import Fault
 from driver.kube.api import RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Object
+from rehearsal.api.claim_rules import results, spec_faults, status_faults
 from rehearsal.api.kinds import Kind, Write, at, immutable
-
-MAX_CONSUMERS = 256
 
 
 def default_spec(spec: Object) -> None:
@@ -21,79 +20,67 @@ def default_spec(spec: Object) -> None:
                 toleration.setdefault("operator", "Equal")
 
 
-def _default(write: Write) -> None:
+def _default_claim(write: Write) -> None:
+    if write.subresource:
+        _forget_devices(write)
+        return
     default_spec(write.new.setdefault("spec", {}))
-    if not write.subresource and write.old is None:
+    if write.old is None:
         write.new["status"] = {}
-    _forget_devices(write)
 
 
 def _forget_devices(write: Write) -> None:
-    """``status.devices`` of devices that are no longer allocated go by themselves."""
+    """``status.devices`` of devices that were deallocated go by themselves."""
+    assert write.old is not None
     status = write.new.get("status", {})
-    if write.old is None or not status.get("devices"):
+    if not status.get("devices"):
         return
-    allocated = {_device(item) for item in _results(status)}
-    before = {_device(item) for item in _results(write.old.get("status", {}))}
+    allocated = [_device(item) for item in results(status)]
+    before = [_device(item) for item in results(write.old.get("status", {}))]
     kept = [item for item in status["devices"] if _device(item) in allocated or _device(item) not in before]
-    write.new["status"] = {**status, "devices": kept}
-    if not kept:
-        del write.new["status"]["devices"]
+    write.new["status"] = {name: part for name, part in status.items() if name != "devices"}
+    if kept:
+        write.new["status"]["devices"] = kept
 
 
-def _device(item: Object) -> tuple[str, str, str, str]:
-    return item.get("driver", ""), item.get("pool", ""), item.get("device", ""), item.get("shareID", "")
+def _device(item: Object) -> tuple[str, ...]:
+    return tuple(item.get(name, "") for name in ("driver", "pool", "device", "shareID"))
 
 
-def _results(status: Object) -> list[Object]:
-    return list(at(status, "allocation.devices.results") or ())
+def _claim_faults(write: Write) -> Iterable[Fault]:
+    if write.old is None:
+        yield from spec_faults("spec", write.new["spec"])
+        yield from _admin_faults("spec", write.new["spec"], write)
+    elif write.subresource:
+        yield from status_faults(write.new, write.old)
+    else:
+        yield from immutable(write, "spec")
 
 
-def _faults(write: Write) -> Iterable[Fault]:
+def _default_template(write: Write) -> None:
+    default_spec(write.new.setdefault("spec", {}).setdefault("spec", {}))
+
+
+def _template_faults(write: Write) -> Iterable[Fault]:
+    if write.old is None:
+        yield from spec_faults("spec.spec", write.new["spec"]["spec"])
+        yield from _admin_faults("spec.spec", write.new["spec"]["spec"], write)
     yield from immutable(write, "spec")
-    if write.old is not None and write.subresource == "status":
-        yield from _status_faults(write.new, write.old)
 
 
-def _status_faults(new: Object, old: Object) -> Iterator[Fault]:
-    status, before = new.get("status", {}), old.get("status", {})
-    if status.get("allocation") and before.get("allocation") and status["allocation"] != before["allocation"]:
-        yield Fault("status.allocation", "Invalid value: field is immutable")
-    consumers = status.get("reservedFor", [])
-    if consumers and not status.get("allocation"):
-        yield Fault("status.reservedFor", "Forbidden: may not be specified when `allocated` is not set")
-    if len(consumers) > MAX_CONSUMERS:
-        yield Fault("status.reservedFor", f"Too many: {len(consumers)}: must have at most {MAX_CONSUMERS} items")
-    known = {item["uid"] for item in before.get("reservedFor", [])}
-    for i, consumer in enumerate(consumers):
-        for name in ("resource", "name", "uid"):
-            if not consumer.get(name):
-                yield Fault(f"status.reservedFor[{i}].{name}", "Required value")
-        if new["metadata"].get("deletionTimestamp") and consumer.get("uid") not in known:
+def _admin_faults(path: str, spec: Object, write: Write) -> Iterator[Fault]:
+    if write.admin_namespace:
+        return
+    for i, request in enumerate(at(spec, "devices.requests") or ()):
+        if at(request, "exactly.adminAccess"):
             yield Fault(
-                "status.reservedFor", "Forbidden: new entries may not be added while `deletionTimestamp` is set"
-            )
-    requests = _request_names(new)
-    for i, result in enumerate(_results(status)):
-        if result.get("request") not in requests:
-            yield Fault(
-                f"status.allocation.devices.results[{i}].request",
-                f"Invalid value: {result.get('request')!r}: must be the name of a request in the claim",
+                f"{path}.devices.requests[{i}].exactly.adminAccess",
+                "Forbidden: admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on "
+                "the containing namespace",
             )
 
 
-def _request_names(claim: Object) -> set[str]:
-    names = set()
-    for request in claim["spec"].get("devices", {}).get("requests", []):
-        if "exactly" in request:
-            names.add(request["name"])
-        names |= {f"{request['name']}/{sub['name']}" for sub in request.get("firstAvailable", ())}
-    return names
-
-
-CLAIMS_KIND = Kind(RESOURCE_CLAIMS, has_status=True, status_resets_metadata=True, default=_default, faults=_faults)
-TEMPLATES_KIND = Kind(
-    RESOURCE_CLAIM_TEMPLATES,
-    default=lambda write: default_spec(write.new.setdefault("spec", {}).setdefault("spec", {})),
-    faults=lambda write: immutable(write, "spec"),
+CLAIMS_KIND = Kind(
+    RESOURCE_CLAIMS, has_status=True, status_resets_metadata=True, default=_default_claim, faults=_claim_faults
 )
+TEMPLATES_KIND = Kind(RESOURCE_CLAIM_TEMPLATES, default=_default_template, faults=_template_faults)

@@ -25,6 +25,8 @@ class Write:
     old: Object | None
     subresource: str
     now: str
+    admin_namespace: bool = False
+    """Whether the object's namespace allows admin access to devices."""
 
 
 def _nothing(_: Write) -> None:
@@ -53,8 +55,9 @@ class Kind:
     """Fills in what the API server fills in."""
     faults: Callable[[Write], Iterable[Fault]] = _no_faults
     """What the API server refuses with 422."""
-    grace: Callable[[Object, int | None], int] = lambda obj, asked: 0
-    """Seconds between a request to delete the object and its removal."""
+    grace: Callable[[Object, int | None], int] | None = None
+    """Seconds between a request to delete the object and its removal, by what was asked for. A kind that has this is
+    first marked as going, and then goes, even with no time between."""
 
 
 def immutable(write: Write, path: str) -> Iterable[Fault]:

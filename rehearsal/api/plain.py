@@ -6,6 +6,9 @@ from driver.errors import Fault
 from driver.kube.api import EVENTS, LEASES, NAMESPACES, NODES, Resource
 from rehearsal.api.kinds import COMMON_FIELDS, Kind, Write, at, selectable
 
+MAX_MESSAGE = 1024
+"""Characters of a new-style event's message, one that has an eventTime."""
+
 JOBS = Resource("batch", "v1", "jobs", "Job", namespaced=True)
 
 
@@ -21,6 +24,12 @@ def _event_faults(write: Write) -> Iterable[Fault]:
     subject = at(write.new, "involvedObject.namespace") or "default"
     if subject != write.new["metadata"].get("namespace"):
         yield Fault("involvedObject.namespace", f"Invalid value: {subject!r}: does not match event.namespace")
+    if write.new.get("eventTime"):
+        for name in ("reportingComponent", "reportingInstance", "action", "reason"):
+            if not write.new.get(name):
+                yield Fault(name, "Required value")
+        if len(write.new.get("message", "")) > MAX_MESSAGE:
+            yield Fault("message", f"Invalid value: can have at most {MAX_MESSAGE} characters")
 
 
 def _lease_faults(write: Write) -> Iterable[Fault]:

@@ -5,6 +5,8 @@ from typing import Any
 
 from driver.errors import Fault
 from driver.kube.api import PODS, Object
+from driver.quantity import Quantity
+from rehearsal.api import rules
 from rehearsal.api.kinds import Kind, Write, selectable
 
 _DEFAULTS: Object = {
@@ -35,23 +37,32 @@ _FREE_SPEC_FIELDS = ("activeDeadlineSeconds", "tolerations", "terminationGracePe
 
 
 def _default(write: Write) -> None:
-    if write.old is not None:
+    if write.subresource:
         return
-    pod = write.new
-    spec = pod.setdefault("spec", {})
-    for name, value in _DEFAULTS.items():
-        spec.setdefault(name, {} if value == {} else value)
-    for container in [*spec.get("containers", ()), *spec.get("initContainers", ())]:
-        _default_container(container)
+    spec = write.new.setdefault("spec", {})
+    _tolerate_lost_nodes(spec)
+    if write.old is None:
+        _default_new(write.new, spec, write.now)
+
+
+def _tolerate_lost_nodes(spec: Object) -> None:
+    """What the admission plugin DefaultTolerationSeconds adds, and adds again."""
     tolerated = {item.get("key") for item in spec.get("tolerations", ()) if item.get("effect") in (None, "NoExecute")}
     for key in _WAITS_FOR_NODE:
         if key not in tolerated and None not in tolerated:
             spec.setdefault("tolerations", []).append(
                 {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
             )
+
+
+def _default_new(pod: Object, spec: Object, now: str) -> None:
+    for name, value in _DEFAULTS.items():
+        spec.setdefault(name, {} if value == {} else value)
+    for container in [*spec.get("containers", ()), *spec.get("initContainers", ())]:
+        _default_container(container)
     pod["status"] = {"phase": "Pending", "qosClass": _qos(spec)}
     if spec.get("schedulingGates"):
-        pod["status"]["conditions"] = [{**_GATED, "lastProbeTime": None, "lastTransitionTime": write.now}]
+        pod["status"]["conditions"] = [{**_GATED, "lastProbeTime": None, "lastTransitionTime": now}]
 
 
 def _default_container(container: Object) -> None:
@@ -92,17 +103,33 @@ def _create_faults(spec: Object) -> Iterator[Fault]:
         yield Fault("spec.containers", "Required value")
     if spec.get("nodeName") and spec.get("schedulingGates"):
         yield Fault("spec.nodeName", "Forbidden: cannot be set until all schedulingGates have been cleared")
-    claims = {claim["name"] for claim in spec.get("resourceClaims", ())}
+    names = [claim.get("name") for claim in spec.get("resourceClaims", ())]
+    yield from rules.distinct("spec.resourceClaims", names)
     for i, claim in enumerate(spec.get("resourceClaims", ())):
         if bool(claim.get("resourceClaimName")) == bool(claim.get("resourceClaimTemplateName")):
             yield Fault(
                 f"spec.resourceClaims[{i}]",
                 "Invalid value: must specify exactly one of: `resourceClaimName`, `resourceClaimTemplateName`",
             )
-    for i, container in enumerate(spec.get("containers", ())):
-        for j, use in enumerate(container.get("resources", {}).get("claims", ())):
-            if use.get("name") not in claims:
-                yield Fault(f"spec.containers[{i}].resources.claims[{j}].name", f"Not found: {use.get('name')!r}")
+    for part in ("containers", "initContainers"):
+        containers = spec.get(part, [])
+        yield from rules.distinct(f"spec.{part}", [container.get("name") for container in containers], ".name")
+        for i, container in enumerate(containers):
+            yield from _container_faults(f"spec.{part}[{i}]", container, names)
+
+
+def _container_faults(path: str, container: Object, claims: list[Any]) -> Iterator[Fault]:
+    yield from rules.dns_label(f"{path}.name", container.get("name"))
+    if not container.get("image"):
+        yield Fault(f"{path}.image", "Required value")
+    resources = container["resources"]
+    limits = resources.get("limits", {})
+    for name, amount in resources.get("requests", {}).items():
+        if name in limits and Quantity.parse(amount) > Quantity.parse(limits[name]):
+            yield Fault(f"{path}.resources.requests", f"Invalid value: {amount!r}: must not exceed the {name} limit")
+    for i, use in enumerate(resources.get("claims", ())):
+        if use.get("name") not in claims:
+            yield Fault(f"{path}.resources.claims[{i}].name", f"Not found: {use.get('name')!r}")
 
 
 def _update_faults(new: Object, old: Object) -> Iterator[Fault]:

@@ -71,6 +71,7 @@ class MemoryApi:
         self._blocking = blocking
         self._changed = threading.Condition(threading.RLock())
         self._kinds = {kind.resource: kind for kind in _KINDS if kind.resource not in unserved}
+        self._ending: set[str] = set()
         self._writer = Writer(self._store, clock, random.Random(seed))
         for name in _NAMESPACES:
             self.create(NAMESPACES, {"metadata": {"name": name}})
@@ -255,7 +256,9 @@ class MemoryApi:
                     )
             self._writer.delete(kind, entry, grace_period_seconds)
             if resource == NAMESPACES:
+                self._ending.add(name)
                 self._empty_namespace(name)
+            self._end_namespaces()
             self._changed.notify_all()
 
     def bind(self, namespace: str, name: str, node: str) -> Object:
@@ -265,6 +268,7 @@ class MemoryApi:
             return self._done(self._writer.bind(pods.PODS_KIND, entry, node))
 
     def _done(self, entry: Entry) -> Object:
+        self._end_namespaces()
         self._changed.notify_all()
         return entry.thaw()
 
@@ -274,6 +278,17 @@ class MemoryApi:
             if kind.resource.namespaced:
                 for entry in self._select(kind.resource, name, everything):
                     self._writer.delete(kind, entry, None)
+
+    def _end_namespaces(self) -> None:
+        """Remove the namespaces that are going and have become empty."""
+        for name in sorted(self._ending):
+            if any(self._select(resource, name, everything) for resource in self._kinds if resource.namespaced):
+                continue
+            entry = self._store.table(NAMESPACES).get(key_of("", name))
+            if entry is not None:
+                self._writer.finish(self._kinds[NAMESPACES], entry)
+            if key_of("", name) not in self._store.table(NAMESPACES):
+                self._ending.discard(name)
 
     # Finding
 

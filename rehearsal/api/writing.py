@@ -3,6 +3,7 @@
 import random
 import re
 import uuid
+from datetime import datetime
 from typing import Any
 
 from driver.clock import Clock, rfc3339
@@ -13,6 +14,9 @@ from rehearsal.api.kinds import Kind, Write
 from rehearsal.api.schema import kind as type_of
 from rehearsal.api.schema import read
 from rehearsal.api.store import Entry, Store, freeze
+
+ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
+"""The namespace label that allows claims with admin access."""
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
@@ -58,7 +62,7 @@ class Writer:
             metadata["generation"] = 1
         if kind.has_status and not kind.keeps_status_on_create:
             new.pop("status", None)
-        write = Write(new, None, "", rfc3339(self._clock.now()))
+        write = Write(new, None, "", rfc3339(self._clock.now()), self._admin_namespace(namespace))
         kind.default(write)
         self._refuse(kind, new, [*_name_faults(kind, metadata), *kind.faults(write)])
         key = key_of(namespace, metadata["name"])
@@ -80,6 +84,10 @@ class Writer:
                 status=403,
                 reason="Forbidden",
             )
+
+    def _admin_namespace(self, namespace: str) -> bool:
+        found = self._store.table(NAMESPACES).get(key_of("", namespace))
+        return found is not None and found.object["metadata"].get("labels", {}).get(ADMIN_ACCESS) == "true"
 
     def replace(
         self, kind: Kind, entry: Entry, obj: Object, subresource: str, *, is_patch: bool, applied: Any = None
@@ -108,10 +116,9 @@ class Writer:
         owners = applied if applied is not None else applying.after_update(kind, entry.applied, old, new)
         if new == old and owners == entry.applied:
             return entry
-        key = key_of(old["metadata"].get("namespace", ""), old["metadata"]["name"])
         if _may_go(new):
-            return self._remove(kind, key, new)
-        return self._put(kind, key, new, owners)
+            return self._remove(kind, _key(old), new)
+        return self._put(kind, _key(old), new, owners)
 
     def _check_version(self, kind: Kind, new: Object, old: Object, *, is_patch: bool) -> None:
         asked, found = new.get("metadata", {}), old["metadata"]
@@ -145,23 +152,33 @@ class Writer:
     def delete(self, kind: Kind, entry: Entry, asked_grace: int | None) -> None:
         """Remove the object now, or mark it for deletion while something holds it."""
         old = entry.object
+        marked = old["metadata"].get("deletionGracePeriodSeconds")
+        if marked is not None and (kind.grace is None or asked_grace is None or asked_grace >= marked):
+            return
+        grace = kind.grace(old, asked_grace) if kind.grace else 0
+        last = old
+        if kind.grace or _held(old):
+            last = self._put(kind, _key(old), self._marked(kind, old, grace), entry.applied).object
+        if grace == 0 and not _held(last):
+            self._remove(kind, _key(old), last)
+
+    def _marked(self, kind: Kind, old: Object, grace: int) -> Object:
         metadata = dict(old["metadata"])
-        key = key_of(metadata.get("namespace", ""), metadata["name"])
-        grace = kind.grace(old, asked_grace)
-        before = metadata.get("deletionGracePeriodSeconds") if metadata.get("deletionTimestamp") else None
-        if before is not None and grace >= before and not (grace == 0 and not metadata.get("finalizers")):
-            return
-        if grace == 0 and not metadata.get("finalizers"):
-            self._remove(kind, key, old)
-            return
-        metadata["deletionTimestamp"] = rfc3339(self._clock.now() + grace)
-        metadata["deletionGracePeriodSeconds"] = grace
-        if before is None and metadata.get("generation"):
+        ends = self._clock.now() + grace
+        if "deletionTimestamp" in metadata:
+            asked_at = datetime.fromisoformat(metadata["deletionTimestamp"]).timestamp()
+            ends = max(self._clock.now(), asked_at - metadata["deletionGracePeriodSeconds"] + grace)
+        elif "generation" in metadata:
             metadata["generation"] += 1
-        new = {**old, "metadata": metadata}
+        metadata |= {"deletionTimestamp": rfc3339(ends), "deletionGracePeriodSeconds": grace}
         if kind.resource == NAMESPACES:
-            new["status"] = {**new["status"], "phase": "Terminating"}
-        self._put(kind, key, new, entry.applied)
+            return {**old, "metadata": metadata, "status": {**old["status"], "phase": "Terminating"}}
+        return {**old, "metadata": metadata}
+
+    def finish(self, kind: Kind, entry: Entry) -> None:
+        """Remove a namespace that is going and empty, unless finalizers hold it."""
+        if not entry.object["metadata"].get("finalizers"):
+            self._remove(kind, _key(entry.object), entry.object)
 
     def bind(self, kind: Kind, entry: Entry, node: str) -> Entry:
         """Give a pod its node.
@@ -183,7 +200,7 @@ class Writer:
             "spec": {**spec, "nodeName": node},
             "status": {**old["status"], "conditions": [*conditions, scheduled]},
         }
-        return self._put(kind, key_of(old["metadata"]["namespace"], name), new, entry.applied)
+        return self._put(kind, _key(old), new, entry.applied)
 
     def _put(self, kind: Kind, key: str, new: Object, applied: Any) -> Entry:
         stored = self._stamped(kind, new)
@@ -274,11 +291,14 @@ def _name_faults(kind: Kind, metadata: Object) -> list[Fault]:
     return [Fault("metadata.name", f"Invalid value: {name!r}: a lowercase RFC 1123 name of at most {longest}")]
 
 
+def _key(obj: Object) -> str:
+    return key_of(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+
+
+def _held(obj: Object) -> bool:
+    """Whether finalizers hold the object: its metadata's, or those a namespace has in its spec."""
+    return bool(obj["metadata"].get("finalizers") or obj.get("spec", {}).get("finalizers"))
+
+
 def _may_go(obj: Object) -> bool:
-    metadata = obj["metadata"]
-    return bool(
-        metadata.get("deletionTimestamp")
-        and not metadata.get("finalizers")
-        and not metadata.get("deletionGracePeriodSeconds")
-        and not (obj.get("spec", {}).get("finalizers"))
-    )
+    return obj["metadata"].get("deletionGracePeriodSeconds") == 0 and not _held(obj)

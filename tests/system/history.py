@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from driver.settings import ControllerSettings, KubeletPluginSettings, Settings
 from kubeletplugin.hardware.simulated import Profile, load_profile
 from rehearsal.cluster import CALM, Cluster, Weather
+from rehearsal.faults import Misfortune
 from rehearsal.files import MemoryFiles
 from rehearsal.rest import check_end, check_rest
 from tests.system.objects import device_classes
@@ -27,12 +28,17 @@ LAYOUTS: tuple[dict[str, tuple[str, int]], ...] = (
     {"n1": ("ascend310px4", 2), "n2": ("a100x4", 1)},
     {"n1": ("h100x8", 2), "n2": ("ascend910bx8", 2)},
 )
+BAD_NETWORK = Misfortune(lost_request=0.02, lost_answer=0.03, busy=0.02, conflict=0.03, gone=0.02, lag=0.2)
 WEATHERS = (
     CALM,
     Weather(unseen=0.3),
     Weather(overtaken=0.2, unseen=0.2),
     Weather(crash=0.004, overtaken=0.1),
-    Weather(crash=0.01, overtaken=0.2, unseen=0.5),
+    Weather(network=BAD_NETWORK),
+    Weather(network=Misfortune(conflict=0.3), overtaken=0.2),
+    Weather(network=Misfortune(lost_answer=0.2), unseen=0.2),
+    Weather(network=Misfortune(gone=0.3, lag=0.5)),
+    Weather(crash=0.01, overtaken=0.2, unseen=0.4, network=BAD_NETWORK),
 )
 OFFERS = (("whole", "share", "partitions"), ("whole", "share", "partitions"), ("whole", "share"), ("whole",))
 
@@ -90,9 +96,11 @@ def _live(seed: int, cluster: Cluster, weather: Weather) -> None:
     published = cluster.invariants.pools()
     workload = Workload(seed, cluster)
     cluster.weather = weather
+    for _ in range(chance.randint(0, 6)):
+        workload.new_pod()
     for _ in range(chance.randint(*ACTIONS)):
         workload.act()
-        cluster.run(chance.choice((0, 3, 10, 30)))
+        cluster.run(chance.choice((0, 3, 10, 40, 200)))
     cluster.weather = CALM
     workload.calm_down()
     cluster.settle()

@@ -23,7 +23,7 @@ class Workload:
         for name, ask in {**ASKS, **IMPOSSIBLE}.items():
             self._api.create(RESOURCE_CLAIM_TEMPLATES, template(name, ask))
         self._actions: list[tuple[int, Callable[[], None]]] = [
-            (30, self._new_pod),
+            (30, self.new_pod),
             (4, self._new_job),
             (4, self._new_shared_claim),
             (12, self._delete_pod),
@@ -79,7 +79,8 @@ class Workload:
         pods = [found for found in self._pods() if not is_deleting(found)]
         return self._random.choice(pods) if pods else None
 
-    def _new_pod(self) -> None:
+    def new_pod(self) -> None:
+        """Create a pod that asks for something, unless there are many."""
         if len([found for found in self._pods() if not is_terminal(found)]) < MOST_PODS:
             ask = self._random.choice(list(ASKS))
             self._api.create(PODS, pod(self._name(ask), template_name=ask))
