@@ -13,6 +13,15 @@ from tests.clusters.commands import CommandFailed
 
 _PROGRAMS = ("kubernetes", "containers", "kind", "example-driver")
 
+_EXPECTED = (
+    CommandFailed,
+    kind.NoCluster,
+    kind.NotReady,
+    lifecycle.KeptCluster,
+    programs.ProgramMissing,
+    subprocess.TimeoutExpired,
+)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one verb; the answer is the exit status. Results go to standard output, what is being done to standard
@@ -23,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGHUP, _interrupt)
     try:
         status: int = arguments.carry_out(arguments)
-    except (CommandFailed, kind.NoCluster, kind.NotReady, programs.ProgramMissing, subprocess.TimeoutExpired) as error:
+    except _EXPECTED as error:
         cache.say(f"error: {error}")
         return 1
     except KeyboardInterrupt:
@@ -41,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     version = argparse.ArgumentParser(add_help=False)
     version.add_argument(
-        "--kubernetes", choices=programs.KUBERNETES, default=programs.KUBERNETES[0], help="minor version"
+        "--kubernetes", choices=programs.KUBERNETES, default=programs.chosen_kubernetes(), help="(%(default)s)"
     )
     name = argparse.ArgumentParser(add_help=False)
     name.add_argument(
@@ -52,6 +61,11 @@ def _parser() -> argparse.ArgumentParser:
     build = verbs.add_parser("build", parents=[version], help="build programs into the cache; prints where they are")
     build.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"of {', '.join(_PROGRAMS)}; default: all")
     build.set_defaults(carry_out=_build)
+
+    plane = verbs.add_parser(
+        "control-plane", parents=[version], help="provide what a control plane needs; prints where"
+    )
+    plane.set_defaults(carry_out=_control_plane)
 
     image = verbs.add_parser("image", help="assemble images into the cache; prints where they are")
     image.add_argument("images", nargs="+", choices=list(images.NAMES), help="which")
@@ -70,6 +84,9 @@ def _parser() -> argparse.ArgumentParser:
     load.set_defaults(carry_out=_load)
     environment = clusters.add_parser("env", parents=[name], help='print what to export: eval "$(... kind env)"')
     environment.set_defaults(carry_out=_env)
+    execute = clusters.add_parser("exec", parents=[name], help="run a command on this machine in the cluster's network")
+    execute.add_argument("command", nargs="+", metavar="COMMAND", help="after --; kubectl and docker are bound to it")
+    execute.set_defaults(carry_out=_exec)
     run = clusters.add_parser(
         "run", parents=[version, name], help="run a command with the cluster up; ends it unless kept"
     )
@@ -87,8 +104,16 @@ def _build(arguments: argparse.Namespace) -> int:
             strict=True,
         )
     )
+    if unknown := set(arguments.programs) - set(every):
+        raise programs.ProgramMissing(f"no such program: {', '.join(unknown)}")
     for name in arguments.programs or every:
         print(every[name].build())
+    return 0
+
+
+def _control_plane(arguments: argparse.Namespace) -> int:
+    for name, path in programs.control_plane(arguments.kubernetes).items():
+        print(name, path)
     return 0
 
 
@@ -122,14 +147,25 @@ def _env(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _exec(arguments: argparse.Namespace) -> int:
+    cluster = kind.KindCluster.attach(arguments.name)
+    environment = {**os.environ, **cluster.environment()}
+    return subprocess.run(cluster.network_command(*arguments.command), env=environment, check=False).returncode
+
+
 def _run(arguments: argparse.Namespace) -> int:
-    try:
-        cluster = lifecycle.up(arguments.name, arguments.kubernetes)
-        for name in arguments.load:
-            cluster.load_image(images.NAMES.get(name, name))
-        return subprocess.run(arguments.command, env={**os.environ, **cluster.environment()}, check=False).returncode
-    finally:
-        lifecycle.down(arguments.name, unless_kept=True)
+    with cache.locked(f"run-{arguments.name}"):  # or the first of two runs would take the cluster from the second
+        try:
+            cluster = lifecycle.up(arguments.name, arguments.kubernetes)
+            for name in arguments.load:
+                cluster.load_image(images.NAMES.get(name, name))
+            return subprocess.run(
+                arguments.command, env={**os.environ, **cluster.environment()}, check=False
+            ).returncode
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # once more would leave things behind
+                signal.signal(number, signal.SIG_IGN)
+            lifecycle.down(arguments.name, unless_kept=True)
 
 
 if __name__ == "__main__":

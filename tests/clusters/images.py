@@ -7,7 +7,6 @@ Docker is used, the project's image is built from the Dockerfile instead.
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import tomllib
@@ -145,10 +144,8 @@ def _install(folder: Path, platform: str, what: Sequence[str | Path], scripts: d
 
 
 def _uv(*arguments: str | Path) -> None:
-    """Run uv in the project: the one on PATH, else one installed from PyPI into the cache."""
+    """Run uv in the project: the one on PATH, else the one that the Makefile puts into the cache."""
     program = shutil.which("uv") or cache.root() / "uv/bin/uv"
     if not Path(program).exists():
-        with cache.step("installing uv"):
-            subprocess.run([sys.executable, "-m", "venv", cache.root() / "uv"], check=True)
-            run([cache.root() / "uv/bin/python", "-m", "pip", "install", "--quiet", "uv"], timeout=300)
+        raise programs.ProgramMissing("uv is needed on PATH, or in the cache, where any target of the Makefile puts it")
     run([program, "--project", _ROOT, "--directory", _ROOT, *arguments], timeout=900)

@@ -10,15 +10,20 @@ from tests.clusters.commands import CommandFailed
 from tests.clusters.daemon import Docker
 from tests.clusters.kind import NAME, WORKERS, KindCluster, NotReady, folder, kind_program
 
+_END = "python -m tests.clusters kind down"
 _LOCK = "kind"
 """Held while a cluster of any name is made or removed: they share a daemon, which ends with the last of them."""
+
+
+class KeptCluster(Exception):
+    """A cluster that somebody wants to keep is in the way; the message says how to remove it."""
 
 
 def up(name: str = NAME, kubernetes: str = programs.KUBERNETES[0], *, keep: bool = False) -> KindCluster:
     """The cluster `name` with all nodes ready, created unless it runs with that version and the present node image.
 
     `keep` asks that `down(..., unless_kept=True)` leave it alone. What an earlier run left half made is removed first.
-    Raises `programs.ProgramMissing`, `NotReady`, or `commands.CommandFailed` with what kind said.
+    Raises `KeptCluster`, `programs.ProgramMissing`, `NotReady`, or `commands.CommandFailed` with what kind said.
     """
     with cache.locked(_LOCK):
         docker = daemon.provide()
@@ -27,6 +32,10 @@ def up(name: str = NAME, kubernetes: str = programs.KUBERNETES[0], *, keep: bool
         state = {"kubernetes": kubernetes, "image": image}
         record = cluster.folder / "cluster.json"
         if not (record.exists() and json.loads(record.read_text()) == state and cluster.answers()):
+            if (cluster.folder / "keep").exists() and cluster.answers() and not keep:
+                raise KeptCluster(
+                    f"the cluster {name} runs something else and is kept; end it first: {_END} --name {name}"
+                )
             _create(cluster, image)
             record.write_text(json.dumps(state))
         if keep:
@@ -41,18 +50,23 @@ def _create(cluster: KindCluster, image: str) -> None:
     _write_programs(cluster, own)
     configuration = cluster.folder / "config.json"
     configuration.write_text(json.dumps(_configuration(own), indent=1))
-    with cache.step(f"creating the kind cluster {cluster.name} (Kubernetes {cluster.kubernetes})"):
-        try:
+    try:
+        with cache.step(f"creating the kind cluster {cluster.name} (Kubernetes {cluster.kubernetes})"):
             how = ("--config", configuration, "--image", image, "--kubeconfig", cluster.kubeconfig, "--retain")
             cluster.kind("create", "cluster", "--quiet", *how)
             cluster.wait_ready()
-        except (CommandFailed, NotReady):
-            logs = cache.root() / "kind-logs" / cluster.name
-            shutil.rmtree(logs, ignore_errors=True)
-            cluster.kind("export", "logs", logs, check=False)  # it complains about what our images do without
-            cache.say(f"    it failed; what its nodes logged: {logs}")
-            _delete(cluster.name, cluster.docker)
-            raise
+    except BaseException as error:
+        if isinstance(error, CommandFailed | NotReady):
+            _save_logs(cluster)
+        _delete(cluster.name, cluster.docker)
+        raise
+
+
+def _save_logs(cluster: KindCluster) -> None:
+    logs = cache.root() / "kind-logs" / cluster.name
+    shutil.rmtree(logs, ignore_errors=True)
+    cluster.kind("export", "logs", logs, check=False)  # it complains about what our images do without
+    cache.say(f"    it failed; what its nodes logged: {logs}")
 
 
 def _write_programs(cluster: KindCluster, own: bool) -> None:
@@ -102,7 +116,7 @@ def down(name: str = NAME, *, unless_kept: bool = False) -> None:
     """Remove the cluster `name`, in whatever state it is, and then the private daemon if no cluster is left in it."""
     with cache.locked(_LOCK):
         if unless_kept and (folder(name) / "keep").exists():
-            cache.say(f"the kind cluster {name} is kept; end it with: python -m tests.clusters kind down --name {name}")
+            cache.say(f"the kind cluster {name} is kept; end it with: {_END} --name {name}")
             return
         docker = daemon.revive()
         if docker:

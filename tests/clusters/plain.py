@@ -45,19 +45,20 @@ class ControlPlane:
     """Runs etcd and kube-apiserver, and of the other components those in `components`; a context manager.
 
     `flags` adds command-line flags by program, such as `{"kube-apiserver": ["--feature-gates=DRADeviceTaints=false"]}`;
-    a flag given there wins. Entering raises `ControlPlaneFailed`, or `programs.ProgramMissing` where the programs
-    neither are there nor can be built.
+    a flag given there wins. `kubernetes` is one of `programs.KUBERNETES`, by default `programs.chosen_kubernetes()`.
+    Entering raises `ControlPlaneFailed`, or `programs.ProgramMissing` where the programs can neither be found nor
+    built.
     """
 
     def __init__(
         self,
         *,
-        kubernetes: str = programs.KUBERNETES[0],
+        kubernetes: str | None = None,
         components: Sequence[str] = ("kube-controller-manager", "kube-scheduler"),
         flags: Mapping[str, Sequence[str]] | None = None,
         timeout: float = 90.0,
     ) -> None:
-        self._kubernetes = kubernetes
+        self._kubernetes = kubernetes or programs.chosen_kubernetes()
         self._components = tuple(components)
         self._flags = flags or {}
         self._timeout = timeout

@@ -20,6 +20,12 @@ SOURCES = Path(__file__).parent / "programs"
 KUBERNETES = ("1.37", "1.36")
 """The versions of Kubernetes the tests run on, newest first."""
 
+
+def chosen_kubernetes() -> str:
+    """The version that nobody has said anything about: `$LODE_KUBERNETES`, else the newest."""
+    return os.environ.get("LODE_KUBERNETES", KUBERNETES[0])
+
+
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 """What a control plane without nodes consists of."""
 

@@ -1,0 +1,84 @@
+# Every target sets up what it needs and says what it does. Nothing outside the checkout is changed but a cache
+# ($LODE_CACHE, by default ~/.cache/lode), where whatever takes long to build is kept by its content.
+
+KUBERNETES ?= 1.37# or 1.36
+ARGS ?=# more arguments for pytest
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+CACHE := $(or $(LODE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lode)
+UV := $(or $(shell command -v uv),$(CACHE)/uv/bin/uv)
+VENV := .venv/synced
+CLUSTERS := .venv/bin/python -m tests.clusters
+
+export PATH := $(CURDIR)/.venv/bin:$(dir $(UV)):$(PATH)
+export LODE_KUBERNETES := $(KUBERNETES)
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.* ## ' '/^[a-z0-9-]+:.* ## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(VENV) ## run the whole system in one process, with no cluster, and show what happens
+	lode demo
+
+.PHONY: test
+test: lint ## check style, types and layers; unit, system and contract tests (real kube-apiserver; ARGS for pytest)
+	$(CLUSTERS) control-plane >/dev/null
+	pytest tests/unit tests/system tests/contract $(ARGS)
+
+.PHONY: lint
+lint: $(VENV) ## check style, types and layers only
+	ruff check
+	ruff format --check
+	mypy
+	lint-imports
+
+.PHONY: e2e
+e2e: $(VENV) ## end-to-end tests on a kind cluster, which ends with them unless `make kind` made it (KUBERNETES=1.36, ARGS)
+	$(CLUSTERS) kind run --load lode busybox -- pytest tests/e2e $(ARGS)
+
+# The driver is restarted because a new image may have the old name.
+.PHONY: kind
+kind: $(VENV) ## a kind cluster with the driver on simulated hardware, to try things on
+	$(CLUSTERS) kind up --keep
+	$(CLUSTERS) kind load lode busybox
+	$(CLUSTERS) kind exec -- kubectl apply -k manifests/kind
+	$(CLUSTERS) kind exec -- kubectl --namespace lode-system rollout restart deployment,daemonset
+	$(CLUSTERS) kind exec -- kubectl --namespace lode-system rollout status --timeout 120s deployment/lode-controller
+	$(CLUSTERS) kind exec -- kubectl --namespace lode-system rollout status --timeout 120s daemonset/lode-kubeletplugin
+	@echo
+	@echo 'The cluster is up. To use it:'
+	@echo '    eval "$$($(CLUSTERS) kind env)"'
+	@echo '    kubectl get resourceslices'
+	@echo '    kubectl get pods --namespace lode-system'
+	@echo 'After a change, make kind again; when done, make kind-down.'
+
+.PHONY: kind-down
+kind-down: $(VENV) ## remove the kind cluster
+	$(CLUSTERS) kind down
+
+.PHONY: bench
+bench: $(VENV) ## compare with the example driver and kube-scheduler on a kind cluster (ARGS="--pods 20")
+	$(CLUSTERS) kind run --load lode busybox example-driver -- python -m benchmarks.cluster $(ARGS)
+
+.PHONY: proto
+proto: $(VENV) ## generate the gRPC code from its definitions
+	kubeletplugin/proto/regenerate.sh
+
+.PHONY: clean
+clean: ## remove what make left in the checkout (not the cache)
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV): pyproject.toml uv.lock | $(UV)
+	$(UV) sync --locked
+	@touch $@
+
+$(CACHE)/uv/bin/uv:
+	@echo '==> installing uv into $(CACHE)/uv'
+	python3 -m venv $(CACHE)/uv
+	$(CACHE)/uv/bin/python -m pip install --quiet 'uv==0.13.9'
