@@ -61,7 +61,7 @@ class Writer:
         if kind.counts_generation:
             metadata["generation"] = 1
         if kind.has_status and not kind.keeps_status_on_create:
-            new.pop("status", None)
+            new["status"] = {}
         write = Write(new, None, "", rfc3339(self._clock.now()), self._admin_namespace(namespace))
         kind.default(write)
         self._refuse(kind, new, [*_name_faults(kind, metadata), *kind.faults(write)])

@@ -1,0 +1,187 @@
+"""What names, keys and amounts of resource.k8s.io/v1 must look like. Each rule yields faults; none means it is met."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from controller.selectors import ADMISSION, SelectorError, compile_selector
+from driver.errors import Fault
+from driver.kube.api import Object
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_SUBDOMAIN = re.compile(rf"{_LABEL.pattern}(\.{_LABEL.pattern})*", re.ASCII)
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_NAME_PART = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_NUMBER = r"(0|[1-9]\d*)"
+_PRERELEASE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
+_SEMVER = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRERELEASE}(\.{_PRERELEASE})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?", re.ASCII
+)
+_TOLERATION_EFFECTS = ("", "NoSchedule", "NoExecute")
+_MAX_EXPRESSION = 10 * 1024
+
+Rule = Callable[[str, Any], Iterable[Fault]]
+
+
+def invalid(path: str, value: Any, why: str) -> Fault:
+    """A value that is there and wrong."""
+    return Fault(path, f"Invalid value: {value!r}: {why}")
+
+
+def required(path: str) -> Fault:
+    """A value that must be there."""
+    return Fault(path, "Required value")
+
+
+def _pattern(path: str, value: Any, pattern: re.Pattern[str], longest: int, what: str) -> Iterator[Fault]:
+    if not value:
+        yield required(path)
+    elif not pattern.fullmatch(value) or len(value) > longest:
+        yield invalid(path, value, f"must be {what} of at most {longest} characters")
+
+
+def dns_label(path: str, value: Any) -> Iterator[Fault]:
+    """Lower case letters, digits and dashes: devices, requests, counters."""
+    return _pattern(path, value, _LABEL, 63, "a lowercase RFC 1123 label")
+
+
+def dns_subdomain(path: str, value: Any) -> Iterator[Fault]:
+    """Labels with dots between them: device classes."""
+    return _pattern(path, value, _SUBDOMAIN, 253, "a lowercase RFC 1123 subdomain")
+
+
+def driver_name(path: str, value: Any) -> Iterator[Fault]:
+    """A subdomain of at most 63 characters, in any case."""
+    return _pattern(path, value and value.lower(), _SUBDOMAIN, 63, "a driver's name: a subdomain")
+
+
+def pool_name(path: str, value: Any) -> Iterator[Fault]:
+    """Subdomains with slashes between them."""
+    if not value:
+        yield required(path)
+    elif len(value) > 253 or not all(_SUBDOMAIN.fullmatch(part) for part in value.split("/")):
+        yield invalid(path, value, "must be subdomains separated by slashes, of at most 253 characters")
+
+
+def qualified_name(path: str, value: str, *, domain_required: bool = False) -> Iterator[Fault]:
+    """A C identifier, with or without a domain in front: attributes and capacities."""
+    domain, slash, name = value.rpartition("/")
+    if slash:
+        yield from driver_name(path, domain)
+    elif domain_required:
+        yield invalid(path, value, "must include a domain")
+    yield from _pattern(path, name, _IDENTIFIER, 32, "a C identifier")
+
+
+def label_key(path: str, value: Any) -> Iterator[Fault]:
+    """A label's name: taints and binding conditions."""
+    domain, slash, name = (value or "").rpartition("/")
+    if slash:
+        yield from dns_subdomain(path, domain)
+    yield from _pattern(path, name, _NAME_PART, 63, "a qualified name")
+
+
+def share_id(path: str, value: str) -> Iterator[Fault]:
+    """A lower-case UUID."""
+    if not _UUID.fullmatch(value):
+        yield invalid(path, value, "must be a UUID in lower case with dashes")
+
+
+def version(path: str, value: str) -> Iterator[Fault]:
+    """Semantic Versioning 2.0.0, strictly."""
+    if not _SEMVER.fullmatch(value):
+        yield invalid(path, value, "must be a semantic version with three numbers and no leading zeros")
+
+
+def at_most(path: str, items: Sequence[Any] | Mapping[str, Any], most: int) -> Iterator[Fault]:
+    """No more than ``most`` items."""
+    if len(items) > most:
+        yield Fault(path, f"Too many: {len(items)}: must have at most {most} items")
+
+
+def distinct(path: str, values: Sequence[Any], field: str = "") -> Iterator[Fault]:
+    """No value twice; ``field`` is what the values are of the items at ``path``."""
+    for i, value in enumerate(values):
+        if value in values[:i]:
+            yield Fault(f"{path}[{i}]{field}", f"Duplicate value: {value!r}")
+
+
+def one_of(path: str, value: Any, choices: Sequence[str]) -> Iterator[Fault]:
+    """One of a few words."""
+    if not value and "" not in choices:
+        yield required(path)
+    elif (value or "") not in choices:
+        yield Fault(path, f"Unsupported value: {value!r}: supported values: {', '.join(filter(None, choices))}")
+
+
+def node_selector(path: str, selector: Object) -> Iterator[Fault]:
+    """At least one term."""
+    if not selector.get("nodeSelectorTerms"):
+        yield required(f"{path}.nodeSelectorTerms")
+
+
+def selectors(path: str, items: Sequence[Object]) -> Iterator[Fault]:
+    """CEL expressions that compile. One that may be valid but is beyond our own evaluator passes."""
+    yield from at_most(path, items, 32)
+    for i, item in enumerate(items):
+        where = f"{path}[{i}].cel"
+        if "cel" not in item:
+            yield required(where)
+            continue
+        expression = item["cel"].get("expression", "")
+        if not expression:
+            yield required(f"{where}.expression")
+        elif len(expression) > _MAX_EXPRESSION:
+            yield Fault(f"{where}.expression", f"Too long: may not be more than {_MAX_EXPRESSION} bytes")
+        elif problem := _compilation(expression):
+            yield invalid(f"{where}.expression", expression, f"compilation failed: {problem}")
+
+
+@lru_cache(maxsize=1024)
+def _compilation(expression: str) -> str:
+    try:
+        compile_selector(expression, ADMISSION)
+    except SelectorError as error:
+        return "" if error.unsupported else str(error)
+    return ""
+
+
+def tolerations(path: str, items: Sequence[Object]) -> Iterator[Fault]:
+    """Device tolerations."""
+    for i, item in enumerate(items):
+        where = f"{path}[{i}]"
+        if item.get("key"):
+            yield from label_key(f"{where}.key", item["key"])
+        yield from one_of(f"{where}.operator", item.get("operator", "Equal"), ("Equal", "Exists"))
+        yield from one_of(f"{where}.effect", item.get("effect", ""), _TOLERATION_EFFECTS)
+        if item.get("operator") == "Exists" and item.get("value"):
+            yield invalid(f"{where}.value", item["value"], "must be empty for operator Exists")
+
+
+def opaque(path: str, config: Object) -> Iterator[Fault]:
+    """Configuration for some driver, which only that driver reads."""
+    if "opaque" not in config:
+        yield required(f"{path}.opaque")
+        return
+    yield from driver_name(f"{path}.opaque.driver", config["opaque"].get("driver"))
+    if "parameters" not in config["opaque"]:
+        yield required(f"{path}.opaque.parameters")
+
+
+def configs(path: str, items: Sequence[Object], known: set[str], most: int = 32) -> Iterator[Fault]:
+    """Configuration entries, whose ``requests`` must be ``known``."""
+    yield from at_most(path, items, most)
+    for i, item in enumerate(items):
+        yield from references(f"{path}[{i}].requests", item.get("requests", ()), known)
+        yield from opaque(f"{path}[{i}]", item)
+
+
+def references(path: str, names: Sequence[str], known: set[str]) -> Iterator[Fault]:
+    """Names of requests that exist, each once."""
+    yield from at_most(path, names, 32)
+    yield from distinct(path, names)
+    for i, name in enumerate(names):
+        if name not in known:
+            yield invalid(f"{path}[{i}]", name, "must be the name of a request in the claim")
