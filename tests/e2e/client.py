@@ -3,7 +3,8 @@
 import json
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -46,16 +47,16 @@ class Client:
         done = self.cluster.kubectl(*arguments, input=input, check=check, timeout=timeout)
         return done.stdout if done.returncode == 0 else done.stderr
 
-    def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        """A kubectl that goes on running; whoever asked for it ends it."""
+    @contextmanager
+    def following(self, *arguments: str) -> "Iterator[subprocess.Popen[str]]":
+        """A kubectl that goes on printing, until the end of the block."""
         program = self.cluster.folder / "bin/kubectl"
-        return subprocess.Popen(
-            [program, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        pipe, null = subprocess.PIPE, subprocess.DEVNULL
+        with subprocess.Popen([program, *arguments], stdin=null, stdout=pipe, stderr=null, text=True) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def list(self, kind: str, namespace: str = "", *options: str) -> list[Object]:
         """All objects of a kind, in one namespace or ("") in all."""
@@ -92,16 +93,21 @@ class Client:
         """What a program prints inside a container."""
         return self.kubectl("exec", f"--namespace={namespace}", pod, "-c", container, "--", *argv)
 
-    def claims(self, namespace: str, pod: str) -> dict[str, Object]:
-        """The claims of a pod by the names that the pod calls them."""
-        statuses = self.get("pod", pod, namespace)["status"].get("resourceClaimStatuses", [])
+    def claims(self, namespace: str) -> dict[str, dict[str, Object]]:
+        """The claims of every pod, by the pod's name and the name that the pod calls them."""
         by_name = {claim["metadata"]["name"]: claim for claim in self.list("resourceclaims", namespace)}
-        return {it["name"]: by_name[it["resourceClaimName"]] for it in statuses if it.get("resourceClaimName")}
+        found: dict[str, dict[str, Object]] = {}
+        for pod in self.list("pods", namespace):
+            statuses = pod["status"].get("resourceClaimStatuses", [])
+            made = {it["name"]: it.get("resourceClaimName") for it in statuses}
+            known = {name: by_name[claim] for name, claim in made.items() if claim in by_name}
+            found[pod["metadata"]["name"]] = known
+        return found
 
     def devices(self, namespace: str, pod: str) -> set[str]:
         """The devices allocated to a pod, as ``pool/device``; empty while it waits."""
         return {
-            f"{it['pool']}/{it['device']}" for claim in self.claims(namespace, pod).values() for it in results(claim)
+            f"{it['pool']}/{it['device']}" for claim in self.claims(namespace)[pod].values() for it in results(claim)
         }
 
     def complaints(self, namespace: str, name: str) -> str:

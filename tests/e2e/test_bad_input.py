@@ -41,7 +41,7 @@ def is_told(client: Client, space: str, name: str, words: Sequence[str]) -> None
 
     def look() -> bool:
         said = client.complaints(space, name)
-        for claim in client.claims(space, name).values():
+        for claim in client.claims(space)[name].values():
             said += client.complaints(space, claim["metadata"]["name"])
         assert all(word in said for word in words), said
         return True

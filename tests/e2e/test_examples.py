@@ -33,9 +33,9 @@ def _pods(file: Path) -> int:
 
 def check_views(client: Client, space: str, pods: list[Object]) -> None:
     """Every container sees the devices, environment and metadata of the claims it lists, exactly."""
-    published = Published.read(client)
+    published, held = Published.read(client), client.claims(space)
     for it in pods:
-        claims = client.claims(space, it["metadata"]["name"])
+        claims = held[it["metadata"]["name"]]
         for container in it["spec"]["containers"]:
             listed = {entry["name"]: claims[entry["name"]] for entry in container["resources"].get("claims", [])}
             view = seen(client, space, it["metadata"]["name"], container["name"])
@@ -44,12 +44,12 @@ def check_views(client: Client, space: str, pods: list[Object]) -> None:
 
 def check_each_example_got_what_it_asks_for(client: Client, space: str, pods: list[Object]) -> None:
     """The attributes of the allocated devices are those the examples select by."""
-    published = Published.read(client)
+    published, claims = Published.read(client), client.claims(space)
     held: dict[str, list[Object]] = {}
     for it in pods:
         devices = [
             published.devices[result["pool"], result["device"]]
-            for claim in client.claims(space, it["metadata"]["name"]).values()
+            for claim in claims[it["metadata"]["name"]].values()
             for result in results(claim)
         ]
         example = it["metadata"].get("labels", {}).get("job-name") or it["metadata"]["name"]
@@ -96,7 +96,7 @@ def test_a_container_sees_only_the_requests_it_lists(client: Client, space: str)
     split["spec"]["containers"] = [{**main, "resources": first}, {**main, "name": "other", "resources": second}]
     client.create(space, template("two", request(name="left"), request(name="right")), split)
     client.wait_until_ready(space)
-    device = {result["request"]: result["device"] for result in results(client.claims(space, "split")["c0"])}
+    device = {result["request"]: result["device"] for result in results(client.claims(space)["split"]["c0"])}
     assert seen(client, space, "split", "main").devices == {device["left"]}
     assert seen(client, space, "split", "other").devices == {device["right"]}
 
@@ -107,18 +107,15 @@ def test_kubectl_shows_a_claim_pending_then_allocated_and_reserved(client: Clien
     assert eventually("the claim is there", lambda: states(client, space)) == ["pending"]
     eventually("the gate is set", lambda: len(client.get("pod", "queued", space)["spec"]["schedulingGates"]) == 2)
     shown: list[str] = []
-    process = client.start("get", "resourceclaims", f"--namespace={space}", "--watch", "--no-headers")
-    thread = threading.Thread(target=_follow, args=(process, shown), daemon=True)
-    thread.start()
-    ours = [{"name": "lode.dev/allocation"}]
-    client.kubectl(
-        *("patch", "pod", "queued", f"--namespace={space}", "--type=merge", "-p"),
-        json.dumps({"spec": {"schedulingGates": ours}}),
-    )
-    client.wait_until_ready(space)
-    eventually("kubectl showed every state", lambda: shown == ["pending", "allocated", "allocated,reserved"])
-    process.kill()
+    with client.following("get", "resourceclaims", f"--namespace={space}", "--watch", "--no-headers") as process:
+        thread = threading.Thread(target=_follow, args=(process, shown))
+        thread.start()
+        patch = json.dumps({"spec": {"schedulingGates": [{"name": "lode.dev/allocation"}]}})
+        client.kubectl("patch", "pod", "queued", f"--namespace={space}", "--type=merge", "-p", patch)
+        client.wait_until_ready(space)
+        eventually("kubectl shows it", lambda: shown[-1:] == ["allocated,reserved"])
     thread.join(timeout=10)
+    assert shown[0] == "pending"
 
 
 def states(client: Client, space: str) -> list[str]:
@@ -140,7 +137,7 @@ def test_deleting_a_pod_frees_its_devices_on_the_node_and_in_the_cluster(
     client.create(space, template("one", request()), pod("brief", "one"))
     client.wait_until_ready(space)
     node = client.get("pod", "brief", space)["spec"]["nodeName"]
-    uid = client.claims(space, "brief")["c0"]["metadata"]["uid"]
+    uid = client.claims(space)["brief"]["c0"]["metadata"]["uid"]
     assert uid in prepared(client, node)
     assert any(uid in file for file in files(client, node))
     client.delete(space, "pod", "brief")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.clusters.commands import CommandFailed
 from tests.clusters.kind import KindCluster
-from tests.e2e.client import Client, eventually, names
+from tests.e2e.client import Client, eventually
 from tests.e2e.container import Published, seen
 from tests.e2e.controller import LABEL, SYSTEM, leader, usage_is_what_the_claims_say
 from tests.e2e.flavours import wait_until_installed
@@ -82,8 +82,8 @@ def all_is_well(client: Client, space: str, watcher: Watcher) -> None:
     """Every pod that is left runs and sees what it holds; the controller's memory is right."""
     client.wait_until_ready(space)
     published = Published.read(client)
-    for name in names(client.list("pods", space)):
-        assert seen(client, space, name, "main") == published.expected(client.claims(space, name))
+    for name, claims in client.claims(space).items():
+        assert seen(client, space, name, "main") == published.expected(claims)
     usage_is_what_the_claims_say(client, watcher)
 
 

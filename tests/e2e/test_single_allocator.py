@@ -38,10 +38,10 @@ def test_nobody_else_allocates(client: Client, space: str, user: str) -> None:
 def test_nobody_else_takes_an_allocation_back(client: Client, space: str, user: str) -> None:
     client.create(space, template("one", request()), pod("holder", "one"))
     client.wait_until_ready(space)
-    claim = client.claims(space, "holder")["c0"]
+    claim = client.claims(space)["holder"]["c0"]
     with pytest.raises(CommandFailed, match="may not clear the allocation"):
         patch_status(client, space, claim["metadata"]["name"], {"allocation": None, "reservedFor": None}, user)
-    assert results(client.claims(space, "holder")["c0"]) == results(claim)
+    assert results(client.claims(space)["holder"]["c0"]) == results(claim)
 
 
 def test_the_resource_claim_controller_frees_what_a_pod_leaves(client: Client, space: str, watcher: Watcher) -> None:

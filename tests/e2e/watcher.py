@@ -63,11 +63,10 @@ class Watcher:
         while not self._stop.is_set():
             with self._lock:
                 self._claims.clear()
-            self._process = self._client.start(*_COMMAND)
-            assert self._process.stdout
-            for event in _documents(self._process.stdout):
-                self._take(event)
-            self._process.wait()
+            with self._client.following(*_COMMAND) as self._process:
+                assert self._process.stdout
+                for event in _documents(self._process.stdout):
+                    self._take(event)
             self._stop.wait(0.3)
 
     def _take(self, event: Object) -> None:
