@@ -1,0 +1,1 @@
+"""The ``lode`` command, its demo and the tables it prints."""

@@ -13,7 +13,7 @@ from driver.errors import TransientFault
 from driver.observe import Logger
 from driver.settings import Settings
 from kubeletplugin import inventory
-from kubeletplugin.hardware import Hardware, Health
+from kubeletplugin.hardware import Card, Hardware, Health
 from kubeletplugin.inventory import EVERY_OFFER, Facts
 
 LOOK_SECONDS = 1.0
@@ -40,6 +40,8 @@ class HealthFeed:
         self._log = log
         self._lock = threading.Lock()
         self._streams: set[threading.Event] = set()
+        self._devices: tuple[tuple[Card, ...], tuple[tuple[str, str], ...]] = ((), ())
+        """Names of the devices of these cards, each with its card's name."""
         self.pool = settings.names.pool(node_name)
         self.timeout_seconds = math.ceil(_MISSED_REPORTS * settings.kubeletplugin.health_resend_seconds)
 
@@ -80,8 +82,12 @@ class HealthFeed:
         except TransientFault as fault:
             self._log.warning("no health report", reason=str(fault))
             return None
-        found = inventory.devices(cards, Facts(), EVERY_OFFER, settings.kubeletplugin.slots, settings.names)
-        return tuple(DeviceHealth(item.device.name, health[item.card.name]) for item in found.offered)
+        known, devices = self._devices
+        if known != cards:
+            found = inventory.devices(cards, Facts(), EVERY_OFFER, settings.kubeletplugin.slots, settings.names)
+            devices = tuple((item.device.name, item.card.name) for item in found.offered)
+            self._devices = cards, devices
+        return tuple(DeviceHealth(device, health[card]) for device, card in devices if card in health)
 
 
 class HealthService:
