@@ -360,13 +360,15 @@ class Cluster:
             writes = self.diary.writes[reflector.resource]
             if part.seen.get(reflector, -1) == writes or self.random.random() < self.weather.unseen:
                 continue
+            before = reflector.position
             try:
                 reflector.step()
             except ApiError as error:
                 self.diary.note(part.name, f"watch of {reflector.resource.plural}: {error}")
                 part.seen.pop(reflector, None)
             else:
-                if self.random.random() >= self.weather.network.lag:
+                must_list = before and not reflector.position
+                if not must_list and self.random.random() >= self.weather.network.lag:
                     part.seen[reflector] = writes
 
     def _before_call(self, process: Process) -> None:

@@ -194,7 +194,7 @@ class ProcessApi:
                 force=force,
             )
 
-        return self._write(resource, f"patch {resource.kind} {name} {subresource} {str(patch)[:150]}", act)
+        return self._write(resource, f"patch {resource.kind} {name} {subresource} {str(patch)[:400]}", act)
 
     def delete(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> None:
         """Remove the object."""
@@ -210,7 +210,7 @@ class ProcessApi:
             raise
         finally:
             self._diary.wrote(resource)
-        if resource != LEASES:
+        if resource not in (LEASES, EVENTS):
             self._diary.note(self._process.name, what)
         return answer
 

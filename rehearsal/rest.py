@@ -25,7 +25,7 @@ def check_rest(cluster: Cluster) -> None:
     cluster.invariants.check_quiet()
     faults = [*_ledger(cluster), *_pods(cluster), *_nodes(cluster)]
     if faults:
-        raise Violation("\\n".join(faults))
+        raise Violation("\n".join(faults))
 
 
 def check_end(cluster: Cluster, published: Pools) -> None:
@@ -45,7 +45,7 @@ def check_end(cluster: Cluster, published: Pools) -> None:
     now = cluster.invariants.pools()
     faults += [f"pool {pool} is not published as before" for pool in published if now.get(pool) != published[pool]]
     if faults:
-        raise Violation("\\n".join(faults))
+        raise Violation("\n".join(faults))
 
 
 def rebuilt(cluster: Cluster) -> Fleet:

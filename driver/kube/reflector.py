@@ -71,6 +71,11 @@ class Reflector:
         self.synced = False
         """Whether the sink has had at least one complete list."""
 
+    @property
+    def position(self) -> str:
+        """The version to go on from; "" if the next step lists."""
+        return self._version
+
     def step(self) -> None:
         """List if there is nothing to go on from, else watch once until the API ends the watch.
 

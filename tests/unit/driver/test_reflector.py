@@ -67,9 +67,12 @@ def test_a_watch_goes_on_from_the_last_version_seen() -> None:
 def test_a_version_that_is_gone_leads_to_a_new_list() -> None:
     api = ScriptedApi([Page([node("a", 1)], "5"), Page([], "20")], [[Gone("too old", status=410)]])
     reflector, seen = reflect(api)
+    positions = []
     for _ in range(3):
         reflector.step()
+        positions.append(reflector.position)
     assert seen[-1] == Synced(NODES, ())
+    assert positions == ["5", "", "20"]
     assert api.asked == ["list ", "watch 5", "list "]
 
 
