@@ -41,21 +41,22 @@ lint: $(VENV) ## check style, types and layers only
 e2e: $(VENV) ## end-to-end tests on a kind cluster, which ends with them unless `make kind` made it (KUBERNETES=1.36, ARGS)
 	$(CLUSTERS) kind run --load lode busybox -- pytest tests/e2e $(ARGS)
 
-# The driver is restarted because a new image may have the old name.
 .PHONY: kind
-kind: $(VENV) ## a kind cluster with the driver on simulated hardware, to try things on
+kind: IN := $(CLUSTERS) kind exec -- kubectl --namespace lode-system
+kind: $(VENV) ## a kind cluster with the driver on simulated hardware, to try things on; again after a change
 	$(CLUSTERS) kind up --keep
 	$(CLUSTERS) kind load lode busybox
-	$(CLUSTERS) kind exec -- kubectl apply -k manifests/kind
-	$(CLUSTERS) kind exec -- kubectl --namespace lode-system rollout restart deployment,daemonset
-	$(CLUSTERS) kind exec -- kubectl --namespace lode-system rollout status --timeout 120s deployment/lode-controller
-	$(CLUSTERS) kind exec -- kubectl --namespace lode-system rollout status --timeout 120s daemonset/lode-kubeletplugin
+	@# What runs already has to be started again: a new image has the old name.
+	old=$$($(IN) get deployment,daemonset --output name); \
+	$(IN) apply --kustomize manifests/kind; \
+	[ -z "$$old" ] || $(IN) rollout restart $$old
+	$(IN) rollout status --timeout 120s deployment/lode-controller
+	$(IN) rollout status --timeout 120s daemonset/lode-kubeletplugin
 	@echo
-	@echo 'The cluster is up. To use it:'
+	@echo 'The cluster is up. To use it in this shell:'
 	@echo '    eval "$$($(CLUSTERS) kind env)"'
 	@echo '    kubectl get resourceslices'
 	@echo '    kubectl get pods --namespace lode-system'
-	@echo 'After a change, make kind again; when done, make kind-down.'
 
 .PHONY: kind-down
 kind-down: $(VENV) ## remove the kind cluster
