@@ -18,6 +18,7 @@ from cli.shipped import device_classes, examples
 from cli.tables import claims_table, pods_table, table
 from driver.errors import LodeError
 from driver.kube.api import (
+    EVENTS,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
@@ -36,7 +37,7 @@ from rehearsal.standins.informed import name_key, phase
 
 NAMES = Names()
 NODES = {
-    "gpu-1": ("h100x8", {f"{DEFAULT_DRIVER}/ib-cluster": "fabric-a"}),
+    "gpu-1": ("h100x8", {f"{DEFAULT_DRIVER}/ib-cluster": "ib-a"}),
     "gpu-2": ("a100x4", {}),
     "npu-1": ("ascend310px4", {}),
 }
@@ -99,7 +100,7 @@ class _Demo:
         self._delete_everything(before)
 
     def _publish(self) -> dict[str, tuple[Object, ...]]:
-        self._until("every node publishes its cards", self._all_published)
+        self._until("every node publishes its cards and every kubelet knows its plugin", self._all_published)
         rows = [(node, profile, self._kinds(node)) for node, (profile, _) in NODES.items()]
         print(table(("NODE", "PROFILE", "DEVICES OFFERED"), rows))
         return self._cluster.invariants.pools()
@@ -107,7 +108,8 @@ class _Demo:
     def _all_published(self) -> bool:
         pools = self._cluster.invariants.pools()
         specs = [pools.get(NAMES.pool(node), ()) for node in NODES]
-        return all(found and len(found) == found[0]["pool"]["resourceSliceCount"] for found in specs)
+        complete = all(found and len(found) == found[0]["pool"]["resourceSliceCount"] for found in specs)
+        return complete and not any(node.plugin.ready() for node in self._cluster.nodes.values())
 
     def _kinds(self, node: str) -> str:
         count: dict[str, int] = {}
@@ -221,10 +223,11 @@ class _Demo:
         print(f": {time.monotonic() - started:.2f} s")
 
     def _state(self) -> str:
-        pods = [
-            f"{pod['metadata']['name']}: {phase(pod)} {self._reason(pod['metadata']['name'])}" for pod in self._pods()
-        ]
-        return "\n".join([*pods, *self._left()])
+        """What keeps the pods that do not run, as far as it was said."""
+        waiting = {pod["metadata"]["name"]: pod for pod in self._pods() if phase(pod) != "Running"}
+        events = [event for event in self._api.list(EVENTS).items if event["involvedObject"]["name"] in waiting]
+        told = [f"{event['involvedObject']['name']}: {event.get('reason')}: {event.get('message')}" for event in events]
+        return "\n".join([*(f"{name}: {self._reason(name)}" for name in waiting), *told])
 
 
 def _makes_pods(obj: Mapping[str, Any]) -> bool:

@@ -154,7 +154,8 @@ class LiveCluster:
                 if seen.get(part) != version:
                     for reflector in part.reflectors:
                         reflector.step()
-                    seen[part] = version
+                    if all(reflector.position for reflector in part.reflectors):
+                        seen[part] = version
                 while part.step():
                     worked = True
             if not worked:
