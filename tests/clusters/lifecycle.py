@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from tests.clusters import cache, daemon, nodeimage, programs
 from tests.clusters.commands import CommandFailed
 from tests.clusters.daemon import Docker
-from tests.clusters.kind import NAME, WORKERS, KindCluster, NotReady, folder, kind_program
+from tests.clusters.kind import NAME, WORKERS, KindCluster, NoCluster, NotReady, folder, kind_program
 
 _END = "python -m tests.clusters kind down"
 _LOCK = "kind"
@@ -22,25 +22,38 @@ class KeptCluster(Exception):
 def up(name: str = NAME, kubernetes: str = programs.KUBERNETES[0], *, keep: bool = False) -> KindCluster:
     """The cluster `name` with all nodes ready, created unless it runs with that version and the present node image.
 
-    `keep` asks that `down(..., unless_kept=True)` leave it alone. What an earlier run left half made is removed first.
-    Raises `KeptCluster`, `programs.ProgramMissing`, `NotReady`, or `commands.CommandFailed` with what kind said.
+    `keep` asks that it stays until somebody wants it gone: then `down(..., unless_kept=True)` leaves it alone, and so
+    does `up` without `keep`, which takes it as it is, or raises `KeptCluster` if its version is another.
+    What an earlier run left half made is removed first. Raises `programs.ProgramMissing`, `NotReady`, or
+    `commands.CommandFailed` with what kind said.
     """
     with cache.locked(_LOCK):
+        kept = None if keep else _kept(name)
+        if kept:
+            if kept.kubernetes != kubernetes:
+                raise KeptCluster(
+                    f"a cluster {name} of {kept.kubernetes} is kept; remove it first: {_END} --name {name}"
+                )
+            return kept
         docker = daemon.provide()
         image = nodeimage.provide(docker, kubernetes)
         cluster = KindCluster(name, kubernetes, docker)
         state = {"kubernetes": kubernetes, "image": image}
         record = cluster.folder / "cluster.json"
         if not (record.exists() and json.loads(record.read_text()) == state and cluster.answers()):
-            if (cluster.folder / "keep").exists() and cluster.answers() and not keep:
-                raise KeptCluster(
-                    f"the cluster {name} runs something else and is kept; end it first: {_END} --name {name}"
-                )
             _create(cluster, image)
             record.write_text(json.dumps(state))
         if keep:
             (cluster.folder / "keep").touch()
     return cluster
+
+
+def _kept(name: str) -> KindCluster | None:
+    try:
+        cluster = KindCluster.attach(name)
+    except NoCluster:
+        return None
+    return cluster if (cluster.folder / "keep").exists() else None
 
 
 def _create(cluster: KindCluster, image: str) -> None:
