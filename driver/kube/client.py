@@ -88,7 +88,7 @@ class KubeClient:
 
     @classmethod
     def from_environment(cls, kubeconfig: str = "", *, on_warning: Callable[[str], None] = _ignore) -> "KubeClient":
-        """Credentials from ``kubeconfig``, else ``$KUBECONFIG``, else the pod's service account, else ``~/.kube/config``.
+        """As ``kubeconfig``, else ``$KUBECONFIG``, else the pod's service account, else ``~/.kube/config`` says.
 
         Raises:
             OperatorFault: no usable credentials; the message says what is missing.

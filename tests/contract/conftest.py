@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from driver.kube.api import NAMESPACES, Api, ApiError, Object, Resource
+from driver.kube.api import NAMESPACES, Api, ApiError, Resource
 from driver.kube.client import KubeClient
 from rehearsal.api import MemoryApi
 from rehearsal.clock import VirtualClock
@@ -84,9 +84,3 @@ def eventually(attempt: Callable[[], Any], seconds: float = 20.0) -> Any:
                 raise
         assert time.monotonic() < deadline, f"not within {seconds} s"
         time.sleep(0.05)
-
-
-def without_managed_fields(obj: Object) -> Object:
-    """``obj`` without the record of who wrote what, which the API in memory does not show."""
-    metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
-    return {**obj, "metadata": metadata}

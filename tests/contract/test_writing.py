@@ -1,6 +1,7 @@
 """create, update and delete."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -156,7 +157,7 @@ def test_a_write_meant_for_another_object_of_the_same_name_is_refused(api: Api, 
     metadata = {name: old["metadata"][name] for name in ("uid", "resourceVersion")}
     for kind in ("merge", "strategic"):
         for subresource in ("", "status"):
-            more = {"namespace": namespace, "subresource": subresource, "patch_type": kind}
+            more: Any = {"namespace": namespace, "subresource": subresource, "patch_type": kind}
             with pytest.raises(Conflict):
                 api.patch(RESOURCE_CLAIMS, "c", {"metadata": metadata}, **more)
             with pytest.raises(Invalid, match=r"metadata\.uid") as error:
@@ -247,6 +248,7 @@ def test_a_finalizer_is_added_by_strategic_merge_beside_those_of_others(api: Api
 def test_a_delete_can_be_meant_for_one_object_or_version_only(api: Api, namespace: str) -> None:
     created = api.create(RESOURCE_CLAIMS, claim("c", namespace))
     metadata = created["metadata"]
+    wrong: Any
     for wrong in ({"uid": "00000000-0000-4000-8000-000000000000"}, {"resource_version": "1"}):
         with pytest.raises(Conflict):
             api.delete(RESOURCE_CLAIMS, "c", namespace, **wrong)
