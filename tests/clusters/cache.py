@@ -50,7 +50,7 @@ def _pieces(part: str | bytes | Path) -> Iterator[bytes]:
             yield part
         case Path():
             files = sorted(path for path in part.rglob("*") if path.is_file()) if part.is_dir() else [part]
-            for path in files:
+            for path in (file for file in files if "__pycache__" not in file.parts):
                 yield f"{path.relative_to(part.parent)} {path.stat().st_mode & 0o111:o}".encode()
                 yield path.read_bytes()
 

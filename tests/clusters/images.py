@@ -109,7 +109,8 @@ def _dependencies() -> Path:
 def _code() -> Path:
     """The layer with our wheel and its commands."""
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text())
-    packages = [_ROOT / package for package in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]]
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    sources = [_ROOT / path for path in (*wheel["packages"], *wheel.get("force-include", ()))]
 
     def make(folder: Path) -> None:
         with cache.step("building the wheel"), tempfile.TemporaryDirectory() as dist:
@@ -117,7 +118,7 @@ def _code() -> Path:
             _install(folder, "linux", ["--no-deps", *Path(dist).glob("*.whl")], project["project"]["scripts"])
 
     return (
-        cache.entry("layer-code", cache.key(*packages, _ROOT / "pyproject.toml", _ROOT / "README.md"), make)
+        cache.entry("layer-code", cache.key(*sources, _ROOT / "pyproject.toml", _ROOT / "README.md"), make)
         / "layer.tar"
     )
 
