@@ -38,7 +38,7 @@ from controller.decisions import (
 from controller.placement import fits, selects
 from controller.pods import ClaimReference, PodView
 from controller.queue import delay
-from controller.records import ClaimRecord, NodeRefusal
+from controller.records import ClaimRecord, NodeRefusal, Refusals
 from controller.state import State
 from driver.errors import InvalidInput
 from driver.model import Allocation
@@ -178,15 +178,17 @@ def _seek(
 ) -> Decision:
     held = [record for record in records if state.holds_ours(record.claim)]
     refused: dict[str, NodeRefusal] = {}
+    shape = ((), pod.node_name) if pod.node_name else pod.needs.shape
+    memory = state.refusals((shape, tuple(record.shape for record in rest)))
     for name in _candidates(state, pod, records):
         if past.avoid.get(name, now) > now and not pod.node_name:
             refused[name] = NodeRefusal(("kube-scheduler refused the pod there",))
             continue
-        answer = _try_node(state, pod, rest, name)
+        answer = _try_node(state, pod, rest, name, memory)
         if not isinstance(answer, NodeRefusal):
             allocations = tuple((record.claim.key, got) for record, got in zip(rest, answer, strict=True))
             return Place(name, allocations, _unreserved(held, pod))
-        if answer.devices is not None and answer.devices.faults:
+        if answer.devices is not None and _is_faulty(answer):
             faulty = tuple(dict.fromkeys(fault.claim for fault in answer.devices.faults))
             return Wait("InvalidClaim", render(answer.devices), faulty)
         refused[name] = answer
@@ -215,11 +217,9 @@ def _candidates(state: State, pod: PodView, records: Iterable[ClaimRecord]) -> S
 
 
 def _try_node(
-    state: State, pod: PodView, rest: Sequence[ClaimRecord], name: str
+    state: State, pod: PodView, rest: Sequence[ClaimRecord], name: str, memory: Refusals
 ) -> tuple[Allocation, ...] | NodeRefusal:
     """What the claims would get on the node, or why nothing. A "no" is remembered until something there changes."""
-    shape = ((), pod.node_name) if pod.node_name else pod.needs.shape
-    memory = state.refusals((shape, tuple(record.shape for record in rest)))
     node = state.node(name)
     seen = (state.version, node.version)
     known = memory.get(name)
@@ -231,9 +231,14 @@ def _try_node(
         found = state.devices.allocate(name, state.labels_of(name), tuple(record.claim for record in rest))
         keys = tuple(record.claim.key for record in rest)
         answer = found if isinstance(found, tuple) else NodeRefusal(devices=found, claims=keys)
-    if isinstance(answer, NodeRefusal) and node.holds(pod.key) is None:
+    if isinstance(answer, NodeRefusal) and node.holds(pod.key) is None and not _is_faulty(answer):
         memory[name] = (seen, answer)
     return answer
+
+
+def _is_faulty(refusal: NodeRefusal) -> bool:
+    """Whether the claims themselves are at fault; such a refusal names them and is no answer to others."""
+    return refusal.devices is not None and bool(refusal.devices.faults)
 
 
 def _sole(held: Iterable[ClaimRecord], pod: PodView) -> list[ClaimRecord]:

@@ -61,6 +61,7 @@ class State:
         self._pods_by_claim: dict[str, dict[str, None]] = {}
         self._counted_on: dict[str, str] = {}
         self._slice_nodes: dict[str, str] = {}
+        self._roaming: set[str] = set()
         self._kinds: dict[str, dict[str, Mapping[str, str]]] = {}
         self._slice_pools: dict[str, str] = {}
         self._order: list[str] | None = None
@@ -323,7 +324,8 @@ class State:
             self._count(pod, changes)
 
     def _touch(self, allocation: Allocation) -> None:
-        if allocation.node_name:
+        # Devices that several nodes reach change the answer for all of them.
+        if allocation.node_name and not self._roaming:
             self._node(allocation.node_name).version += 1
         else:
             self.version += 1
@@ -335,6 +337,8 @@ class State:
         self.devices.upsert_slice(part)
         self._slice_changed(part.name, part.scope.node_name, changes)
         if part.driver == self.names.driver:
+            if not part.scope.node_name:
+                self._roaming.add(part.name)
             kind = self.names.attribute("kind")
             kinds = {device.name: str(device.attributes.get(kind, "unknown")) for device in part.devices}
             self._kinds.setdefault(part.pool, {})[part.name] = kinds
@@ -342,6 +346,7 @@ class State:
 
     def _drop_slice(self, key: str, changes: Changes) -> None:
         self.devices.remove_slice(key)
+        self._roaming.discard(key)
         self._slice_changed(key, None, changes)
         if pool := self._slice_pools.pop(key, None):
             del self._kinds[pool][key]

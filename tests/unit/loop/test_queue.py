@@ -1,0 +1,49 @@
+"""The queue gives each key once, when it is due, in order; the back-off grows and is bounded."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.queue import KeyedQueue, delay
+
+Times = st.integers(0, 20)
+Steps = st.lists(st.one_of(st.tuples(st.sampled_from("abcde"), Times), st.tuples(st.none(), Times)), max_size=60)
+
+
+@given(st.integers(0, 10_000), st.floats(0.001, 10), st.floats(0.001, 1000))
+def test_the_back_off_grows_up_to_its_bound(attempt: int, base: float, bound: float) -> None:
+    assert 0 <= delay(attempt, base=base, bound=bound) <= delay(attempt + 1, base=base, bound=bound) <= bound
+
+
+@given(Steps)
+def test_a_key_comes_up_once_for_each_time_it_was_wanted_and_never_too_early(
+    steps: list[tuple[str | None, int]],
+) -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    due: dict[str, int] = {}
+    for key, time in steps:
+        if key is not None:
+            queue.add(key, time)
+            due[key] = min(due.get(key, time), time)
+        elif (found := queue.pop(time)) is not None:
+            assert due[found] == min(due.values()) <= time
+            del due[found]
+            assert found not in queue
+        assert len(queue) == len(due)
+        assert queue.next_due() == (min(due.values()) if due else None)
+
+
+def test_equals_come_up_in_the_order_in_which_they_were_added() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    for key in "cab":
+        queue.add(key, 1)
+    assert [queue.pop(1) for _ in range(4)] == ["c", "a", "b", None]
+
+
+def test_a_discarded_key_does_not_come_up() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    queue.add("a", 1)
+    queue.discard("a")
+    assert queue.pop(5) is None
+    queue.add("a", 9)
+    assert queue.pop(5) is None
+    assert queue.pop(9) == "a"
