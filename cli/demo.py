@@ -43,6 +43,10 @@ NODES = {
 }
 """Node to its cards and its other labels. The examples take all eight cards of the first."""
 KINDS = {"ResourceClaimTemplate": RESOURCE_CLAIM_TEMPLATES, "ResourceClaim": RESOURCE_CLAIMS, "Pod": PODS, "Job": JOBS}
+INTRODUCTION = """\
+The Kubernetes API below is in memory: no cluster is needed, and none is touched. Controller and kubelet plugins are the
+real programs, with their threads, gRPC sockets, checkpoints and CDI files (in a folder that is removed at the end).
+kube-scheduler, the kubelets and the built-in controllers are stand-ins that drive them as the real ones do."""
 NAMESPACE = "default"
 SHOWN = "share-4gi"
 TOO_MANY = "one-too-many"
@@ -75,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(folder: Path) -> list[str]:
-    print(__doc__.split("\n\n", 1)[1].strip() if __doc__ else "")
+    print(INTRODUCTION)
     _title(f"A cluster of {len(NODES)} nodes with simulated cards")
     labels = {name: {f"{DEFAULT_DRIVER}/simulated-profile": profile, **more} for name, (profile, more) in NODES.items()}
     cluster = LiveCluster(folder, labels, device_classes())
@@ -218,7 +222,7 @@ class _Demo:
         while not reached():
             if time.monotonic() - started > PATIENCE_SECONDS:
                 print()
-                raise Disappointment(f"{what}: not within {PATIENCE_SECONDS:.0f} s\n{self._state()}")
+                raise Disappointment(f"{what}: not within {PATIENCE_SECONDS:g} s\n{self._state()}")
             time.sleep(0.02)
         print(f": {time.monotonic() - started:.2f} s")
 
@@ -240,4 +244,4 @@ def _require(holds: bool, what: str) -> None:
 
 
 def _title(text: str) -> None:
-    print(f"\n\N{HEAVY MINUS SIGN} {text}")
+    print(f"\n== {text}")

@@ -153,7 +153,7 @@ class Invariants:
             Violation: naming everything that is wrong.
         """
         self.check()
-        faults = [*self._idle_allocations(), *self._incomplete_pools()]
+        faults = [*self._unreserved(), *self._idle_allocations(), *self._incomplete_pools()]
         if faults:
             raise Violation("\n".join(faults))
 
@@ -227,7 +227,14 @@ class Invariants:
                     yield f"pod {namespace}/{name} runs, but its claim for {entry['name']} is not allocated"
                 elif claim.allocation.node_name not in ("", pod["spec"]["nodeName"]):
                     yield f"pod {namespace}/{name} runs away from its claim {claim.key}"
-                elif pod["metadata"]["uid"] not in [consumer.uid for consumer in claim.reserved_for]:
+
+    def _unreserved(self) -> Iterator[str]:
+        """Only at rest: kube-scheduler strips a reservation when the answer to a bind that took place gets lost."""
+        for pod in self._pods.all():
+            namespace, name = name_key(pod)
+            for entry in pod["spec"].get("resourceClaims") or [] if phase(pod) == "Running" else []:
+                claim = self._claims.get((namespace, claim_name(pod, entry)))
+                if claim and pod["metadata"]["uid"] not in [consumer.uid for consumer in claim.reserved_for]:
                     yield f"pod {namespace}/{name} runs, but {claim.key} is not reserved for it"
 
     def _machine_faults(self) -> Iterator[str]:

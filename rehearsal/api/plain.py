@@ -40,7 +40,26 @@ def _lease_faults(write: Write) -> Iterable[Fault]:
         yield Fault("spec.leaseTransitions", "Invalid value: must be greater than or equal to 0")
 
 
-NODES_KIND = Kind(NODES, fields=selectable("spec.unschedulable"), has_status=True, keeps_status_on_create=True)
+def _default_node(write: Write) -> None:
+    write.new.setdefault("spec", {})
+    write.new.setdefault("status", {})
+
+
+def _default_job(write: Write) -> None:
+    spec = write.new.setdefault("spec", {})
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    for name, value in (("parallelism", 1), ("backoffLimit", 6), ("completionMode", "NonIndexed"), ("suspend", False)):
+        spec.setdefault(name, value)
+
+
+NODES_KIND = Kind(
+    NODES,
+    fields=selectable("spec.unschedulable"),
+    has_status=True,
+    keeps_status_on_create=True,
+    default=_default_node,
+)
 NAMESPACES_KIND = Kind(
     NAMESPACES, fields=selectable("status.phase"), has_status=True, name_is_label=True, default=_default_namespace
 )
@@ -61,4 +80,6 @@ EVENTS_KIND = Kind(
     faults=_event_faults,
 )
 LEASES_KIND = Kind(LEASES, unconditional_update=False, create_on_update=True, faults=_lease_faults)
-JOBS_KIND = Kind(JOBS, fields=selectable("status.successful"), has_status=True, counts_generation=True)
+JOBS_KIND = Kind(
+    JOBS, fields=selectable("status.successful"), has_status=True, counts_generation=True, default=_default_job
+)

@@ -79,7 +79,8 @@ def _default_container(container: Object) -> None:
 
 
 def _qos(spec: Object) -> str:
-    resources = [container["resources"] for container in spec.get("containers", ())]
+    containers = [*spec.get("containers", ()), *spec.get("initContainers", ())]
+    resources = [container["resources"] for container in containers]
     wanted = [
         {name: amounts[name] for name in ("cpu", "memory") if name in amounts}
         for part in resources

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from driver.settings import ControllerSettings, KubeletPluginSettings, Settings
+from driver.settings import ControllerSettings, Kind, KubeletPluginSettings, Settings
 from kubeletplugin.hardware.simulated import Profile, load_profile
 from rehearsal.cluster import CALM, Cluster, Weather
 from rehearsal.faults import Misfortune
@@ -40,7 +40,12 @@ WEATHERS = (
     Weather(network=Misfortune(gone=0.3, lag=0.5)),
     Weather(crash=0.01, overtaken=0.2, unseen=0.4, network=BAD_NETWORK),
 )
-OFFERS = (("whole", "share", "partitions"), ("whole", "share", "partitions"), ("whole", "share"), ("whole",))
+OFFERS: tuple[tuple[Kind, ...], ...] = (
+    ("whole", "share", "partitions"),
+    ("whole", "share", "partitions"),
+    ("whole", "share"),
+    ("whole",),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ WANTED = [
 def test_every_kind_of_request_is_served_whatever_goes_wrong(misfortune: str, controllers: int) -> None:
     cluster = Cluster(
         controllers,
-        {"n1": cards("a100x4", 4), "n2": cards("t4x2", 2), "n3": cards("ascend310px4", 2)},
+        {"n1": cards("a100x4", 4), "n2": cards("a100x4", 4), "n3": cards("ascend310px4", 3)},
         classes=device_classes(),
         controllers=controllers,
         settings=Settings(controller=ControllerSettings(lease_seconds=60)),
@@ -49,8 +49,8 @@ def test_every_kind_of_request_is_served_whatever_goes_wrong(misfortune: str, co
     cluster.settle()
     published = cluster.invariants.pools()
     cluster.weather = MISFORTUNES[misfortune]
-    for index, ask in enumerate(WANTED):
-        cluster.user.create(PODS, pod(f"p{index}", template_name=ask))
+    for index, wanted in enumerate(WANTED):
+        cluster.user.create(PODS, pod(f"p{index}", template_name=wanted))
         cluster.run(40)
     cluster.advance(120)
     cluster.weather = CALM

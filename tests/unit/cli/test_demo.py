@@ -1,0 +1,43 @@
+"""The demo shows the main job from end to end, and says so if anything is not as it should be."""
+
+import re
+
+import pytest
+
+from cli import demo
+from cli.shipped import device_classes, examples
+
+
+def test_the_demo_runs_every_example_and_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    status = demo.main([])
+    shown = capsys.readouterr()
+    assert status == 0, shown.out + shown.err
+    assert "API below is in memory" in shown.out
+    assert len(re.findall(r"^\S+ +allocated,reserved +\S+$", shown.out, re.MULTILINE)) == 12
+    assert re.search(r"^LODE_MEMORY_MIB_GPU_\d_SHARE_\w{8}=4096$", shown.out, re.MULTILINE)
+    assert "/dev/lode/gpu-" in shown.out
+    assert '"apiVersion": "metadata.resource.k8s.io/v1beta1"' in shown.out
+    assert re.search(r"^pod/one-too-many: 0 of 3 nodes can take the pod", shown.out, re.MULTILINE)
+    assert "No claim, no allocation, no checkpoint entry" in shown.out
+
+
+def test_a_demo_that_disappoints_says_what_and_fails(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(demo, "NODES", {"npu-1": ("ascend310px4", {})})
+    assert demo.main([]) == 1
+    assert "not within 0.5 s" in capsys.readouterr().err
+
+
+def test_every_example_is_there_with_the_classes_it_asks_for() -> None:
+    classes = {device_class["metadata"]["name"] for device_class in device_classes()}
+    asked = {
+        request["exactly"]["deviceClassName"]
+        for objects in examples().values()
+        for obj in objects
+        if obj["kind"] == "ResourceClaimTemplate"
+        for request in obj["spec"]["spec"]["devices"]["requests"]
+    }
+    assert asked
+    assert asked <= classes
