@@ -54,7 +54,7 @@ def _walk(frame: Frame, value: Any, variables: tuple[int, ...]) -> Iterator[None
     one = len(variables) == 1
     use_key = isinstance(value, dict)
     for key, element in pairs:
-        budget.spend(2)
+        budget.turn()
         if one:
             frame[variables[0]] = key if use_key else element
         else:

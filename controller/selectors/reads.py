@@ -70,6 +70,8 @@ def _reader(path: tuple[str, ...]) -> Read | None:
 def _attribute(name: str) -> Read:
     def read(device: model.Device, driver: str) -> Any:
         value = device.attributes.get(name, _ABSENT)
+        if isinstance(value, tuple):
+            return tuple([(type(item), item) for item in value])
         return (type(value), value)
 
     return read
