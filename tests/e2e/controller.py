@@ -27,8 +27,8 @@ def usage_is_what_the_claims_say(client: Client, watcher: Watcher) -> None:
     """The leader's memory, kept by events, equals the sum over all claims in the API."""
 
     def agree() -> bool:
-        told = usage(client, leader(client))
-        assert told == watcher.held()
+        told, true = usage(client, leader(client)), watcher.held()
+        assert told == true, f"the leader says {told}, the claims say {true}"
         return True
 
     eventually("the controller's memory equals what the claims say", agree, seconds=15)

@@ -110,12 +110,12 @@ def test_kubectl_shows_a_claim_pending_then_allocated_and_reserved(client: Clien
     with client.following("get", "resourceclaims", f"--namespace={space}", "--watch", "--no-headers") as process:
         thread = threading.Thread(target=_follow, args=(process, shown))
         thread.start()
+        eventually("kubectl shows it pending", lambda: shown == ["pending"])
         patch = json.dumps({"spec": {"schedulingGates": [{"name": "lode.dev/allocation"}]}})
         client.kubectl("patch", "pod", "queued", f"--namespace={space}", "--type=merge", "-p", patch)
         client.wait_until_ready(space)
         eventually("kubectl shows it", lambda: shown[-1:] == ["allocated,reserved"])
     thread.join(timeout=10)
-    assert shown[0] == "pending"
 
 
 def states(client: Client, space: str) -> list[str]:

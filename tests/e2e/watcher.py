@@ -3,8 +3,6 @@
 import json
 import subprocess
 import threading
-from collections.abc import Iterator
-from typing import IO
 
 from driver.model import Claim
 from driver.names import Names
@@ -37,11 +35,12 @@ class Watcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no longer; returns when the thread has ended."""
+        """Watch no longer; returns when the thread has ended. Fails if it never saw anything."""
         self._stop.set()
         if self._process:
             self._process.kill()
         self._thread.join(timeout=30)
+        assert self.events, "the witness has seen nothing"
 
     def held(self) -> dict[str, str]:
         """Every device of ours in use now (`pool/device`), and the claim that holds it, shares apart by their id."""
@@ -65,8 +64,9 @@ class Watcher:
                 self._claims.clear()
             with self._client.following(*_COMMAND) as self._process:
                 assert self._process.stdout
-                for event in _documents(self._process.stdout):
-                    self._take(event)
+                for line in self._process.stdout:
+                    if line.endswith("\n"):
+                        self._take(json.loads(line))
             self._stop.wait(0.3)
 
     def _take(self, event: Object) -> None:
@@ -81,13 +81,3 @@ class Watcher:
                 self._claims[claim.namespace, claim.name] = claim
             found = [*self._catalogue.conflicts(self._all())]
         self.violations += [it for it in found if it not in self.violations]
-
-
-def _documents(stream: IO[str]) -> Iterator[Object]:
-    """The objects of a stream that kubectl prints, each ending in a line with its closing brace alone."""
-    lines: list[str] = []
-    for line in stream:
-        lines.append(line)
-        if line == "}\n":
-            yield json.loads("".join(lines))
-            lines.clear()
