@@ -115,6 +115,13 @@ def test_a_node_keeps_the_status_it_is_created_with(api: Api, unique: str) -> No
     api.delete(NODES, unique)
 
 
+def test_a_new_node_has_an_empty_spec_and_may_be_written_without_its_version(api: Api, unique: str) -> None:
+    assert api.create(NODES, {"metadata": {"name": unique}})["spec"] == {}
+    labelled = {"metadata": {"name": unique, "labels": {"a": "b"}}}
+    assert api.update(NODES, labelled)["metadata"]["labels"] == {"a": "b"}
+    api.delete(NODES, unique)
+
+
 def test_a_new_namespace_is_active_and_labelled_with_its_name(api: Api, namespace: str) -> None:
     found = api.get(NAMESPACES, namespace)
     assert found["status"]["phase"] == "Active"
@@ -142,6 +149,7 @@ def test_a_job_is_stored_and_its_spec_counts_generations(api: Api, namespace: st
     }
     created = api.create(JOBS, job, namespace)
     assert (created["spec"]["completions"], created["metadata"]["generation"]) == (4, 1)
+    assert (created["spec"]["backoffLimit"], created["spec"]["completionMode"]) == (6, "NonIndexed")
     after = api.patch(JOBS, "j", {"spec": {"parallelism": 2}, "status": {"active": 3}}, namespace=namespace)
     assert (after["spec"]["parallelism"], after["metadata"]["generation"]) == (2, 2)
     assert "active" not in after["status"]

@@ -1,6 +1,7 @@
 """create, update and delete."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -129,11 +130,12 @@ def test_of_two_writers_that_read_the_same_version_only_one_wins(api: Api, names
     theirs = {**mine, "metadata": {**mine["metadata"], "labels": {"who": "they"}}}
     mine = {**mine, "metadata": {**mine["metadata"], "labels": {"who": "me"}}}
     api.update(RESOURCE_CLAIMS, theirs)
-    for call in (
+    late: list[Callable[[], Object]] = [
         lambda: api.update(RESOURCE_CLAIMS, mine),
         lambda: api.patch(RESOURCE_CLAIMS, "c", {"metadata": mine["metadata"]}, namespace=namespace),
         lambda: api.update(RESOURCE_CLAIMS, {**mine, "status": {}}, "status"),
-    ):
+    ]
+    for call in late:
         with pytest.raises(Conflict) as error:
             call()
         assert (error.value.status, error.value.reason) == (409, "Conflict")
