@@ -165,14 +165,16 @@ class Program:
 
     def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
         def guarded() -> None:
+            sound = False
             try:
                 work()
-            except BaseException:
-                # Without this thread the rest would go on deciding from what it last heard.
-                self._log.exception("thread died", thread=name)
-                self._failed = True
-                self.stop()
-                raise
+                sound = True
+            finally:
+                if not sound:
+                    # Without this thread the rest would go on deciding from what it last heard.
+                    self._log.error("thread died", thread=name)
+                    self._failed = True
+                    self.stop()
 
         thread = threading.Thread(target=guarded, name=name, daemon=True)
         thread.start()
