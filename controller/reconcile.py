@@ -177,17 +177,21 @@ def _seek(
     state: State, pod: PodView, records: Sequence[ClaimRecord], rest: Sequence[ClaimRecord], now: float, past: Past
 ) -> Decision:
     held = [record for record in records if state.holds_ours(record.claim)]
+    claims = tuple(record.claim.key for record in rest)
+    shape = (pod.node_name or pod.needs.shape, tuple(record.shape for record in rest))
+    candidates = _candidates(state, pod, records)
+    free = candidates is state.node_order() and not held and not past.avoid
+    if free and (known := state.blocked(shape)) is not None:
+        return Unallocatable(known, claims)
     refused: dict[str, NodeRefusal] = {}
-    shape = ((), pod.node_name) if pod.node_name else pod.needs.shape
-    memory = state.refusals((shape, tuple(record.shape for record in rest)))
-    for name in _candidates(state, pod, records):
+    memory = state.refusals(shape)
+    for name in candidates:
         if past.avoid.get(name, now) > now and not pod.node_name:
             refused[name] = NodeRefusal(("kube-scheduler refused the pod there",))
             continue
         answer = _try_node(state, pod, rest, name, memory)
         if not isinstance(answer, NodeRefusal):
-            allocations = tuple((record.claim.key, got) for record, got in zip(rest, answer, strict=True))
-            return Place(name, allocations, _unreserved(held, pod))
+            return Place(name, tuple(zip(claims, answer, strict=True)), _unreserved(held, pod))
         if answer.devices is not None and _is_faulty(answer):
             faulty = tuple(dict.fromkeys(fault.claim for fault in answer.devices.faults))
             return Wait("InvalidClaim", render(answer.devices), faulty)
@@ -196,8 +200,9 @@ def _seek(
     if sole and not pod.node_name:
         keys = tuple(record.claim.key for record in sole)
         return TakeBack(keys, _node_of(sole), "the pod's other claims cannot be allocated there")
+    if free:
+        state.block(shape, refused)
     held_back = [until - now for until in past.avoid.values() if until > now]
-    claims = tuple(record.claim.key for record in rest)
     return Unallocatable(refused, claims, after=min(held_back) if held_back else None)
 
 

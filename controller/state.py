@@ -9,9 +9,10 @@ import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from controller.allocation import Fleet
+from controller.kinds import Kinds
 from controller.placement import NodeView, facts_of, in_order
 from controller.pods import PodView, pod_from
-from controller.records import Changes, ClaimRecord, ClassRecord, Refusals
+from controller.records import Changes, ClaimRecord, ClassRecord, NodeRefusal, Refusals
 from driver.errors import LodeError
 from driver.kube.api import (
     DEVICE_CLASSES,
@@ -55,6 +56,8 @@ class State:
         """Extended resources that device classes stand for."""
         self.version = 0
         """Grows with changes that can change the answer for every node."""
+        self.epoch = 0
+        """Grows with changes that can change the answer for any node."""
         self.synced: set[Resource] = set()
         """Kinds of which a complete list has arrived."""
         self._versions: dict[Resource, dict[str, tuple[str, str]]] = {}
@@ -62,10 +65,10 @@ class State:
         self._counted_on: dict[str, str] = {}
         self._slice_nodes: dict[str, str] = {}
         self._roaming: set[str] = set()
-        self._kinds: dict[str, dict[str, Mapping[str, str]]] = {}
-        self._slice_pools: dict[str, str] = {}
+        self._kinds = Kinds(names)
         self._order: list[str] | None = None
         self._refusals: dict[Hashable, Refusals] = {}
+        self._blocked: dict[Hashable, tuple[int, Mapping[str, NodeRefusal]]] = {}
         self._put: dict[Resource, Callable[[Object, Changes], None]] = {
             PODS: self._put_pod,
             NODES: self._put_node,
@@ -203,19 +206,21 @@ class State:
             del self._refusals[next(iter(self._refusals))]
         return self._refusals.setdefault(shape, {})
 
+    def blocked(self, shape: Hashable) -> Mapping[str, NodeRefusal] | None:
+        """Why every node refused a pod of this shape, if nothing has changed anywhere since."""
+        epoch, refused = self._blocked.get(shape, (-1, None))
+        return refused if epoch == self.epoch else None
+
+    def block(self, shape: Hashable, refused: Mapping[str, NodeRefusal]) -> None:
+        """Remember that every node refused a pod of this shape."""
+        if len(self._blocked) >= _SHAPES:
+            self._blocked.clear()
+        self._blocked[shape] = (self.epoch, refused)
+
     def allocated_by_kind(self) -> Mapping[str, int]:
         """How many allocations of our devices there are, by the devices' ``kind``."""
-        found: dict[str, int] = {}
-        for record in self.claims.values():
-            for result in record.claim.allocation.results if record.claim.allocation else ():
-                if result.device.driver == self.names.driver:
-                    kind = self._kind(result.device.pool, result.device.device)
-                    found[kind] = found.get(kind, 0) + 1
-        return found
-
-    def _kind(self, pool: str, device: str) -> str:
-        slices = self._kinds.get(pool, {}).values()
-        return next((kinds[device] for kinds in slices if device in kinds), "unknown")
+        allocations = (record.claim.allocation for record in self.claims.values())
+        return self._kinds.count(result.device for one in allocations if one for result in one.results)
 
     # Pods
 
@@ -257,8 +262,9 @@ class State:
         if there and there != here:
             changes.freed |= self.nodes[there].remove(key)
             del self._counted_on[key]
+            self.epoch += 1
         if here and pod is not None:
-            self._node(here).add(key, pod.needs)
+            self.epoch += self._node(here).add(key, pod.needs)
             self._counted_on[key] = here
 
     def _promised(self, pod: PodView) -> str:
@@ -284,13 +290,13 @@ class State:
         if node.facts is None:
             self._order = None
         node.facts = facts
-        node.version += 1
+        self._bump(facts.name)
         changes.freed = True
 
     def _drop_node(self, key: str, changes: Changes) -> None:
         if node := self.nodes.get(key):
             node.facts = None
-            node.version += 1
+            self._bump(key)
             self._order = None
             changes.freed |= node.pods > 0
 
@@ -325,8 +331,13 @@ class State:
 
     def _touch(self, allocation: Allocation) -> None:
         # Devices that several nodes reach change the answer for all of them.
-        if allocation.node_name and not self._roaming:
-            self._node(allocation.node_name).version += 1
+        self._bump("" if self._roaming else allocation.node_name)
+
+    def _bump(self, node: str) -> None:
+        """The answer for ``node`` may have changed; for every node if it is ""."""
+        self.epoch += 1
+        if node:
+            self._node(node).version += 1
         else:
             self.version += 1
 
@@ -336,30 +347,20 @@ class State:
         part = slice_from(obj)
         self.devices.upsert_slice(part)
         self._slice_changed(part.name, part.scope.node_name, changes)
-        if part.driver == self.names.driver:
-            if not part.scope.node_name:
-                self._roaming.add(part.name)
-            kind = self.names.attribute("kind")
-            kinds = {device.name: str(device.attributes.get(kind, "unknown")) for device in part.devices}
-            self._kinds.setdefault(part.pool, {})[part.name] = kinds
-            self._slice_pools[part.name] = part.pool
+        self._kinds.put(part)
+        if part.driver == self.names.driver and not part.scope.node_name:
+            self._roaming.add(part.name)
 
     def _drop_slice(self, key: str, changes: Changes) -> None:
         self.devices.remove_slice(key)
         self._roaming.discard(key)
         self._slice_changed(key, None, changes)
-        if pool := self._slice_pools.pop(key, None):
-            del self._kinds[pool][key]
-            if not self._kinds[pool]:
-                del self._kinds[pool]
+        self._kinds.drop(key)
 
     def _slice_changed(self, name: str, node: str | None, changes: Changes) -> None:
         before = self._slice_nodes.pop(name, None)
         for of_node in {before, node} - {None}:
-            if of_node:
-                self._node(of_node).version += 1
-            else:
-                self.version += 1
+            self._bump(of_node or "")
         if node is not None:
             self._slice_nodes[name] = node
         changes.freed = True
@@ -380,17 +381,17 @@ class State:
 
     def _classes_changed(self, changes: Changes) -> None:
         self.backed = frozenset(record.extended_resource for record in self.classes.values()) - {""}
-        self.version += 1
+        self._bump("")
         changes.freed = True
 
     def _put_rule(self, obj: Object, changes: Changes) -> None:
         self.devices.upsert_taint_rule(taint_rule_from(obj))
-        self.version += 1
+        self._bump("")
         changes.freed = True
 
     def _drop_rule(self, key: str, changes: Changes) -> None:
         self.devices.remove_taint_rule(key)
-        self.version += 1
+        self._bump("")
         changes.freed = True
 
 

@@ -10,7 +10,7 @@ from driver.kube.api import RESOURCE_CLAIMS, Conflict, Unavailable
 from tests.unit.loop.world import Killed, World, expect_kill
 
 Meddling = Callable[[str, Any], None]
-WRITES_OF_THE_WHOLE_STORY = range(1, 40)
+WRITES_OF_THE_WHOLE_STORY = range(1, 17)
 
 
 def story() -> World:

@@ -1,0 +1,42 @@
+"""Which kind (``gpu``, ``gpu-share``, ...) each published device is, for the gauge of allocated devices. Pure."""
+
+from collections.abc import Iterable, Mapping
+
+from driver.model import DeviceId, Slice
+from driver.names import Names
+
+
+class Kinds:
+    """The kinds of our devices, slice by slice."""
+
+    def __init__(self, names: Names):
+        self._names = names
+        self._pools: dict[str, dict[str, Mapping[str, str]]] = {}
+        self._pool_of: dict[str, str] = {}
+
+    def put(self, part: Slice) -> None:
+        """A slice was added or changed."""
+        self.drop(part.name)
+        if part.driver != self._names.driver:
+            return
+        attribute = self._names.attribute("kind")
+        kinds = {device.name: str(device.attributes.get(attribute, "unknown")) for device in part.devices}
+        self._pools.setdefault(part.pool, {})[part.name] = kinds
+        self._pool_of[part.name] = part.pool
+
+    def drop(self, name: str) -> None:
+        """A slice is gone."""
+        if pool := self._pool_of.pop(name, None):
+            del self._pools[pool][name]
+            if not self._pools[pool]:
+                del self._pools[pool]
+
+    def count(self, devices: Iterable[DeviceId]) -> Mapping[str, int]:
+        """How many of the devices are of which kind; those of other drivers are left out."""
+        found: dict[str, int] = {}
+        for device in devices:
+            if device.driver == self._names.driver:
+                slices = self._pools.get(device.pool, {}).values()
+                kind = next((kinds[device.device] for kinds in slices if device.device in kinds), "unknown")
+                found[kind] = found.get(kind, 0) + 1
+        return found
