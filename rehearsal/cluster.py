@@ -228,6 +228,8 @@ class Cluster:
         self.diary.note(name, "dies")
         if part.process:
             part.process.alive = False
+        if name.startswith("plugin-") and (kubelet := self.kubelet(name.removeprefix("plugin-"))):
+            kubelet.plugin_lost()
         part.program = None
         part.not_before = self.clock.monotonic() + seconds
 

@@ -27,7 +27,11 @@ PREPARE_RETRY_SECONDS = 60.0
 UNPREPARE_RETRY_SECONDS = 10.0
 JITTER = 0.5
 """Both retries come up to half as much later."""
+KILL_SECONDS = 30
+"""How long containers of a pod that is gone from the API may take to stop."""
 REGISTER_SECONDS = 1.0
+WIPE_SECONDS = 30.0
+"""How long after the last connection to a plugin broke its slices are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,7 @@ class Kubelet(StandIn):
         self._machine = machine
         self._plugin = plugin
         self._jitter = jitter
+        self._connected = False
         self._prepared: set[str] = set()
         self._unpreparing: set[str] = set()
         self._claims: dict[str, Object] = json.loads(machine.files.read(CHECKPOINT) or b"{}")
@@ -94,6 +99,11 @@ class Kubelet(StandIn):
         """Look for the plugin again: its registration socket is new."""
         self.queue.add(("register",))
 
+    def plugin_lost(self) -> None:
+        """Notice that the connection to the plugin broke."""
+        self._connected = False
+        self.queue.add(("lost",), WIPE_SECONDS)
+
     def look_at(self, pod_uid: str) -> None:
         """Notice that something about the pod's containers changed."""
         self.queue.add(("pod", pod_uid))
@@ -108,11 +118,14 @@ class Kubelet(StandIn):
                 self._wipe()
             case ("register",):
                 self._register()
+            case ("lost",):
+                if not self._connected:
+                    self._wipe()
             case _:
                 self._sync(key[1])
 
     def _wipe(self) -> None:
-        """A starting kubelet deletes all slices of its node: drivers publish anew once they are registered."""
+        """Delete the slices of this node: at the start, and when a driver is gone for good. Drivers publish anew."""
         selector = f"spec.nodeName={self._machine.name}"
         for found in self.api.list(RESOURCE_SLICES, field_selector=selector).items:
             delete_exactly(self.api, RESOURCE_SLICES, found)
@@ -122,6 +135,8 @@ class Kubelet(StandIn):
             self._plugin.registered()
         except PluginDown:
             self.queue.add(("register",), REGISTER_SECONDS)
+        else:
+            self._connected = True
 
     def _sync(self, uid: str) -> None:
         pod = next((p for p in self._pods.all() if p["metadata"]["uid"] == uid), None)
@@ -139,9 +154,10 @@ class Kubelet(StandIn):
     def _end(self, uid: str, pod: Object | None) -> None:
         """Containers first, then the claims, and only then is the pod reported as ended or removed."""
         container = self._machine.containers.get(uid)
+        if container and (left := self._still_stops(container, pod)):
+            self.queue.add(("pod", uid), left)
+            return
         outcome = container.exit_phase if container else ""
-        if container and not outcome:
-            container.exit_phase = outcome = "Failed"
         if not self._unprepare(uid):
             self.queue.add(("pod", uid), UNPREPARE_RETRY_SECONDS * (1 + JITTER * self._jitter()))
             return
@@ -151,6 +167,17 @@ class Kubelet(StandIn):
             set_conditions(self.api, pod, [_condition("Ready", "False", self.clock)], phase=outcome or "Failed")
         self._machine.containers.pop(uid, None)
         self.cdi_ids.pop(uid, None)
+
+    def _still_stops(self, container: Container, pod: Object | None) -> float:
+        """Seconds until the containers have stopped; they are told to if they were not yet."""
+        now = self.clock.monotonic()
+        if not container.exit_phase and container.stops_at is None:
+            grace = (pod or {"spec": {}})["spec"].get("terminationGracePeriodSeconds", KILL_SECONDS)
+            container.stops_at = now + grace * self._jitter()
+        if not container.exit_phase and container.stops_at is not None and now < container.stops_at:
+            return container.stops_at - now
+        container.exit_phase = container.exit_phase or "Failed"
+        return 0.0
 
     def _unprepare(self, uid: str) -> bool:
         last = [claim for claim, entry in self._claims.items() if entry["pods"] == [uid]]

@@ -17,6 +17,8 @@ class Container:
     """namespace/name"""
     devices: tuple[tuple[str, Result], ...]
     """What it can open, with the uid of the claim it came by."""
+    stops_at: float | None = None
+    """When they will have stopped (``Clock.monotonic``), once they were told to."""
     exit_phase: str = ""
     """Succeeded or Failed once the containers have ended by themselves."""
 

@@ -75,7 +75,7 @@ def claim(name: str, ask: Object, namespace: str = NAMESPACE) -> Object:
     }
 
 
-def pod_spec(*, template_name: str = "", claim_name: str = "", cpu: str = "10m") -> Object:
+def pod_spec(*, template_name: str = "", claim_name: str = "", cpu: str = "10m", grace: int = 1) -> Object:
     entry = {"name": "device"}
     if template_name:
         entry["resourceClaimTemplateName"] = template_name
@@ -86,7 +86,7 @@ def pod_spec(*, template_name: str = "", claim_name: str = "", cpu: str = "10m")
         "image": "lode-test/busybox:1",
         "resources": {"requests": {"cpu": cpu, "memory": "8Mi"}, "claims": [{"name": "device"}]},
     }
-    return {"terminationGracePeriodSeconds": 1, "resourceClaims": [entry], "containers": [container]}
+    return {"terminationGracePeriodSeconds": grace, "resourceClaims": [entry], "containers": [container]}
 
 
 def pod(name: str, **asks: Any) -> Object:

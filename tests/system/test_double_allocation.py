@@ -8,58 +8,12 @@ from itertools import permutations
 
 import pytest
 
-from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
-from driver.model import Claim
-from driver.settings import ControllerSettings, Settings
-from rehearsal.cluster import Cluster, Weather
-from rehearsal.rest import check_rest
-from rehearsal.standins.informed import phase
-from tests.system.history import cards
-from tests.system.objects import ASKS, NAMESPACE, device_classes, pod, request, template
+from driver.kube.api import PODS, RESOURCE_CLAIMS
+from rehearsal.cluster import Weather
+from tests.system.objects import NAMESPACE
+from tests.system.town import Town
 
 CARDS = {f"gpu-{index}" for index in range(8)}
-
-
-class Town:
-    """A cluster of one node, and its users."""
-
-    def __init__(self, seed: int = 0, *, profile: str = "h100x8", count: int = 8, controllers: int = 1):
-        settings = Settings(controller=ControllerSettings(lease_seconds=60))
-        self.cluster = Cluster(
-            seed,
-            {"n1": cards(profile, count)},
-            classes=device_classes(),
-            controllers=controllers,
-            settings=settings,
-        )
-        for name, ask in {**ASKS, "gpu-8": request("gpu.lode.dev", count=8)}.items():
-            self.cluster.user.create(RESOURCE_CLAIM_TEMPLATES, template(name, ask))
-        self.cluster.settle()
-
-    def create(self, name: str, ask: str) -> None:
-        self.cluster.user.create(PODS, pod(name, template_name=ask))
-
-    def delete(self, name: str) -> None:
-        self.cluster.user.delete(PODS, name, NAMESPACE)
-
-    def rest(self) -> None:
-        self.cluster.settle()
-        check_rest(self.cluster)
-
-    def claim(self, name: str) -> Claim:
-        (found,) = [c for c in self.cluster.invariants.claims() if c.name.startswith(f"{name}-device-")]
-        return found
-
-    def devices(self, name: str) -> set[str]:
-        allocation = self.claim(name).allocation
-        return {result.device.device for result in allocation.results} if allocation else set()
-
-    def running(self, *names: str) -> bool:
-        return all(phase(self.cluster.user.get(PODS, name, NAMESPACE)) == "Running" for name in names)
-
-    def why_pending(self, name: str) -> str:
-        conditions = self.cluster.user.get(PODS, name, NAMESPACE)["status"].get("conditions") or []
-        return " ".join(condition.get("message") or "" for condition in conditions)
 
 
 def assert_all_eight(town: Town, names: Sequence[str]) -> None:
@@ -167,7 +121,7 @@ def test_a_card_comes_back_once_and_not_before_its_containers_are_gone(end: str)
     """Also after every step: different claims never meet in running containers of one machine."""
     town = Town()
     cluster = town.cluster
-    town.create("first", "gpu-8")
+    town.create("first", "gpu-8", grace=60)
     town.rest()
     town.create("next", "gpu-8")
     town.rest()

@@ -83,7 +83,8 @@ class Workload:
         """Create a pod that asks for something, unless there are many."""
         if len([found for found in self._pods() if not is_terminal(found)]) < MOST_PODS:
             ask = self._random.choice(list(ASKS))
-            self._api.create(PODS, pod(self._name(ask), template_name=ask))
+            grace = self._random.choice((1, 1, 30, 120))
+            self._api.create(PODS, pod(self._name(ask), template_name=ask, grace=grace))
 
     def _impossible_pod(self) -> None:
         ask = self._random.choice(list(IMPOSSIBLE))

@@ -98,6 +98,21 @@ def test_a_force_deleted_pod_is_cleaned_up_on_the_node(rig: NodeRig) -> None:
     assert not rig.machine.containers
 
 
+def test_containers_take_their_time_and_keep_their_devices_meanwhile() -> None:
+    rig = NodeRig()
+    rig.kubelet = Kubelet(rig.as_user("kubelet"), rig.clock, rig.machine, rig.plugin, lambda: 1.0)
+    rig.parts = [*rig.parts[:2], rig.kubelet]
+    rig.run_pod()
+    rig.api.delete(PODS, "p", "default")
+    rig.settle()
+    rig.later(29)
+    assert rig.plugin.calls[-1] == "prepare"
+    assert [container.exit_phase for container in rig.machine.containers.values()] == [""]
+    rig.later(2)
+    assert rig.plugin.calls[-1] == "unprepare"
+    assert rig.api.list(PODS).items == []
+
+
 def test_a_new_kubelet_wipes_the_slices_and_cleans_up_what_ended_meanwhile(rig: NodeRig) -> None:
     rig.run_pod()
     spec = {"driver": "lode.dev", "nodeName": "n1", "pool": {"name": "n1/lode.dev", "resourceSliceCount": 1}}
@@ -108,6 +123,20 @@ def test_a_new_kubelet_wipes_the_slices_and_cleans_up_what_ended_meanwhile(rig: 
     assert rig.api.list(RESOURCE_SLICES).items == []
     assert rig.plugin.calls == ["registered", "prepare", "registered", "unprepare"]
     assert not rig.machine.containers
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_the_slices_of_a_plugin_that_stays_away_are_wiped_after_half_a_minute(rig: NodeRig, back: bool) -> None:
+    rig.settle()
+    spec = {"driver": "lode.dev", "nodeName": "n1", "pool": {"name": "n1/lode.dev", "resourceSliceCount": 1}}
+    rig.api.create(RESOURCE_SLICES, {"metadata": {"name": "s"}, "spec": {**spec, "devices": []}})
+    rig.kubelet.plugin_lost()
+    rig.later(29)
+    assert len(rig.api.list(RESOURCE_SLICES).items) == 1
+    if back:
+        rig.kubelet.plugin_started()
+    rig.later(2)
+    assert len(rig.api.list(RESOURCE_SLICES).items) == int(back)
 
 
 def test_after_a_reboot_every_pod_is_prepared_again(rig: NodeRig) -> None:

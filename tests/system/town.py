@@ -1,0 +1,52 @@
+"""A cluster of one node and its users, for tests that tell a story of their own."""
+
+from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES
+from driver.model import Claim
+from driver.settings import ControllerSettings, Settings
+from rehearsal.cluster import Cluster
+from rehearsal.rest import check_rest
+from rehearsal.standins.informed import phase
+from tests.system.history import cards
+from tests.system.objects import ASKS, NAMESPACE, device_classes, pod, request, template
+
+
+class Town:
+    """A cluster of one node, and its users."""
+
+    def __init__(self, seed: int = 0, *, profile: str = "h100x8", count: int = 8, controllers: int = 1):
+        settings = Settings(controller=ControllerSettings(lease_seconds=60))
+        self.cluster = Cluster(
+            seed,
+            {"n1": cards(profile, count)},
+            classes=device_classes(),
+            controllers=controllers,
+            settings=settings,
+        )
+        for name, ask in {**ASKS, "gpu-8": request("gpu.lode.dev", count=8)}.items():
+            self.cluster.user.create(RESOURCE_CLAIM_TEMPLATES, template(name, ask))
+        self.cluster.settle()
+
+    def create(self, name: str, ask: str, grace: int = 1) -> None:
+        self.cluster.user.create(PODS, pod(name, template_name=ask, grace=grace))
+
+    def delete(self, name: str) -> None:
+        self.cluster.user.delete(PODS, name, NAMESPACE)
+
+    def rest(self) -> None:
+        self.cluster.settle()
+        check_rest(self.cluster)
+
+    def claim(self, name: str) -> Claim:
+        (found,) = [c for c in self.cluster.invariants.claims() if c.name.startswith(f"{name}-device-")]
+        return found
+
+    def devices(self, name: str) -> set[str]:
+        allocation = self.claim(name).allocation
+        return {result.device.device for result in allocation.results} if allocation else set()
+
+    def running(self, *names: str) -> bool:
+        return all(phase(self.cluster.user.get(PODS, name, NAMESPACE)) == "Running" for name in names)
+
+    def why_pending(self, name: str) -> str:
+        conditions = self.cluster.user.get(PODS, name, NAMESPACE)["status"].get("conditions") or []
+        return " ".join(condition.get("message") or "" for condition in conditions)
