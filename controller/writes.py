@@ -154,9 +154,17 @@ class Writer:
         if nominated or clear:
             changed["nominatedNodeName"] = nominated
         patch: Any = {"metadata": {"uid": pod.uid}, "status": changed}
-        answer = self._api.patch(
-            PODS, pod.name, patch, namespace=pod.namespace, subresource="status", patch_type="strategic"
-        )
+        try:
+            answer = self._api.patch(
+                PODS, pod.name, patch, namespace=pod.namespace, subresource="status", patch_type="strategic"
+            )
+        except Invalid as error:
+            # The API server answers 422, not 409, to the uid of a pod whose name another pod has now.
+            self._read(PODS, pod.key)
+            current = self._state.pods.get(pod.key)
+            if current is not None and current.uid == pod.uid:
+                raise
+            raise Conflict(error.message, status=error.status, reason=error.reason) from error
         self._changed(self._state.put(PODS, answer))
 
     # Taking back

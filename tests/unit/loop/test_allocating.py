@@ -49,3 +49,21 @@ def test_ours_must_be_the_last_gate() -> None:
     assert world.devices("a") == []
     assert world.gates("p") == [GATE, "kueue.x-k8s.io/admission"]
     assert world.events("p") == []
+
+
+def test_a_pod_replaced_under_its_name_before_it_is_told_is_decided_anew_without_a_false_alarm() -> None:
+    world = World()
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    done: list[str] = []
+
+    def replace(what: str, name: object) -> None:
+        if what == "patch pods/status" and not done:
+            done.append(what)
+            world.remove_pod("p")
+            world.add_pod("p", "a")
+
+    world.meddler.before = replace
+    world.settle()
+    assert (world.condition("p")[0], world.gates("p")) == ("True", [])
+    assert world.events("p", "WriteRefused") == []
