@@ -24,7 +24,7 @@ CASES: dict[str, tuple[list[Object], dict[str, Any], tuple[str, ...]]] = {
     "no such model": ([request(selector=f'{ATTRIBUTES}.model == "H9000"')], {}, ("selector",)),
     "attribute that no device has": ([request(selector=f'{ATTRIBUTES}.colour == "red"')], {}, ("colour",)),
     "unknown parameter field": ([request()], {"config": [UNKNOWN_PARAMETER]}, ("sharring",)),
-    "node selector that matches nothing": ([request()], {"nodeSelector": {"shelf": "top"}}, ("shelf",)),
+    "node selector that matches nothing": ([request()], {"nodeSelector": {"shelf": "top"}}, ("nodeSelector",)),
     "more memory than a card has": ([request("gpu-share", memory="900Gi")], {}, ("memory",)),
 }
 
