@@ -108,7 +108,11 @@ def provide() -> Docker:
     private = _private()
     with cache.step("starting a private Docker daemon"):
         _clear(private)
-        _start(private)
+        try:
+            _start(private)
+        except BaseException:
+            _clear(private)
+            raise
     return private.docker()
 
 
@@ -141,7 +145,7 @@ def _start(private: _Private) -> None:
     private.run.mkdir()
     private.state.mkdir(exist_ok=True)
     run(["ip", "netns", "add", private.name], environment=docker.environment)
-    run(["ip", "-n", private.name, "link", "set", "lo", "up"], environment=docker.environment)
+    docker.run("ip", "link", "set", "lo", "up")
     command = docker.command(
         "dockerd",
         f"--host={docker.environment['DOCKER_HOST']}",
