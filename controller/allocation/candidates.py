@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controller.allocation.amounts import Amounts, lacking, take
 from controller.allocation.attempt import Candidate, FaultyDevice
@@ -10,7 +10,8 @@ from controller.allocation.demand import RESULTS_LIMIT, Choice, Demand
 from controller.allocation.matching import Matching
 from controller.allocation.pools import Pool, Unit
 from controller.allocation.reasons import MOST_HOLDERS, Exclusion, Shortage, Unsatisfiable
-from controller.allocation.search import Option, Search, Task
+from controller.allocation.search import Search
+from controller.allocation.search_task import Option, Task
 from controller.allocation.taints import untolerated
 from controller.selectors import SelectorFault
 from driver.model import Claim, Want
@@ -130,7 +131,7 @@ class Survey:
 
     def _shortage(self, demand: Demand, choice: Choice) -> Shortage:
         causes: Counter[str] = Counter()
-        holders: dict[str, None] = {}
+        holders: Counter[str] = Counter()
         seen = available = 0
         for pool, units in self._pools:
             for unit in units:
@@ -140,9 +141,9 @@ class Survey:
                     available += 1
                     continue
                 causes[cause] += 1
-                if cause.startswith("in use") or "too little" in cause:
-                    holders.update(dict.fromkeys(self._names.get(uid, uid) for uid in unit.use.holders))
-        return Shortage(
+                if cause == "in use" or "too little" in cause:
+                    holders.update(self._names.get(uid, uid) for uid in unit.use.holders)
+        shortage = Shortage(
             claim=self._claims[demand.claim].key,
             request=choice.name,
             device_class=choice.want.device_class,
@@ -152,6 +153,23 @@ class Survey:
             exclusions=tuple(Exclusion(count, cause) for cause, count in causes.most_common()),
             holders=tuple(sorted(holders)[:MOST_HOLDERS]),
         )
+        return replace(shortage, freeing=self._freeing(choice, shortage.missing))
+
+    def _freeing(self, choice: Choice, missing: int) -> tuple[str, ...]:
+        """The fewest claims whose end would free ``missing`` devices, if a few would do."""
+        freed: Counter[str] = Counter()
+        for unit, fault in self._matched(choice):
+            takes = _takes(unit, choice.want)
+            alone = len(unit.use.holders) == 1 and fault is None and not isinstance(takes, str)
+            if alone and _busy(unit, choice.want) and not _barred(unit, choice.want):
+                freed.update(self._names.get(uid, uid) for uid in unit.use.holders)
+        chosen: list[str] = []
+        for name, count in sorted(freed.items(), key=lambda entry: (-entry[1], entry[0])):
+            if missing <= 0 or len(chosen) == MOST_HOLDERS:
+                break
+            chosen.append(name)
+            missing -= count
+        return tuple(chosen) if missing <= 0 else ()
 
     def _cause(self, unit: Unit, choice: Choice) -> str:
         """The first thing that excludes the unit, in words; "" if nothing does."""
@@ -191,11 +209,15 @@ def _busy(unit: Unit, want: Want) -> bool:
     return not want.admin_access and bool(use.exclusive or (use.shares and not unit.device.allow_multiple))
 
 
+def _barred(unit: Unit, want: Want) -> str:
+    taint = untolerated(unit.taints, want.tolerations) if unit.taints else None
+    return "" if taint is None else f"tainted {taint.key}={taint.value}:{taint.effect}"
+
+
 def _hindrance(unit: Unit, want: Want, takes: Amounts | None) -> str:
     """Why the unit cannot be had now, in words; "" if it can. Admin access needs nothing but tolerated taints."""
-    taint = untolerated(unit.taints, want.tolerations) if unit.taints else None
-    if taint is not None:
-        return f"tainted {taint.key}={taint.value}:{taint.effect}"
+    if barred := _barred(unit, want):
+        return barred
     if want.admin_access:
         return ""
     if _busy(unit, want):

@@ -67,6 +67,8 @@ class Pool:
         self.problem = self._incomplete()
         self.incomplete = bool(self.problem)
         self._read_counters()
+        self.names = list(self.counters)
+        """The counters in the order of ``free`` and ``total``."""
         self._read_devices(uses)
         self.one_node = self._one_node()
         """The node all of it belongs to, or "" where that differs by slice or device."""
@@ -137,4 +139,4 @@ class Pool:
 
     def counter_name(self, index: int) -> CounterName:
         """The counter at ``index`` of ``free`` and ``total``."""
-        return next(name for name, at in self.counters.items() if at == index)
+        return self.names[index]

@@ -33,6 +33,8 @@ class Shortage:
     exclusions: tuple[Exclusion, ...]
     holders: tuple[str, ...] = ()
     """Some of the claims that hold matching devices, ``namespace/name``."""
+    freeing: tuple[str, ...] = ()
+    """Claims whose end would leave enough devices; empty where a few would not do."""
 
     @property
     def missing(self) -> int:
@@ -84,6 +86,8 @@ def _shortage(shortage: Shortage) -> str:
         text += f" ({_excluded(shortage.exclusions)})"
     if shortage.holders:
         text += f"; in use by {', '.join(shortage.holders)}"
+    if shortage.freeing:
+        text += f"; freeing {', '.join(shortage.freeing)} would do"
     return text
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from controller.allocation.reasons import Unsatisfiable
+from controller.allocation.reasons import Shortage, Unsatisfiable
 
 LIMIT: Final = 1024
 """Characters of an Event's message (core/v1)."""
@@ -21,7 +21,27 @@ def render(answer: Unsatisfiable | Mapping[str, Unsatisfiable], limit: int = LIM
     for node in sorted(answer):
         groups.setdefault(answer[node].reasons, []).append(node)
     ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[1]))
-    return _cut(". ".join(f"{_nodes(nodes)}: {'; '.join(reasons)}" for reasons, nodes in ordered[:20]), limit)
+    told = ". ".join(f"{_nodes(nodes)}: {'; '.join(reasons)}" for reasons, nodes in ordered[:20])
+    closest = _closest(answer) if len(groups) > 1 else ""
+    return _cut(told, limit - len(closest)) + closest
+
+
+def _closest(answer: Mapping[str, Unsatisfiable]) -> str:
+    """The nodes that lack fewest devices, where only one request is short and they have some."""
+    misses: dict[tuple[int, int, str], list[str]] = {}
+    for node in sorted(answer):
+        match answer[node].shortages:
+            case (Shortage(wanted=int(wanted), available=available, freeing=freeing),) if 0 < available < wanted:
+                key = (wanted - available, wanted, ", ".join(freeing)[:100])
+                misses.setdefault(key, []).append(node)
+    if not misses:
+        return ""
+    missing, wanted, ending = min(misses, key=lambda key: (*key[:2], not key[2], key[2]))
+    nodes = misses[missing, wanted, ending]
+    have = "has" if len(nodes) == 1 else "have"
+    return f". Closest: {_nodes(nodes)} {have} {wanted - missing} of {wanted}" + (
+        f"; freeing {ending} would do" if ending else ""
+    )
 
 
 def _nodes(names: list[str]) -> str:

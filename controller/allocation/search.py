@@ -10,39 +10,23 @@ Skipping never changes which solution is found first, because only branches that
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from controller.allocation.attempt import Attempt, Candidate, FaultyDevice, Pick
 from controller.allocation.constraints import values_of
 from controller.allocation.demand import RESULTS_LIMIT, Choice, Demand
 from controller.allocation.pools import Unit
+from controller.allocation.search_task import Option, Task
+from controller.allocation.symmetry import Symmetry
 from driver.model import Claim
 
-STEP_LIMIT: Final = 20_000
+STEP_LIMIT: Final = 4_000
 """Devices tried before a search gives up; far above what any satisfiable request of a real node needs."""
 _MEMORY: Final = 10_000
 
 
 class SearchEnded(Exception):
     """The step budget is spent: neither a solution nor a proof that there is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A choice with its candidates in order; ``wanted`` is how many of them it takes."""
-
-    choice: Choice
-    candidates: tuple[Candidate, ...]
-    wanted: int
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A demand with its options. Options that cannot be satisfied alone have been left out."""
-
-    demand: Demand
-    options: tuple[Option, ...]
 
 
 def first_fit(claims: Sequence[Claim], offers: Iterable[tuple[Demand, int, Iterable[Candidate]]]) -> list[Pick] | None:
@@ -79,7 +63,7 @@ class Search:
         self._tasks = tasks
         self._attempt = Attempt(claims)
         self._limit = limit
-        self._signatures: dict[Unit, Hashable] = {}
+        self._symmetry: Symmetry | None = None
         self._failed: set[Hashable] = set()
         self.steps = 0
         """Devices tried so far."""
@@ -99,7 +83,28 @@ class Search:
             SearchEnded: the step budget is spent.
             FaultyDevice: a selector fails on a device that has to be looked at.
         """
-        return self._task(0)
+        return self._enough_values() and self._task(0)
+
+    def _enough_values(self) -> bool:
+        """Whether each distinctAttribute has as many values as devices that need one of their own."""
+        for claim, trackers in enumerate(self._attempt.trackers):
+            for number, tracker in enumerate(trackers):
+                if tracker.distinct and not self._distinct_values(claim, number, tracker.attribute):
+                    return False
+        return True
+
+    def _distinct_values(self, claim: int, number: int, attribute: str) -> bool:
+        needed, values = 0, set[object]()
+        for index, task in enumerate(self._tasks):
+            options = [option for option in task.options if number in option.choice.constraints]
+            if task.demand.claim != claim or len(options) < len(task.options):
+                continue
+            needed += min(option.wanted for option in options)
+            values.update(*(values_of(one.unit.device, attribute) for option in options for one in option.candidates))
+            if needed > len(values) and not any(one.fault for option in options for one in option.candidates):
+                self.deepest = index
+                self.losses = {f"distinctAttribute {attribute}: only {len(values)} values": needed}
+        return self.deepest < 0
 
     def _task(self, index: int) -> bool:
         if index == len(self._tasks):
@@ -118,10 +123,10 @@ class Search:
 
     def _state(self, index: int) -> Hashable:
         """What the remaining tasks depend on: devices taken, up to exchanging like ones, and constraints."""
-        attempt = self._attempt
-        taken = Counter(self._like(unit) for unit in attempt.held)
-        trackers = tuple(tuple(tracker.state for tracker in claim) for claim in attempt.trackers)
-        return index, frozenset(taken.items()), trackers, tuple(attempt.counts)
+        if self._symmetry is None:
+            self._symmetry = Symmetry(self._tasks, self._attempt)
+        trackers = tuple(tuple(tracker.state for tracker in claim) for claim in self._attempt.trackers)
+        return index, self._symmetry.taken(), trackers, tuple(self._attempt.counts)
 
     def _choose(
         self, index: int, option: Option, candidates: Sequence[Candidate], left: int, banned: frozenset[Hashable]
@@ -162,32 +167,20 @@ class Search:
         rest = [one for one in candidates if one.fault or not self._attempt.hindrance(claim, choice, one)]
         for number in choice.constraints:
             tracker = self._attempt.trackers[claim][number]
-            if tracker.distinct or tracker.fixed or any(one.fault for one in rest):
+            if any(one.fault for one in rest) or (tracker.fixed and not tracker.distinct):
                 continue
             values = [values_of(one.unit.device, tracker.attribute) for one in rest]
+            if tracker.distinct:
+                rest = rest if len(frozenset[object]().union(*values)) >= left else []
+                continue
             counts = Counter(value for some in values for value in some)
             rest = [one for one, some in zip(rest, values, strict=True) if any(counts[value] >= left for value in some)]
         return rest
 
     def _like(self, unit: Unit) -> Hashable:
-        """Equal for devices that any remaining choice could exchange."""
-        if not self._signatures:
-            self._sign()
-        return self._signatures[unit], self._attempt.on(unit)
-
-    def _sign(self) -> None:
-        offers: dict[Unit, list[Hashable]] = {}
-        for number, task in enumerate(self._tasks):
-            for position, option in enumerate(task.options):
-                for one in option.candidates:
-                    takes = None if one.takes is None else frozenset((k, v.nanos) for k, v in one.takes.items())
-                    offers.setdefault(one.unit, []).append((number, position, takes, id(one.fault)))
-        attributes = sorted({tracker.attribute for claim in self._attempt.trackers for tracker in claim})
-        for unit, some in offers.items():
-            values = tuple(values_of(unit.device, name) for name in attributes)
-            left = _left(unit) if unit.device.allow_multiple else None
-            counters = (unit.pool.key, unit.draws) if unit.draws else None
-            self._signatures[unit] = (tuple(some), values, left, bool(unit.use.holders), counters)
+        if self._symmetry is None:
+            self._symmetry = Symmetry(self._tasks, self._attempt)
+        return self._symmetry.like(unit)
 
     def _note(self, index: int, option: Option) -> None:
         """Remember why the furthest task so far failed."""
@@ -198,9 +191,3 @@ class Search:
         sound = (one for one in option.candidates if one.fault is None)
         reasons = (self._attempt.hindrance(claim, option.choice, one) for one in sound)
         self.losses = Counter(reason for reason in reasons if reason)
-
-
-def _left(unit: Unit) -> Hashable:
-    """What is left of the capacities of a shareable device."""
-    used = unit.use.consumed
-    return frozenset((name, c.value.nanos - used.get(name, 0)) for name, c in unit.device.capacity.items())
