@@ -119,10 +119,11 @@ class Preparer:
             with self._records.lock():
                 checkpoint = self._load()
                 known = checkpoint.claims.get(ref.uid)
-                blocking = frozenset() if known and _same(known, plan) else self._blockers(plan, checkpoint)
-                if blocking <= gone:
-                    return self._carry_out(plan, self._dropped(checkpoint, blocking))
-            gone = self._given_up(ref, [checkpoint.claims[uid] for uid in sorted(blocking)], deadline)
+                rest = checkpoint.without(*gone)
+                blocking = frozenset() if known and _same(known, plan) else self._blockers(plan, rest)
+                if not blocking:
+                    return self._carry_out(plan, self._dropped(checkpoint, gone & checkpoint.claims.keys()))
+            gone |= self._given_up(plan, [checkpoint.claims[uid] for uid in sorted(blocking)], deadline)
 
     def _blockers(self, plan: Plan, checkpoint: Checkpoint) -> frozenset[str]:
         held = {uid: record.plan.results for uid, record in checkpoint.claims.items()}
@@ -132,26 +133,33 @@ class Preparer:
             raise InvalidInput(str(plan.ref), [fault])
         return found
 
-    def _given_up(self, ref: ClaimRef, blocking: Sequence[ClaimRecord], deadline: float) -> frozenset[str]:
+    def _given_up(self, plan: Plan, blocking: Sequence[ClaimRecord], deadline: float) -> frozenset[str]:
         """Those of the blocking claims that can be cleared away; after a pause, if others should be gone soon.
 
         A claim that the API knows no more may still have containers here: its pod was deleted by force. The kubelet
         stops them and then gives the claim up, so that is waited for. Nothing can run of a claim that was never
         completed, or that was prepared before the machine was started last.
+
+        Raises:
+            Held: the claims that are still allocated leave no room, or those that are gone were not given up in time.
         """
+        ref = plan.ref
         standing = {
             record.plan.ref: self._patiently(deadline, partial(holders.standing, self._api, record.plan))
             for record in blocking
         }
-        if live := [str(other) for other, state in standing.items() if state == "live"]:
+        live = {record.plan.ref.uid: record for record in blocking if standing[record.plan.ref] == "live"}
+        if self._site.blockers(plan, {uid: record.plan.results for uid, record in live.items()}):
+            others = ", ".join(str(record.plan.ref) for record in live.values())
             raise Held(
-                f"{ref}: its devices are held by {', '.join(live)}, prepared on this node and still allocated: "
+                f"{ref}: its devices are held by {others}, prepared on this node and still allocated: "
                 "delete the pods of one of them"
             )
-        idle = [record for record in blocking if record.state == "started" or record.boot_id != self._boot_id]
-        if len(idle) < len(blocking):
+        dead = [record for record in blocking if record.plan.ref.uid not in live]
+        idle = [record for record in dead if record.state == "started" or record.boot_id != self._boot_id]
+        if len(idle) < len(dead):
             if self._clock.monotonic() + LONGEST_PAUSE_SECONDS > deadline:
-                names = ", ".join(str(record.plan.ref) for record in blocking if record not in idle)
+                names = ", ".join(str(record.plan.ref) for record in dead if record not in idle)
                 raise Held(
                     f"{ref}: its devices were last given to {names}, which the API knows no more but the kubelet has "
                     "not given up yet: its containers may still run. This is tried again once they have stopped"

@@ -321,6 +321,46 @@ def test_a_claim_gone_from_the_api_but_not_given_up_by_the_kubelet_is_waited_for
     prepare(plugin, new)
 
 
+def test_shares_are_prepared_only_as_far_as_the_card_goes() -> None:
+    rig = Rig()
+    plugin = rig.plugin()
+    prepare(plugin, rig.claim("one", [share("gpu-0-share", SHARE_A, "30Gi")]))
+    error = refused(plugin, rig.claim("other", [share("gpu-0-share", SHARE_B, "11Gi")]))
+    assert error.reason == "conflict"
+    prepare(plugin, rig.claim("small", [share("gpu-0-share", SHARE_B, "10Gi")]))
+
+
+def test_a_share_waits_for_containers_of_a_share_that_is_gone_and_not_for_live_ones() -> None:
+    rig = Rig()
+    plugin = rig.plugin()
+    live = rig.claim("live", [share("gpu-0-share", SHARE_A, "10Gi")])
+    old = rig.claim("old", [share("gpu-0-share", SHARE_B, "30Gi")])
+    prepare(plugin, live)
+    prepare(plugin, old)
+    rig.release(old)
+    new = rig.claim("new", [share("gpu-0-share", SHARE_B.replace("1", "2"), "30Gi")])
+    error = refused(plugin, new)
+    assert "its containers may still run" in error.message
+    assert old.name in error.message
+    assert live.name not in error.message
+    rig.clock.slept = lambda _: plugin.unprepare([old])
+    prepare(plugin, new)
+    assert set(plugin.prepared()) == {live.uid, new.uid}
+
+
+def test_a_share_that_is_gone_since_before_the_reboot_makes_way_and_a_live_one_stays() -> None:
+    rig = Rig()
+    live = rig.claim("live", [share("gpu-0-share", SHARE_A, "10Gi")])
+    old = rig.claim("old", [share("gpu-0-share", SHARE_B, "30Gi")])
+    prepare(rig.plugin(), live)
+    prepare(rig.plugin(), old)
+    rig.release(old)
+    rig.reboot()
+    new = rig.claim("new", [share("gpu-0-share", SHARE_B.replace("1", "2"), "30Gi")])
+    prepare(rig.plugin(), new)
+    assert set(rig.plugin().prepared()) == {live.uid, new.uid}
+
+
 def test_a_short_silence_of_the_api_is_waited_out() -> None:
     rig = Rig()
     ref = rig.claim("c", [result("gpu-0")])

@@ -15,7 +15,7 @@ def test_of_many_claims_for_one_device_at_once_exactly_one_is_prepared(tmp_path:
     rig.settings = Settings.model_validate({"kubeletplugin": section})
     instances = [rig.plugin(files=SystemFiles()) for _ in range(2)]
     rivals = [rig.claim(f"rival-{index}", [result("gpu-0")]) for index in range(6)]
-    tenants = [rig.claim(f"t-{i}", [share("gpu-1-share", SHARE_A.replace("1", str(i)))]) for i in range(2, 6)]
+    tenants = [rig.claim(f"t-{i}", [share("gpu-1-share", SHARE_A.replace("1", str(i)), "2Gi")]) for i in range(2, 6)]
     refs = [*rivals, *tenants]
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda case: instances[case[0] % 2].prepare([case[1]]), enumerate(refs)))
