@@ -55,7 +55,7 @@ def main() -> int:
 
 def enter_network(cluster: KindCluster) -> None:
     """Start this program again inside the cluster's network, where its API server is reached."""
-    inside = cluster.command(sys.executable, "-m", "benchmarks.cluster", *sys.argv[1:])
+    inside = cluster.network_command(sys.executable, "-m", "benchmarks.cluster", *sys.argv[1:])
     if inside[0] != sys.executable and not os.environ.get("BENCH_INSIDE"):
         os.execvpe(inside[0], inside, {**os.environ, "BENCH_INSIDE": "1"})
 

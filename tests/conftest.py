@@ -1,7 +1,18 @@
 """What every test runs under."""
 
+from collections.abc import Iterator
+
+import pytest
+import structlog
 from hypothesis import settings
 
 # A busy machine is no defect of the code under test.
 settings.register_profile("lode", deadline=None)
 settings.load_profile("lode")
+
+
+@pytest.fixture(autouse=True)
+def _logs_end_with_the_test() -> Iterator[None]:
+    """A program run inside a test configures logging for the whole process, onto a stream that ends with the test."""
+    yield
+    structlog.reset_defaults()
