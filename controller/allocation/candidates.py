@@ -23,7 +23,7 @@ _REMEMBERED = 32
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as the allocator sees it: its pools in order, with the units that reach it."""
+    """A node as the allocator sees it: the pools that reach it, in order, with the units that do."""
 
     name: str
     labels: Mapping[str, str]
@@ -34,7 +34,7 @@ class Survey:
     """Looks at one node for the claims of one pod."""
 
     def __init__(self, node: Node, claims: Sequence[Claim], matching: Matching, names: Mapping[str, str]):
-        self._pools = [(pool, units) for pool, units in node.pools if units or pool.problem]
+        self._pools = node.pools
         self._claims = claims
         self._matching = matching
         self._names = names
@@ -194,7 +194,7 @@ def _failed(shortage: Shortage) -> bool:
 def _takes(unit: Unit, want: Want) -> Amounts | str | None:
     """What the want takes of the unit: capacities of a share, None for the whole; or the capacity it cannot give."""
     if unit.device.allow_multiple and not want.admin_access:
-        key = tuple(want.capacity.items())
+        key = tuple((name, amount.nanos, amount.format) for name, amount in want.capacity.items())
         known = unit.takes.get(key)
         if known is None:
             if len(unit.takes) >= _REMEMBERED:

@@ -142,7 +142,8 @@ class Fleet:
     def _searched(self, search: Search, survey: Survey, wanted: Sequence[Demand]) -> Unsatisfiable | None:
         try:
             return None if search.run() else survey.refusal(wanted, search)
-        except SearchEnded:
+        except (SearchEnded, RecursionError):
+            # Hundreds of devices for one pod exceed Python's stack before the step budget.
             return survey.refusal(wanted, search, undecided=True)
         except FaultyDevice as faulty:
             return survey.refusal(wanted, search, faulty=faulty)
@@ -194,7 +195,13 @@ class Fleet:
         keys = {**self._at.get(name, {}), **self._at.get(_EVERYWHERE, {})}
         pools = [self._pool(key) for key in sorted(keys)]
         pools.sort(key=lambda pool: pool.late)
-        return Node(name, labels, [(pool, _visible(pool, name, labels)) for pool in pools])
+        seen = ((pool, _visible(pool, name, labels)) for pool in pools)
+        return Node(name, labels, [(pool, units) for pool, units in seen if units or _reaching(pool, name, labels)])
+
+
+def _reaching(pool: Pool, name: str, labels: Mapping[str, str]) -> bool:
+    """Whether a slice of the pool is meant for the node, even if it brings no device."""
+    return any(reaches(part.scope, name, labels) for part in pool.parts)
 
 
 def _visible(pool: Pool, name: str, labels: Mapping[str, str]) -> Sequence[Unit]:

@@ -217,6 +217,21 @@ def test_devices_of_selected_nodes_keep_the_selector() -> None:
     assert not isinstance(built.allocate(NODE, {"region": "us"}, [claim(want("any", count=2))]), tuple)
 
 
+def test_an_unfinished_pool_of_other_nodes_does_not_stop_a_request_for_all_devices() -> None:
+    elsewhere = NodeSelector((NodeSelectorTerm((NodeRequirement("region", "In", ("us",)),)),))
+    built = fleet(*pool(*CARDS[:2]))
+    built.upsert_slice(Slice("s", "net.example.com", "net", 1, 2, NodeScope(selector=elsewhere), (device("nic"),)))
+    assert names(built.allocate(NODE, {"region": "eu"}, [claim(want(mode="All"))])) == [["gpu-0", "gpu-1"]]
+    assert not isinstance(built.allocate(NODE, {"region": "us"}, [claim(want(mode="All"))]), tuple)
+
+
+def test_hundreds_of_devices_for_one_pod_are_decided_without_a_crash() -> None:
+    built = fleet(*pool(*[device(f"gpu-{i:03}", {"v": i % 2}) for i in range(640)]))
+    asked = [claim(want(count=32), name=f"c{i}") for i in range(20)]
+    assert isinstance(built.allocate(NODE, {}, asked), tuple)
+    assert not isinstance(built.allocate(NODE, {}, [*asked, claim(want(), name="more")]), tuple)
+
+
 def test_devices_of_a_slice_may_say_themselves_which_node_reaches_them() -> None:
     here, there = device("here", scope=NodeScope(NODE)), device("there", scope=NodeScope("n2"))
     built = fleet(Slice("s", "lode.dev", "p", 1, 1, NodeScope(per_device=True), (there, here)))

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driver.model import (
@@ -115,6 +115,7 @@ def test_a_device_survives_the_wire(device: Device) -> None:
     assert device_from(device_to(device, DRIVER), DRIVER) == device
 
 
+@settings(max_examples=40)
 @given(
     st.lists(devices, max_size=2),
     st.lists(st.builds(CounterSet, names, st.dictionaries(names, quantities, min_size=1))),
