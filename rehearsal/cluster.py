@@ -29,9 +29,10 @@ from rehearsal.standins.kubelet import Kubelet
 from rehearsal.standins.machine import Machine
 from rehearsal.standins.scheduler import KubeScheduler
 
-QUIET_SECONDS = 200.0
-"""Nothing changed for so long: longer than every back-off of controller, kubelet and plugin."""
-LONGEST_HOP_SECONDS = 10.0
+QUIET_SECONDS = 130.0
+"""Nothing changed for so long: longer than every back-off of controller and plugin. Kubelets say when they wait."""
+LONGEST_UNREST_SECONDS = 5000.0
+LONGEST_HOP_SECONDS = 20.0
 RESTART_SECONDS = 1.0
 DEEPEST = 2
 """How many programs may overtake one another inside one call."""
@@ -101,6 +102,7 @@ class Cluster:
         self._networks: dict[str, FaultyApi] = {}
         self._depth = 0
         self._checked = -1
+        self._doomed: dict[str, int] = {}
         self.user = self._api(Process("user", lambda _: None), "kubectl")
         """The API as a user has it: no faults."""
         self._install(nodes, classes, labels or {})
@@ -233,6 +235,14 @@ class Cluster:
         part.program = None
         part.not_before = self.clock.monotonic() + seconds
 
+    def doom(self, name: str, calls: int) -> None:
+        """End a program just before the ``calls``-th call that it makes from now on."""
+        self._doomed[name] = calls
+
+    def doomed(self, name: str) -> bool:
+        """Whether that end is still to come."""
+        return name in self._doomed
+
     def stall(self, name: str, seconds: float) -> None:
         """Keep a program from running for a while; then it goes on with what it knew."""
         self.diary.note(name, f"stalls for {seconds:.0f} s")
@@ -299,11 +309,19 @@ class Cluster:
             while self.step():
                 pass
             now = self.clock.monotonic()
-            if now - max(started, self.diary.last_change) > QUIET_SECONDS:
+            if now - max(started, self.diary.last_change) > QUIET_SECONDS and not self._waits():
                 return
-            if now - started > 100 * QUIET_SECONDS:
+            if now - started > LONGEST_UNREST_SECONDS:
                 raise LodeError(f"the cluster does not come to rest within {now - started:.0f} s")
             self._hop()
+
+    def _waits(self) -> bool:
+        """Whether a kubelet has something left to do, or nobody leads."""
+        kubelets = [kubelet for node in self.machines if (kubelet := self.kubelet(node))]
+        leaderless = any(name.startswith("controller-") for name in self.parts) and not any(
+            controller.leads for controller in self.controllers()
+        )
+        return leaderless or any(kubelet.next_due() is not None for kubelet in kubelets)
 
     def _hop(self) -> None:
         """Move time on to when something is due, or a little beyond: timers need not fire one by one."""
@@ -374,6 +392,12 @@ class Cluster:
                     part.seen[reflector] = writes
 
     def _before_call(self, process: Process) -> None:
+        if process.name in self._doomed:
+            self._doomed[process.name] -= 1
+            if self._doomed[process.name] <= 0:
+                del self._doomed[process.name]
+                self.kill(process.name, RESTART_SECONDS)
+                return
         if self.random.random() < self.weather.crash:
             self.kill(process.name, self.random.choice((0.0, 1.0, 20.0)))
             return

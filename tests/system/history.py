@@ -66,7 +66,7 @@ class Setting:
             chance.choice(LAYOUTS),
             chance.choice(WEATHERS),
             chance.choice((1, 1, 2)),
-            Settings(kubeletplugin=plugin, controller=ControllerSettings(lease_seconds=60)),
+            Settings(kubeletplugin=plugin, controller=ControllerSettings(lease_seconds=100)),
         )
 
 

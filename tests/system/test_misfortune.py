@@ -42,7 +42,7 @@ def test_every_kind_of_request_is_served_whatever_goes_wrong(misfortune: str, co
         {"n1": cards("a100x4", 4), "n2": cards("a100x4", 4), "n3": cards("ascend310px4", 3)},
         classes=device_classes(),
         controllers=controllers,
-        settings=Settings(controller=ControllerSettings(lease_seconds=60)),
+        settings=Settings(controller=ControllerSettings(lease_seconds=100)),
     )
     for name, ask in ASKS.items():
         cluster.user.create(RESOURCE_CLAIM_TEMPLATES, template(name, ask))

@@ -14,7 +14,7 @@ class Town:
     """A cluster of one node, and its users."""
 
     def __init__(self, seed: int = 0, *, profile: str = "h100x8", count: int = 8, controllers: int = 1):
-        settings = Settings(controller=ControllerSettings(lease_seconds=60))
+        settings = Settings(controller=ControllerSettings(lease_seconds=100))
         self.cluster = Cluster(
             seed,
             {"n1": cards(profile, count)},

@@ -138,10 +138,10 @@ class Workload:
         self._cluster.kill(self._random.choice(list(self._cluster.parts)), self._random.choice((0.0, 3.0, 40.0)))
 
     def _stall(self) -> None:
-        self._cluster.stall(self._random.choice(list(self._cluster.parts)), self._random.choice((2.0, 30.0, 150.0)))
+        self._cluster.stall(self._random.choice(list(self._cluster.parts)), self._random.choice((2.0, 30.0, 250.0)))
 
     def _compact(self) -> None:
         self._cluster.memory.compact()
 
     def _pass_time(self) -> None:
-        self._cluster.advance(self._random.choice((0.5, 5.0, 30.0, 120.0)))
+        self._cluster.advance(self._random.choice((0.5, 5.0, 30.0, 150.0)))
