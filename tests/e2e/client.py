@@ -84,10 +84,19 @@ class Client:
         self.kubectl("delete", kind, f"--namespace={namespace}", *chosen, *options, timeout=PATIENCE + 30)
 
     def wait_until_ready(self, namespace: str, *pods: str) -> None:
-        """Return when all of these pods (without names: all of the namespace) are ready; fails after `PATIENCE`."""
-        chosen = [f"pod/{pod}" for pod in pods] or ["pod", "--all"]
-        options = [f"--namespace={namespace}", "--for=condition=Ready", f"--timeout={PATIENCE:.0f}s"]
-        self.kubectl("wait", *chosen, *options, timeout=PATIENCE + 30)
+        """Return when these pods (without names: all of the namespace, those that are being deleted having gone) are
+        ready; fails after `PATIENCE`.
+        """
+
+        def all_ready() -> bool:
+            listed = self.list("pods", namespace)
+            waiting = [it["metadata"]["name"] for it in listed if not _ready(it)]
+            chosen = [name for name in waiting if not pods or name in pods]
+            assert not chosen, f"not ready: {chosen}"
+            assert set(pods) <= set(names(listed))
+            return True
+
+        eventually("the pods are ready", all_ready)
 
     def exec(self, namespace: str, pod: str, container: str, *argv: str) -> str:
         """What a program prints inside a container."""
@@ -120,6 +129,11 @@ class Client:
                 for condition in pod["status"].get("conditions", [])
             ]
         return "\n".join(said)
+
+
+def _ready(pod: Object) -> bool:
+    conditions = {it["type"]: it["status"] for it in pod["status"].get("conditions", [])}
+    return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
 
 
 def results(claim: Object) -> list[Object]:
