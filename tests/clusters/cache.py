@@ -102,7 +102,7 @@ def entry(name: str, key: str, make: Callable[[Path], None]) -> Path:
     """
     folder = root() / f"{name}-{key}"
     if not folder.is_dir():
-        with locked(name):
+        with locked(f"entry-{name}"):
             if not folder.is_dir():
                 partial = root() / f".{name}.partial"
                 remove(partial)

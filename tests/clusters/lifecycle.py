@@ -11,7 +11,7 @@ from tests.clusters.daemon import Docker
 from tests.clusters.kind import NAME, WORKERS, KindCluster, NoCluster, NotReady, folder, kind_program
 
 _END = "python -m tests.clusters kind down"
-_LOCK = "kind"
+_LOCK = "clusters"
 """Held while a cluster of any name is made or removed: they share a daemon, which ends with the last of them."""
 
 
