@@ -316,7 +316,10 @@ class Cluster:
             self._hop()
 
     def _waits(self) -> bool:
-        """Whether a kubelet has something left to do, or nobody leads."""
+        """Whether a program is down or stalled, a kubelet has something left to do, or nobody leads."""
+        now = self.clock.monotonic()
+        if any(part.program is None or part.not_before > now for part in self.parts.values()):
+            return True
         kubelets = [kubelet for node in self.machines if (kubelet := self.kubelet(node))]
         leaderless = any(name.startswith("controller-") for name in self.parts) and not any(
             controller.leads for controller in self.controllers()
