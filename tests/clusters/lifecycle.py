@@ -66,7 +66,7 @@ def _create(cluster: KindCluster, image: str) -> None:
     try:
         with cache.step(f"creating the kind cluster {cluster.name} (Kubernetes {cluster.kubernetes})"):
             how = ("--config", configuration, "--image", image, "--kubeconfig", cluster.kubeconfig, "--retain")
-            cluster.kind("create", "cluster", "--quiet", *how)
+            cluster.kind("create", "cluster", *how)
             cluster.wait_ready()
     except BaseException as error:
         if isinstance(error, CommandFailed | NotReady):
