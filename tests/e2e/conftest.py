@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import time
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -11,6 +12,10 @@ from tests.e2e import flavours, nodes
 from tests.e2e.client import Client, eventually
 from tests.e2e.watcher import Watcher
 
+SPACE = "lode-test/space=e2e"
+"""The label of every namespace that tests make."""
+
+_run = f"{time.time_ns() // 10**9 % 10**5:05d}"
 _numbers = itertools.count()
 
 
@@ -25,8 +30,10 @@ def cluster() -> KindCluster:
 
 @pytest.fixture(scope="session")
 def client(cluster: KindCluster) -> Client:
-    """The administrator, with the driver installed in its default flavour."""
+    """The administrator, with the driver installed in its default flavour and nothing of an earlier run left."""
     client = Client(cluster)
+    cluster.wait_ready()
+    client.kubectl("delete", "namespaces", "-l", SPACE, "--timeout=120s", timeout=150)
     flavours.install(client, flavours.CONTROLLER_ALLOCATED)
     return client
 
@@ -52,9 +59,10 @@ def space(client: Client, watcher: Watcher) -> Iterator[str]:
     """A new namespace. When the test ends its pods are deleted, and then nothing of them may be left anywhere: no
     allocation, no CDI file, no entry in a checkpoint; and the slices are what they were before.
     """
-    name = f"e2e-{next(_numbers)}"
+    name = f"e2e-{_run}-{next(_numbers)}"
     before = nodes.published(client)
     client.kubectl("create", "namespace", name)
+    client.kubectl("label", "namespace", name, SPACE)
     yield name
     for kind in ("jobs", "pods", "resourceclaims"):
         client.delete(name, kind)

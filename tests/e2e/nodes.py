@@ -10,6 +10,22 @@ _FILES = (
 )
 
 
+_THAW = """
+grep -l FROZEN $(find /sys/fs/cgroup/freezer/kubelet.slice -name freezer.state 2>/dev/null) /dev/null |
+while read state; do echo THAWED > $state; done
+"""
+
+
+def thaw(client: Client) -> None:
+    """Let processes go on that runc left frozen on a worker.
+
+    runc freezes a version 1 cgroup while it sets it up. Ended just then, because a kubelet or containerd that died took
+    its request along, it never thaws it, and the pod cannot go. That is no matter of ours, and cured by hand.
+    """
+    for node in client.cluster.workers:
+        client.cluster.node_exec(node, "sh", "-c", _THAW, check=False)
+
+
 def published(client: Client) -> dict[str, list[Object]]:
     """What our slices say, by pool and without generations, which only ever grow."""
     pools: dict[str, list[Object]] = {}

@@ -16,7 +16,7 @@ from tests.e2e.client import Client, eventually
 from tests.e2e.container import Published, seen
 from tests.e2e.controller import LABEL, SYSTEM, leader, usage_is_what_the_claims_say
 from tests.e2e.flavours import wait_until_installed
-from tests.e2e.nodes import prepared
+from tests.e2e.nodes import prepared, thaw
 from tests.e2e.pods import pod, request, template
 from tests.e2e.watcher import Watcher
 
@@ -124,6 +124,7 @@ def test_a_node_program_is_killed_on_every_worker(
         for node in cluster.workers:
             cluster.kill(node, program)
     cluster.wait_ready()
+    thaw(client)
     wait_until_installed(client)
     all_is_well(client, space, watcher)
 
