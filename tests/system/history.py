@@ -12,7 +12,7 @@ from rehearsal.rest import check_end, check_rest
 from tests.system.objects import device_classes
 from tests.system.workload import Workload
 
-ACTIONS = (10, 45)
+ACTIONS = (8, 36)
 LAST_LINES = 30
 
 

@@ -34,8 +34,10 @@ WANTED = [
 ]
 
 
-@pytest.mark.parametrize("controllers", [1, 2])
-@pytest.mark.parametrize("misfortune", MISFORTUNES)
+CASES = [*((name, 1) for name in MISFORTUNES), ("programs die", 2), ("programs overtake each other", 2)]
+
+
+@pytest.mark.parametrize(("misfortune", "controllers"), CASES)
 def test_every_kind_of_request_is_served_whatever_goes_wrong(misfortune: str, controllers: int) -> None:
     cluster = Cluster(
         controllers,
