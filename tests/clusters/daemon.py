@@ -2,8 +2,9 @@
 
 The private daemon is unpacked from Debian packages. Its bridges, firewall rules and published ports live in a network
 namespace of their own, so that nothing of the machine's network changes; what reaches into its containers' network has
-to run in there (`Docker.command`). It survives the process that started it, until `stop`. A daemon that was killed is
-cleared away by the next `provide` or by `stop`.
+to run in there (`Docker.command`). It survives the process that started it, until `stop`; a daemon that was killed is
+cleared away by the next `provide` or by `stop`. What stays is its images, in the cache, and what Docker makes at places
+of its own choice: the file /etc/docker/key.json, and empty folders in /run and /opt.
 """
 
 import contextlib
