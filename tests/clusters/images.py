@@ -37,10 +37,13 @@ def archive(reference: str) -> Path:
     return makers[reference]()
 
 
-def build(docker: Docker) -> None:
-    """Build the project's image in a daemon that can pull its base, from the Dockerfile."""
+def build(docker: Docker) -> bool:
+    """Build the project's image from the Dockerfile; false if `docker` cannot, for want of its base or of a network."""
     with cache.step(f"docker build of {LODE}"):
-        docker.run("docker", "build", "--tag", LODE, _ROOT, timeout=1800)
+        built = docker.run("docker", "build", "--tag", LODE, _ROOT, check=False, timeout=1800)
+    if built.returncode:
+        cache.say(f"    it failed: {built.stderr.strip()[-200:]}")
+    return built.returncode == 0
 
 
 def busybox_layer() -> Path:

@@ -172,11 +172,10 @@ class KindCluster:
 
         Does nothing for an image of `tests.clusters.images` whose present content the nodes already have.
         """
-        if reference in images.NAMES.values() and (self.docker.private or reference != images.LODE):
+        in_docker = not self.docker.private and reference == images.LODE and images.build(self.docker)
+        if reference in images.NAMES.values() and not in_docker:
             self._load_archive(reference, images.archive(reference))
             return
-        if reference == images.LODE:
-            images.build(self.docker)
         with cache.step(f"loading {reference}"):
             self.kind("load", "docker-image", reference)
 
