@@ -27,8 +27,9 @@ demo: $(VENV) ## run the whole system in one process, with no cluster, and show 
 
 .PHONY: test
 test: lint ## check style, types and layers; unit, system and contract tests (real kube-apiserver; ARGS for pytest)
+	pytest --numprocesses auto tests/unit tests/system $(ARGS)
 	$(CLUSTERS) control-plane >/dev/null
-	pytest tests/unit tests/system tests/contract $(ARGS)
+	pytest tests/contract $(ARGS)
 
 .PHONY: lint
 lint: $(VENV) ## check style, types and layers only

@@ -7,7 +7,7 @@ import structlog
 from hypothesis import settings
 
 # A busy machine is no defect of the code under test.
-settings.register_profile("lode", deadline=None)
+settings.register_profile("lode", deadline=None, max_examples=50)
 settings.load_profile("lode")
 
 
