@@ -10,11 +10,12 @@ LABEL = "app.kubernetes.io/name=lode-controller"
 
 
 def leader(client: Client) -> str:
-    """The name of the pod that holds the lease."""
-    lease = client.get("lease", "lode-controller", SYSTEM)
-    holder = str(lease["spec"].get("holderIdentity") or "")
-    pods: list[str] = names(client.list("pods", SYSTEM, "-l", LABEL))
-    return next(pod for pod in pods if holder.startswith(f"{pod}_"))
+    """The name of the pod that holds the lease; `LookupError` while none does."""
+    holder = str(client.get("lease", "lode-controller", SYSTEM)["spec"].get("holderIdentity") or "")
+    pods = names(client.list("pods", SYSTEM, "-l", LABEL))
+    if not (found := [pod for pod in pods if holder.startswith(f"{pod}_")]):
+        raise LookupError(f"the lease is held by {holder!r}, no pod of {pods}")
+    return found[0]
 
 
 def usage(client: Client, pod: str) -> object:
