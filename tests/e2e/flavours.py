@@ -22,7 +22,7 @@ def install(client: Client, flavour: str) -> None:
     client.kubectl("apply", "-k", str(MANIFESTS / flavour))
     if surplus:
         content = json.dumps({"apiVersion": "v1", "kind": "List", "items": surplus})
-        client.kubectl("delete", "--ignore-not-found", "-f", "-", input=content, timeout=120)
+        client.kubectl("delete", "--ignore-not-found", "--cascade=foreground", "-f", "-", input=content, timeout=120)
     wait_until_installed(client)
 
 
