@@ -2,8 +2,8 @@
 
 An entry is a folder `<name>-<key>`, where the key is a hash over the content of everything it is made from: whoever
 changes an input gets a new entry, whoever changes it back gets the old one. An entry appears whole or not at all (made
-beside its final place, then renamed), and two processes that want the same one make it once. Entries nobody asked for
-in thirty days are removed when their successor is made.
+beside its final place, then renamed), and two processes that want the same one make it once. Of each name the
+three entries that were asked for last are kept.
 """
 
 import fcntl
@@ -20,7 +20,9 @@ from pathlib import Path
 HEARTBEAT = 15.0
 """Seconds between two signs of life of a step that takes long."""
 
-_UNUSED = 30 * 24 * 3600.0
+_KEPT = 3
+_IN_USE = 600.0
+"""Seconds for which somebody who asked for an entry may take it for granted."""
 
 
 def root() -> Path:
@@ -109,15 +111,16 @@ def entry(name: str, key: str, make: Callable[[Path], None]) -> Path:
                 partial.mkdir()
                 make(partial)
                 partial.rename(folder)
-                _remove_unused(name, folder)
+                _remove_old(name)
     os.utime(folder)
     return folder
 
 
-def _remove_unused(name: str, current: Path) -> None:
-    for other in root().glob(f"{name}-{'[0-9a-f]' * 16}"):
-        if other != current and time.time() - other.stat().st_mtime > _UNUSED:
-            remove(other)
+def _remove_old(name: str) -> None:
+    entries = sorted(root().glob(f"{name}-{'[0-9a-f]' * 16}"), key=lambda folder: folder.stat().st_mtime)
+    for folder in entries[:-_KEPT]:
+        if time.time() - folder.stat().st_mtime > _IN_USE:
+            remove(folder)
 
 
 def remove(folder: Path) -> None:

@@ -21,7 +21,7 @@ PUBLISHED = {
 """The node images of kind v0.33.0, from its release notes."""
 
 OWN = "lode-test/node"
-"""The name of the images made here; their tag is the key of their content."""
+"""The name of the images made here; their tag is the version of Kubernetes and the key of their content."""
 
 _NODE = Path(__file__).parent / "node"
 _PACKAGES = ("systemd", "systemd-sysv", "iproute2", "iptables", "mount", "util-linux", "procps", "kmod", "runc")
@@ -60,7 +60,7 @@ def _provide_own(docker: Docker, kubernetes: str) -> str:
     program = programs.kubernetes(kubernetes)
     kube, runtime = program.build(), programs.CONTAINERS.build()
     root = debian.root_filesystem("node", _PACKAGES)
-    name = f"{OWN}:{cache.key(kube.name, runtime.name, root.name, _NODE, Path(__file__))}"
+    name = f"{OWN}:{kubernetes}-{cache.key(kube.name, runtime.name, root.name, _NODE, Path(__file__))}"
     if docker.run("docker", "image", "inspect", name, check=False).returncode == 0:
         return name
     with (
@@ -71,7 +71,16 @@ def _provide_own(docker: Docker, kubernetes: str) -> str:
         (Path(folder) / "kind/version").write_text(f"{program.version}\n")
         _control_plane_images(Path(folder) / "kind/images", kube, root, program.version)
         _import(docker, root, Path(folder), name)
+    _remove_others(docker, kubernetes, name)
     return name
+
+
+def _remove_others(docker: Docker, kubernetes: str, name: str) -> None:
+    """Remove earlier images of this version; those that a cluster runs stay, for Docker refuses."""
+    listed = docker.run("docker", "image", "list", "--format", "{{.Repository}}:{{.Tag}}", OWN).stdout.split()
+    old = [other for other in listed if other.startswith(f"{OWN}:{kubernetes}-") and other != name]
+    if old:
+        docker.run("docker", "image", "rm", *old, check=False)
 
 
 def _overlay(folder: Path, kube: Path, runtime: Path) -> None:
