@@ -24,8 +24,9 @@ _EXPECTED = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Carry out one verb; the answer is the exit status. Results go to standard output, what is being done to standard
-    error.
+    """Carry out one verb and return the exit status.
+
+    Results go to standard output, what is being done to standard error.
     """
     arguments = _parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupt)

@@ -34,8 +34,9 @@ def root() -> Path:
 
 
 def key(*parts: str | bytes | Path) -> str:
-    """Sixteen hexadecimal digits that differ when any part differs: a text, bytes, or a file or folder by names, modes
-    and content.
+    """Sixteen hexadecimal digits that differ when any part differs.
+
+    A part is a text, bytes, or a file or folder: of these names, modes and content count.
     """
     digest = hashlib.sha256()
     for part in parts:
@@ -99,8 +100,9 @@ def locked(name: str) -> Iterator[None]:
 
 
 def entry(name: str, key: str, make: Callable[[Path], None]) -> Path:
-    """The folder `<name>-<key>`; if it is missing, `make` fills an empty folder that becomes it. What `make` raises
-    passes through.
+    """The folder `<name>-<key>`.
+
+    If it is missing, `make` fills an empty folder that becomes it; what `make` raises passes through.
     """
     folder = root() / f"{name}-{key}"
     if not folder.is_dir():

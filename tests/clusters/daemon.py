@@ -54,8 +54,9 @@ class Docker:
 
 @dataclass(frozen=True)
 class _Private:
-    """Where the private daemon of this cache lives. Its paths in /run are short: a socket's path may have 107
-    characters.
+    """Where the private daemon of this cache lives.
+
+    Its paths in /run are short: a socket's path may have 107 characters.
     """
 
     name: str
@@ -286,9 +287,7 @@ def _clear(private: _Private) -> None:
 
 
 def _processes(private: _Private) -> set[int]:
-    """Everything that runs for the private daemon: itself, what it started to serve it, and what runs in its
-    containers.
-    """
+    """The private daemon, what it started to serve it, and all that runs in its containers."""
     found = set()
     for group in _groups(private):
         with contextlib.suppress(OSError):  # it has just been removed

@@ -83,18 +83,14 @@ def _bootstrap(name: str, packages: Sequence[str], folder: Path) -> None:
 
 
 def _sources() -> list[str]:
-    """The machine's own package sources where they are of the release, for it may reach no others; else Debian's
-    mirror.
-    """
+    """The machine's own package sources if they are of the release, as it may reach no others; else Debian's mirror."""
     candidates = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("debian*"))]
     own = [str(path) for path in candidates if path.exists() and f" {RELEASE}" in path.read_text()]
     return own or [_MIRROR]
 
 
 def libraries(root: Path, programs: Sequence[str]) -> Mapping[str, Path]:
-    """The shared libraries that `programs` load, by the paths they are loaded from; all paths but the results are
-    inside `root`.
-    """
+    """The shared libraries that `programs` load: their paths inside `root`, as are those of `programs`, and outside."""
     listed = run(["chroot", root, "ldd", *programs], check=False).stdout
     paths = sorted({word for word in listed.split() if word.startswith("/lib")})
     real = run(["chroot", root, "realpath", *paths]).stdout.split()

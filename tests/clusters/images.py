@@ -127,9 +127,7 @@ def _code() -> Path:
 
 
 def _install(folder: Path, platform: str, what: Sequence[str | Path], scripts: dict[str, str] | None = None) -> None:
-    """Install wheels into `layer.tar` of `folder`, compiled, and commands that call `scripts` (name to
-    `module:function`).
-    """
+    """Write `layer.tar` with wheels, compiled, and with commands that call `scripts` (name to `module:function`)."""
     target = folder / "target"
     where: list[str | Path] = ["--target", target, "--python-version", _PYTHON, "--python-platform", platform]
     _uv("pip", "install", "--quiet", "--no-build", "--link-mode=copy", *where, *what)

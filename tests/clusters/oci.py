@@ -1,6 +1,4 @@
-"""Container images written by hand: layers are tar files, an image is an archive in OCI layout that `ctr images import`
-reads.
-"""
+"""Container images written by hand: layers are tar files, an image is an archive in OCI layout."""
 
 import hashlib
 import io
@@ -17,8 +15,9 @@ _ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class Layer:
-    """Writes a layer to a tar file: what is put into it belongs to root. A context manager; the file is complete when
-    it ends.
+    """Writes a layer to a tar file; what is put into it belongs to root.
+
+    A context manager: the file is complete when it ends.
     """
 
     def __init__(self, path: Path) -> None:
@@ -76,9 +75,7 @@ def _member(path: str, mode: int, kind: bytes) -> tarfile.TarInfo:
 def write_archive(
     archive: Path, references: Sequence[str], layers: Sequence[Path], config: Mapping[str, object]
 ) -> None:
-    """Write one image to `archive`, known by all `references`; `config` is its run configuration (`Entrypoint`, `Env`,
-    ...).
-    """
+    """Write one image, known by all `references`, with the run configuration `config` (`Entrypoint`, `Env`, ...)."""
     platform = {"architecture": _ARCHITECTURE.get(os.uname().machine, os.uname().machine), "os": "linux"}
     rootfs = {"type": "layers", "diff_ids": [_digest(layer) for layer in layers]}
     configuration = json.dumps({**platform, "config": config, "rootfs": rootfs}).encode()

@@ -16,9 +16,7 @@ _LIFE = datetime.timedelta(days=7)
 
 
 class Authority:
-    """Signs certificates for as long as it lives; its own is `certificate`, a PEM file in `folder`. Certificates are
-    good for a week.
-    """
+    """Signs certificates that are good for a week; its own is `certificate`, a PEM file in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.certificate = folder / "ca.crt"
@@ -33,8 +31,9 @@ class Authority:
     def issue(
         self, file: str, user: str, groups: Sequence[str] = (), addresses: Sequence[str] = ()
     ) -> tuple[Path, Path]:
-        """Certificate and key files `file`.crt and `file`.key, for a client `user` of `groups` and for a server at
-        `addresses` (IPs, names).
+        """Certificate and key, `file`.crt and `file`.key.
+
+        They are good for a client `user` of `groups`, and for a server at `addresses` (IPs, names).
         """
         key = ec.generate_private_key(ec.SECP256R1())
         organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
@@ -75,9 +74,7 @@ def write_key(file: Path, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -
 
 
 def kubeconfig(server: str, authority: Path, certificate: Path, key: Path) -> str:
-    """The text of a kubeconfig that reaches `server` with a client certificate; it contains all files and depends on
-    none.
-    """
+    """The text of a kubeconfig that reaches `server` with a client certificate; it contains what the files contain."""
 
     def data(file: Path) -> str:
         return base64.b64encode(file.read_bytes()).decode()

@@ -74,8 +74,9 @@ class ControlPlane:
         self.stop()
 
     def start(self) -> None:
-        """Bring everything up and wait until requests succeed; with kube-controller-manager also until pods can be
-        created in `default`.
+        """Bring everything up and wait until requests succeed.
+
+        With kube-controller-manager, also until pods can be created in `default`.
         """
         self._programs = programs.control_plane(self._kubernetes)
         _remove_abandoned()
@@ -115,8 +116,9 @@ class ControlPlane:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def start_component(self, name: str) -> None:
-        """Start one program, such as one that was killed; returns when etcd or kube-apiserver answers, and at once for
-        the others.
+        """Start one program, such as one that was killed.
+
+        Returns when etcd or kube-apiserver answers, and at once for the others.
         """
         flags = [*self._defaults(name), *self._flags.get(name, ())]
         self._running[name] = start([self._programs[name], *flags], self.folder / f"{name}.log")

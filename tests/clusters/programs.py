@@ -66,8 +66,9 @@ class Program:
         return SOURCES / self.folder / self.modfile
 
     def build(self) -> Path:
-        """The folder with the binaries, built if they are not in the cache. Raises `ProgramMissing` without Go, or when
-        the build fails.
+        """The folder with the binaries, built if they are not in the cache.
+
+        Raises `ProgramMissing` without Go, or when the build fails.
         """
         flags = ["-trimpath", f"-modfile={self.modfile}", f"-tags={self.tags}", f"-ldflags={self._ldflags()}"]
         sources = sorted((SOURCES / self.folder).glob("*.go"))
@@ -112,9 +113,7 @@ class Program:
 
 
 def kubernetes(version: str = KUBERNETES[0]) -> Program:
-    """Kubernetes of a minor version (one of `KUBERNETES`) and the etcd that belongs to it, as one binary under many
-    names.
-    """
+    """Kubernetes of a minor version, one of `KUBERNETES`, with its etcd: one binary under many names."""
     if version not in KUBERNETES:
         raise ValueError(f"Kubernetes {version!r} is not one of {', '.join(KUBERNETES)}")
     component = "k8s.io/component-base/version"
