@@ -80,7 +80,7 @@ def pod(name: str) -> dict[str, Any]:
         "kind": "Pod",
         "metadata": {"name": name},
         "spec": {
-            "terminationGracePeriodSeconds": 0,
+            "terminationGracePeriodSeconds": 1,
             "resourceClaims": [{"name": "card", "resourceClaimTemplateName": "one"}],
             "containers": [
                 {
@@ -96,15 +96,16 @@ def pod(name: str) -> dict[str, Any]:
 
 
 def one_after_another(api: Api, namespace: str, count: int) -> list[float]:
-    """Seconds from creation to Running of each of ``count`` pods, each started when the one before is gone."""
+    """Seconds from creation to Running of each of ``count`` pods, each started when the one before runs and goes."""
+    names = [f"single-{number}" for number in range(count)]
     seconds = []
     with Phases(api, namespace).watching() as phases:
-        for number in range(count):
-            name = f"single-{number}"
+        for name in names:
             began = time.perf_counter()
             api.create(PODS, pod(name), namespace)
             seconds.append(phases.when(name, "Running") - began)
-            api.delete(PODS, name, namespace, grace_period_seconds=0)
+            api.delete(PODS, name, namespace)
+        for name in names:
             phases.when(name, "Gone")
     return seconds
 
@@ -119,7 +120,7 @@ def burst(api: Api, namespace: str, count: int) -> list[float]:
             api.create(PODS, pod(name), namespace)
         seconds = [phases.when(name, "Running") - began[name] for name in names]
         for name in names:
-            api.delete(PODS, name, namespace, grace_period_seconds=0)
+            api.delete(PODS, name, namespace)
         for name in names:
             phases.when(name, "Gone")
     return seconds

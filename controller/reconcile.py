@@ -95,7 +95,12 @@ def _claims(state: State, pod: PodView, now: float) -> tuple[list[ClaimRecord], 
         if not reference.claim:
             problems.append(_not_made(pod, reference, now))
         elif record is None:
-            problems.append(Wait("ClaimMissing", f"ResourceClaim {key} does not exist"))
+            # A claim made just now is heard of through another watch than the pod that names it.
+            remaining = _seconds(pod.created) + GENERATION_SECONDS - now if reference.template else 0
+            message = f"ResourceClaim {key} does not exist"
+            problems.append(
+                Wait("ClaimMissing", message, quiet=remaining > 0, after=remaining if remaining > 0 else None)
+            )
         elif reference.template and record.claim.owner_pod_uid != pod.uid:
             problems.append(Wait("ClaimNotOwned", f"ResourceClaim {key} was made for another pod"))
         else:

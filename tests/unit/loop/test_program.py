@@ -16,6 +16,9 @@ from driver.settings import Settings
 from rehearsal.api import MemoryApi
 from tests.unit.loop.world import World
 
+# A thread that dies as it should may be noticed only while the next test runs.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
 SETTINGS = Settings.model_validate({"observeAddress": "", "controller": {"leaseSeconds": 3}})
 
 
@@ -108,7 +111,6 @@ class Failing:
         return self._api.watch(resource, **options)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_dies_takes_the_program_with_it() -> None:
     world = blocking()
     with running(Failing(world.api, ZeroDivisionError("a bug"))) as (_, status):

@@ -89,6 +89,8 @@ SITUATIONS: list[tuple[str, Build, str]] = [
     ("no such claim, no gate", both(the_pod("a", gates=())), "idle"),
     ("a claim not made yet", both(the_pod(made={"a": ""}, age=1)), "wait ClaimMissing quietly"),
     ("a claim never made", both(the_pod(made={"a": ""}, age=9)), "wait ClaimMissing"),
+    ("a claim made but not heard of yet", both(the_pod(made={"a": "x"}, age=1)), "wait ClaimMissing quietly"),
+    ("a claim made that is gone", both(the_pod(made={"a": "x"}, age=9)), "wait ClaimMissing"),
     ("a template that needs no claim", both(the_pod(made={"a": None})), "lift"),
     ("a claim made for the pod", both(claim("x", owner="p"), the_pod(made={"a": "x"})), "place n1 x=n1/gpu-0"),
     ("a claim made for another pod", both(claim("x", owner="q"), the_pod(made={"a": "x"})), "wait ClaimNotOwned"),

@@ -24,6 +24,9 @@ from kubeletplugin.__main__ import Plugin, main
 from rehearsal.api import MemoryApi
 from rehearsal.kubelet_client import KubeletClient
 
+# A thread that dies as it should may be noticed only while the next test runs.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
 PATIENCE = 20.0
 
 
@@ -148,7 +151,6 @@ class Broken(Late):
         raise KeyError("defect")
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_defect_in_a_thread_ends_the_program_with_an_error_so_that_it_is_started_anew(tmp_path: Path) -> None:
     api = Broken(api_with_node())
     api.reachable = True
