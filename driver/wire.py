@@ -74,7 +74,9 @@ def slice_from(raw: Json) -> Slice:
         devices=_many(spec.get("devices"), lambda device: device_from(device, spec["driver"])),
         counter_sets=_many(
             spec.get("sharedCounters"),
-            lambda s: CounterSet(s["name"], {k: Quantity.parse(str(c["value"])) for k, c in (s.get("counters") or {}).items()}),
+            lambda s: CounterSet(
+                s["name"], {k: Quantity.parse(str(c["value"])) for k, c in (s.get("counters") or {}).items()}
+            ),
         ),
         skip_node_operations=tuple(spec.get("skipNodeOperations") or ()),
     )
