@@ -53,9 +53,6 @@ class CounterConsumption:
     compatibility_groups: tuple[str, ...] = ()
 
 
-Effect = Literal["None", "NoSchedule", "NoExecute"]
-
-
 @dataclass(frozen=True, slots=True)
 class Taint:
     """A device taint (slice or DeviceTaintRule)."""
@@ -160,9 +157,6 @@ class Slice:
     devices: tuple[Device, ...] = ()
     counter_sets: tuple[CounterSet, ...] = ()
     skip_node_operations: tuple[str, ...] = ()
-
-
-Mode = Literal["ExactCount", "All"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What names, keys and amounts of resource.k8s.io/v1 must look like. Each rule yields faults; none means it is met."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -21,8 +21,6 @@ _SEMVER = re.compile(
 )
 _TOLERATION_EFFECTS = ("", "NoSchedule", "NoExecute")
 _MAX_EXPRESSION = 10 * 1024
-
-Rule = Callable[[str, Any], Iterable[Fault]]
 
 
 def invalid(path: str, value: Any, why: str) -> Fault:

@@ -13,7 +13,6 @@ from driver.kube.api import DEVICE_CLASSES, NODES
 from driver.model import Allocation, DeviceId
 from tests.unit.reconcile.scene import GATE, NAMES, NOW, Scene, device_class, node
 
-BOTH = ("gpu.lode.dev", "nic.example.com")
 OTHER = "kueue.x-k8s.io/admission"
 
 
