@@ -1,0 +1,25 @@
+"""The claim in README.md is one that a card of ours satisfies."""
+
+import re
+
+import yaml
+
+from controller.selectors import compile_selector
+from driver.files import SystemFiles
+from driver.names import Names
+from driver.settings import Settings
+from driver.wire import claim_spec_from
+from kubeletplugin.hardware.simulated import Simulated, load_profile
+from kubeletplugin.inventory import EVERY_OFFER, Facts, devices
+from tests.unit.docs.test_operating import ROOT
+
+
+def test_the_selector_in_the_readme_matches_an_h100() -> None:
+    (block,) = re.findall(r"```yaml\n(apiVersion: resource.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    template = next(iter(yaml.safe_load_all(block)))
+    (request,) = claim_spec_from(template["spec"]["spec"]).requests
+    (expression,) = request.wants[0].selectors
+    files, names = SystemFiles(), Names()
+    cards = Simulated(load_profile("h100x8", files), "node", files, "").cards()
+    offered = devices(cards, Facts(), EVERY_OFFER, Settings().kubeletplugin.slots, names).devices
+    assert compile_selector(expression).matches(offered[0], names.driver)
