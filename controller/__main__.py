@@ -34,6 +34,7 @@ from driver.kube.client import KubeClient
 from driver.kube.reflector import Delta, Reflector
 from driver.observe import Logger, Metrics, ObserveServer, configure_logs, logger
 from driver.settings import Settings, settings_from
+from driver.threads import start_thread
 
 _IDLE_SECONDS = 1.0
 """How long the main loop sleeps at most, so that lost leadership is noticed."""
@@ -164,21 +165,13 @@ class Program:
             self._stop.wait(delay(max(failures, short - 2), bound=30))
 
     def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
-        def guarded() -> None:
-            sound = False
-            try:
-                work()
-                sound = True
-            finally:
-                if not sound:
-                    # Without this thread the rest would go on deciding from what it last heard.
-                    self._log.error("thread died", thread=name)
-                    self._failed = True
-                    self.stop()
+        def died() -> None:
+            # Without this thread the rest would go on deciding from what it last heard.
+            self._log.error("thread died", thread=name)
+            self._failed = True
+            self.stop()
 
-        thread = threading.Thread(target=guarded, name=name, daemon=True)
-        thread.start()
-        return thread
+        return start_thread(name, work, died)
 
     def _observe(self) -> ObserveServer | None:
         if not self._settings.observe_address:

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +17,7 @@ from driver.kube.api import NODES, Api, ApiError
 from driver.kube.reflector import Reflector
 from driver.observe import Metrics, ObserveServer, configure_logs, logger
 from driver.settings import Settings, settings_from
+from driver.threads import start_thread
 from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.simulated import Simulated, load_profile
 from kubeletplugin.metrics import PublishingMetrics
@@ -125,28 +127,20 @@ class Plugin:
         if self._server is None:
             return
         for reflector in publisher.reflectors:
-            self._thread(f"reflector {reflector.resource.plural}", self._follow, reflector)
-        publishing = self._thread("publisher", self._publish, publisher)
+            self._thread(f"reflector {reflector.resource.plural}", partial(self._follow, reflector))
+        publishing = self._thread("publisher", partial(self._publish, publisher))
         self._stop.wait()
         log.info("stopping")
         self._wake.set()
         self._server.stop()
         publishing.join()
 
-    def _thread(self, name: str, target: Callable[..., None], *arguments: object) -> threading.Thread:
-        def body() -> None:
-            finished = False
-            try:
-                target(*arguments)
-                finished = True
-            finally:
-                if not finished:
-                    self._crashed.set()
-                    self.stop()
+    def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
+        def died() -> None:
+            self._crashed.set()
+            self.stop()
 
-        thread = threading.Thread(target=body, name=name, daemon=True)
-        thread.start()
-        return thread
+        return start_thread(name, work, died)
 
     def _follow(self, reflector: Reflector) -> None:
         pause = FIRST_PAUSE_SECONDS
