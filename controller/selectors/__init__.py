@@ -2,8 +2,9 @@
 
 from controller.selectors.declarations import ADMISSION, SCHEDULER, Environment
 from controller.selectors.errors import BudgetSpent, SelectorError, SelectorFault
+from controller.selectors.reads import Path, value_at
 from controller.selectors.selector import Selector, compile_selector
-from controller.selectors.view import InvalidAttribute
+from controller.selectors.view import InvalidAttribute, view
 
 __all__ = [
     "ADMISSION",
@@ -11,8 +12,11 @@ __all__ = [
     "BudgetSpent",
     "Environment",
     "InvalidAttribute",
+    "Path",
     "Selector",
     "SelectorError",
     "SelectorFault",
     "compile_selector",
+    "value_at",
+    "view",
 ]

@@ -1,89 +1,108 @@
-"""Which parts of a device an expression reads, so that devices alike in them need one evaluation."""
+"""Which parts of a device an expression reads, so that devices alike in them need one evaluation.
 
-from collections.abc import Callable
-from typing import Any
+The contract with whoever evaluates selectors over a fleet: `Selector.paths` names the parts, `value_at` gives one of
+them for a device. Paths mean the same in every selector, so a column of values can be made once per path, kept with
+the devices, and used by all selectors that read it. Two devices whose attributes are valid and whose values agree on
+all paths of a selector get the same outcome from it (the hint of a fault may name what else the one device has).
+"""
 
-from controller.selectors.syntax import Bind, Fold, Index, Literal, Name, Node, OptionalMap, Select, children
+from collections.abc import Hashable, Mapping
+from typing import Final, TypeAlias
+
+from controller.selectors.syntax import Bind, Call, Fold, Index, Literal, Name, Node, OptionalMap, Select, children
 from driver import model
 
-Read = Callable[[model.Device, str], Any]
-"""The part's value for a device of a driver; hashable."""
-
-_ABSENT = object()
-
-
-def reads(node: Node) -> tuple[Read, ...] | None:
-    """The parts of ``device`` that ``node`` reads, or None where it may read any of them."""
-    found: dict[tuple[str, ...], Read] = {}
-    if not _collect(node, frozenset(), found):
-        return None
-    return tuple(found.values())
+Path: TypeAlias = tuple[str, ...]
+"""As ``("driver",)``, ``("allowMultipleAllocations",)``, ``("attributes", "a.io/b")`` or ``("capacity", "a.io/b")``."""
+Steps: TypeAlias = tuple[str, ...]
+"""What is written after ``device``, step by step: at most kind, domain and name."""
+_FULL: Final = 3
+_ABSENT: Final = ("absent",)
 
 
-def _collect(node: Node, shadowed: frozenset[str], found: dict[tuple[str, ...], Read]) -> bool:
-    """Add what ``node`` reads; False where that cannot be told from the text."""
-    path = _path(node, shadowed)
-    if path is not None:
-        read = _reader(path)
-        if read is not None:
-            found[path] = read
-        return read is not None
-    match node:
-        case Fold(variables=variables, range=range_, body=body, where=where):
-            inner = shadowed.union(variables)
-            rest = [body] if where is None else [where, body]
-            return _collect(range_, shadowed, found) and all(_collect(part, inner, found) for part in rest)
-        case Bind(name=name, value=value, body=body) | OptionalMap(name=name, target=value, body=body):
-            return _collect(value, shadowed, found) and _collect(body, shadowed | {name}, found)
-    return all(_collect(child, shadowed, found) for child in children(node))
+def paths(node: Node) -> tuple[Path, ...] | None:
+    """The parts of ``device`` that ``node`` reads, each once, or None where it may read any of them."""
+    found: dict[Path, None] = {}
+    return tuple(found) if _collect(node, {}, found) else None
 
 
-def _path(node: Node, shadowed: frozenset[str]) -> tuple[str, ...] | None:
-    """The constant path below ``device`` that ``node`` is, or None if it is something else."""
-    match node:
-        case Name(name="device", absolute=absolute) if absolute or "device" not in shadowed:
-            return ()
-        case Select(operand=operand, field=field):
-            above = _path(operand, shadowed)
-        case Index(operand=operand, key=Literal(value=str(field))):
-            above = _path(operand, shadowed)
-        case _:
-            return None
-    if above is None:
-        return None
-    return above if len(above) >= 3 else (*above, field)
+def value_at(path: Path, device: model.Device, driver: str) -> Hashable:
+    """What ``device`` of ``driver`` has at ``path``; equal only for what no selector can tell apart.
 
-
-def _reader(path: tuple[str, ...]) -> Read | None:
-    match path:
-        case ("driver",):
-            return lambda device, driver: driver
-        case ("allowMultipleAllocations",):
-            return lambda device, driver: device.allow_multiple
-        case ("attributes", domain, name):
-            return _attribute(f"{domain}/{name}")
-        case ("capacity", domain, name):
-            return _capacity(domain, name)
-    return None
-
-
-def _attribute(name: str) -> Read:
-    def read(device: model.Device, driver: str) -> Any:
-        value = device.attributes.get(name, _ABSENT)
-        if isinstance(value, tuple):
+    Values are opaque: compare and hash them, nothing else. Also defined for devices with invalid attributes.
+    """
+    if path[0] == "attributes":
+        value = device.attributes.get(path[1], _ABSENT)
+        if type(value) is str:
+            return value
+        if isinstance(value, tuple) and value is not _ABSENT:
             return tuple([(type(item), item) for item in value])
         return (type(value), value)
+    if path[0] == "capacity":
+        return _amounts(path[1], device.capacity, driver)
+    return driver if path[0] == "driver" else device.allow_multiple
 
-    return read
+
+def _amounts(name: str, capacity: Mapping[str, model.Capacity], driver: str) -> Hashable:
+    """A capacity in the driver's own domain may be written with or without it."""
+    domain, _, short = name.rpartition("/")
+    names = [name, short] if domain == driver else [name]
+    if all(given in capacity for given in names):
+        names = [given for given in capacity if given in names]
+    return tuple([(found.value.nanos, found.value.format) for given in names if (found := capacity.get(given))])
 
 
-def _capacity(domain: str, name: str) -> Read:
-    qualified = f"{domain}/{name}"
+Aliases = Mapping[str, Steps | None]
+"""Variables of macros that stand for ``device`` or a part of it, and (None) those that hold other values."""
 
-    def read(device: model.Device, driver: str) -> Any:
-        found = device.capacity.get(qualified)
-        if found is None and domain == driver:
-            found = device.capacity.get(name)
-        return None if found is None else str(found.value)
 
-    return read
+def _collect(node: Node, aliases: Aliases, found: dict[Path, None]) -> bool:
+    """Add what ``node`` reads; False where that cannot be told from the text."""
+    steps = _steps(node, aliases)
+    if steps is not None:
+        return _add(node, steps, found)
+    match node:
+        case Call(function="@in", args=(Literal(value=str(name)), container)):
+            within = _steps(container, aliases)
+            if within is not None and len(within) == _FULL - 1:
+                return _add(node, (*within, name), found)
+        case Fold(variables=variables, range=range_, body=body, where=where):
+            inner = {**aliases, **dict.fromkeys(variables)}
+            rest = [body] if where is None else [where, body]
+            return _collect(range_, aliases, found) and all(_collect(part, inner, found) for part in rest)
+        case Bind(name=name, value=value, body=body) | OptionalMap(name=name, target=value, body=body):
+            bound = _steps(value, aliases)
+            if bound is None or len(bound) == _FULL:
+                bound = None
+                if not _collect(value, aliases, found):
+                    return False
+            return _collect(body, {**aliases, name: bound}, found)
+    return all(_collect(child, aliases, found) for child in children(node))
+
+
+def _add(node: Node, steps: Steps, found: dict[Path, None]) -> bool:
+    match steps:
+        case ("driver" | "allowMultipleAllocations" as field,):
+            found[field,] = None
+        case ("attributes" | "capacity" as field, domain, name):
+            found[field, f"{domain}/{name}"] = None
+        case _:
+            # Every device has the four fields, and every domain: an unknown one is an empty map.
+            return isinstance(node, Select) and node.test
+    return True
+
+
+def _steps(node: Node, aliases: Aliases) -> Steps | None:
+    """The constant steps below ``device`` that lead to ``node``, or None if it is something else."""
+    match node:
+        case Name(name=name, absolute=absolute):
+            if name in aliases and not absolute:
+                return aliases[name]
+            return () if name == "device" else None
+        case Select(operand=operand, field=field) | Index(operand=operand, key=Literal(value=str(field))):
+            above = _steps(operand, aliases)
+        case _:
+            return None
+    if above is None or len(above) == _FULL:
+        return None
+    return (*above, field)
