@@ -1,6 +1,7 @@
 """The static type check: what Kubernetes refuses before it ever runs a selector, this refuses too."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from controller.selectors import types as t
 from controller.selectors.declarations import SORT_KEYS, TYPE_NAMES, Environment, Overload
@@ -29,7 +30,21 @@ _LITERALS: dict[type, Type] = {
 _DEVICE_FIELDS = ("driver", "attributes", "capacity", "allowMultipleAllocations")
 
 
-def check(source: str, node: Node, environment: Environment) -> None:
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is known of each node once an expression has been checked.
+
+    Attributes:
+        types: the static type of every node.
+        overloads: for calls, operators and indexing, the ids of the overloads that fit by static type, in the order
+            they are declared. More than one: the arguments' run-time types decide.
+    """
+
+    types: Mapping[Node, Type]
+    overloads: Mapping[Node, tuple[str, ...]]
+
+
+def check(source: str, node: Node, environment: Environment) -> Checked:
     """Refuse ``node`` unless it is well typed and yields a bool (or a value checked at run time).
 
     Raises:
@@ -41,6 +56,7 @@ def check(source: str, node: Node, environment: Environment) -> None:
     result = checker.types.resolve(result, free_as_dyn=True)
     if result not in (t.BOOL, environment.result):
         raise SelectorError(source, 0, f"must evaluate to bool, not {result}")
+    return checker.checked()
 
 
 Scope = dict[str, Type]
@@ -52,6 +68,13 @@ class _Checker:
         self.environment = environment
         self.types = Bindings()
         self._of: dict[Node, Type] = {}
+        self._overloads: dict[Node, tuple[str, ...]] = {}
+
+    def checked(self) -> Checked:
+        """What was found, every type parameter replaced by what it came to stand for."""
+        return Checked(
+            {node: self.types.resolve(found, free_as_dyn=True) for node, found in self._of.items()}, self._overloads
+        )
 
     def error(self, node: Node, message: str) -> SelectorError:
         return SelectorError(self.source, node.position, message)
@@ -75,7 +98,7 @@ class _Checker:
             case Call():
                 args = node.args if node.target is None else (node.target, *node.args)
                 if node.function in ("_&&_", "_||_"):
-                    return self._logical(args, scope)
+                    return self._logical(node, args, scope)
                 return self._call(node, node.function, args, node.target is not None, scope)
             case ListOf():
                 return self._list(node, scope)
@@ -124,25 +147,28 @@ class _Checker:
             return t.DYN
         raise self.error(node, f"a value of type {operand} has no fields, so no {node.field!r}")
 
-    def _logical(self, args: Sequence[Node], scope: Scope) -> Type:
+    def _logical(self, node: Call, args: Sequence[Node], scope: Scope) -> Type:
         for arg in args:
             found = self.visit(arg, scope)
             if not self.types.fits(found, t.BOOL):
                 raise self.error(arg, f"expected a bool, found {found}")
+        self._overloads[node] = tuple(one.name for one in self.environment.overloads(node.function))
         return t.BOOL
 
     def _call(self, node: Node, function: str, args: Sequence[Node], member: bool, scope: Scope) -> Type:
-        declared = self._conditional() if function == "_?_:_" else self.environment.overloads(function)
+        declared = self.environment.overloads(function)
         if not declared:
             raise self.error(node, f"unknown function {function!r}")
         given = tuple(self.visit(arg, scope) for arg in args)
         result: Type | None = None
+        fitting: list[str] = []
         for overload in declared:
             if overload.member != member or len(overload.args) != len(given):
                 continue
             wanted, returned = self._instantiate(overload)
             if not self.types.all_fit(given, wanted):
                 continue
+            fitting.append(overload.name)
             returned = self.types.resolve(returned)
             if result is None:
                 result = returned
@@ -150,11 +176,8 @@ class _Checker:
                 result = t.DYN
         if result is None:
             raise self.error(node, _no_match(function, given, member))
+        self._overloads[node] = tuple(fitting)
         return result
-
-    def _conditional(self) -> tuple[Overload, ...]:
-        either = t.parameter("A")
-        return (Overload(False, (t.BOOL, either, either), either),)
 
     def _instantiate(self, overload: Overload) -> tuple[tuple[Type, ...], Type]:
         fresh: dict[str, Type] = {}
