@@ -80,7 +80,7 @@ class Controller:
         self._begin()
 
     def _begin(self) -> None:
-        self._fleet = Fleet()
+        self._fleet = Fleet(names=self._settings.names)
         self._state = State(self._fleet, self._settings.names)
         self._writer = Writer(self._api, self._clock, self._state, self._look_at)
         self._reporter = Reporter(self._api, self._clock, self._state, self._writer, self._log, self._identity)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from driver.errors import Fault, InvalidInput
 from driver.model import OpaqueConfig
@@ -22,8 +22,12 @@ class _Parameters(BaseModel):
 class PlacementConfig(_Parameters):
     """Which of the possible nodes and devices are preferred (kind ``PlacementConfig``)."""
 
-    policy: Literal["firstFit"] = "firstFit"
-    """The first that fit, in the order of names."""
+    policy: Literal["firstFit", "binpack", "spread"] = "firstFit"
+    """The first that fit, in the order of names; those most in use; those least in use."""
+    locality: Literal["preferred", "none"] | None = None
+    """Whether several cards should be close to one another. Not said: as if preferred under binpack and spread."""
+    memory_percent: int | None = Field(default=None, alias="memoryPercent", ge=1, le=100, strict=True)
+    """Memory of each share, in per cent of its card's, instead of ``capacity.requests.memory``."""
 
 
 class GpuConfig(_Parameters):
@@ -60,12 +64,13 @@ class Configured:
 
 
 def parameters_of(
-    config: Iterable[OpaqueConfig], names: Names, subject: str, field: str = "spec.devices.config"
+    config: Iterable[OpaqueConfig], names: Names, subject: str, field: str = "spec.devices.config", kind: str = ""
 ) -> tuple[Configured, ...]:
     """The parameters meant for our driver, in order; entries of other drivers are left out.
 
     Args:
         subject: the object they stand in, such as ``ResourceClaim team-a/train``; ``field``: where in it.
+        kind: leave out, unread, entries of any other kind.
 
     Raises:
         InvalidInput: unknown apiVersion, kind, field or value; carries every fault. Whoever wrote the object must act.
@@ -73,7 +78,7 @@ def parameters_of(
     found: list[Configured] = []
     faults: list[Fault] = []
     for index, entry in enumerate(config):
-        if entry.driver != names.driver:
+        if entry.driver != names.driver or (kind and entry.parameters.get("kind") != kind):
             continue
         try:
             value = _decode(entry.parameters, names, f"{field}[{index}].opaque.parameters")
@@ -107,7 +112,7 @@ def _decode(raw: Mapping[str, Any], names: Names, field: str) -> Parameters:
 
 def _fault(entry: Mapping[str, Any], field: str, model: type[Parameters]) -> Fault:
     where = ".".join([field, *map(str, entry["loc"])])
-    known = ", ".join(model.model_fields)
+    known = ", ".join(field.alias or name for name, field in model.model_fields.items())
     if entry["type"] == "extra_forbidden":
         remedy = f"{model.__name__} has {known}" if known else f"{model.__name__} has no fields"
         return Fault(where, f"is not known to this version; remove it ({remedy})")

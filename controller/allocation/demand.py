@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.allocation.matching import Filter, Matching
+from controller.allocation.preference import FIRST_FIT, Preference, Preferences
 from controller.selectors import SelectorError
 from driver.errors import Fault
 from driver.model import Claim, Constraint, DeviceClass, Request, Want
+from driver.names import Names
 
 RESULTS_LIMIT: Final = 32
 """Devices one claim may hold (resource.k8s.io AllocationResultsMaxSize)."""
+_NAMES: Final = Names()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,7 @@ class Choice:
     filter: Filter
     constraints: tuple[int, ...]
     """Indices of the claim's constraints that it takes part in."""
+    preference: Preference = FIRST_FIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +52,30 @@ class ClaimFault:
 
 
 def demands(
-    claims: Sequence[Claim], classes: Mapping[str, DeviceClass], matching: Matching
+    claims: Sequence[Claim], classes: Mapping[str, DeviceClass], matching: Matching, names: Names = _NAMES
 ) -> tuple[tuple[Demand, ...], tuple[ClaimFault, ...]]:
-    """The demands of all claims, in order, and all faults of the claims; there are no demands if there are faults."""
+    """The demands of all claims, in order, and all faults of the claims; there are no demands if there are faults.
+
+    Args:
+        names: whose parameters are looked at in the config of claims and classes.
+    """
     found: list[Demand] = []
     faults: list[ClaimFault] = []
     for index, claim in enumerate(claims):
-        reader = _Reader(claim, index, classes, matching)
+        reader = _Reader(claim, index, classes, matching, names)
         found += reader.demands()
         faults += [ClaimFault(claim.key, fault) for fault in reader.faults]
     return (() if faults else tuple(found)), tuple(faults)
 
 
 class _Reader:
-    def __init__(self, claim: Claim, index: int, classes: Mapping[str, DeviceClass], matching: Matching):
+    def __init__(self, claim: Claim, index: int, classes: Mapping[str, DeviceClass], matching: Matching, names: Names):
         self._claim = claim
         self._index = index
         self._classes = classes
         self._matching = matching
-        self.faults: list[Fault] = []
+        self._preferences = Preferences(claim, names)
+        self.faults: list[Fault] = list(self._preferences.faults)
 
     def demands(self) -> list[Demand]:
         for index, constraint in enumerate(self._claim.spec.constraints):
@@ -111,7 +120,9 @@ class _Reader:
         name = f"{request.name}/{want.name}" if request.prioritized else request.name
         names = (request.name, name)
         applying = tuple(i for i, c in enumerate(self._claim.spec.constraints) if _applies(c, names))
-        return Choice(name, want, device_class, (device_class.selectors, want.selectors), applying)
+        preference, faults = self._preferences.of(name, want, device_class, path)
+        self.faults += faults
+        return Choice(name, want, device_class, (device_class.selectors, want.selectors), applying, preference)
 
     def _compile(self, path: str, expression: str) -> None:
         try:

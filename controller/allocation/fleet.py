@@ -15,8 +15,10 @@ from controller.allocation.search import STEP_LIMIT, Search, SearchEnded, first_
 from controller.allocation.taints import applies
 from controller.allocation.usage import IDLE, Ledger, Use
 from driver.model import Allocation, Claim, DeviceClass, DeviceId, Slice, TaintRule
+from driver.names import Names
 
 _EVERYWHERE: Final = ""
+_NAMES: Final = Names()
 
 
 class Fleet:
@@ -24,10 +26,12 @@ class Fleet:
 
     Args:
         step_limit: devices one ``allocate`` may try before it answers that it did not decide.
+        names: whose parameters are looked at in claims and classes.
     """
 
-    def __init__(self, step_limit: int = STEP_LIMIT) -> None:
+    def __init__(self, step_limit: int = STEP_LIMIT, names: Names = _NAMES) -> None:
         self._step_limit = step_limit
+        self._driver = names
         self._slices: dict[str, Slice] = {}
         self._members: dict[PoolKey, dict[str, Slice]] = {}
         self._pools: dict[PoolKey, Pool] = {}
@@ -116,7 +120,7 @@ class Fleet:
 
         Pure and deterministic; the first fit in the order of kube-scheduler's allocator.
         """
-        wanted, faults = demands(claims, self._classes, self._matching)
+        wanted, faults = demands(claims, self._classes, self._matching, self._driver)
         if faults:
             return Unsatisfiable(faults=faults)
         survey = Survey(self._node(node_name, node_labels), claims, self._matching, self._names)

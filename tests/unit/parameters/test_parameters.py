@@ -21,6 +21,10 @@ def entry(driver: str = "lode.dev", requests: tuple[str, ...] = (), **parameters
     [
         ({"kind": "PlacementConfig"}, PlacementConfig()),
         ({"kind": "PlacementConfig", "policy": "firstFit"}, PlacementConfig(policy="firstFit")),
+        ({"kind": "PlacementConfig", "policy": "binpack"}, PlacementConfig(policy="binpack")),
+        ({"kind": "PlacementConfig", "policy": "spread"}, PlacementConfig(policy="spread")),
+        ({"kind": "PlacementConfig", "locality": "preferred"}, PlacementConfig(locality="preferred")),
+        ({"kind": "PlacementConfig", "memoryPercent": 30}, PlacementConfig(memoryPercent=30)),
         ({"kind": "GpuConfig", "sharing": "none"}, GpuConfig()),
         ({"kind": "NpuConfig"}, NpuConfig()),
         ({"kind": "MigConfig"}, MigConfig()),
@@ -41,7 +45,16 @@ def test_parameters_of_other_drivers_are_not_ours_to_judge() -> None:
         ({}, "kind: None is not known"),
         ({"kind": "GpuConfig", "shareing": 1}, "parameters.shareing: is not known to this version; remove it"),
         ({"kind": "GpuConfig", "sharing": "mps"}, "sharing: 'mps' is not supported by this version; write 'none'"),
-        ({"kind": "PlacementConfig", "policy": "binpack"}, "policy: 'binpack' is not supported by this version"),
+        (
+            {"kind": "PlacementConfig", "policy": "best"},
+            "policy: 'best' is not supported by this version; write 'first",
+        ),
+        ({"kind": "PlacementConfig", "locality": "required"}, "locality: 'required' is not supported by this version"),
+        ({"kind": "PlacementConfig", "memoryPercent": 0}, "memoryPercent: Input should be greater than or equal to 1"),
+        ({"kind": "PlacementConfig", "memoryPercent": 101}, "less than or equal to 100 (found 101)"),
+        ({"kind": "PlacementConfig", "memoryPercent": "50"}, "memoryPercent: Input should be a valid integer"),
+        ({"kind": "PlacementConfig", "memoryPercent": True}, "memoryPercent: Input should be a valid integer"),
+        ({"kind": "PlacementConfig", "memory_percent": 5}, "remove it (PlacementConfig has policy, locality, memoryPe"),
         ({"kind": "GpuConfig", "apiVersion": "lode.dev/v9"}, "'lode.dev/v9' is not known; write lode.dev/v1alpha1"),
     ],
 )
