@@ -1,6 +1,8 @@
 """Every device of the cluster and what is in use, kept up to date by events; and the decision which devices to use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
 from typing import Final
 
 from controller.allocation.attempt import FaultyDevice, Pick
@@ -14,11 +16,20 @@ from controller.allocation.reasons import Unsatisfiable
 from controller.allocation.search import STEP_LIMIT, Search, SearchEnded, first_fit
 from controller.allocation.taints import applies
 from controller.allocation.usage import IDLE, Ledger, Use
+from controller.placement.order import in_order
 from driver.model import Allocation, Claim, DeviceClass, DeviceId, Slice, TaintRule
 from driver.names import Names
 
 _EVERYWHERE: Final = ""
 _NAMES: Final = Names()
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A node that takes all claims of a pod, and one allocation per claim in order."""
+
+    node: str
+    allocations: tuple[Allocation, ...]
 
 
 class Fleet:
@@ -43,8 +54,17 @@ class Fleet:
         self._ledger = Ledger()
         self._names: dict[str, str] = {}
         self._matching = Matching()
+        self._nodes: dict[str, Mapping[str, str]] = {}
 
     # Events
+
+    def upsert_node(self, name: str, labels: Mapping[str, str]) -> None:
+        """A node that ``place`` and ``room`` may choose was added, or its labels changed."""
+        self._nodes[name] = labels
+
+    def remove_node(self, name: str) -> None:
+        """A node is gone; its pools and what is allocated there stay known."""
+        self._nodes.pop(name, None)
 
     def upsert_slice(self, part: Slice) -> None:
         """A ResourceSlice was added or changed."""
@@ -143,6 +163,38 @@ class Fleet:
             for index, claim in enumerate(claims)
         )
 
+    def place(
+        self, claims: Sequence[Claim], eligible: Callable[[str], bool] | None = None
+    ) -> Placed | Unsatisfiable | None:
+        """The first node in order that takes all ``claims``, and what they get: as ``allocate`` node by node would say.
+
+        None if no node takes them (``allocate`` has the reasons for each); Unsatisfiable only where the claims
+        themselves are at fault and no node could. Changes nothing. ``eligible`` is asked of nodes in order, and only
+        of those that could otherwise be the answer.
+        """
+        for name in in_order(self._nodes):
+            if eligible is not None and not eligible(name):
+                continue
+            answer = self.allocate(name, self._nodes[name], claims)
+            if isinstance(answer, tuple):
+                return Placed(name, answer)
+            if answer.faults:
+                return answer
+        return None
+
+    def room(self, claims: Sequence[Claim], most: int = 1_000) -> Mapping[str, int]:
+        """Per node that takes ``claims``, how many times over, up to ``most``: each on top of those before."""
+        found: dict[str, int] = {}
+        for name in in_order(self._nodes):
+            with self.trial() as trial:
+                while found.get(name, 0) < most and isinstance(trial.put(claims, name.__eq__), Placed):
+                    found[name] = found.get(name, 0) + 1
+        return found
+
+    def trial(self) -> "Trial":
+        """A try: what is put is in use until it is undone; leaving the ``with`` block undoes everything."""
+        return Trial(self)
+
     def _searched(self, search: Search, survey: Survey, wanted: Sequence[Demand]) -> Unsatisfiable | None:
         try:
             return None if search.run() else survey.refusal(wanted, search)
@@ -201,6 +253,46 @@ class Fleet:
         pools.sort(key=lambda pool: pool.late)
         seen = ((pool, _visible(pool, name, labels)) for pool in pools)
         return Node(name, labels, [(pool, units) for pool, units in seen if units or _reaching(pool, name, labels)])
+
+
+class Trial:
+    """Pods placed on top of the fleet's state, one after the other, and taken back.
+
+    Meanwhile the fleet counts them as in use; no event may reach it before they are undone.
+    """
+
+    def __init__(self, fleet: Fleet):
+        self._fleet = fleet
+        self._held: list[list[str]] = []
+        self._number = 0
+
+    def __enter__(self) -> "Trial":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.undo(len(self._held))
+
+    def put(
+        self, claims: Sequence[Claim], eligible: Callable[[str], bool] | None = None
+    ) -> Placed | Unsatisfiable | None:
+        """Place the claims as ``Fleet.place`` does and count them as in use. The same claims may be put repeatedly."""
+        placed = self._fleet.place(claims, eligible)
+        if isinstance(placed, Placed):
+            held: list[str] = []
+            for claim, allocation in zip(claims, placed.allocations, strict=True):
+                self._number += 1
+                held.append(f"{claim.uid}#{self._number}")
+                self._fleet.assume(held[-1], allocation)
+            self._held.append(held)
+        return placed
+
+    def undo(self, pods: int = 1) -> None:
+        """Take back the last ``pods`` that were put."""
+        for _ in range(pods):
+            for uid in reversed(self._held.pop()):
+                self._fleet.forget(uid)
 
 
 def _reaching(pool: Pool, name: str, labels: Mapping[str, str]) -> bool:
