@@ -1,6 +1,7 @@
 """One attempt to place claims: what it has put on devices so far, what that leaves, and taking it back."""
 
-from collections.abc import Hashable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controller.allocation.amounts import Amounts
@@ -123,6 +124,17 @@ class Attempt:
                 self._draw(unit, 1)
         if not any(held.claims.values()):
             del self.held[unit]
+
+    def free(self, pool: Pool) -> Sequence[int]:
+        """What allocations and this attempt leave of the pool's counters, nanos."""
+        return self._free.get(pool, pool.free)
+
+    def consumed(self, unit: Unit) -> Mapping[str, int]:
+        """What allocations and this attempt take of a shareable device's capacities, nanos."""
+        held = self.held.get(unit)
+        if held is None or not held.consumed:
+            return unit.use.consumed
+        return Counter(unit.use.consumed) + Counter(held.consumed)
 
     def _draw(self, unit: Unit, sign: int) -> None:
         if unit.draws:

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from controller.allocation.amounts import Amounts, lacking, take
-from controller.allocation.attempt import Candidate, FaultyDevice
+from controller.allocation.arrange import arrange
+from controller.allocation.attempt import Attempt, Candidate, FaultyDevice
 from controller.allocation.demand import RESULTS_LIMIT, Choice, Demand
 from controller.allocation.matching import Matching
 from controller.allocation.pools import Pool, Unit
@@ -15,10 +16,13 @@ from controller.allocation.search_task import Option, Task
 from controller.allocation.taints import untolerated
 from controller.selectors import SelectorFault
 from driver.model import Claim, Want
+from driver.quantity import Quantity
 
 _MOST_POOLS = 5
 _REMEMBERED = 32
 """Capacity requests for which a device remembers what they take."""
+_NO_PART = "memoryPercent"
+"""What a device that is not shareable lacks for requests that want a part of its memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +53,21 @@ class Survey:
             found.append(Task(demand, options))
         return found
 
-    def offers(self, wanted: Sequence[Demand]) -> Iterator[tuple[Demand, int, Iterable[Candidate]]]:
-        """Per demand, how many devices its first choice wants and its candidates, looked at only as far as needed."""
+    def offers(self, wanted: Sequence[Demand], attempt: Attempt) -> Iterator[tuple[Demand, int, Iterable[Candidate]]]:
+        """Per demand, how many devices its first choice wants and its candidates, looked at only as far as needed.
+
+        Args:
+            attempt: holds what demands before have got when the next one is asked for.
+        """
         for demand in wanted:
             choice = demand.choices[0]
             if choice.want.mode == "ExactCount":
-                yield demand, choice.want.count, self._fitting(choice)
+                count = choice.want.count
+                fitting: Iterable[Candidate] = self._fitting(choice)
+                if choice.preference.orders(count):
+                    free = [one for one in fitting if one.fault or not attempt.hindrance(demand.claim, choice, one)]
+                    fitting = arrange(choice.preference, count, free, attempt)
+                yield demand, count, fitting
                 continue
             option = self._every(choice)
             yield (demand, 1, ()) if option is None else (demand, option.wanted, option.candidates)
@@ -63,7 +76,9 @@ class Survey:
         if choice.want.mode == "All":
             return self._every(choice)
         found = tuple(self._fitting(choice))
-        return Option(choice, found, choice.want.count) if len(found) >= choice.want.count else None
+        if len(found) < choice.want.count:
+            return None
+        return Option(choice, tuple(arrange(choice.preference, choice.want.count, found)), choice.want.count)
 
     def _every(self, choice: Choice) -> Option | None:
         """All matching devices that are large enough; None if there is none, or one of them cannot be had."""
@@ -74,7 +89,7 @@ class Survey:
             if fault is not None:
                 found.append(Candidate(unit, fault=fault))
                 continue
-            takes = _takes(unit, choice.want)
+            takes = _takes(unit, choice)
             if isinstance(takes, str):
                 continue
             if _hindrance(unit, choice.want, takes):
@@ -101,7 +116,7 @@ class Survey:
                 if not _busy(unit, want):
                     yield Candidate(unit, fault=fault)
                 continue
-            takes = _takes(unit, want)
+            takes = _takes(unit, choice)
             if not isinstance(takes, str) and not _hindrance(unit, want, takes):
                 yield Candidate(unit, takes)
 
@@ -159,7 +174,7 @@ class Survey:
         """The fewest claims whose end would free ``missing`` devices, if a few would do."""
         freed: Counter[str] = Counter()
         for unit, fault in self._matched(choice):
-            takes = _takes(unit, choice.want)
+            takes = _takes(unit, choice)
             alone = len(unit.use.holders) == 1 and fault is None and not isinstance(takes, str)
             if alone and _busy(unit, choice.want) and not _barred(unit, choice.want):
                 freed.update(self._names.get(uid, uid) for uid in unit.use.holders)
@@ -181,7 +196,7 @@ class Survey:
                     return f"failed {label}: {outcome}"
                 if not outcome:
                     return f"excluded by {label}"
-        takes = _takes(unit, choice.want)
+        takes = _takes(unit, choice)
         if isinstance(takes, str):
             return f"too small or without capacity {takes}"
         return _hindrance(unit, choice.want, takes)
@@ -191,17 +206,29 @@ def _failed(shortage: Shortage) -> bool:
     return any(exclusion.cause.startswith("failed") for exclusion in shortage.exclusions)
 
 
-def _takes(unit: Unit, want: Want) -> Amounts | str | None:
-    """What the want takes of the unit: capacities of a share, None for the whole; or the capacity it cannot give."""
+def _takes(unit: Unit, choice: Choice) -> Amounts | str | None:
+    """What the choice takes of the unit: capacities of a share, None for the whole; or the capacity it cannot give."""
+    want, percent = choice.want, choice.preference.memory_percent
+    if percent and not unit.device.allow_multiple:
+        return _NO_PART
     if unit.device.allow_multiple and not want.admin_access:
-        key = tuple((name, amount.nanos, amount.format) for name, amount in want.capacity.items())
+        key = (percent, *((name, amount.nanos, amount.format) for name, amount in want.capacity.items()))
         known = unit.takes.get(key)
         if known is None:
             if len(unit.takes) >= _REMEMBERED:
                 unit.takes.clear()
-            known = unit.takes[key] = take(unit.device.capacity, want.capacity)
+            known = unit.takes[key] = take(unit.device.capacity, _asked(unit, want, percent))
         return known
     return lacking(unit.device.capacity, want.capacity) or None if want.capacity else None
+
+
+def _asked(unit: Unit, want: Want, percent: int) -> Amounts:
+    """The capacities the want names, with the memory that ``percent`` of this device's comes to, rounded up."""
+    if not percent:
+        return want.capacity
+    memory = unit.device.capacity.get("memory")
+    total = memory.value if memory else Quantity(0)
+    return {**want.capacity, "memory": Quantity.of(-(-total.value * percent // 100), total.format)}
 
 
 def _busy(unit: Unit, want: Want) -> bool:

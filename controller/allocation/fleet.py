@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
 
-from controller.allocation.attempt import FaultyDevice, Pick
+from controller.allocation.attempt import Attempt, FaultyDevice, Pick
 from controller.allocation.candidates import Node, Survey
 from controller.allocation.demand import Demand, demands
 from controller.allocation.matching import Matching
@@ -146,7 +146,8 @@ class Fleet:
         survey = Survey(self._node(node_name, node_labels), claims, self._matching, self._names)
         picks: Sequence[Pick] | None
         try:
-            picks = first_fit(claims, survey.offers(wanted))
+            attempt = Attempt(claims)
+            picks = first_fit(attempt, survey.offers(wanted, attempt))
         except FaultyDevice as faulty:
             return survey.refusal(wanted, faulty=faulty)
         if picks is None:

@@ -29,15 +29,15 @@ class SearchEnded(Exception):
     """The step budget is spent: neither a solution nor a proof that there is none."""
 
 
-def first_fit(claims: Sequence[Claim], offers: Iterable[tuple[Demand, int, Iterable[Candidate]]]) -> list[Pick] | None:
+def first_fit(attempt: Attempt, offers: Iterable[tuple[Demand, int, Iterable[Candidate]]]) -> list[Pick] | None:
     """The picks where every device that fits first leads to a solution; None if one would have to be taken back.
 
-    ``offers`` gives, per demand, how many devices its first choice wants and its candidates in order.
+    ``offers`` gives, per demand, how many devices its first choice wants and its candidates in order. It is asked for
+    a demand when all before it have been put into ``attempt``, which is empty at first.
 
     Raises:
         FaultyDevice: a selector fails on a device that has to be looked at.
     """
-    attempt = Attempt(claims)
     for demand, wanted, candidates in offers:
         choice = demand.choices[0]
         left = wanted
