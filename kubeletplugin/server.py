@@ -44,7 +44,7 @@ class DraService:
 
     def NodePrepareResources(self, request: Any, context: grpc.ServicerContext) -> Any:
         """An entry for every claim, with its devices or its error."""
-        answers = self._preparer.prepare(_refs(request))
+        answers = self._preparer.prepare(_refs(request), context.is_active)
         response = self._messages.NodePrepareResourcesResponse()
         for uid, answer in answers.items():
             entry = response.claims[uid]

@@ -56,12 +56,20 @@ class KubeletClient:
 
     Args:
         versions: what this kubelet knows, for playing an older one; of each kind a plugin's best is taken.
+        call_seconds: after how long it withdraws a call.
     """
 
-    def __init__(self, kubelet_root: str, driver: str, versions: Sequence[str] = (*_DRA, *_HEALTH)):
+    def __init__(
+        self,
+        kubelet_root: str,
+        driver: str,
+        versions: Sequence[str] = (*_DRA, *_HEALTH),
+        call_seconds: float = CALL_SECONDS,
+    ):
         self._folder = Path(kubelet_root, "plugins_registry")
         self._driver = driver
         self._versions = versions
+        self._call_seconds = call_seconds
         self._plugins: list[Registered] = []
 
     def registered(self) -> None:
@@ -169,7 +177,7 @@ class KubeletClient:
             claims=[messages.Claim(namespace=c.namespace, name=c.name, uid=c.uid) for c in claims]
         )
         try:
-            answers = getattr(stubs.DRAPluginStub(plugin.channel), method)(request, timeout=CALL_SECONDS).claims
+            answers = getattr(stubs.DRAPluginStub(plugin.channel), method)(request, timeout=self._call_seconds).claims
         except grpc.RpcError as error:
             raise PluginDown(f"{method}: {error}") from error
         if missing := [claim.uid for claim in claims if claim.uid not in answers]:

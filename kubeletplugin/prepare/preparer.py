@@ -6,7 +6,7 @@ instances can take turns during a rolling update.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -35,6 +35,22 @@ T = TypeVar("T")
 
 class Held(LodeError):
     """A device is in another claim's hands."""
+
+
+class Abandoned(LodeError):
+    """The kubelet no longer waits for the answer: nothing may be prepared that nobody would take back."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call of the kubelet: until when it is worth trying, and whether it is still wanted."""
+
+    deadline: float
+    wanted: Callable[[], bool]
+
+    def go_on(self, ref: ClaimRef) -> None:
+        if not self.wanted():
+            raise Abandoned(f"{ref}: the kubelet has withdrawn its call; it calls again if it still wants the claim")
 
 
 class Preparer:
@@ -83,14 +99,21 @@ class Preparer:
             self._recovery.tidy(self._load(), stale)
             self._held.set(len(self._load().claims))
 
-    def prepare(self, refs: Sequence[ClaimRef]) -> dict[str, Prepared | PrepareError]:
+    def prepare(
+        self, refs: Sequence[ClaimRef], wanted: Callable[[], bool] = lambda: True
+    ) -> dict[str, Prepared | PrepareError]:
         """Make the devices of each claim ready for containers; one answer per claim, by uid.
 
         The same claim gives the same answer, whatever happened in between. Takes up to ``PATIENCE_SECONDS`` in all
         while the API gives no answer, or while a claim that is gone from the API has yet to be given up here.
+
+        Args:
+            wanted: whether the caller still waits. When a pod is deleted while it starts, the kubelet withdraws its
+                call and unprepares the claim at once; a call that was carried out after that would leave the claim
+                prepared for ever. So nothing is written for a call that is not wanted any more.
         """
-        deadline = self._clock.monotonic() + PATIENCE_SECONDS
-        return {ref.uid: self._guarded("prepare", ref, partial(self._prepare, ref, deadline)) for ref in refs}
+        call = _Call(self._clock.monotonic() + PATIENCE_SECONDS, wanted)
+        return {ref.uid: self._guarded("prepare", ref, partial(self._prepare, ref, call)) for ref in refs}
 
     def unprepare(self, refs: Sequence[ClaimRef]) -> dict[str, PrepareError | None]:
         """Take back what ``prepare`` made, by uid: None on success, also for a claim that is not known."""
@@ -110,20 +133,21 @@ class Preparer:
             if record.state == "completed"
         }
 
-    def _prepare(self, ref: ClaimRef, deadline: float) -> Prepared:
+    def _prepare(self, ref: ClaimRef, call: _Call) -> Prepared:
         if not ref.has_file_name:
             raise InvalidInput(str(ref), [Fault("uid", "has characters that no uid of the API server has")])
-        plan = self._patiently(deadline, partial(self._site.plan, ref))
+        plan = self._patiently(call, ref, partial(self._site.plan, ref))
         gone: frozenset[str] = frozenset()
         while True:
             with self._records.lock():
+                call.go_on(ref)  # under the lock: an unprepare that follows the withdrawal comes before or after this
                 checkpoint = self._load()
                 known = checkpoint.claims.get(ref.uid)
                 rest = checkpoint.without(*gone)
                 blocking = frozenset() if known and _same(known, plan) else self._blockers(plan, rest)
                 if not blocking:
                     return self._carry_out(plan, self._dropped(checkpoint, gone & checkpoint.claims.keys()))
-            gone |= self._given_up(plan, [checkpoint.claims[uid] for uid in sorted(blocking)], deadline)
+            gone |= self._given_up(plan, [checkpoint.claims[uid] for uid in sorted(blocking)], call)
 
     def _blockers(self, plan: Plan, checkpoint: Checkpoint) -> frozenset[str]:
         held = {uid: record.plan.results for uid, record in checkpoint.claims.items()}
@@ -133,7 +157,7 @@ class Preparer:
             raise InvalidInput(str(plan.ref), [fault])
         return found
 
-    def _given_up(self, plan: Plan, blocking: Sequence[ClaimRecord], deadline: float) -> frozenset[str]:
+    def _given_up(self, plan: Plan, blocking: Sequence[ClaimRecord], call: _Call) -> frozenset[str]:
         """Those of the blocking claims that can be cleared away; after a pause, if others should be gone soon.
 
         A claim that the API knows no more may still have containers here: its pod was deleted by force. The kubelet
@@ -145,7 +169,7 @@ class Preparer:
         """
         ref = plan.ref
         standing = {
-            record.plan.ref: self._patiently(deadline, partial(holders.standing, self._api, record.plan))
+            record.plan.ref: self._patiently(call, ref, partial(holders.standing, self._api, record.plan))
             for record in blocking
         }
         live = {record.plan.ref.uid: record for record in blocking if standing[record.plan.ref] == "live"}
@@ -158,7 +182,7 @@ class Preparer:
         dead = [record for record in blocking if record.plan.ref.uid not in live]
         idle = [record for record in dead if record.state == "started" or record.boot_id != self._boot_id]
         if len(idle) < len(dead):
-            if self._clock.monotonic() + LONGEST_PAUSE_SECONDS > deadline:
+            if self._clock.monotonic() + LONGEST_PAUSE_SECONDS > call.deadline:
                 names = ", ".join(str(record.plan.ref) for record in dead if record not in idle)
                 raise Held(
                     f"{ref}: its devices were last given to {names}, which the API knows no more but the kubelet has "
@@ -223,14 +247,15 @@ class Preparer:
             self._log.error("checkpoint is damaged", reason=str(error))
             return self._recovery.rebuild()
 
-    def _patiently(self, deadline: float, act: Callable[[], T]) -> T:
+    def _patiently(self, call: _Call, ref: ClaimRef, act: Callable[[], T]) -> T:
         """What ``act`` returns, tried again while nobody but time can help."""
         pause = FIRST_PAUSE_SECONDS
         while True:
+            call.go_on(ref)
             try:
                 return act()
             except (Unavailable, TransientFault):
-                if self._clock.monotonic() + pause > deadline:
+                if self._clock.monotonic() + pause > call.deadline:
                     raise
             self._clock.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)

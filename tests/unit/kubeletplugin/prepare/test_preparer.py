@@ -6,7 +6,7 @@ import pytest
 
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS
 from driver.settings import Settings
-from kubeletplugin.prepare import ClaimRef, PreparedDevice
+from kubeletplugin.prepare import ClaimRef, Prepared, PreparedDevice
 from kubeletplugin.prepare.preparer import PATIENCE_SECONDS
 from tests.unit.kubeletplugin.faults import Unsteady
 from tests.unit.kubeletplugin.rig import CDI, CHECKPOINT, SHARE_A, SHARE_B, Rig, prepare, refused, result, share
@@ -374,6 +374,37 @@ def test_a_long_silence_ends_within_the_kubelets_patience_and_blames_nobody() ->
     answers = rig.plugin(Unsteady(rig.api, failures=1000)).prepare(refs)
     assert {getattr(answer, "reason", "") for answer in answers.values()} == {"transient"}
     assert rig.clock.monotonic() <= PATIENCE_SECONDS
+
+
+def test_a_claim_given_up_while_it_is_being_prepared_stays_given_up() -> None:
+    """A pod is deleted while it starts: the kubelet withdraws its call, and unprepares without waiting for its end."""
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    withdrawn: list[float] = []
+
+    def delete_pod(_: float) -> None:
+        if not withdrawn:
+            withdrawn.append(rig.clock.monotonic())
+            assert rig.plugin().unprepare([ref]) == {ref.uid: None}
+
+    rig.clock.slept = delete_pod
+    answer = rig.plugin(Unsteady(rig.api, failures=3)).prepare([ref], lambda: not withdrawn)[ref.uid]
+    assert getattr(answer, "reason", "") == "transient"
+    assert rig.plugin().prepared() == {}
+    assert rig.claim_files() == set()
+    assert rig.clock.monotonic() == withdrawn[0], "nothing is tried for a kubelet that waits no more"
+
+
+@pytest.mark.parametrize("looks", range(5))
+def test_of_a_call_withdrawn_at_any_moment_an_unprepare_leaves_nothing(looks: int) -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    left = iter([True] * looks)
+    answer = rig.plugin().prepare([ref], lambda: next(left, False))[ref.uid]
+    assert isinstance(answer, Prepared) == (ref.uid in rig.plugin().prepared())
+    assert isinstance(answer, Prepared) or rig.claim_files() == set()
+    rig.plugin().unprepare([ref])
+    assert (rig.plugin().prepared(), rig.claim_files()) == ({}, set())
 
 
 def test_a_full_disk_is_the_operators_to_mend_and_loses_nothing() -> None:

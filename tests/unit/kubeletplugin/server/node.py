@@ -35,10 +35,10 @@ class SocketNode:
         self.registrations = 0
         self._servers: list[PluginServer] = []
 
-    def start(self, pod_uid: str = "") -> PluginServer:
+    def start(self, pod_uid: str = "", preparer: Preparer | None = None) -> PluginServer:
         """A plugin instance that serves."""
         log = logger("test")
-        preparer = Preparer(
+        preparer = preparer or Preparer(
             self.rig.api, SystemFiles(), SystemClock(), NODE, self.settings, self.hardware, "boot", Metrics(), log
         )
         server = PluginServer(

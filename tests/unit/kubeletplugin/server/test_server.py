@@ -2,12 +2,15 @@
 
 import itertools
 import socket
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kubeletplugin.prepare import ClaimRef, Prepared, PrepareError, Preparer
 from kubeletplugin.registration import SUPPORTED_VERSIONS
 from rehearsal.kubelet_client import KubeletClient
 from rehearsal.standins.kubelet import ClaimName, PluginDown
@@ -83,6 +86,34 @@ def test_every_claim_of_a_call_has_an_answer_of_its_own(node: SocketNode) -> Non
         bad.uid: "",
         unknown.uid: "",
     }
+
+
+class Waiting(Preparer):
+    """Answers when it is no longer wanted, which it has to be told."""
+
+    def __init__(self) -> None:
+        self.withdrawn = threading.Event()
+
+    def prepare(
+        self, refs: Sequence[ClaimRef], wanted: Callable[[], bool] = lambda: True
+    ) -> dict[str, Prepared | PrepareError]:
+        deadline = time.monotonic() + 20
+        while wanted() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if not wanted():
+            self.withdrawn.set()
+        return {}
+
+
+def test_a_call_that_the_kubelet_withdraws_is_known_to_be_unwanted(node: SocketNode) -> None:
+    preparer = Waiting()
+    node.start(preparer=preparer)
+    client = KubeletClient(str(node.root), DRIVER, call_seconds=0.2)
+    client.sync()
+    with pytest.raises(PluginDown):
+        client.prepare([ClaimName("team", "c", "11111111-2222-4333-8444-555555555555")])
+    assert preparer.withdrawn.wait(30)
+    client.close()
 
 
 @pytest.mark.parametrize("version", ["v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"])
