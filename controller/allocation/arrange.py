@@ -80,14 +80,25 @@ def arrange(
     return found + [one for one in candidates if one.fault is not None]
 
 
-def share_load(candidate: Candidate, consumed: Mapping[str, int]) -> int:
-    """The load of a shareable device after the pick, counted in the capacity that is then used most."""
+def closeness(preference: Preference, wanted: int, candidates: Sequence[Candidate]) -> int:
+    """The first of the attributes that should agree of which one value suffices; their number if none does, or all may.
+
+    0 where a single device is wanted: it is always close to itself.
+    """
+    if wanted < 2:
+        return 0
+    for place, attribute in enumerate(preference.near):
+        if any(len(group) >= wanted for group in _groups(candidates, attribute)):
+            return place
+    return len(preference.near)
+
+
+def share_load(candidate: Candidate, consumed: Mapping[str, int], *, picked: bool = True) -> int:
+    """The load of a shareable device (with the pick, or before) in the capacity, of those it takes, that is fullest."""
     capacity = candidate.unit.device.capacity
-    takes = candidate.takes or {}
-    return max(
-        (load(consumed.get(name, 0) + amount.nanos, capacity[name].value.nanos) for name, amount in takes.items()),
-        default=0,
-    )
+    taken = {name: amount.nanos for name, amount in (candidate.takes or {}).items() if amount.nanos > 0}
+    used = {name: consumed.get(name, 0) + (amount if picked else 0) for name, amount in taken.items()}
+    return max((load(amount, capacity[name].value.nanos) for name, amount in used.items()), default=0)
 
 
 def _sort(candidate: Candidate, preference: Preference) -> tuple[bool, int]:

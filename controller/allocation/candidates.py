@@ -63,7 +63,7 @@ class Survey:
             choice = demand.choices[0]
             if choice.want.mode == "ExactCount":
                 count = choice.want.count
-                fitting: Iterable[Candidate] = self._fitting(choice)
+                fitting: Iterable[Candidate] = self.fitting(choice)
                 if choice.preference.orders(count):
                     free = [one for one in fitting if one.fault or not attempt.hindrance(demand.claim, choice, one)]
                     fitting = arrange(choice.preference, count, free, attempt)
@@ -75,7 +75,7 @@ class Survey:
     def _option(self, choice: Choice) -> Option | None:
         if choice.want.mode == "All":
             return self._every(choice)
-        found = tuple(self._fitting(choice))
+        found = tuple(self.fitting(choice))
         if len(found) < choice.want.count:
             return None
         return Option(choice, tuple(arrange(choice.preference, choice.want.count, found)), choice.want.count)
@@ -85,7 +85,7 @@ class Survey:
         found: list[Candidate] = []
         if any(pool.problem for pool, _ in self._pools):
             return None
-        for unit, fault in self._matched(choice):
+        for unit, fault in self.matched(choice):
             if fault is not None:
                 found.append(Candidate(unit, fault=fault))
                 continue
@@ -97,7 +97,7 @@ class Survey:
             found.append(Candidate(unit, takes))
         return Option(choice, tuple(found), len(found)) if 0 < len(found) <= RESULTS_LIMIT else None
 
-    def _matched(self, choice: Choice) -> Iterator[tuple[Unit, SelectorFault | None]]:
+    def matched(self, choice: Choice) -> Iterator[tuple[Unit, SelectorFault | None]]:
         """The units the selectors select or fail on."""
         for pool, units in self._pools:
             if pool.problem:
@@ -109,9 +109,10 @@ class Survey:
                 visible = set(units)
                 yield from (found for found in selected if found[0] in visible)
 
-    def _fitting(self, choice: Choice) -> Iterator[Candidate]:
+    def fitting(self, choice: Choice) -> Iterator[Candidate]:
+        """The devices the choice could take if it was alone, and those on which its selectors fail."""
         want = choice.want
-        for unit, fault in self._matched(choice):
+        for unit, fault in self.matched(choice):
             if fault is not None:
                 if not _busy(unit, want):
                     yield Candidate(unit, fault=fault)
@@ -173,7 +174,7 @@ class Survey:
     def _freeing(self, choice: Choice, missing: int) -> tuple[str, ...]:
         """The fewest claims whose end would free ``missing`` devices, if a few would do."""
         freed: Counter[str] = Counter()
-        for unit, fault in self._matched(choice):
+        for unit, fault in self.matched(choice):
             takes = _takes(unit, choice)
             alone = len(unit.use.holders) == 1 and fault is None and not isinstance(takes, str)
             if alone and _busy(unit, choice.want) and not _barred(unit, choice.want):

@@ -2,10 +2,10 @@
 
 A **card** is all devices of a pool that draw, directly or through others, on the same counter sets. Its devices that
 draw the same amounts are of one **kind**; how many of a kind could still be had is what the free counters cover, at
-most as many as there are devices. The **size** of a kind is the sum, over the counters it draws on, of the part it
-draws of each, in millionths. What a partition costs is how many fewer could be had of every size after taking it, the
-largest size first; costs are compared from there, so that one large partition weighs more than any number of smaller
-ones. The whole card is one of the kinds: the first cut of a card costs it, further cuts do not.
+most as many as there are devices. The **size** of a kind is the part of the card that it takes, in millionths: the mean
+of the parts it draws of all the card's counters. What a partition costs is how many fewer could be had of every size
+after taking it, the largest size first; costs are compared from there, so that one large partition weighs more than any
+number of smaller ones. The whole card is one of the kinds: the first cut of a card costs it, further cuts do not.
 """
 
 from collections import Counter
@@ -32,9 +32,10 @@ class Kind:
     count: int
 
 
-Cost = tuple[tuple[int, ...], int]
-"""How many fewer could be had of every size, the largest first; and the card's load then: that of its fullest counter,
-in millionths."""
+Lost = tuple[tuple[int, int], ...]
+"""Sizes of which fewer could be had and how many, the largest size first. A smaller value is a smaller loss."""
+Cost = tuple[Lost, int]
+"""What is lost, and the card's load then: that of its fullest counter, in millionths."""
 
 
 class Card:
@@ -62,7 +63,7 @@ class Card:
         for kind in self._kinds:
             lost[kind.size] = lost.get(kind.size, 0) + _fitting(kind, free) - _fitting(kind, after)
         loads = (load(total - left, total) for total, left in zip(self._totals, after, strict=True))
-        return tuple(lost.values()), max(loads, default=0)
+        return tuple((size, count) for size, count in lost.items() if count > 0), max(loads, default=0)
 
 
 _models: WeakValueDictionary[tuple[tuple[int, ...], tuple[Kind, ...]], Card] = WeakValueDictionary()
@@ -139,7 +140,7 @@ def _within(position: Mapping[int, int], draws: Iterable[tuple[int, int]]) -> Dr
 
 
 def _size(draws: Draws, totals: Sequence[int]) -> int:
-    return sum(load(amount, totals[index]) for index, amount in draws)
+    return sum(load(amount, totals[index]) for index, amount in draws) // len(totals)
 
 
 def _fitting(kind: Kind, free: Sequence[int]) -> int:

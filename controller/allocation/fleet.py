@@ -1,6 +1,6 @@
 """Every device of the cluster and what is in use, kept up to date by events; and the decision which devices to use."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
@@ -12,6 +12,7 @@ from controller.allocation.matching import Matching
 from controller.allocation.nodes import reaches
 from controller.allocation.outcome import allocation
 from controller.allocation.pools import Pool, PoolKey, Unit
+from controller.allocation.ranking import by_preference, prefers
 from controller.allocation.reasons import Unsatisfiable
 from controller.allocation.search import STEP_LIMIT, Search, SearchEnded, first_fit
 from controller.allocation.taints import applies
@@ -143,7 +144,7 @@ class Fleet:
         wanted, faults = demands(claims, self._classes, self._matching, self._driver)
         if faults:
             return Unsatisfiable(faults=faults)
-        survey = Survey(self._node(node_name, node_labels), claims, self._matching, self._names)
+        survey = self._survey(node_name, node_labels, claims)
         picks: Sequence[Pick] | None
         try:
             attempt = Attempt(claims)
@@ -171,9 +172,9 @@ class Fleet:
 
         None if no node takes them (``allocate`` has the reasons for each); Unsatisfiable only where the claims
         themselves are at fault and no node could. Changes nothing. ``eligible`` is asked of nodes in order, and only
-        of those that could otherwise be the answer.
+        of those that could otherwise be the answer. Where requests have preferences, the order is theirs.
         """
-        for name in in_order(self._nodes):
+        for name in self._tried(claims):
             if eligible is not None and not eligible(name):
                 continue
             answer = self.allocate(name, self._nodes[name], claims)
@@ -182,6 +183,17 @@ class Fleet:
             if answer.faults:
                 return answer
         return None
+
+    def _tried(self, claims: Sequence[Claim]) -> Iterable[str]:
+        """The nodes in the order to try them, perhaps without some that cannot take the claims."""
+        names = in_order(self._nodes)
+        wanted, _ = demands(claims, self._classes, self._matching, self._driver)
+        if not prefers(wanted):
+            return names
+        return by_preference(names, lambda name: self._survey(name, self._nodes[name], claims), wanted)
+
+    def _survey(self, name: str, labels: Mapping[str, str], claims: Sequence[Claim]) -> Survey:
+        return Survey(self._node(name, labels), claims, self._matching, self._names)
 
     def room(self, claims: Sequence[Claim], most: int = 1_000) -> Mapping[str, int]:
         """Per node that takes ``claims``, how many times over, up to ``most``: each on top of those before."""
