@@ -7,10 +7,12 @@ from typing import Any
 from controller.selectors import strings
 from controller.selectors.budget import Budget
 from controller.selectors.errors import NoOverload, SelectorFault, no_overload
+from controller.selectors.moments import Duration
 from controller.selectors.values import (
     NONE,
     Device,
     Optional,
+    Table,
     UInt,
     equal,
     is_number,
@@ -22,7 +24,9 @@ from controller.selectors.values import (
 
 List = list[Any]
 _RANGE_LIMIT = 1_000_000
-_ORDERED = {"int", "uint", "double", "bool", "string", "bytes"}
+_ORDERED = {
+    "int", "uint", "double", "bool", "string", "bytes", "google.protobuf.Duration", "google.protobuf.Timestamp",
+}  # fmt: skip
 
 
 def _size(_: Budget, value: Any) -> int:
@@ -135,7 +139,7 @@ def _extreme(choose: Callable[[List], Any], name: str) -> Callable[[Budget, List
 
 def _sum(_: Budget, values: List) -> Any:
     total: Any = values[0] if values else 0
-    if not is_number(total):
+    if not is_number(total) and not isinstance(total, Duration):
         raise no_overload("sum")
     for value in values[1:]:
         if type(value) is not type(total):
@@ -147,6 +151,8 @@ def _sum(_: Budget, values: List) -> Any:
 def _plus(a: Any, b: Any) -> Any:
     if isinstance(a, float):
         return a + b
+    if isinstance(a, Duration):
+        return Duration(whole(a.nanos + b.nanos))
     return unsigned(int(a) + int(b)) if isinstance(a, UInt) else whole(a + b)
 
 
@@ -181,7 +187,7 @@ def _in(budget: Budget, value: Any, container: Any) -> bool:
 
 _L, _LI = ("list",), ("list", "int")
 
-FUNCTIONS: Mapping[str, Mapping[tuple[str, ...] | int, Callable[..., Any]]] = {
+FUNCTIONS: Mapping[str, Table] = {
     "@in": {2: _in},
     "size": {("string",): _size, ("bytes",): _size, _L: _size, ("map",): _size},
     "sets.contains": {("list", "list"): _sets_contains},

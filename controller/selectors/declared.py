@@ -49,7 +49,6 @@ _>_ greater_bool:(bool,bool)->bool greater_int64:(int,int)->bool greater_int64_d
     greater_double_int64:(double,int)->bool greater_double_uint64:(double,uint)->bool
     greater_string:(string,string)->bool greater_bytes:(bytes,bytes)->bool
     greater_timestamp:(timestamp,timestamp)->bool greater_duration:(duration,duration)->bool
-_?._ select_optional_field:(dyn,string)->optional(V)
 _?_:_ conditional:(bool,A,A)->A
 _[?_] list_optindex_optional_int:(list(V),int)->optional(V)
     optional_list_optindex_optional_int:(optional(list(V)),int)->optional(V)
@@ -58,8 +57,6 @@ _[?_] list_optindex_optional_int:(list(V),int)->optional(V)
 _[_] index_list:(list(A),int)->A index_map:(map(A,B),A)->B
     optional_list_index_int:(optional(list(V)),int)->optional(V)
     optional_map_index_value:(optional(map(K,V)),K)->optional(V)
-__not_strictly_false__ __not_strictly_false__:(bool)->bool
-_in_ in_list:(A,list(A))->bool in_map:(A,map(A,B))->bool
 _||_ logical_or:(bool,bool)->bool
 add quantity_add:quantity.(quantity)->quantity quantity_add_int:quantity.(int)->quantity
 allowed decision_allowed:authzDecision.()->bool

@@ -8,15 +8,18 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from controller.selectors import collections, strings, versions
+from controller.selectors import collections, formatting, network, strings, timing, versions
 from controller.selectors.budget import Budget
 from controller.selectors.errors import SelectorFault, no_overload
+from controller.selectors.moments import MIN_UNIX, SECOND, Duration, Timestamp
 from controller.selectors.values import (
     INT_MAX,
     INT_MIN,
     NONE,
     UINT_MAX,
+    Impl,
     Optional,
+    Table,
     TypeValue,
     UInt,
     is_number,
@@ -24,9 +27,6 @@ from controller.selectors.values import (
     unsigned,
     whole,
 )  # fmt: skip
-
-Impl = Callable[..., Any]
-Table = Mapping[tuple[str, ...] | int, Impl]
 
 
 def _add_lists(budget: Budget, a: list[Any], b: list[Any]) -> list[Any]:
@@ -87,11 +87,13 @@ _ARITHMETIC: dict[str, Table] = {
         _SS: _add_texts,
         _BB: _add_texts,
         ("list", "list"): _add_lists,
+        **timing.ARITHMETIC["_+_"],
     },
     "_-_": {
         _II: lambda _, a, b: whole(a - b),
         _UU: lambda _, a, b: unsigned(int(a) - int(b)),
         _DD: lambda _, a, b: a - b,
+        **timing.ARITHMETIC["_-_"],
     },
     "_*_": {
         _II: lambda _, a, b: whole(a * b),
@@ -100,7 +102,7 @@ _ARITHMETIC: dict[str, Table] = {
     },
     "_/_": {_II: _divide, _UU: _divide_unsigned, _DD: _divide_doubles},
     "_%_": {_II: _modulo, _UU: _modulo_unsigned},
-    "-_": {("int",): lambda _, a: whole(-a), ("double",): lambda _, a: -a},
+    "-_": {("int",): lambda _, a: whole(-a), ("double",): lambda _, a: -a, **timing.ARITHMETIC["-_"]},
     "!_": {("bool",): lambda _, a: not a},
 }
 
@@ -109,7 +111,7 @@ def _comparison(holds: Callable[[Any, Any], bool]) -> Table:
     def compare(_: Budget, a: Any, b: Any) -> bool:
         if is_number(a) and is_number(b):
             return holds(a, b)
-        if type(a) is type(b) and isinstance(a, bool | str | bytes):
+        if type(a) is type(b) and isinstance(a, bool | str | bytes | Duration | Timestamp):
             return holds(a, b)
         raise no_overload("comparison")
 
@@ -146,6 +148,7 @@ _CONVERSIONS: dict[str, Table] = {
         ("uint",): lambda _, v: whole(int(v)),
         ("double",): _int_from_double,
         ("string",): strings.to_int,
+        **timing.ARITHMETIC["int"],
     },
     "uint": {
         ("uint",): lambda _, v: v,
@@ -168,6 +171,8 @@ _CONVERSIONS: dict[str, Table] = {
         ("uint",): lambda _, v: str(int(v)),
         ("double",): lambda _, v: strings.from_double(v),
         ("bytes",): strings.from_bytes,
+        **timing.ARITHMETIC["string"],
+        **network.TEXTS,
     },
     "dyn": {1: lambda _, v: v},
     "type": {1: _type_of},
@@ -184,6 +189,10 @@ def _of_non_zero(_: Budget, value: Any) -> Optional:
     zero = value is None or (isinstance(value, str | bytes | list | dict | bool | int | float) and not value)
     if isinstance(value, Optional):
         zero = not value.present
+    if isinstance(value, Duration):
+        zero = value.nanos == 0
+    if isinstance(value, Timestamp):
+        zero = value.nanos == MIN_UNIX * SECOND
     return NONE if zero else Optional(True, value)
 
 
@@ -211,7 +220,19 @@ _OPTIONALS: dict[str, Table] = {
     "includes": {2: _includes},
 }
 
+_AUTHORIZER: dict[str, Table] = {
+    name: {}
+    for name in (
+        "allowed", "check", "error", "errored", "fieldSelector", "group", "labelSelector", "name", "namespace", "path",
+        "reason", "resource", "serviceAccount", "subresource",
+    )
+}  # fmt: skip
+"""Declared for every CEL environment of Kubernetes; selectors have no authorizer, so no call ever finds its types."""
+
+__all__ = ["FUNCTIONS", "Impl", "Table"]
+
 FUNCTIONS: Mapping[str, Table] = {
+    **_AUTHORIZER,
     **_ARITHMETIC,
     **_COMPARISONS,
     **_CONVERSIONS,
@@ -219,4 +240,7 @@ FUNCTIONS: Mapping[str, Table] = {
     **strings.FUNCTIONS,
     **collections.FUNCTIONS,
     **versions.FUNCTIONS,
+    **timing.FUNCTIONS,
+    **network.FUNCTIONS,
+    **formatting.FUNCTIONS,
 }

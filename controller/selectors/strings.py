@@ -9,7 +9,7 @@ import re2
 
 from controller.selectors.budget import Budget
 from controller.selectors.errors import SelectorFault, no_overload
-from controller.selectors.values import INT_MAX, INT_MIN, UINT_MAX, UInt
+from controller.selectors.values import INT_MAX, INT_MIN, UINT_MAX, Table, UInt
 
 _SPACES = (
     "\t\n\v\f\r \x85\xa0\u1680"
@@ -213,7 +213,7 @@ def from_bytes(_: Budget, value: bytes) -> str:
 
 _S, _SS, _SI = ("string",), ("string", "string"), ("string", "int")
 
-FUNCTIONS: Mapping[str, Mapping[tuple[str, ...] | int, Callable[..., Any]]] = {
+FUNCTIONS: Mapping[str, Table] = {
     "matches": {_SS: _matches},
     "find": {_SS: _find},
     "findAll": {_SS: _find_all, (*_SS, "int"): _find_all},
@@ -229,7 +229,7 @@ FUNCTIONS: Mapping[str, Mapping[tuple[str, ...] | int, Callable[..., Any]]] = {
     "upperAscii": {_S: _flat(lambda text: text.translate(_UPPER))},
     "trim": {_S: _flat(lambda text: text.strip(_SPACES))},
 }
-INDEXES: Mapping[str, Mapping[tuple[str, ...] | int, Callable[..., Any]]] = {
+INDEXES: Mapping[str, Table] = {
     "indexOf": {_SS: _index_of, (*_SS, "int"): _index_of},
     "lastIndexOf": {_SS: _last_index_of, (*_SS, "int"): _last_index_of},
 }

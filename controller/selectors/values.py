@@ -1,22 +1,32 @@
 """What CEL computes with at run time: Python values where they fit, a few classes where they do not.
 
 int, bool, str, bytes, float and None are themselves; unsigned integers, optionals, types, quantities and versions
-have classes here. Maps are dicts whose bool keys are wrapped, because Python holds ``True == 1``.
+have classes here, times, addresses, URLs and formats in modules of their own. Maps are dicts whose bool keys are
+wrapped, because Python holds ``True == 1``.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import total_ordering
 from typing import Any, Final
 
+from controller.selectors.addresses import Address, Network
 from controller.selectors.errors import NoOverload, SelectorFault, no_overload
+from controller.selectors.formats import Format
+from controller.selectors.moments import Duration, Timestamp
+from controller.selectors.urls import Url
 from driver.errors import InvalidInput
 from driver.quantity import NANO, Quantity
 
 INT_MAX: Final = (1 << 63) - 1
 INT_MIN: Final = -(1 << 63)
 UINT_MAX: Final = (1 << 64) - 1
+
+Impl = Callable[..., Any]
+"""What a function does: called with the budget and the arguments."""
+Table = Mapping[tuple[str, ...] | int, Impl]
+"""Implementations by the run-time types of the arguments; one keyed by a number checks that many arguments itself."""
 
 
 class UInt(int):
@@ -174,7 +184,9 @@ def _scale(text: str) -> int | None:
 _KINDS: Final[Mapping[type, str]] = {
     bool: "bool", int: "int", UInt: "uint", float: "double", str: "string", bytes: "bytes", type(None): "null_type",
     list: "list", dict: "map", Domains: "map", Device: "kubernetes.DRADevice", Optional: "optional_type",
-    TypeValue: "type", Amount: "kubernetes.Quantity", Semver: "kubernetes.Semver",
+    TypeValue: "type", Amount: "kubernetes.Quantity", Semver: "kubernetes.Semver", Address: "net.IP",
+    Network: "net.CIDR", Url: "kubernetes.URL", Format: "kubernetes.NamedFormat",
+    Duration: "google.protobuf.Duration", Timestamp: "google.protobuf.Timestamp",
 }  # fmt: skip
 
 
@@ -197,7 +209,7 @@ def equal(a: Any, b: Any) -> bool:
     if is_number(a) and is_number(b):
         return bool(a == b)
     match a:
-        case Semver() | Amount():
+        case Semver() | Amount() | Address() | Network() | Url() | Format():
             return _equal_opaque(a, b)
         case list():
             return isinstance(b, list) and len(a) == len(b) and all(map(_alike, a, b))
@@ -211,12 +223,15 @@ def equal(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
-def _equal_opaque(a: Semver | Amount, b: Any) -> bool:
-    if isinstance(a, Semver) and isinstance(b, Semver):
-        return a == b
-    if isinstance(a, Amount) and isinstance(b, Amount) and not b.computed:
-        return a.nanos == b.nanos
-    raise no_overload("_==_")
+def _equal_opaque(a: Any, b: Any) -> bool:
+    if type(a) is not type(b) or (isinstance(b, Amount) and b.computed):
+        raise no_overload("_==_")
+    match a:
+        case Amount():
+            return bool(a.nanos == b.nanos)
+        case Url():
+            return str(a) == str(b)
+    return bool(a == b)
 
 
 def _alike(a: Any, b: Any) -> bool:

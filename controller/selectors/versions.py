@@ -5,7 +5,7 @@ from typing import Any
 
 from controller.selectors.budget import Budget
 from controller.selectors.errors import SelectorFault
-from controller.selectors.values import INT_MAX, Amount, Semver
+from controller.selectors.values import INT_MAX, Amount, Semver, Table
 from driver.quantity import NANO
 
 
@@ -92,7 +92,7 @@ _Q, _QQ, _QI = ("kubernetes.Quantity",), ("kubernetes.Quantity",) * 2, ("kuberne
 _V, _VV = ("kubernetes.Semver",), ("kubernetes.Semver",) * 2
 _S, _SB = ("string",), ("string", "bool")
 
-FUNCTIONS: Mapping[str, Mapping[tuple[str, ...] | int, Callable[..., Any]]] = {
+FUNCTIONS: Mapping[str, Table] = {
     "quantity": {_S: _quantity},
     "isQuantity": {_S: _is_quantity},
     "compareTo": {_QQ: _compare, _VV: _compare},

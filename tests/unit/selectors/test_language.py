@@ -95,12 +95,6 @@ REFUSED = (
     ("true || package", "reserved word"),
     ("", "expected a value"),
 )
-UNSUPPORTED = (
-    'isIP("10.0.0.1")',
-    'url("https://x").getHost() == "x"',
-    '"%d".format([1]) == "1"',
-    'duration("1s") > duration("0s")',
-)
 
 
 @pytest.mark.parametrize("expression", MATCHES)
@@ -126,14 +120,6 @@ def test_what_is_no_selector_is_refused_before_it_runs(expression: str, why: str
         compile_selector(expression)
     assert why in str(error.value)
     assert not error.value.unsupported
-
-
-@pytest.mark.parametrize("expression", UNSUPPORTED)
-def test_what_is_not_supported_is_an_error_and_never_an_answer(expression: str) -> None:
-    with pytest.raises(SelectorError) as error:
-        compile_selector(expression)
-    assert error.value.unsupported
-    assert "not supported" in str(error.value)
 
 
 def test_an_error_points_at_what_is_wrong() -> None:

@@ -1,0 +1,205 @@
+"""Durations and timestamps as CEL has them: nanoseconds in 64 bits, and instants of the years 1 to 9999.
+
+Texts are read and written as Go's time package does, which Kubernetes uses.
+"""
+
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo
+
+SECOND: Final = 10**9
+"""Nanoseconds."""
+MIN_UNIX: Final = -62_135_596_800
+"""0001-01-01T00:00:00Z in seconds of Unix time."""
+MAX_UNIX: Final = 253_402_300_799
+"""9999-12-31T23:59:59Z in seconds of Unix time."""
+
+_UNITS = {
+    "ns": 1, "us": 10**3, "\u00b5s": 10**3, "\u03bcs": 10**3, "ms": 10**6, "s": SECOND, "m": 60 * SECOND,
+    "h": 3600 * SECOND,
+}  # fmt: skip
+_TERM = re.compile(r"(\d*)(?:\.(\d*))?([^\d.]+)", re.ASCII)
+_LARGEST = 1 << 63
+_INSTANT = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII)
+_MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_DAY = 86_400
+_EPOCH, _Y2000 = datetime(1970, 1, 1, tzinfo=UTC), datetime(2000, 1, 1, tzinfo=UTC)
+_DAYS_TO_2000 = (_Y2000 - _EPOCH).days
+_DAYS_OF_400_YEARS = 146_097  # the calendar repeats; datetime knows the years 1 to 9999 only, an offset can leave them
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Duration:
+    """A span of time that fits 64 bits of nanoseconds."""
+
+    nanos: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Duration":
+        """The duration written in ``text``, such as ``1h30m`` or ``-1.5s``.
+
+        Raises:
+            ValueError: it is none, or too long.
+        """
+        sign, rest = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
+        if rest == "0":
+            return cls(0)
+        total = at = 0
+        while at < len(rest) or not rest:
+            term = _TERM.match(rest, at)
+            if not term or term[3] not in _UNITS or not (term[1] or term[2]):
+                raise ValueError(f"{text!r} is no duration such as 1h30m or 1.5s")
+            total += _nanos(term[1], term[2] or "", _UNITS[term[3]])
+            at = term.end()
+            if total > _LARGEST:
+                break
+        if total > _LARGEST or (total == _LARGEST and sign != "-"):
+            raise ValueError(f"{text!r} is longer than the about 292 years a duration can hold")
+        return cls(-total if sign == "-" else total)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds with their fraction, as close as a double comes."""
+        return self.units(SECOND)
+
+    def units(self, unit: int) -> float:
+        """How many times ``unit`` nanoseconds this is."""
+        whole, rest = divmod(abs(self.nanos), unit)
+        return (whole + rest / unit) * (-1 if self.nanos < 0 else 1)
+
+    def __str__(self) -> str:
+        seconds = self.seconds
+        digits = format(Decimal(repr(seconds)), "f")
+        return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits}s"
+
+
+def _nanos(whole: str, fraction: str, unit: int) -> int:
+    """Nanoseconds of one term; a fraction counts as far as 64 bits can hold its digits."""
+    if len(whole.lstrip("0")) > 20:
+        return _LARGEST + 1
+    value = int(whole or "0") * unit
+    digits, scale = 0, 1.0
+    for digit in fraction[:40]:
+        if digits > (_LARGEST - 1) // 10 or digits * 10 + int(digit) > _LARGEST:
+            break
+        digits, scale = digits * 10 + int(digit), scale * 10
+    return value + int(digits * (unit / scale))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Timestamp:
+    """An instant: nanoseconds since 1970 began in UTC. The offset it was written with is kept for its text only."""
+
+    nanos: int
+    offset: int = field(default=0, compare=False)
+
+    @classmethod
+    def parse(cls, text: str) -> "Timestamp":
+        """The instant written in ``text`` by RFC 3339.
+
+        Raises:
+            ValueError: it is none, or outside the years 1 to 9999.
+        """
+        found = _INSTANT.fullmatch(text)
+        if not found:
+            raise ValueError(f"{text!r} is no timestamp such as 2026-01-31T12:00:00Z")
+        year, month, day, hour, minute, second = (int(found[i]) for i in range(1, 7))
+        away = (int(found[9]) * 60 + int(found[10])) * 60 if found[8] else 0
+        possible = 1 <= month <= 12 and 1 <= day <= _days(year, month) and hour < 24 and minute < 60 and second < 60
+        if not possible or (found[8] and (int(found[9]) > 24 or int(found[10]) > 60)):
+            raise ValueError(f"{text!r} names a date, time or offset that does not exist")
+        offset = -away if found[8] == "-" else away
+        seconds = days_of(year, month, day) * _DAY + hour * 3600 + minute * 60 + second - offset
+        if not MIN_UNIX <= seconds <= MAX_UNIX:
+            raise ValueError(f"{text!r} is outside the years 1 to 9999")
+        return cls(seconds * SECOND + int((found[7] or "0")[:9].ljust(9, "0")), offset)
+
+    @property
+    def unix(self) -> int:
+        """Whole seconds since 1970 began."""
+        return self.nanos // SECOND
+
+    def __str__(self) -> str:
+        at = Civil.of(self, self.offset)
+        fraction = f".{self.nanos % SECOND:09d}".rstrip("0") if self.nanos % SECOND else ""
+        date = f"{at.year:04d}-{at.month:02d}-{at.day:02d}T{at.hour:02d}:{at.minute:02d}:{at.second:02d}"
+        if self.offset == 0:
+            return f"{date}{fraction}Z"
+        away = abs(self.offset) // 60
+        return f"{date}{fraction}{'-' if self.offset < 0 else '+'}{away // 60:02d}:{away % 60:02d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Civil:
+    """An instant on calendar and clock of some place."""
+
+    year: int
+    month: int
+    day: int
+    hour: int
+    minute: int
+    second: int
+    weekday: int
+    """0 is Sunday."""
+    yearday: int
+    """0 is the first of January."""
+
+    @classmethod
+    def of(cls, at: Timestamp, offset: int) -> "Civil":
+        """What calendar and clock show at ``at`` where they are ``offset`` seconds ahead of UTC."""
+        days, clock = divmod(at.unix + offset, _DAY)
+        cycles, rest = divmod(days - _DAYS_TO_2000, _DAYS_OF_400_YEARS)
+        date = _Y2000 + timedelta(days=rest)
+        hour, minute, second = clock // 3600, clock // 60 % 60, clock % 60
+        yearday = date.timetuple().tm_yday - 1
+        return cls(date.year + 400 * cycles, date.month, date.day, hour, minute, second, (days + 4) % 7, yearday)
+
+
+def _days(year: int, month: int) -> int:
+    """Days of a month."""
+    leap = month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return 29 if leap else _MONTH_DAYS[month - 1]
+
+
+def days_of(year: int, month: int, day: int) -> int:
+    """Days from 1970-01-01 to a date of any year of the Gregorian calendar."""
+    cycles, inner = divmod(year - 2000, 400)
+    return (datetime(2000 + inner, month, day, tzinfo=UTC) - _EPOCH).days + cycles * _DAYS_OF_400_YEARS
+
+
+def zone_offset(name: str, at: Timestamp) -> int:
+    """Seconds ahead of UTC at ``at`` in the zone ``name``: of the IANA database, or an offset such as ``-07:30``.
+
+    Raises:
+        ValueError: there is no such zone.
+    """
+    if ":" in name:
+        return _fixed_offset(name)
+    if name in ("", "UTC", "Local"):
+        return 0
+    inside = min(max(at.unix, MIN_UNIX + _DAY), MAX_UNIX - _DAY)
+    there = (_EPOCH + timedelta(seconds=inside)).astimezone(_zone(name)).utcoffset()
+    return 0 if there is None else int(there.total_seconds())
+
+
+def _fixed_offset(name: str) -> int:
+    hours, _, minutes = name.partition(":")
+    if not all(re.fullmatch(r"[+-]?\d{1,19}", part, re.ASCII) for part in (hours, minutes)):
+        raise ValueError(f"{name!r} is no offset from UTC such as +02:00")
+    if not 0 <= int(minutes) <= 59 or abs(int(hours)) >= _LARGEST:
+        raise ValueError(f"the minutes of the offset {name!r} must be 0 to 59")
+    total = int(hours) * 60 + (-int(minutes) if name[0] == "-" else int(minutes))
+    wrapped = (total * 60 * SECOND + _LARGEST) % (2 * _LARGEST) - _LARGEST
+    return int(Duration(wrapped).seconds)
+
+
+@lru_cache(maxsize=64)
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f"unknown time zone {name!r}; write a name such as Europe/Berlin or an offset") from None

@@ -1,0 +1,111 @@
+"""CEL's functions on IP addresses, networks, URLs and Kubernetes' named formats."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from controller.selectors import urls
+from controller.selectors.addresses import (
+    Address,
+    Network,
+    is_global_unicast,
+    is_link_local,
+    is_link_local_multicast,
+)
+from controller.selectors.budget import Budget
+from controller.selectors.errors import SelectorFault
+from controller.selectors.formats import FORMATS, Format
+from controller.selectors.urls import Url
+from controller.selectors.values import NONE, Optional, Table
+
+
+def _parsed(parse: Callable[[str], Any]) -> Callable[[Budget, str], Any]:
+    def run(_: Budget, text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise SelectorFault(str(error)) from None
+
+    return run
+
+
+def _valid(parse: Callable[[str], Any]) -> Callable[[Budget, str], bool]:
+    def run(_: Budget, text: str) -> bool:
+        try:
+            parse(text)
+        except ValueError:
+            return False
+        return True
+
+    return run
+
+
+_address, _network = _parsed(Address.parse), _parsed(Network.parse)
+
+
+def _is_canonical(budget: Budget, text: str) -> bool:
+    return str(_address(budget, text)) == text
+
+
+def _contains(_: Budget, outer: Network, inner: Network) -> bool:
+    return outer.bits <= inner.bits and outer.holds(inner.address)
+
+
+def _says(holds: Callable[[Address], bool]) -> Table:
+    return {("net.IP",): lambda _, address: holds(address)}
+
+
+def _named(_: Budget, name: str) -> Optional:
+    return Optional(True, FORMATS[name]) if name in FORMATS else NONE
+
+
+def _validate(budget: Budget, form: Format, text: str) -> Optional:
+    budget.spend(len(text) // 10)
+    complaints = form.complaints(text)
+    return Optional(True, complaints) if complaints else NONE
+
+
+def _constant(form: Format) -> Table:
+    return {(): lambda _: form}
+
+
+_S, _IP, _CIDR, _U = ("string",), ("net.IP",), ("net.CIDR",), ("kubernetes.URL",)
+
+FUNCTIONS: Mapping[str, Table] = {
+    "ip": {_S: _address, _CIDR: lambda _, network: network.address},
+    "isIP": {_S: _valid(Address.parse)},
+    "ip.isCanonical": {_S: _is_canonical},
+    "family": {_IP: lambda _, address: address.raw.version},
+    "isUnspecified": _says(lambda address: address.raw.is_unspecified),
+    "isLoopback": _says(lambda address: address.raw.is_loopback),
+    "isLinkLocalMulticast": _says(is_link_local_multicast),
+    "isLinkLocalUnicast": _says(is_link_local),
+    "isGlobalUnicast": _says(is_global_unicast),
+    "cidr": {_S: _network},
+    "isCIDR": {_S: _valid(Network.parse)},
+    "containsIP": {
+        (*_CIDR, *_IP): lambda _, network, address: network.holds(address),
+        (*_CIDR, *_S): lambda budget, network, text: network.holds(_address(budget, text)),
+    },
+    "containsCIDR": {
+        (*_CIDR, *_CIDR): _contains,
+        (*_CIDR, *_S): lambda budget, network, text: _contains(budget, network, _network(budget, text)),
+    },
+    "masked": {_CIDR: lambda _, network: network.masked},
+    "prefixLength": {_CIDR: lambda _, network: network.bits},
+    "url": {_S: _parsed(Url.parse)},
+    "isURL": {_S: lambda _, text: not urls.invalid(text)},
+    "getScheme": {_U: lambda _, url: urls.text(url.scheme)},
+    "getHost": {_U: lambda _, url: urls.text(url.host)},
+    "getHostname": {_U: lambda _, url: urls.text(url.hostname)},
+    "getPort": {_U: lambda _, url: urls.text(url.port)},
+    "getEscapedPath": {_U: lambda _, url: urls.text(url.escaped_path)},
+    "getQuery": {_U: lambda _, url: url.parameters},
+    "format.named": {_S: _named},
+    "validate": {("kubernetes.NamedFormat", *_S): _validate},
+    **{f"format.{name}": _constant(form) for name, form in FORMATS.items()},
+}
+TEXTS: Table = {
+    _IP: lambda _, address: str(address),
+    _CIDR: lambda _, network: str(network),
+}
+"""What ``string()`` makes of addresses and networks."""
