@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controller.records import NodeRefusal
 from driver.model import Allocation
 
 
@@ -29,12 +28,14 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Unallocatable:
-    """No node takes the pod now. Put into words by ``controller.explain`` only when they are going to be said."""
+    """No node takes the pod now. Why is found by ``controller.reconcile.refusals`` only when it is going to be said."""
 
-    refused: Mapping[str, NodeRefusal]
-    """Every node tried, and why not."""
+    pod: str
+    """Key."""
     claims: tuple[str, ...]
     """Keys of the claims that want devices."""
+    avoided: frozenset[str] = frozenset()
+    """Nodes that kube-scheduler refused the pod on not long ago."""
     after: float | None = None
     """As in ``Wait``."""
 

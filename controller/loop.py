@@ -13,7 +13,7 @@ from controller.election import Deposed
 from controller.explain import explain
 from controller.metrics import ControllerMetrics
 from controller.queue import KeyedQueue, delay
-from controller.reconcile import ORPHAN_SECONDS, PATIENCE_SECONDS, RELEASE_SECONDS, decide, decide_claim
+from controller.reconcile import ORPHAN_SECONDS, PATIENCE_SECONDS, RELEASE_SECONDS, decide, decide_claim, refusals
 from controller.records import Changes
 from controller.report import Reporter, Told
 from controller.state import OPTIONAL_KINDS, State
@@ -266,7 +266,7 @@ class Controller:
             self._parked[key] = None
             self._queue.add(("pod", key), memory.retry_at)
             return _UNALLOCATABLE
-        message = explain(decision.refused, decision.claims)
+        message = explain(refusals(self._state, decision), decision.claims)
         return self._wait(key, memory, Wait(_UNALLOCATABLE, message, after=decision.after))
 
     def _wait(self, key: str, memory: _Memory, wait: Wait) -> str:

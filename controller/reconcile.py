@@ -18,10 +18,10 @@ Everything is derived from the objects, so a controller that died between two wr
 gated pod whose claims are allocated is let go, one of which only some claims are is completed on that node or undone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from controller.allocation import render
+from controller.allocation import Placed, Unsatisfiable, render
 from controller.decisions import (
     ClaimDecision,
     Decision,
@@ -41,7 +41,7 @@ from controller.queue import delay
 from controller.records import ClaimRecord, NodeRefusal, Refusals
 from controller.state import State
 from driver.errors import InvalidInput
-from driver.model import Allocation
+from driver.model import Claim
 from driver.parameters import parameters_of
 
 PATIENCE_SECONDS = 5.0
@@ -182,73 +182,93 @@ def _seek(
     state: State, pod: PodView, records: Sequence[ClaimRecord], rest: Sequence[ClaimRecord], now: float, past: Past
 ) -> Decision:
     held = [record for record in records if state.holds_ours(record.claim)]
-    claims = tuple(record.claim.key for record in rest)
-    shape = (pod.node_name or pod.needs.shape, tuple(record.shape for record in rest))
-    candidates = _candidates(state, pod, records)
-    free = candidates is state.node_order() and not held and not past.avoid
-    if free and (known := state.blocked(shape)) is not None:
-        return Unallocatable(known, claims)
-    refused: dict[str, NodeRefusal] = {}
-    memory = state.refusals(shape)
-    for name in candidates:
-        if past.avoid.get(name, now) > now and not pod.node_name:
-            refused[name] = NodeRefusal(("kube-scheduler refused the pod there",))
-            continue
-        answer = _try_node(state, pod, rest, name, memory)
-        if not isinstance(answer, NodeRefusal):
-            return Place(name, tuple(zip(claims, answer, strict=True)), _unreserved(held, pod))
-        if answer.devices is not None and _is_faulty(answer):
-            faulty = tuple(dict.fromkeys(fault.claim for fault in answer.devices.faults))
-            return Wait("InvalidClaim", render(answer.devices), faulty)
-        refused[name] = answer
+    keys = tuple(record.claim.key for record in rest)
+    claims = tuple(record.claim for record in rest)
+    reachable = _reachable(state, records)
+    free = reachable is None and not pod.node_name and not past.avoid
+    shape = (pod.needs.shape, tuple(record.shape for record in rest))
+    placed: Placed | Unsatisfiable | None = None
+    if pod.node_name:
+        placed = _there(state, pod.node_name, claims)
+    elif not (free and state.blocked(shape)):
+        placed = state.devices.place(claims, lambda name: _may_run(state, pod, name, reachable, now, past))
+    if isinstance(placed, Placed):
+        return Place(placed.node, tuple(zip(keys, placed.allocations, strict=True)), _unreserved(held, pod))
+    if placed is not None and placed.faults:
+        return Wait("InvalidClaim", render(placed), tuple(dict.fromkeys(fault.claim for fault in placed.faults)))
     sole = _sole(held, pod)
     if sole and not pod.node_name:
-        keys = tuple(record.claim.key for record in sole)
-        return TakeBack(keys, _node_of(sole), "the pod's other claims cannot be allocated there")
+        taken = tuple(record.claim.key for record in sole)
+        return TakeBack(taken, _node_of(sole), "the pod's other claims cannot be allocated there")
     if free:
-        state.block(shape, refused)
-    held_back = [until - now for until in past.avoid.values() if until > now]
-    return Unallocatable(refused, claims, after=min(held_back) if held_back else None)
+        state.block(shape)
+    avoided = {name: until for name, until in past.avoid.items() if until > now and not pod.node_name}
+    return Unallocatable(pod.key, keys, frozenset(avoided), min(avoided.values()) - now if avoided else None)
 
 
-def _candidates(state: State, pod: PodView, records: Iterable[ClaimRecord]) -> Sequence[str]:
-    """The nodes from which everything the pod's claims hold already can be reached."""
-    if pod.node_name:
-        return (pod.node_name,)
+def _there(state: State, node: str, claims: Sequence[Claim]) -> Placed | Unsatisfiable:
+    """The answer for a pod that is bound already."""
+    answer = state.devices.allocate(node, state.labels_of(node), claims)
+    return Placed(node, answer) if isinstance(answer, tuple) else answer
+
+
+def _may_run(state: State, pod: PodView, name: str, reachable: Collection[str] | None, now: float, past: Past) -> bool:
+    """Whether the pod could run on the node if it got its devices there."""
+    if past.avoid.get(name, now) > now or (reachable is not None and name not in reachable):
+        return False
+    return not fits(pod.key, pod.needs, state.node(name), state.backed)
+
+
+def _reachable(state: State, records: Iterable[ClaimRecord]) -> Collection[str] | None:
+    """The nodes from which everything the pod's claims hold already can be reached; None if they hold nothing."""
     allocations = (record.claim.allocation for record in records)
     selectors = [allocation.nodes for allocation in allocations if allocation and allocation.nodes]
     if not selectors:
-        return state.node_order()
-    return [
-        name
+        return None
+    return {
+        name: None
         for name in state.node_order()
         if all(selects(selector, name, state.labels_of(name)) for selector in selectors)
-    ]
+    }
 
 
-def _try_node(
+def refusals(state: State, waits: Unallocatable) -> Mapping[str, NodeRefusal]:
+    """Why each node that could be asked for the pod refuses it. Costly on many nodes: for when it is going to be said.
+
+    A node is asked again only when something there has changed.
+    """
+    pod = state.pods[waits.pod]
+    rest = [state.claims[key] for key in waits.claims]
+    reachable = _reachable(state, (state.claims[key] for key in pod.claim_keys if key in state.claims))
+    names = (pod.node_name,) if pod.node_name else state.node_order() if reachable is None else reachable
+    memory = state.refusals((pod.node_name or pod.needs.shape, tuple(record.shape for record in rest)))
+    found: dict[str, NodeRefusal] = {}
+    for name in names:
+        if name in waits.avoided:
+            found[name] = NodeRefusal(("kube-scheduler refused the pod there",))
+        elif refusal := _refusal(state, pod, rest, name, memory):
+            found[name] = refusal
+    return found
+
+
+def _refusal(
     state: State, pod: PodView, rest: Sequence[ClaimRecord], name: str, memory: Refusals
-) -> tuple[Allocation, ...] | NodeRefusal:
-    """What the claims would get on the node, or why nothing. A "no" is remembered until something there changes."""
+) -> NodeRefusal | None:
     node = state.node(name)
     seen = (state.version, node.version)
     known = memory.get(name)
     if known is not None and known[0] == seen:
         return known[1]
     if reasons := () if pod.node_name else fits(pod.key, pod.needs, node, state.backed):
-        answer: tuple[Allocation, ...] | NodeRefusal = NodeRefusal(reasons)
+        refusal = NodeRefusal(reasons)
     else:
-        found = state.devices.allocate(name, state.labels_of(name), tuple(record.claim for record in rest))
-        keys = tuple(record.claim.key for record in rest)
-        answer = found if isinstance(found, tuple) else NodeRefusal(devices=found, claims=keys)
-    if isinstance(answer, NodeRefusal) and node.holds(pod.key) is None and not _is_faulty(answer):
-        memory[name] = (seen, answer)
-    return answer
-
-
-def _is_faulty(refusal: NodeRefusal) -> bool:
-    """Whether the claims themselves are at fault; such a refusal names them and is no answer to others."""
-    return refusal.devices is not None and bool(refusal.devices.faults)
+        answer = state.devices.allocate(name, state.labels_of(name), tuple(record.claim for record in rest))
+        if isinstance(answer, tuple):
+            return None
+        refusal = NodeRefusal(devices=answer, claims=tuple(record.claim.key for record in rest))
+    if node.holds(pod.key) is None:
+        memory[name] = (seen, refusal)
+    return refusal
 
 
 def _sole(held: Iterable[ClaimRecord], pod: PodView) -> list[ClaimRecord]:

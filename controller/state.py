@@ -12,7 +12,7 @@ from controller.allocation import Fleet
 from controller.kinds import Kinds
 from controller.placement import NodeView, facts_of, in_order
 from controller.pods import PodView, pod_from
-from controller.records import Changes, ClaimRecord, ClassRecord, NodeRefusal, Refusals
+from controller.records import Changes, ClaimRecord, ClassRecord, Refusals
 from driver.errors import LodeError
 from driver.kube.api import (
     DEVICE_CLASSES,
@@ -68,7 +68,7 @@ class State:
         self._kinds = Kinds(names)
         self._order: list[str] | None = None
         self._refusals: dict[Hashable, Refusals] = {}
-        self._blocked: dict[Hashable, tuple[int, Mapping[str, NodeRefusal]]] = {}
+        self._blocked: dict[Hashable, int] = {}
         self._put: dict[Resource, Callable[[Object, Changes], None]] = {
             PODS: self._put_pod,
             NODES: self._put_node,
@@ -206,16 +206,15 @@ class State:
             del self._refusals[next(iter(self._refusals))]
         return self._refusals.setdefault(shape, {})
 
-    def blocked(self, shape: Hashable) -> Mapping[str, NodeRefusal] | None:
-        """Why every node refused a pod of this shape, if nothing has changed anywhere since."""
-        epoch, refused = self._blocked.get(shape, (-1, None))
-        return refused if epoch == self.epoch else None
+    def blocked(self, shape: Hashable) -> bool:
+        """Whether every node refused a pod of this shape and nothing has changed anywhere since."""
+        return self._blocked.get(shape) == self.epoch
 
-    def block(self, shape: Hashable, refused: Mapping[str, NodeRefusal]) -> None:
+    def block(self, shape: Hashable) -> None:
         """Remember that every node refused a pod of this shape."""
         if len(self._blocked) >= _SHAPES:
             self._blocked.clear()
-        self._blocked[shape] = (self.epoch, refused)
+        self._blocked[shape] = self.epoch
 
     def allocated_by_kind(self) -> Mapping[str, int]:
         """How many allocations of our devices there are, by the devices' ``kind``."""
@@ -290,12 +289,14 @@ class State:
         if node.facts is None:
             self._order = None
         node.facts = facts
+        self.devices.upsert_node(facts.name, facts.labels)
         self._bump(facts.name)
         changes.freed = True
 
     def _drop_node(self, key: str, changes: Changes) -> None:
         if node := self.nodes.get(key):
             node.facts = None
+            self.devices.remove_node(key)
             self._bump(key)
             self._order = None
             changes.freed |= node.pods > 0
