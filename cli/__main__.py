@@ -3,15 +3,20 @@
 import argparse
 import importlib
 import importlib.metadata
+import os
 import sys
 from collections.abc import Sequence
 
 PROGRAMS = {
     "controller": ("controller.__main__", "decide which devices claims get (runs in the cluster)"),
     "kubeletplugin": ("kubeletplugin.__main__", "publish and prepare the devices of one node (runs on every node)"),
+    "simulate": ("cli.simulate", "print what would be allocated where, or why not, from files or a cluster"),
+    "explain": ("cli.explain", "say what a pod or claim in the cluster holds, or why it waits"),
     "demo": ("cli.demo", "run the whole system over an API in memory and show what happens"),
 }
 """Subcommand to the module whose ``main(argv) -> int`` it runs, and what it does."""
+_PIPE_CLOSED = 141
+"""The exit status of a program that SIGPIPE ends, as shells report it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,7 +33,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(importlib.metadata.version("lode-dra"))
         return 0
     module, _ = PROGRAMS[chosen.command]
-    status: int = importlib.import_module(module).main(rest)
+    try:
+        status: int = importlib.import_module(module).main(rest)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever reads has seen enough, as head does; what is still buffered must not be an error at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
     return status
 
 

@@ -34,6 +34,8 @@ class Access:
     proxy: str = ""
     token: Callable[[], str] = _no_token
     """The bearer token to send now; asked before every request."""
+    namespace: str = "default"
+    """The one that is meant where none is named."""
 
 
 class TokenFile:
@@ -82,14 +84,18 @@ def from_kubeconfig(path: str) -> Access:
         OperatorFault: the file cannot be read or lacks what is needed.
     """
     # The package costs 0.7 s and 40 MB to import, which only the command line pays; pods never get here.
+    import yaml
     from kubernetes import client, config
 
     settings: Any = client.Configuration()
     load: Any = config.load_kube_config
+    contexts: Any = config.list_kube_config_contexts
     try:
         load(path or None, client_configuration=settings, persist_config=False)
-    except config.ConfigException as error:
-        raise OperatorFault(f"kubeconfig {path or config.KUBE_CONFIG_DEFAULT_LOCATION}: {error}") from error
+        _, chosen = contexts(path or None)
+    except (config.ConfigException, yaml.YAMLError, OSError, TypeError, ValueError) as error:
+        where, what = path or config.KUBE_CONFIG_DEFAULT_LOCATION, " ".join(str(error).split())
+        raise OperatorFault(f"kubeconfig {where}: {what}; correct it, or name another in $KUBECONFIG") from error
 
     def token() -> str:
         if settings.refresh_api_key_hook:
@@ -105,6 +111,7 @@ def from_kubeconfig(path: str) -> Access:
         server_name=settings.tls_server_name or "",
         proxy=settings.proxy or "",
         token=token,
+        namespace=chosen["context"].get("namespace") or "default",
     )
 
 

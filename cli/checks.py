@@ -1,0 +1,253 @@
+"""Documents as objects of the API: which kinds are understood, and everything that is wrong with them.
+
+An object without a uid was written by somebody: it must be one the API server would take, and gets the defaults it
+would get. One with a uid was stored by an API server, perhaps a newer one: fields not known here are no fault.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cli.documents import Document, InputFault, Origin
+from driver.errors import Fault
+from driver.kube.api import (
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Object,
+    Resource,
+)
+from rehearsal.api import JOBS, claims, plain, pods, slices
+from rehearsal.api.kinds import Kind, Write, at
+from rehearsal.api.schema import Reading, Type, child, kind, read
+from rehearsal.api.writing import ADMIN_ACCESS
+
+DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
+REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet", namespaced=True)
+STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet", namespaced=True)
+WORKLOADS: Final = (JOBS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
+"""Kinds whose pods are made by a controller."""
+
+_RULES: Final[Mapping[Resource, Kind | None]] = {
+    NODES: plain.NODES_KIND,
+    NAMESPACES: plain.NAMESPACES_KIND,
+    PODS: pods.PODS_KIND,
+    RESOURCE_CLAIMS: claims.CLAIMS_KIND,
+    RESOURCE_CLAIM_TEMPLATES: claims.TEMPLATES_KIND,
+    RESOURCE_SLICES: slices.SLICES_KIND,
+    DEVICE_CLASSES: slices.CLASSES_KIND,
+    DEVICE_TAINT_RULES: slices.TAINT_RULES_KIND,
+    JOBS: plain.JOBS_KIND,
+    DEPLOYMENTS: None,
+    REPLICA_SETS: None,
+    STATEFUL_SETS: None,
+}
+_KINDS: Final = {(resource.group, resource.kind): resource for resource in _RULES}
+_DEFAULTED: Final = (PODS, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES)
+_SAME_SHAPE: Final = {"resource.k8s.io": ("v1", "v1beta2")}
+"""Versions of a group that differ in nothing that is read here."""
+
+Key = tuple[Resource, str, str]
+"""Kind, namespace, name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An object of the input, as the API server would store it."""
+
+    resource: Resource
+    object: Object
+    origin: Origin
+    stored: bool
+    """Whether an API server stored it before."""
+
+    @property
+    def key(self) -> Key:
+        """What no second object may have."""
+        metadata = self.object["metadata"]
+        return self.resource, metadata.get("namespace") or "", metadata["name"]
+
+    @property
+    def subject(self) -> str:
+        """``Pod default/train``."""
+        return subject(self.resource, self.object)
+
+
+@dataclass(slots=True)
+class Checked:
+    """Everything that was understood, what was left out, and what is wrong."""
+
+    given: list[Given] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)
+    """Kinds that have no part in allocation, and how many of each."""
+    faults: list[InputFault] = field(default_factory=list)
+
+
+def subject(resource: Resource, obj: Object) -> str:
+    """How an object is spoken of: ``Pod default/train``, ``Node gpu-1``."""
+    namespace, name = obj["metadata"].get("namespace") or "", obj["metadata"]["name"]
+    return f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"
+
+
+def check(documents: Sequence[Document], namespace: str) -> Checked:
+    """The objects of the documents; those of namespaced kinds that name no namespace are of ``namespace``."""
+    checked = Checked()
+    found = [(document, given) for document in documents if (given := _given(document, namespace, checked))]
+    closed = {
+        given.key[2]
+        for _, given in found
+        if given.resource == NAMESPACES and (given.object["metadata"].get("labels") or {}).get(ADMIN_ACCESS) != "true"
+    }
+    known: dict[Key, tuple[Any, Origin]] = {}
+    for document, given in found:
+        if given.key in known:
+            value, origin = known[given.key]
+            if value != document.value:
+                message = f"stands also in {origin} and is different there; leave one out"
+                checked.faults.append(InputFault(document.origin, given.subject, "metadata.name", message))
+            continue
+        known[given.key] = (document.value, document.origin)
+        _examine(given, given.key[1] not in closed, checked)
+    return checked
+
+
+def _given(document: Document, namespace: str, checked: Checked) -> Given | None:
+    """The object as far as its kind and name say; None if it cannot be told or is of no interest."""
+    value = document.value
+    if not isinstance(value, dict):
+        return _refuse(
+            document, "", "", f"is {_told(value)}, not an object; give what kubectl get -o yaml prints", checked
+        )
+    version, name = value.get("apiVersion"), value.get("kind")
+    for where, content in (("apiVersion", version), ("kind", name)):
+        if not isinstance(content, str) or not content:
+            return _refuse(document, "", where, f"must be a string, found {_told(content)}", checked)
+    assert isinstance(version, str)
+    assert isinstance(name, str)
+    group, _, number = version.rpartition("/")
+    resource = _KINDS.get((group, name))
+    if resource is None:
+        checked.ignored[f"{name} ({version})"] += 1
+        return None
+    metadata = value.get("metadata")
+    called = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict) or not isinstance(called, str) or not called:
+        message = f"must be the {name}'s name, found {_told(called)}"
+        return _refuse(document, name, "metadata.name", message, checked)
+    space = metadata.get("namespace") or namespace
+    if not isinstance(space, str):
+        message = f"must be a string, found {_told(space)}"
+        return _refuse(document, f"{name} {called}", "metadata.namespace", message, checked)
+    placed = {"namespace": space} if resource.namespaced else {}
+    obj = {**value, "apiVersion": resource.api_version, "metadata": {**metadata, **placed}}
+    if number not in _SAME_SHAPE.get(group, (resource.version,)):
+        plural = f"{resource.plural}.{resource.version}.{group}"
+        message = f"{version!r} is not read; write {resource.api_version} (kubectl get {plural} -o yaml prints it)"
+        return _refuse(document, subject(resource, obj), "apiVersion", message, checked)
+    return Given(resource, obj, document.origin, bool(metadata.get("uid")))
+
+
+def _refuse(document: Document, about: str, where: str, message: str, checked: Checked) -> Given | None:
+    checked.faults.append(InputFault(document.origin, about, where, message))
+    return None
+
+
+def _told(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _examine(given: Given, admin: bool, checked: Checked) -> None:
+    """Take the object in with its defaults, or note all its faults."""
+    if given.stored:
+        faults, obj = _damage(given), given.object
+    elif given.resource in WORKLOADS:
+        faults, obj = workload_faults(given), given.object
+    else:
+        faults, obj = _written(given, admin)
+    checked.faults += (InputFault(given.origin, given.subject, fault.field, fault.message) for fault in faults)
+    if not faults:
+        checked.given.append(Given(given.resource, obj, given.origin, given.stored))
+
+
+def _damage(given: Given) -> list[Fault]:
+    """Values in a stored object that no API server can have put there."""
+    # Slices are most of any cluster's bytes; one that cannot be decoded is looked at by ``damage``.
+    return [] if given.resource == RESOURCE_SLICES else damage(given)
+
+
+def damage(given: Given) -> list[Fault]:
+    """Values of the wrong type, field by field."""
+    return [] if _RULES[given.resource] is None else read(kind(given.resource.kind), given.object)[1].mistyped
+
+
+def _written(given: Given, admin: bool) -> tuple[list[Fault], Object]:
+    rules = _RULES[given.resource]
+    assert rules is not None
+    obj, reading = read(kind(given.resource.kind), given.object)
+    if faults := _shape(reading, given.resource.kind):
+        return faults, obj
+    write = Write(obj, None, "", "", admin)
+    if given.resource in _DEFAULTED:
+        status = obj.get("status")
+        rules.default(write)
+        if status:
+            obj["status"] = status
+    return list(rules.faults(write)), obj
+
+
+def _shape(reading: Reading, of: str) -> list[Fault]:
+    unknown = [Fault(name, f"is no field of {of}; remove it or correct its spelling") for name in reading.unknown]
+    return [*reading.mistyped, *unknown, *reading.faults]
+
+
+# Workloads
+
+
+def workload_faults(given: Given) -> list[Fault]:
+    """What is wrong with a workload as far as its pods depend on it: their number and their template."""
+    spec = given.object.get("spec")
+    if not isinstance(spec, dict):
+        return [Fault("spec", f"must be an object, found {_told(spec)}")]
+    faults = [
+        Fault(f"spec.{name}", f"must be a number from 0, found {_told(value)}")
+        for name in ("replicas", "parallelism", "completions")
+        if (value := spec.get(name)) is not None and (not isinstance(value, int) or value < 0)
+    ]
+    return [*faults, *_template_faults(spec.get("template"))]
+
+
+def _template_faults(raw: Any) -> Iterator[Fault]:
+    template, reading = read(_template_type(), raw)
+    faults = _shape(reading, "a pod template")
+    if not faults and at(template, "spec") is None:
+        faults = [Fault("spec", "Required value")]
+    if not faults:
+        write = Write({"metadata": {}, "spec": template["spec"]}, None, "", "")
+        pods.PODS_KIND.default(write)
+        faults = list(pods.PODS_KIND.faults(write))
+    for fault in faults:
+        yield Fault(f"spec.template.{fault.field}".rstrip("."), fault.message)
+
+
+def _template_type() -> Type:
+    spec = child(kind(JOBS.kind), "spec")
+    template = child(spec, "template") if spec else None
+    assert template is not None
+    return template
+
+
+def pod_of_template(template: Object) -> Object:
+    """The spec and status of a pod made of a template without faults, with the API server's defaults."""
+    copied, _ = read(_template_type(), template)
+    pod: Object = {"metadata": copied.get("metadata") or {}, "spec": copied["spec"]}
+    pods.PODS_KIND.default(Write(pod, None, "", ""))
+    return pod

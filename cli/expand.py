@@ -1,0 +1,175 @@
+"""What controllers of Kubernetes make of objects: pods of workloads, claims of templates. Pure.
+
+Names are as those controllers give them; where they choose letters at random, the letters here follow from the names,
+so that the same input has the same answer.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Final
+
+from cli.checks import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, Given, pod_of_template
+from driver.kube.api import PODS, RESOURCE_CLAIMS, Object, Resource
+from driver.names import POD_CLAIM_NAME
+from rehearsal.api import JOBS
+from rehearsal.standins.claims import base_name
+from rehearsal.standins.informed import owner_of
+
+MAX_PODS: Final = 10_000
+"""Pods made of one workload at most."""
+
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_BASE_LENGTH: Final = 58
+"""Of a generated name, before the five random letters (apiserver names.MaxGeneratedNameLength)."""
+_SPACE: Final = uuid.UUID("7c0e9d52-40a4-4a7d-93bb-6e0f0a1c2d11")
+
+
+def uid_of(*parts: str) -> str:
+    """A uid for an object that has none; the same parts give the same."""
+    return str(uuid.uuid5(_SPACE, "/".join(parts)))
+
+
+def _generated(base: str, *parts: str) -> str:
+    digest = hashlib.sha256("/".join((base, *parts)).encode()).digest()
+    return base[:_BASE_LENGTH] + "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:5])
+
+
+# Pods of workloads
+
+
+def pods_of(workload: Given, existing: Iterable[Object]) -> list[Object]:
+    """The pods that the workload's controller has yet to make, beside the ``existing`` pods of its namespace."""
+    spec, namespace, name = workload.object["spec"], workload.key[1], workload.key[2]
+    wanted = min(MAX_PODS, _wanted(workload.resource, spec))
+    there = [pod for pod in existing if _is_of(pod, workload.resource, name)]
+    bases = list(_bases(workload.resource, name, spec, wanted))
+    if workload.resource == STATEFUL_SETS:
+        taken = {pod["metadata"]["name"] for pod in there}
+        names = [base for base in bases if base not in taken]
+    else:
+        names = [_generated(base, namespace, str(number)) for number, base in enumerate(bases)][len(there) :]
+    return [_pod(workload, pod_name) for pod_name in names]
+
+
+def _wanted(resource: Resource, spec: Mapping[str, object]) -> int:
+    def number(name: str, default: int) -> int:
+        value = spec.get(name)
+        return value if isinstance(value, int) else default
+
+    if resource != JOBS:
+        return number("replicas", 1)
+    if spec.get("suspend"):
+        return 0
+    parallel = number("parallelism", 1)
+    return min(parallel, number("completions", parallel))
+
+
+def _bases(resource: Resource, name: str, spec: Object, count: int) -> Iterator[str]:
+    """What each pod's name begins with; a pod of a StatefulSet is called exactly that."""
+    first = int((spec.get("ordinals") or {}).get("start") or 0)
+    for number in range(count):
+        if resource == STATEFUL_SETS:
+            yield f"{name}-{first + number}"
+        elif resource == JOBS and spec.get("completionMode") == "Indexed":
+            yield f"{name}-{number}-"
+        elif resource == DEPLOYMENTS:
+            yield f"{_generated(f'{name}-', 'template')}-"
+        else:
+            yield f"{name}-"
+
+
+def _is_of(pod: Object, resource: Resource, name: str) -> bool:
+    of = REPLICA_SETS if resource == DEPLOYMENTS else resource
+    owner = owner_of(pod, of.kind)
+    if owner is None:
+        return False
+    # A ReplicaSet is called after its Deployment, with a hash in which there is no dash.
+    return bool((owner["name"].rpartition("-")[0] if resource == DEPLOYMENTS else owner["name"]) == name)
+
+
+def _pod(workload: Given, name: str) -> Object:
+    made = pod_of_template(workload.object["spec"]["template"])
+    owner = {
+        "apiVersion": workload.resource.api_version,
+        "kind": workload.resource.kind,
+        "name": workload.key[2],
+        "uid": uid_of(*_strings(workload)),
+        "controller": True,
+    }
+    metadata = {**made["metadata"], "name": name, "namespace": workload.key[1], "ownerReferences": [owner]}
+    return {"apiVersion": PODS.api_version, "kind": PODS.kind, **made, "metadata": metadata}
+
+
+def _strings(given: Given) -> tuple[str, ...]:
+    return given.resource.kind, *given.key[1:]
+
+
+# Claims of templates
+
+
+def claims_of(
+    pod: Object, templates: Mapping[str, Object], existing: Container[str], owned: Mapping[tuple[str, str], str]
+) -> tuple[Object, list[Object]]:
+    """The pod with the names of its claims in its status, and the claims yet to be made for it.
+
+    Args:
+        templates: ResourceClaimTemplates by ``namespace/name``; a claim whose template is missing is not made.
+        existing: ``namespace/name`` of the claims there are.
+        owned: names of claims made before, by uid of their pod and entry (``owned_claims``).
+    """
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    namespace, uid = metadata["namespace"], metadata["uid"]
+    recorded = {entry["name"]: entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()}
+    named, made = dict(recorded), []
+    for entry in (pod.get("spec") or {}).get("resourceClaims") or ():
+        wanted = entry.get("resourceClaimTemplateName")
+        if not wanted or (entry["name"] in recorded and not recorded[entry["name"]]):
+            # Recorded without a name means that no claim is needed (core/v1 PodResourceClaimStatus).
+            continue
+        name = recorded.get(entry["name"]) or owned.get((uid, entry["name"]), "")
+        template = templates.get(f"{namespace}/{wanted}")
+        if template is not None and f"{namespace}/{name}" not in existing:
+            name = name or _generated(base_name(metadata["name"], entry["name"]), namespace)
+            made.append(_claim(pod, entry["name"], name, template))
+        if name:
+            named[entry["name"]] = name
+    if named == recorded:
+        return pod, made
+    statuses = [{"name": entry, **({"resourceClaimName": name} if name else {})} for entry, name in named.items()]
+    return {**pod, "status": {**status, "resourceClaimStatuses": statuses}}, made
+
+
+def owned_claims(claims: Iterable[Object]) -> dict[tuple[str, str], str]:
+    """Names of the claims that were made from templates, by uid of their pod and entry in its spec."""
+    found = {}
+    for claim in claims:
+        metadata, owner = claim["metadata"], owner_of(claim, PODS.kind)
+        entry = (metadata.get("annotations") or {}).get(POD_CLAIM_NAME)
+        if owner and entry:
+            found[owner["uid"], entry] = metadata["name"]
+    return found
+
+
+def _claim(pod: Object, entry: str, name: str, template: Object) -> Object:
+    metadata, more = pod["metadata"], template["spec"].get("metadata") or {}
+    owner = {
+        "apiVersion": "v1",
+        "kind": PODS.kind,
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": True,
+    }
+    return {
+        "apiVersion": RESOURCE_CLAIMS.api_version,
+        "kind": RESOURCE_CLAIMS.kind,
+        "metadata": {
+            "name": name,
+            "namespace": metadata["namespace"],
+            "uid": uid_of(metadata["uid"], entry),
+            "labels": dict(more.get("labels") or {}),
+            "annotations": {**(more.get("annotations") or {}), POD_CLAIM_NAME: entry},
+            "ownerReferences": [owner],
+        },
+        "spec": template["spec"]["spec"],
+    }
