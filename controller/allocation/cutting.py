@@ -35,7 +35,7 @@ class Kind:
 Lost = tuple[tuple[int, int], ...]
 """Sizes of which fewer could be had and how many, the largest size first. A smaller value is a smaller loss."""
 Cost = tuple[Lost, int]
-"""What is lost, and the card's load then: that of its fullest counter, in millionths."""
+"""What is lost, and the card's load then: the mean of the loads of its counters."""
 
 
 class Card:
@@ -62,8 +62,8 @@ class Card:
         lost: dict[int, int] = {}
         for kind in self._kinds:
             lost[kind.size] = lost.get(kind.size, 0) + _fitting(kind, free) - _fitting(kind, after)
-        loads = (load(total - left, total) for total, left in zip(self._totals, after, strict=True))
-        return tuple((size, count) for size, count in lost.items() if count > 0), max(loads, default=0)
+        loads = [load(total - left, total) for total, left in zip(self._totals, after, strict=True)]
+        return tuple((size, count) for size, count in lost.items() if count > 0), sum(loads) // len(loads)
 
 
 _models: WeakValueDictionary[tuple[tuple[int, ...], tuple[Kind, ...]], Card] = WeakValueDictionary()
