@@ -1,10 +1,15 @@
-"""Selectors over the fleet: compiled once, evaluated once for devices alike in what the expression reads."""
+"""Selectors over the fleet: compiled once, evaluated once for all that is alike in what the expression reads."""
 
-from collections.abc import Hashable, Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
+from controller.allocation.columns import Column, Columns
+from controller.allocation.layout import bits
 from controller.allocation.pools import Pool, Unit
 from controller.selectors import InvalidAttribute, Selector, SelectorError, SelectorFault, compile_selector
+from controller.selectors.reads import Path
 from controller.selectors.view import view
 from driver.model import Version
 
@@ -12,18 +17,92 @@ Filter = tuple[tuple[str, ...], tuple[str, ...]]
 """Selectors of the device class, then of the request: all must hold, evaluated in this order."""
 Outcome = bool | SelectorFault
 Selected = Sequence[tuple[Unit, SelectorFault | None]]
+Paths = tuple[Path, ...] | None
+"""What the selectors of a filter read; None where it may be anything."""
 
 _PER_POOL: Final = 64
 _MOST_SELECTORS: Final = 2048
+_MOST_OUTCOMES: Final = 1 << 18
+_MOST_PARTITIONS: Final = 64
+_MOST_FILTERS: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Devices of a pool that all selectors of a filter select, and those on which one of them fails, as bits."""
+
+    match: int
+    faulty: int = 0
+    faults: Mapping[int, SelectorFault] = field(default_factory=dict)
+
+
+class Bucket:
+    """Pools alike in what some selectors read: what these select of one, they select of all.
+
+    ``nodes`` are the nodes with a pool of it, as bits of the fleet's ``Supply``; ``several`` those with more than one.
+    """
+
+    __slots__ = ("columns", "current", "key", "nodes", "pools", "selections", "several")
+
+    def __init__(self, key: Hashable, columns: Mapping[Path, Column] | None):
+        self.key = key
+        self.columns = columns
+        self.pools: dict[Pool, None] = {}
+        self.selections: dict[Filter, Selection] = {}
+        self.nodes = self.several = 0
+        self.current: Hashable = None
+        """The numbering of nodes that ``nodes`` follows; None where it has to be counted anew."""
+
+    def count(self, numbering: Hashable) -> None:
+        """Bring ``nodes`` and ``several`` up to date."""
+        if self.current == numbering:
+            return
+        self.nodes = self.several = 0
+        for pool in self.pools:
+            self._add(pool)
+        self.current = numbering
+
+    def join(self, pool: Pool) -> None:
+        """The pool is one of them."""
+        self.pools[pool] = None
+        self._add(pool)
+
+    def leave(self, pool: Pool) -> None:
+        """The pool is none of them any more."""
+        del self.pools[pool]
+        bit = 0 if pool.seat is None else pool.seat.bit
+        if self.several & bit:
+            self.current = None
+        self.nodes &= ~bit
+
+    def _add(self, pool: Pool) -> None:
+        if pool.seat is not None:
+            self.several |= self.nodes & pool.seat.bit
+            self.nodes |= pool.seat.bit
+
+
+class Partition:
+    """All usable pools, in buckets of those alike in some paths. ``version`` grows when one comes or goes."""
+
+    __slots__ = ("buckets", "pending", "version")
+
+    def __init__(self, pools: Mapping[Pool, None]):
+        self.buckets: dict[Hashable, Bucket] = {}
+        self.pending = dict(pools)
+        self.version = 0
 
 
 class Matching:
-    """Outcomes of selectors on devices, remembered."""
+    """What selectors select, remembered."""
 
     def __init__(self) -> None:
+        self.columns = Columns()
         self._compiled: dict[str, Selector | SelectorError] = {}
         self._outcomes: dict[str, dict[Hashable, Outcome]] = {}
+        self._known = 0
         self._versions: dict[str, bool] = {}
+        self._pools: dict[Pool, None] = {}
+        self._partitions: OrderedDict[Paths, Partition] = OrderedDict()
 
     def compile(self, expression: str) -> Selector:
         """The compiled selector.
@@ -45,15 +124,121 @@ class Matching:
             raise found
         return found
 
-    def selected(self, pool: Pool, wanted: Filter) -> Selected:
-        """The units of the pool that all selectors select, in order, and those on which one fails (with its fault)."""
-        known = pool.selected.get(wanted)
+    def paths(self, wanted: Filter) -> Paths:
+        """What the selectors of a filter read.
+
+        Raises:
+            SelectorError: one cannot be compiled.
+        """
+        found: dict[Path, None] = {}
+        for group in wanted:
+            for expression in group:
+                paths = self.compile(expression).paths
+                if paths is None:
+                    return None
+                found.update(dict.fromkeys(paths))
+        return tuple(sorted(found))
+
+    # Pools
+
+    def add(self, pool: Pool) -> None:
+        """A usable pool of the fleet."""
+        self._pools[pool] = None
+        for partition in self._partitions.values():
+            partition.pending[pool] = None
+
+    def drop(self, pool: Pool) -> None:
+        """The pool is not used any more."""
+        self._pools.pop(pool, None)
+        for partition in self._partitions.values():
+            partition.pending.pop(pool, None)
+        for paths, bucket in pool.buckets.items():
+            bucket.leave(pool)
+            partition = self._partitions[paths]
+            partition.version += 1
+            if not bucket.pools:
+                del partition.buckets[bucket.key]
+        pool.buckets.clear()
+
+    def partition(self, paths: Paths) -> Partition:
+        """All pools in buckets of those alike in ``paths``."""
+        partition = self._partition(paths)
+        while partition.pending:
+            self._classify(partition, next(iter(partition.pending)), paths)
+        return partition
+
+    def _partition(self, paths: Paths) -> Partition:
+        partition = self._partitions.get(paths)
+        if partition is None:
+            if len(self._partitions) >= _MOST_PARTITIONS:
+                old, dropped = self._partitions.popitem(last=False)
+                for bucket in dropped.buckets.values():
+                    for pool in bucket.pools:
+                        del pool.buckets[old]
+            partition = self._partitions[paths] = Partition(self._pools)
+        else:
+            self._partitions.move_to_end(paths)
+        return partition
+
+    def _classify(self, partition: Partition, pool: Pool, paths: Paths) -> Bucket:
+        partition.pending.pop(pool, None)
+        partition.version += 1
+        if paths is None or self._invalid(pool):
+            bucket = partition.buckets[pool] = Bucket(pool, None)
+        else:
+            columns = [self.columns.at(pool, path) for path in paths]
+            key = (len(pool.units), *columns)
+            found = partition.buckets.get(key)
+            if found is None:
+                found = partition.buckets[key] = Bucket(key, dict(zip(paths, columns, strict=True)))
+            bucket = found
+        bucket.join(pool)
+        pool.buckets[paths] = bucket
+        return bucket
+
+    def _bucket(self, pool: Pool, paths: Paths) -> Bucket:
+        return pool.buckets.get(paths) or self._classify(self._partition(paths), pool, paths)
+
+    def nodes(self, paths: Paths, wanted: Filter, count: int, numbering: Hashable) -> int:
+        """The nodes that may have ``count`` devices of their own that the filter selects, in use or not."""
+        if count <= 0:
+            return -1
+        enough = some = several = 0
+        for bucket in self.partition(paths).buckets.values():
+            number = self.of_bucket(bucket, wanted).match.bit_count()
+            if number:
+                bucket.count(numbering)
+                if number >= count:
+                    enough |= bucket.nodes
+                else:
+                    several |= bucket.several | (some & bucket.nodes)
+                    some |= bucket.nodes
+        return enough | several
+
+    # Selections
+
+    def selection(self, pool: Pool, paths: Paths, wanted: Filter) -> Selection:
+        """What the filter, which reads ``paths``, selects of a usable pool."""
+        bucket = pool.buckets.get(paths) or self._bucket(pool, paths)
+        return bucket.selections.get(wanted) or self.of_bucket(bucket, wanted)
+
+    def of_bucket(self, bucket: Bucket, wanted: Filter) -> Selection:
+        """What the filter selects of each pool of the bucket."""
+        known = bucket.selections.get(wanted)
         if known is None:
-            if len(pool.selected) >= _PER_POOL:
-                pool.selected.clear()
-            columns = [self.outcomes(pool, expression) for group in wanted for expression in group]
-            known = pool.selected[wanted] = [found for unit in pool.units if (found := _joined(unit, columns))]
+            if len(bucket.selections) >= _MOST_FILTERS:
+                bucket.selections.clear()
+            known = bucket.selections[wanted] = self._select(bucket, wanted)
         return known
+
+    def selected(self, pool: Pool, wanted: Filter) -> Selected:
+        """The units of a usable pool that all selectors select, in order, and those on which one fails, with its fault.
+
+        Raises:
+            SelectorError: a selector cannot be compiled.
+        """
+        found = self.selection(pool, self.paths(wanted), wanted)
+        return [(pool.units[index], found.faults.get(index)) for index in bits(found.match | found.faulty)]
 
     def outcomes(self, pool: Pool, expression: str) -> Sequence[Outcome]:
         """What one selector says of each unit of the pool.
@@ -66,45 +251,64 @@ class Matching:
             if len(pool.outcomes) >= _PER_POOL:
                 pool.outcomes.clear()
             selector = self.compile(expression)
-            column = pool.outcomes[expression] = [self._outcome(selector, unit) for unit in pool.units]
+            column = pool.outcomes[expression] = [
+                self._fault(unit) or self._outcome(selector, unit, selector.projection(unit.device, unit.id.driver))
+                for unit in pool.units
+            ]
         return column
 
-    def _outcome(self, selector: Selector, unit: Unit) -> Outcome:
-        if (fault := self._invalid(unit)) is not None:
-            return fault
-        projection = selector.projection(unit.device, unit.id.driver)
+    def _select(self, bucket: Bucket, wanted: Filter) -> Selection:
+        pool = next(iter(bucket.pools))
+        match, faults = pool.layout.every, dict[int, SelectorFault]()
+        expressions = [expression for group in wanted for expression in group]
+        if expressions and bucket.columns is None:
+            faults = self._invalid(pool)
+        for index in faults:
+            match &= ~(1 << index)
+        for expression in expressions:
+            selector = self.compile(expression)
+            columns = None
+            if bucket.columns is not None and selector.paths is not None:
+                columns = [bucket.columns[path].values for path in selector.paths]
+            for index in bits(match):
+                projection = None if columns is None else tuple([values[index] for values in columns])
+                outcome = self._outcome(selector, pool.units[index], projection)
+                if outcome is not True:
+                    match &= ~(1 << index)
+                    if outcome is not False:
+                        faults[index] = outcome
+        return Selection(match, sum(1 << index for index in faults), faults)
+
+    def _outcome(self, selector: Selector, unit: Unit, projection: Hashable) -> Outcome:
         if projection is None:
             return _evaluate(selector, unit)
         known = self._outcomes.setdefault(selector.expression, {})
         outcome = known.get(projection)
         if outcome is None:
+            self._known += 1
+            if self._known > _MOST_OUTCOMES:
+                self._known = 0
+                self._outcomes = {selector.expression: (known := {})}
             outcome = known[projection] = _evaluate(selector, unit)
         return outcome
 
-    def _invalid(self, unit: Unit) -> SelectorFault | None:
+    def _invalid(self, pool: Pool) -> dict[int, SelectorFault]:
+        return {unit.index: fault for unit in pool.units if (fault := self._fault(unit)) is not None}
+
+    def _fault(self, unit: Unit) -> SelectorFault | None:
         """Versions and lists may be invalid, and then every selector fails on the device."""
         for value in unit.device.attributes.values():
-            if isinstance(value, Version) and self._versions.get(value.text):
+            if isinstance(value, str | int) or (isinstance(value, Version) and self._versions.get(value.text)):
                 continue
-            if isinstance(value, Version | tuple):
-                try:
-                    view(unit.device, unit.id.driver)
-                except InvalidAttribute as fault:
-                    return fault
-                if isinstance(value, Version):
-                    self._versions[value.text] = True
+            try:
+                view(unit.device, unit.id.driver)
+            except InvalidAttribute as fault:
+                return fault
+            if isinstance(value, Version):
+                if len(self._versions) >= _MOST_SELECTORS:
+                    self._versions.clear()
+                self._versions[value.text] = True
         return None
-
-
-def _joined(unit: Unit, columns: Sequence[Sequence[Outcome]]) -> tuple[Unit, SelectorFault | None] | None:
-    for column in columns:
-        outcome = column[unit.index]
-        if outcome is False:
-            return None
-        if outcome is not True:
-            assert isinstance(outcome, SelectorFault)
-            return unit, outcome
-    return unit, None
 
 
 def _evaluate(selector: Selector, unit: Unit) -> Outcome:

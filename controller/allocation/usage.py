@@ -21,6 +21,15 @@ class Use:
 IDLE: Final = Use()
 
 
+def only_more(before: Use, after: Use) -> bool:
+    """Whether a change of use can only have taken from what the device had to give."""
+    if after.exclusive < before.exclusive or after.shares < before.shares:
+        return False
+    if any(after.consumed.get(name, 0) < amount for name, amount in before.consumed.items()):
+        return False
+    return all(amount >= 0 for amount in after.consumed.values())
+
+
 class Ledger:
     """Uses by device. A claim counts with its allocation, or with the one assumed for it."""
 

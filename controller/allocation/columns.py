@@ -1,0 +1,116 @@
+"""Columns: what the devices of a pool have in one place, in order. Pools alike in it share one column.
+
+What is found out about a column, and about several of them side by side, holds for every pool that has them; so work
+on a fleet grows with the number of different columns, not of devices.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from controller.allocation.amounts import Amounts, lacking, take
+from controller.allocation.constraints import Values, values_of
+from controller.allocation.pools import Pool, Unit
+from controller.selectors.reads import value_at
+from driver.model import Capacity
+
+_PER_POOL: Final = 64
+_REMEMBERED: Final = 256
+
+
+class Column:
+    """The values of one column, and what has been found out about it."""
+
+    __slots__ = ("__weakref__", "groups", "several", "takes", "values")
+
+    def __init__(self, values: tuple[Any, ...]):
+        self.values = values
+        self.groups: Mapping[Hashable, int] | None = None
+        """Of a column of attribute values: the devices that have each."""
+        self.several = False
+        """Whether one of the devices has several values."""
+        self.takes: dict[Hashable, tuple[int, tuple[Amounts | None, ...]]] = {}
+
+
+class Columns:
+    """All columns of the fleet, each once, for as long as a pool has them."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[Hashable, Column] = WeakValueDictionary()
+
+    def at(self, pool: Pool, path: tuple[str, ...]) -> Column:
+        """The column of what selectors read at ``path``."""
+        driver = pool.key[0]
+        return self._column(pool, path, lambda unit: value_at(path, unit.device, driver))
+
+    def values(self, pool: Pool, attribute: str) -> Column:
+        """The column of what constraints compare: the values of an attribute of each device."""
+        column = self._column(pool, ("values", attribute), lambda unit: values_of(unit.device, attribute))
+        if column.groups is None:
+            column.groups = _groups(column.values)
+            column.several = any(len(some) > 1 for some in column.values)
+        return column
+
+    def capacity(self, pool: Pool) -> Column:
+        """The column of all that decides what a request takes of the capacities of each device."""
+        return self._column(pool, ("takes",), lambda unit: _capacities(unit))
+
+    def takes(self, pool: Pool, requested: Amounts) -> tuple[int, tuple[Amounts | None, ...]]:
+        """The devices large enough for a request, and what it takes of each: None where that is the whole device."""
+        column = self.capacity(pool)
+        key = tuple([(name, amount.nanos, amount.format) for name, amount in requested.items()])
+        known = column.takes.get(key)
+        if known is None:
+            if len(column.takes) >= _REMEMBERED:
+                column.takes.clear()
+            known = column.takes[key] = _takes(pool, requested)
+        return known
+
+    def _column(self, pool: Pool, name: tuple[str, ...], value: Callable[[Unit], Hashable]) -> Column:
+        column = pool.columns.get(name)
+        if column is None:
+            if len(pool.columns) >= _PER_POOL:
+                pool.columns.clear()
+            values = (name, *map(value, pool.units))
+            column = self._known.get(values)
+            if column is None:
+                column = self._known[values] = Column(values[1:])
+            pool.columns[name] = column
+        return column
+
+
+def _groups(values: tuple[Values, ...]) -> Mapping[Hashable, int]:
+    groups: dict[Hashable, int] = {}
+    for index, some in enumerate(values):
+        for value in some:
+            groups[value] = groups.get(value, 0) | 1 << index
+    return groups
+
+
+def _takes(pool: Pool, requested: Amounts) -> tuple[int, tuple[Amounts | None, ...]]:
+    enough, taken = 0, list[Amounts | None]()
+    for unit in pool.units:
+        if unit.device.allow_multiple:
+            amounts = take(unit.device.capacity, requested)
+            taken.append(None if isinstance(amounts, str) else amounts)
+            fits = not isinstance(amounts, str)
+        else:
+            taken.append(None)
+            fits = not lacking(unit.device.capacity, requested)
+        enough |= fits << unit.index
+    return enough, tuple(taken)
+
+
+def _capacities(unit: Unit) -> Hashable:
+    device = unit.device
+    return device.allow_multiple, tuple([(name, *_amounts(one)) for name, one in device.capacity.items()])
+
+
+def _amounts(capacity: Capacity) -> tuple[Hashable, ...]:
+    """All amounts of a capacity with their formats, which results are written in."""
+    policy = capacity.policy
+    named = [capacity.value]
+    if policy is None:
+        return tuple([(one.nanos, one.format) for one in named])
+    others = (policy.default, policy.minimum, policy.maximum, policy.step, *policy.valid_values)
+    return tuple([one and (one.nanos, one.format) for one in (capacity.value, *others)])

@@ -1,0 +1,168 @@
+"""First fit with masks: the devices a node would give, as long as the first that fit lead to a solution.
+
+What it finds is what the search would find: it takes the first device that fits each time, and leaves out only devices
+that no solution holds. Where something would have to be taken back it does not know, and the search has to say.
+"""
+
+from collections.abc import Hashable, Sequence
+from enum import Enum
+
+from controller.allocation.attempt import Attempt, Candidate, Pick
+from controller.allocation.columns import Columns
+from controller.allocation.demand import RESULTS_LIMIT
+from controller.allocation.layout import bits
+from controller.allocation.matching import Matching
+from controller.allocation.pools import Pool
+from controller.allocation.shapes import Alike, Shape, Step
+from driver.model import Claim
+
+Order = Sequence[tuple[Pool, int]]
+"""Pools that reach a node in the order of allocation, each with those of its devices that do."""
+Masks = list[int]
+"""Devices of each pool of an order."""
+
+
+class Answer(Enum):
+    """What trying the first that fits can say beside a solution."""
+
+    IMPOSSIBLE = "the node cannot take the claims as long as nothing is given back there"
+    UNKNOWN = "the search has to say"
+
+
+class Quick:
+    """Tries claims of plain shapes on nodes."""
+
+    def __init__(self, matching: Matching):
+        self._matching = matching
+        self._columns: Columns = matching.columns
+
+    def fit(self, order: Order, shape: Shape, claims: Sequence[Claim]) -> Sequence[Pick] | Answer:
+        """What the claims would get of the pools in ``order``."""
+        offers = self.offers(order, shape)
+        return offers if isinstance(offers, Answer) else self._greedy(order, shape, claims, offers)
+
+    def offers(self, order: Order, shape: Shape) -> list[list[Masks]] | Answer:
+        """Per demand and step, the devices that are in some solution as far as can be told from counting."""
+        offers: list[list[Masks]] = []
+        for steps in shape.steps:
+            found = []
+            enough = False
+            for step in steps:
+                masks = self.masks(order, step)
+                if masks is None:
+                    return Answer.UNKNOWN
+                found.append(masks)
+                enough = enough or _count(masks) >= step.count
+            if not enough:
+                return Answer.IMPOSSIBLE
+            offers.append(found)
+        if shape.lone and len(offers) > 1 and not self._together(order, shape, offers):
+            return Answer.IMPOSSIBLE
+        for alike in shape.alike:
+            if not self._agree(order, shape, offers, alike):
+                return Answer.IMPOSSIBLE
+        return offers
+
+    def masks(self, order: Order, step: Step) -> Masks | None:
+        """The devices the step could take if it was alone; None if it would meet one on which a selector fails."""
+        found: Masks = []
+        want = step.want
+        for pool, visible in order:
+            if pool.problem:
+                found.append(0)
+                continue
+            selection = self._matching.selection(pool, step.paths, step.filter)
+            if selection.faulty & visible & ~pool.busy:
+                return None
+            mask = selection.match & visible
+            if mask:
+                mask &= pool.available
+            if mask and pool.tainted:
+                mask &= pool.tolerated(want.tolerations)
+            if mask and (want.capacity or pool.multiple & mask):
+                mask = self._with_room(pool, step, mask)
+            found.append(mask)
+        return found
+
+    def _with_room(self, pool: Pool, step: Step, mask: int) -> int:
+        enough, takes = self._columns.takes(pool, step.want.capacity)
+        mask &= enough
+        for index in bits(mask & pool.shared):
+            amounts, unit = takes[index], pool.units[index]
+            consumed, capacity = unit.use.consumed, unit.device.capacity
+            for name, amount in (amounts or {}).items():
+                if consumed.get(name, 0) + amount.nanos > capacity[name].value.nanos:
+                    mask ^= 1 << index
+                    break
+        return mask
+
+    def _together(self, order: Order, shape: Shape, offers: Sequence[Sequence[Masks]]) -> bool:
+        """Whether there are as many devices as all requests take, unless some can be shared."""
+        union = [0] * len(order)
+        for (masks,) in offers:
+            union = [one | other for one, other in zip(union, masks, strict=True)]
+        if any(mask & pool.multiple for mask, (pool, _) in zip(union, order, strict=True)):
+            return True
+        return _count(union) >= sum(step.count for (step,) in shape.steps)
+
+    def _agree(self, order: Order, shape: Shape, offers: Sequence[list[Masks]], alike: Alike) -> bool:
+        """Leave only devices with a value that every request has enough devices of; False if there is none."""
+        columns = [self._columns.values(pool, alike.attribute) for pool, _ in order]
+        groups = [column.groups or {} for column in columns]
+        allowed: set[Hashable] | None = None
+        for at in alike.steps:
+            count = shape.steps[at][0].count
+            numbers: dict[Hashable, int] = {}
+            for mask, by_value in zip(offers[at][0], groups, strict=True):
+                if mask:
+                    for value, group in by_value.items():
+                        numbers[value] = numbers.get(value, 0) + (group & mask).bit_count()
+            enough = {value for value, number in numbers.items() if number >= count}
+            allowed = enough if allowed is None else allowed & enough
+        if not allowed:
+            return False
+        for position, by_value in enumerate(groups):
+            union = 0
+            for value in allowed:
+                union |= by_value.get(value, 0)
+            for at in alike.steps:
+                offers[at][0][position] &= union
+        return True
+
+    def _greedy(
+        self, order: Order, shape: Shape, claims: Sequence[Claim], offers: Sequence[Sequence[Masks]]
+    ) -> Sequence[Pick] | Answer:
+        attempt = Attempt(claims)
+        for demand, steps, choices in zip(shape.demands, shape.steps, offers, strict=True):
+            for step, masks in zip(steps, choices, strict=True):
+                if _count(masks) < step.count:
+                    continue
+                if not self._take(order, attempt, demand.claim, step, masks):
+                    return Answer.UNKNOWN
+                break
+            else:
+                return Answer.UNKNOWN
+        return attempt.picks
+
+    def _take(self, order: Order, attempt: Attempt, claim: int, step: Step, masks: Masks) -> bool:
+        """Pick the first devices that fit; False if there are too few."""
+        left, choice = step.count, step.choice
+        if attempt.counts[claim] + left > RESULTS_LIMIT:
+            return False
+        for (pool, _), mask in zip(order, masks, strict=True):
+            takes = self._columns.takes(pool, step.want.capacity)[1] if mask & pool.multiple else None
+            while mask:
+                low = mask & -mask
+                mask ^= low
+                index = low.bit_length() - 1
+                candidate = Candidate(pool.units[index], None if takes is None else takes[index])
+                if not attempt.hindrance(claim, choice, candidate):
+                    attempt.put(claim, choice, candidate)
+                    left -= 1
+                    if not left:
+                        return True
+        return False
+
+
+def _count(masks: Sequence[int]) -> int:
+    return sum([mask.bit_count() for mask in masks])
