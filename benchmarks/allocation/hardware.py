@@ -1,0 +1,157 @@
+"""The nodes of the benchmarks: what their slices say, as JSON text in which only the node is left open."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from driver.model import AttributeValue, Capacity, CounterConsumption, CounterSet, Device, RequestPolicy, Version
+from driver.names import DEFAULT_DRIVER, Names
+from driver.quantity import Quantity
+from driver.wire import slice_spec_to
+from kubeletplugin.hardware.partitions import ASCEND_310P, H100_80GB, Partition, Scheme
+from kubeletplugin.hardware.simulated import load_profile
+from kubeletplugin.inventory import Facts, devices
+from kubeletplugin.slices import cut
+from rehearsal.files import MemoryFiles
+
+NODE = "@node@"
+FABRIC = "@fabric@"
+DRIVER = "gpu.example.com"
+CARDS = 8
+"""Per node."""
+NODES_PER_FABRIC = 32
+SLOTS = 20
+"""Shares one of our cards may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model of card; ``weight`` is its part of the nodes, in per cent."""
+
+    type: str
+    architecture: str
+    gibibytes: int
+    driver_version: str
+    weight: int
+
+
+MODELS = (
+    Model("H100", "Hopper", 80, "570.86.15", 40),
+    Model("A100", "Ampere", 80, "550.54.14", 25),
+    Model("L40S", "Ada", 48, "550.54.14", 15),
+    Model("H200", "Hopper", 141, "570.86.15", 10),
+    Model("T4", "Turing", 16, "535.129.3", 10),
+)
+
+_SMALLEST = H100_80GB.partitions[0]
+MIG = replace(
+    H100_80GB,
+    partitions=(replace(_SMALLEST, profile=f"{_SMALLEST.profile}.me"), *H100_80GB.partitions),
+)
+"""With the placement that has the media engines, which Lode does not offer: 19 of a card."""
+
+
+Offered = tuple[Sequence[Device], Sequence[CounterSet]]
+"""A node's devices and the counter sets they draw on."""
+
+
+def amount(text: str) -> Quantity:
+    """A quantity as it is written."""
+    return Quantity.parse(text)
+
+
+def slices(model: Model, make: Callable[[Model], Offered], driver: str) -> str:
+    """The ResourceSlices of a node, one line of JSON each, with ``NODE`` and ``FABRIC`` in place of their names."""
+    parts = cut(*make(model), NODE, Names(driver))
+    return "".join(
+        json.dumps(
+            {
+                "kind": "ResourceSlice",
+                "apiVersion": "resource.k8s.io/v1",
+                "metadata": {"name": part.name},
+                "spec": slice_spec_to(replace(part, generation=1)),
+            }
+        )
+        + "\n"
+        for part in parts
+    )
+
+
+def whole(model: Model) -> Offered:
+    """Eight cards, four on each NUMA node."""
+    return [_card(model, index) for index in range(CARDS)], ()
+
+
+def shared(model: Model) -> Offered:
+    """Eight cards which any number of claims may share by memory."""
+    memory = amount(f"{model.gibibytes}Gi")
+    policy = RequestPolicy(default=memory, minimum=amount("1Mi"), maximum=memory, step=amount("1Mi"))
+    capacity = {"memory": Capacity(memory, policy)}
+    cards = [_card(model, index, "gpu-share") for index in range(CARDS)]
+    return [replace(card, capacity=capacity, allow_multiple=True) for card in cards], ()
+
+
+def mig(model: Model) -> Offered:
+    """Eight H100, each offered as its 19 MIG placements."""
+    return _partitioned(replace(model, type="H100"), MIG, with_whole=False)
+
+
+def vnpu(model: Model) -> Offered:
+    """Eight Ascend 310P, each offered whole and as the slots of the seven templates."""
+    return _partitioned(replace(model, type="310P", architecture="DaVinci", gibibytes=24), ASCEND_310P, with_whole=True)
+
+
+@cache
+def cards(_: Model) -> Offered:
+    """Eight H100 as Lode publishes them: whole, shared and in MIG partitions on one counter set each."""
+    profile = load_profile("h100x8", MemoryFiles())
+    numbered = [replace(card, uuid=f"{NODE}-{card.index}") for card in profile.cards]
+    made = devices(numbered, Facts(FABRIC), ("whole", "share", "partitions"), SLOTS, Names(DEFAULT_DRIVER))
+    return made.devices, made.counter_sets
+
+
+def _card(model: Model, index: int, kind: str = "gpu") -> Device:
+    own: dict[str, AttributeValue] = {
+        "kind": kind,
+        "index": index,
+        "type": model.type,
+        "architecture": model.architecture,
+        "uuid": f"{NODE}-{index}",
+        "numa": index // (CARDS // 2),
+        "ibCluster": FABRIC,
+        "driverVersion": Version(model.driver_version),
+    }
+    return Device(
+        f"gpu-{index}",
+        {f"{DRIVER}/{name}": value for name, value in own.items()},
+        {"memory": Capacity(amount(f"{model.gibibytes}Gi")), "cores": Capacity(amount("100"))},
+    )
+
+
+def _partitioned(model: Model, scheme: Scheme, *, with_whole: bool) -> Offered:
+    offered: list[Device] = []
+    for index in range(CARDS):
+        card = _card(model, index)
+        if with_whole:
+            whole = {**card.attributes, f"{DRIVER}/profile": ""}
+            offered.append(replace(card, attributes=whole, consumes=(_draws(card.name, scheme.counters),)))
+        offered += [_partition(card, partition) for partition in scheme.partitions]
+    return offered, [CounterSet(f"gpu-{index}", _units(scheme.counters)) for index in range(CARDS)]
+
+
+def _partition(card: Device, partition: Partition) -> Device:
+    return Device(
+        f"{card.name}-{partition.suffix}",
+        {**card.attributes, f"{DRIVER}/kind": "partition", f"{DRIVER}/profile": partition.profile},
+        {"memory": Capacity(amount(f"{partition.memory_mib}Mi"))},
+        (_draws(card.name, partition.draws),),
+    )
+
+
+def _draws(card: str, draws: Mapping[str, int]) -> CounterConsumption:
+    return CounterConsumption(card, _units(draws))
+
+
+def _units(counters: Mapping[str, int]) -> dict[str, Quantity]:
+    return {name: amount(f"{n}Mi" if name == "memory" else str(n)) for name, n in counters.items()}

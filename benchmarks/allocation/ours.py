@@ -1,0 +1,175 @@
+"""Our side, a program of its own as the peer is.
+
+    python -m benchmarks.allocation.ours allocate|match CLUSTER REQUESTS
+
+It reads the same files as the Go program in `peer/` and prints a line of JSON for each entry of REQUESTS in the same
+form; the first line tells what loading took.
+"""
+
+import cProfile
+import gc
+import json
+import pstats
+import resource
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from controller.allocation import Fleet, Placed
+from driver.model import Allocation, Claim, ClaimSpec, DeviceClass, Request, Slice, Want
+from driver.wire import Json, allocation_to, claim_from, class_from, slice_from
+
+PROFILED = 25
+"""Lines of a profile."""
+
+
+class Cluster:
+    """What informers would have brought, and the seconds it took."""
+
+    def __init__(self, path: Path) -> None:
+        began = time.perf_counter()
+        self.nodes: dict[str, dict[str, str]] = {}
+        self.classes: list[DeviceClass] = []
+        self.slices: list[Slice] = []
+        self.claims: list[Claim] = []
+        for raw in lines(path):
+            self._read(raw)
+        self.read_seconds = time.perf_counter() - began
+
+    def _read(self, raw: Json) -> None:
+        match raw["kind"]:
+            case "Node":
+                self.nodes[raw["metadata"]["name"]] = raw["metadata"]["labels"]
+            case "DeviceClass":
+                self.classes.append(class_from(raw))
+            case "ResourceSlice":
+                self.slices.append(slice_from(raw))
+            case "ResourceClaim":
+                self.claims.append(claim_from(raw))
+
+    def fleet(self) -> Fleet:
+        """A fleet that has heard of everything."""
+        fleet = Fleet()
+        for device_class in self.classes:
+            fleet.upsert_class(device_class)
+        for name, labels in self.nodes.items():
+            fleet.upsert_node(name, labels)
+        for part in self.slices:
+            fleet.upsert_slice(part)
+        for claim in self.claims:
+            fleet.upsert_claim(claim)
+        return fleet
+
+
+def lines(path: Path) -> Iterator[Any]:
+    """The values of a file with one JSON text per line."""
+    with path.open("rb") as file:
+        for line in file:
+            yield json.loads(line)
+
+
+def load(path: Path) -> tuple[Cluster, Json]:
+    """The cluster, and what a controller's start would cost: reading, telling the fleet, and the first answer."""
+    cluster = Cluster(path)
+    began = time.perf_counter()
+    fleet = cluster.fleet()
+    told = time.perf_counter()
+    if cluster.claims:
+        fleet.place([cluster.claims[0]])
+    first = time.perf_counter()
+    return cluster, {
+        "read": cluster.read_seconds,
+        "told": told - began,
+        "first": first - told,
+        "mebibytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "slices": len(cluster.slices),
+        "devices": sum(len(part.devices) for part in cluster.slices),
+        "claims": len(cluster.claims),
+    }
+
+
+def allocate_all(cluster: Cluster, run: Json) -> Json:
+    """Place the pods of a run one after the other: decide, assume, give back what the run says.
+
+    With ``profile``, what took the time is printed to standard error.
+    """
+    pods = [
+        ([claim_from(claim) for claim in raw["claims"]], raw["release"], raw["floor"])
+        for raw in lines(Path(run["pods"]))
+    ]
+    fleet = cluster.fleet()
+    held = [claim.uid for claim in cluster.claims]
+    each: list[float] = []
+    answers: list[tuple[str, Sequence[Allocation]]] = []
+    gc.collect()
+    profile = cProfile.Profile() if run.get("profile") else None
+    if profile:
+        profile.enable()
+    began, used = time.perf_counter(), time.process_time()
+    for claims, release, floor in pods:
+        before = time.perf_counter()
+        if before - began > run["seconds"]:
+            break
+        answer = fleet.place(claims)
+        if isinstance(answer, Placed):
+            for claim, allocation in zip(claims, answer.allocations, strict=True):
+                fleet.assume(claim.uid, allocation)
+        each.append(time.perf_counter() - before)
+        if isinstance(answer, Placed):
+            held += [claim.uid for claim in claims]
+            answers.append((answer.node, answer.allocations))
+        else:
+            answers.append(("", ()))
+        if release >= 0 and len(held) > floor:
+            index = release % len(held)
+            held[index], held[-1] = held[-1], held[index]
+            fleet.remove_claim(held.pop())
+    seconds, cpu = time.perf_counter() - began, time.process_time() - used
+    if profile:
+        profile.disable()
+        pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(PROFILED)
+    return {
+        "seconds": seconds,
+        "cpu": cpu,
+        "each": each,
+        "answers": [
+            {"node": node, "results": [allocation_to(one) for one in allocations]} if node else {}
+            for node, allocations in answers
+        ],
+    }
+
+
+def evaluate_all(cluster: Cluster, expression: str) -> Json:
+    """How many nodes have room for a claim with a selector that the fleet has not heard of before."""
+    fleet = cluster.fleet()
+    device_class = cluster.classes[0].name
+    fleet.room([_asking(device_class, "true")])
+    began = time.perf_counter()
+    room = fleet.room([_asking(device_class, expression)])
+    return {
+        "devices": sum(len(part.devices) for part in cluster.slices),
+        "matched": sum(room.values()),
+        "seconds": time.perf_counter() - began,
+    }
+
+
+def _asking(device_class: str, expression: str) -> Claim:
+    want = Want(device_class, selectors=(expression,))
+    return Claim("bench", "asking", "uid-asking", ClaimSpec((Request("cards", (want,)),)))
+
+
+def main() -> int:
+    """Answer the requests."""
+    what, cluster_path, requests_path = sys.argv[1:]
+    cluster, loading = load(Path(cluster_path))
+    print(json.dumps(loading))
+    for request in json.loads(Path(requests_path).read_text()):
+        answer = allocate_all(cluster, request) if what == "allocate" else evaluate_all(cluster, request)
+        print(json.dumps(answer))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

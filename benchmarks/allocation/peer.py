@@ -1,0 +1,44 @@
+"""The peer: Kubernetes' own allocator in a small Go program, built into the project's cache by its content."""
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from driver.wire import Json
+from tests.clusters import cache, programs
+
+SOURCES = Path(__file__).parent / "peer"
+
+SCHEDULER: Json = {"workers": 16, "find": 0, "rotate": True}
+"""As kube-scheduler runs it: parallel over the nodes until enough fit."""
+FIRST_FIT: Json = {"workers": 1, "find": 1, "rotate": False}
+"""The least work its code can do: one node after the other until one fits."""
+TIMEOUT = 10.0
+"""Seconds for each node (kube-scheduler's filterTimeout)."""
+
+
+def build() -> Path:
+    """The program. Raises `programs.ProgramMissing` without Go, and `subprocess.CalledProcessError` if it fails."""
+    key = cache.key(SOURCES, programs.go_version())
+    return cache.entry("allocation-peer", key, _compile) / "peer"
+
+
+def _compile(folder: Path) -> None:
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
+    with cache.step("building the peer"):
+        subprocess.run(["go", "build", "-trimpath", "-o", f"{folder}/", "."], cwd=SOURCES, env=environment, check=True)
+
+
+def ask(what: str, cluster: Path, requests: Sequence[Any]) -> list[Json]:
+    """The peer's answers, one per entry of ``requests``."""
+    return answers([str(build()), what, str(cluster)], cluster.with_suffix(".peer"), requests)
+
+
+def answers(command: Sequence[str], file: Path, requests: Sequence[Any]) -> list[Json]:
+    """Write ``requests`` to ``file``, run the command on it, and read the lines of JSON it prints."""
+    file.write_text(json.dumps(requests))
+    done = subprocess.run([*command, str(file)], stdout=subprocess.PIPE, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
