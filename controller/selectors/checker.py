@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from controller.selectors import deep
 from controller.selectors import types as t
-from controller.selectors.declarations import SORT_KEYS, TYPE_NAMES, Environment, Overload
+from controller.selectors.declarations import FUNCTIONS, SORT_KEYS, TYPE_NAMES, Environment, Overload
+from controller.selectors.deep import Steps
 from controller.selectors.errors import SelectorError
 from controller.selectors.suggest import suggest
 from controller.selectors.syntax import (
@@ -19,7 +21,6 @@ from controller.selectors.syntax import (
     Node,
     OptionalMap,
     Select,
-    children,
 )  # fmt: skip
 from controller.selectors.types import Bindings, Type
 from controller.selectors.values import UInt
@@ -51,8 +52,7 @@ def check(source: str, node: Node, environment: Environment) -> Checked:
         SelectorError: at the first type error.
     """
     checker = _Checker(source, environment)
-    result = checker.visit(node, {})
-    checker.check_literals(node)
+    result = deep.run(checker.visit(node, {}))
     result = checker.types.resolve(result, free_as_dyn=True)
     if result not in (t.BOOL, environment.result):
         raise SelectorError(source, 0, f"must evaluate to bool, not {result}")
@@ -79,37 +79,39 @@ class _Checker:
     def error(self, node: Node, message: str) -> SelectorError:
         return SelectorError(self.source, node.position, message)
 
-    def visit(self, node: Node, scope: Scope) -> Type:
-        found = self.types.resolve(self._visit(node, scope))
+    def visit(self, node: Node, scope: Scope) -> Steps[Type]:
+        found = self.types.resolve((yield from self._visit(node, scope)))
         self._of[node] = found
         return found
 
-    def _visit(self, node: Node, scope: Scope) -> Type:
+    def _visit(self, node: Node, scope: Scope) -> Steps[Type]:
         match node:
             case Literal(value=value):
                 return _LITERALS[type(value)]
             case Name():
                 return self._name(node, scope)
             case Select():
-                return self._select(node, scope)
+                return (yield from self._select(node, scope))
             case Index():
                 function = "_[?_]" if node.optional else "_[_]"
-                return self._call(node, function, (node.operand, node.key), False, scope)
+                return (yield from self._call(node, function, (node.operand, node.key), False, scope))
             case Call():
                 args = node.args if node.target is None else (node.target, *node.args)
                 if node.function in ("_&&_", "_||_"):
-                    return self._logical(node, args, scope)
-                return self._call(node, node.function, args, node.target is not None, scope)
+                    return (yield from self._logical(node, args, scope))
+                return (yield from self._call(node, node.function, args, node.target is not None, scope))
             case ListOf():
-                return self._list(node, scope)
+                return (yield from self._list(node, scope))
             case MapOf():
-                return self._map(node, scope)
+                return (yield from self._map(node, scope))
             case Fold():
-                return self._fold(node, scope)
+                return (yield from self._fold(node, scope))
             case Bind():
-                return self.visit(node.body, {**scope, node.name: self.visit(node.value, scope)})
+                value_type: Type = yield self.visit(node.value, scope)
+                body: Type = yield self.visit(node.body, {**scope, node.name: value_type})
+                return body
             case OptionalMap():
-                return self._optional_map(node, scope)
+                return (yield from self._optional_map(node, scope))
 
     def _name(self, node: Name, scope: Scope) -> Type:
         if node.name in scope and not node.absolute:
@@ -118,19 +120,19 @@ class _Checker:
             return t.DEVICE
         if node.name in TYPE_NAMES:
             return Type("type", (Type(node.name),))
-        raise self.error(node, f"unknown name {node.name!r}; a selector knows only 'device'")
+        known = ["device", *([] if node.absolute else scope)]
+        hint = suggest(node.name, known) or f"; a selector knows {' and '.join(map(repr, known))}"
+        raise self.error(node, f"unknown name {node.name!r}{hint}")
 
-    def _select(self, node: Select, scope: Scope) -> Type:
-        operand = self.visit(node.operand, scope)
+    def _select(self, node: Select, scope: Scope) -> Steps[Type]:
+        operand: Type = yield self.visit(node.operand, scope)
         unwrap = operand.kind == "optional_type"
         if unwrap:
             operand = self.types.resolve(operand.of[0])
         result = self._field(node, operand)
         if node.test:
             return t.BOOL
-        if node.optional or unwrap:
-            return result if result.kind == "optional_type" and unwrap else t.optional(result)
-        return result
+        return t.optional(result) if node.optional or unwrap else result
 
     def _field(self, node: Select, operand: Type) -> Type:
         if operand.kind == "map":
@@ -147,22 +149,32 @@ class _Checker:
             return t.DYN
         raise self.error(node, f"a value of type {operand} has no fields, so no {node.field!r}")
 
-    def _logical(self, node: Call, args: Sequence[Node], scope: Scope) -> Type:
+    def _logical(self, node: Call, args: Sequence[Node], scope: Scope) -> Steps[Type]:
         for arg in args:
-            found = self.visit(arg, scope)
+            found: Type = yield self.visit(arg, scope)
             if not self.types.fits(found, t.BOOL):
                 raise self.error(arg, f"expected a bool, found {found}")
         self._overloads[node] = tuple(one.name for one in self.environment.overloads(node.function))
         return t.BOOL
 
-    def _call(self, node: Node, function: str, args: Sequence[Node], member: bool, scope: Scope) -> Type:
+    def _call(self, node: Node, function: str, args: Sequence[Node], member: bool, scope: Scope) -> Steps[Type]:
         declared = self.environment.overloads(function)
         if not declared:
-            raise self.error(node, f"unknown function {function!r}")
-        given = tuple(self.visit(arg, scope) for arg in args)
+            raise self.error(node, f"unknown function {function!r}{suggest(function, self._callable(member))}")
+        given: list[Type] = []
+        for arg in args:
+            given.append((yield self.visit(arg, scope)))  # noqa: PERF401 a comprehension cannot yield
+        return self._resolved(node, function, tuple(given), member)
+
+    def _callable(self, member: bool) -> list[str]:
+        names = [name for name in FUNCTIONS if any(one.member == member for one in self.environment.overloads(name))]
+        return [name for name in names if name[0].isalpha()]
+
+    def _resolved(self, node: Node, function: str, given: tuple[Type, ...], member: bool) -> Type:
+        """The type of a call with arguments of the types ``given``: what the overloads that fit agree on."""
         result: Type | None = None
         fitting: list[str] = []
-        for overload in declared:
+        for overload in self.environment.overloads(function):
             if overload.member != member or len(overload.args) != len(given):
                 continue
             wanted, returned = self._instantiate(overload)
@@ -175,7 +187,8 @@ class _Checker:
             elif not t.is_dynamic(result) and result != returned:
                 result = t.DYN
         if result is None:
-            raise self.error(node, _no_match(function, given, member))
+            shown = [self.types.resolve(one, free_as_dyn=True) for one in given]
+            raise self.error(node, _no_match(function, shown, member))
         self._overloads[node] = tuple(fitting)
         return result
 
@@ -191,48 +204,48 @@ class _Checker:
 
         return tuple(map(copy, overload.args)), copy(overload.result)
 
-    def _list(self, node: ListOf, scope: Scope) -> Type:
+    def _list(self, node: ListOf, scope: Scope) -> Steps[Type]:
         element: Type | None = None
         for index, item in enumerate(node.items):
-            element = self._join(element, self._entry(item, index in node.optional, scope))
+            found: Type = yield self.visit(item, scope)
+            element = self._join(element, self._entry(item, found) if index in node.optional else found)
         return t.list_of(element or self.types.fresh())
 
-    def _map(self, node: MapOf, scope: Scope) -> Type:
+    def _map(self, node: MapOf, scope: Scope) -> Steps[Type]:
         key: Type | None = None
         value: Type | None = None
         for key_node, value_node, is_optional in node.entries:
-            key = self._join(key, self.visit(key_node, scope))
-            value = self._join(value, self._entry(value_node, is_optional, scope))
+            key = self._join(key, (yield self.visit(key_node, scope)))
+            found: Type = yield self.visit(value_node, scope)
+            value = self._join(value, self._entry(value_node, found) if is_optional else found)
         return t.map_of(key or self.types.fresh(), value or self.types.fresh())
 
-    def _entry(self, node: Node, is_optional: bool, scope: Scope) -> Type:
-        """The type of a list element or map value; an optional one is unwrapped."""
-        found = self.visit(node, scope)
-        if not is_optional:
+    def _entry(self, node: Node, found: Type) -> Type:
+        """The type of an optional list element or map value, unwrapped."""
+        if found.kind == "optional_type":
+            return self.types.resolve(found.of[0])
+        if found.kind == "dyn":
             return found
-        inner = self.types.fresh()
-        if not self.types.fits(found, t.optional(inner)):
-            raise self.error(node, f"expected an optional value, found {found}")
-        return self.types.resolve(inner)
+        raise self.error(node, f"expected an optional value, found {found}")
 
     def _join(self, so_far: Type | None, found: Type) -> Type:
         if so_far is None:
             return found
         return self.types.join(so_far, found) or t.DYN
 
-    def _fold(self, node: Fold, scope: Scope) -> Type:
-        over = self.visit(node.range, scope)
+    def _fold(self, node: Fold, scope: Scope) -> Steps[Type]:
+        over: Type = yield self.visit(node.range, scope)
         variables = self._elements(node, over)
         inner = {**scope, **dict(zip(node.variables, variables, strict=True))}
         if node.where is not None:
-            self._predicate(node.where, inner)
+            yield from self._predicate(node.where, inner)
         if node.kind in ("all", "exists", "exists_one"):
-            self._predicate(node.body, inner)
+            yield from self._predicate(node.body, inner)
             return t.BOOL
         if node.kind == "filter":
-            self._predicate(node.body, inner)
+            yield from self._predicate(node.body, inner)
             return t.list_of(variables[0])
-        body = self.visit(node.body, inner)
+        body: Type = yield self.visit(node.body, inner)
         match node.kind:
             case "map" | "transformList":
                 return t.list_of(body)
@@ -254,8 +267,8 @@ class _Checker:
             return (t.DYN, t.DYN) if two else (t.DYN,)
         raise self.error(node.range, f"{node.kind} needs a list or map to walk, not {over}")
 
-    def _predicate(self, node: Node, scope: Scope) -> None:
-        found = self.visit(node, scope)
+    def _predicate(self, node: Node, scope: Scope) -> Steps[None]:
+        found: Type = yield self.visit(node, scope)
         if not self.types.fits(found, t.BOOL):
             raise self.error(node, f"expected a bool, found {found}")
 
@@ -273,40 +286,18 @@ class _Checker:
             raise self.error(node.body, f"values of type {key} have no order")
         return self.types.resolve(whole)
 
-    def _optional_map(self, node: OptionalMap, scope: Scope) -> Type:
-        target = self.visit(node.target, scope)
+    def _optional_map(self, node: OptionalMap, scope: Scope) -> Steps[Type]:
+        target: Type = yield self.visit(node.target, scope)
         inner = self.types.fresh()
         if not self.types.fits(target, t.optional(inner)):
             raise self.error(node.target, f"expected an optional value, found {target}")
-        body = self.visit(node.body, {**scope, node.name: self.types.resolve(inner)})
+        body: Type = yield self.visit(node.body, {**scope, node.name: self.types.resolve(inner)})
         if not node.flat:
             return t.optional(body)
         result = t.optional(self.types.fresh())
         if not self.types.fits(body, result):
             raise self.error(node.body, f"optFlatMap needs an optional value, found {body}")
         return self.types.resolve(result)
-
-    def check_literals(self, node: Node, *, exempt: bool = False) -> None:
-        """List and map literals must hold one type each; only the arguments of format() may differ."""
-        match node:
-            case ListOf() if not exempt:
-                self._same(node.items, [index in node.optional for index in range(len(node.items))])
-            case MapOf() if not exempt:
-                self._same([key for key, _, _ in node.entries], [False] * len(node.entries))
-                self._same([value for _, value, _ in node.entries], [flag for _, _, flag in node.entries])
-        inside = isinstance(node, Call) and node.function == "format" and node.target is not None
-        for child in children(node):
-            self.check_literals(child, exempt=exempt or (inside and isinstance(node, Call) and child in node.args))
-
-    def _same(self, nodes: Sequence[Node], optional: Sequence[bool]) -> None:
-        first: Type | None = None
-        for node, unwrap in zip(nodes, optional, strict=True):
-            found = self.types.resolve(self._of[node], free_as_dyn=True)
-            if unwrap and found.kind == "optional_type":
-                found = found.of[0]
-            if first is not None and found != first:
-                raise self.error(node, f"expected type {first} but found {found}; all entries need one type")
-            first = first or found
 
 
 def _no_match(function: str, given: Sequence[Type], member: bool) -> str:

@@ -1,53 +1,154 @@
-"""What is wrong with an expression whatever the device: constants that can never be converted."""
+"""What is wrong with an expression whatever the device: constants that cannot be converted, matched or formatted."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
+from controller.selectors import formatting
 from controller.selectors.budget import Budget
+from controller.selectors.checker import Checked
+from controller.selectors.declarations import TYPE_NAMES
 from controller.selectors.errors import SelectorError, SelectorFault
 from controller.selectors.functions import FUNCTIONS
 from controller.selectors.strings import compile_regex
-from controller.selectors.syntax import Call, Literal, Node, children
-from controller.selectors.values import kind
+from controller.selectors.syntax import Call, ListOf, Literal, MapOf, Name, Node, children, walk
+from controller.selectors.types import Type
+from controller.selectors.values import TypeValue, key_of, kind
 
-_CONVERSIONS: Final = frozenset({"int", "uint", "double", "bool", "string", "bytes"})
+_CONVERSIONS: Final = frozenset(
+    {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
+)
+_PATTERNS: Final = frozenset({"matches", "find", "findAll"})
 _UNKNOWN: Final = object()
 
 
-def check(source: str, node: Node) -> None:
-    """Refuse constant patterns and conversions that cannot work.
+def check(source: str, node: Node, checked: Checked) -> None:
+    """Refuse literals of mixed types, and constant patterns, conversions and formats that cannot work.
 
     Raises:
         SelectorError: at the first of them.
     """
-    if isinstance(node, Call):
-        _check_pattern(source, node)
-        _constant(source, node)
-    for child in children(node):
-        check(source, child)
+    checks = _Checks(source, checked)
+    checks.literals(node)
+    for inner in reversed(list(walk(node))):  # those inside come first
+        checks.visit(inner)
 
 
-def _check_pattern(source: str, node: Call) -> None:
-    if node.function != "matches" or not isinstance(node.args[-1], Literal):
-        return
-    pattern = node.args[-1]
-    if isinstance(pattern.value, str):
+class _Checks:
+    def __init__(self, source: str, checked: Checked):
+        self._source = source
+        self._types = checked.types
+        self._values: dict[Node, Any] = {}
+
+    def _error(self, node: Node, message: str) -> SelectorError:
+        return SelectorError(self._source, node.position, message)
+
+    def visit(self, node: Node) -> None:
+        """Work out the value of ``node`` if it is constant, and check what it makes of its constants."""
+        value = self._constant(node)
+        if value is not _UNKNOWN:
+            self._values[node] = value
+        if isinstance(node, Call) and node.function in _PATTERNS:
+            self._pattern(node)
+        if isinstance(node, Call) and node.function == "format" and node.target is not None:
+            self._format(node)
+
+    def _constant(self, node: Node) -> Any:
+        """The value upstream computes in advance: of literals, and of conversions of such values."""
+        match node:
+            case Literal(value=value):
+                return value
+            case Name(name=name) if name in TYPE_NAMES and self._types[node] == Type("type", (Type(name),)):
+                return TypeValue(name)
+            case ListOf(items=items) if not node.optional and all(item in self._values for item in items):
+                return [self._values[item] for item in items]
+            case MapOf(entries=entries) if not any(optional for _, _, optional in entries):
+                return self._map(entries)
+            case Call(function=function, target=None, args=(arg,)) if function in _CONVERSIONS and arg in self._values:
+                return self._converted(node, function, self._values[arg])
+        return _UNKNOWN
+
+    def _map(self, entries: Sequence[tuple[Node, Node, bool]]) -> Any:
+        if not all(key in self._values and value in self._values for key, value, _ in entries):
+            return _UNKNOWN
         try:
-            compile_regex(pattern.value)
+            return {key_of(self._values[key]): self._values[value] for key, value, _ in entries}
+        except SelectorFault:
+            return _UNKNOWN
+
+    def _converted(self, node: Node, function: str, value: Any) -> Any:
+        table = FUNCTIONS[function]
+        convert = table.get((kind(value),)) or table.get(1)
+        if convert is None:
+            raise self._error(node, f"{function}() does not take a value of type {kind(value)}")
+        try:
+            return convert(Budget(), value)
+        except SelectorFault as fault:
+            raise self._error(node, str(fault)) from None
+
+    def _pattern(self, node: Call) -> None:
+        """A constant pattern must be one; upstream also takes the first argument of the global matches() for one."""
+        args = node.args if node.target is None else (node.target, *node.args)
+        patterns = [args[1]]
+        if node.target is None and isinstance(args[0], Literal):
+            patterns.append(args[0])
+        for pattern in patterns:
+            value = self._values.get(pattern)
+            if isinstance(value, str):
+                try:
+                    compile_regex(value)
+                except ValueError as error:
+                    raise self._error(pattern, str(error)) from None
+
+    def _format(self, node: Call) -> None:
+        if not (isinstance(node.target, Literal) and isinstance(node.target.value, str)):
+            return
+        if not isinstance(node.args[0], ListOf):
+            return
+        args = node.args[0].items
+        used = 0
+        try:
+            for part in formatting.parse(node.target.value):
+                if isinstance(part, formatting.Directive):
+                    if used >= len(args):
+                        raise ValueError(f"the format asks for more than the {len(args)} arguments it is given")
+                    self._fits(part.letter, args[used])
+                    used += 1
         except ValueError as error:
-            raise SelectorError(source, pattern.position, str(error)) from None
+            raise self._error(node.target, str(error)) from None
+        if used < len(args):
+            raise self._error(args[used], f"the format has places for {used} arguments only, but {len(args)} are given")
 
+    def _fits(self, letter: str, arg: Node) -> None:
+        waiting = [arg]
+        while waiting:
+            node = waiting.pop()
+            found = self._types[node]
+            if found.kind != "dyn" and found.kind not in formatting.TAKES[letter]:
+                raise self._error(node, formatting.misfit(letter, str(found)))
+            if letter == "s" and isinstance(node, ListOf | MapOf):
+                waiting.extend(children(node))
 
-def _constant(source: str, node: Node) -> Any:
-    """The value of a literal or of a conversion of one, else _UNKNOWN."""
-    if isinstance(node, Literal):
-        return node.value
-    if not isinstance(node, Call) or node.function not in _CONVERSIONS or node.target or len(node.args) != 1:
-        return _UNKNOWN
-    value = _constant(source, node.args[0])
-    convert = None if value is _UNKNOWN else FUNCTIONS[node.function].get((kind(value),))
-    if convert is None:
-        return _UNKNOWN
-    try:
-        return convert(Budget(), value)
-    except SelectorFault as fault:
-        raise SelectorError(source, node.position, str(fault)) from None
+    def literals(self, root: Node) -> None:
+        """List and map literals must hold one type each; only around and inside format() they may differ."""
+        waiting = [root]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, Call) and node.function == "format":
+                continue
+            match node:
+                case ListOf(items=items):
+                    self._same(items, [index in node.optional for index in range(len(items))])
+                case MapOf(entries=entries):
+                    self._same([key for key, _, _ in entries], [False] * len(entries))
+                    self._same([value for _, value, _ in entries], [optional for _, _, optional in entries])
+            waiting.extend(reversed(children(node)))
+
+    def _same(self, nodes: Sequence[Node], optional: Sequence[bool]) -> None:
+        first: Type | None = None
+        for node, unwrap in zip(nodes, optional, strict=True):
+            found = self._types[node]
+            if unwrap and found.kind == "optional_type":
+                found = found.of[0]
+            if first is not None and found != first:
+                raise self._error(node, f"expected type {first} but found {found}; all entries need one type")
+            first = first or found

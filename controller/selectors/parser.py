@@ -1,17 +1,16 @@
 """CEL text to syntax nodes: precedence climbing, macros expanded on the way."""
 
-from controller.selectors import macros
+from controller.selectors import deep, macros
 from controller.selectors.declarations import NAMESPACED_FUNCTIONS, TYPE_NAMES
+from controller.selectors.deep import Steps
 from controller.selectors.errors import SelectorError
 from controller.selectors.syntax import Call, Index, ListOf, Literal, MapOf, Name, Node, Select
 from controller.selectors.tokens import Token, tokenize
 
 MAX_LENGTH = 10 * 1024
 """Bytes of an expression the API accepts (resource.k8s.io CELSelectorExpressionMaxLength)."""
-MAX_DEPTH = 60
-"""Nesting this parser follows. Kubernetes allows 249; nobody writes more than a handful."""
-MAX_CHAIN = 249
-"""Operators of one precedence in a row, as Kubernetes' parser allows."""
+MAX_DEPTH = 250
+"""How deep Kubernetes' parser follows each rule of the grammar, and operators, calls and indexes in one another."""
 
 _RESERVED = frozenset(
     {
@@ -19,11 +18,8 @@ _RESERVED = frozenset(
         "namespace", "return", "var", "void", "while",
     }
 )  # fmt: skip
-_BINARY = {
-    "==": 1, "!=": 1, "<": 1, "<=": 1, ">": 1, ">=": 1, "in": 1,
-    "+": 2, "-": 2,
-    "*": 3, "/": 3, "%": 3,
-}  # fmt: skip
+_RELATIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
+_STRENGTH = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
 _INT_MAX = (1 << 63) - 1
 
 
@@ -35,11 +31,7 @@ def parse(source: str) -> Node:
     """
     if len(source.encode()) > MAX_LENGTH:
         raise SelectorError(source, 0, f"longer than {MAX_LENGTH} bytes; shorten it")
-    parser = _Parser(source)
-    node = parser.expression()
-    if parser.current.kind != "end":
-        raise parser.error(f"unexpected {parser.current.text!r} after a complete expression")
-    return node
+    return deep.run(_Parser(source).whole())
 
 
 class _Parser:
@@ -47,11 +39,18 @@ class _Parser:
         self.source = source
         self._tokens = tokenize(source)
         self._at = 0
-        self._depth = 0
+        self._within = dict.fromkeys(("expression", "relation", "calculation"), 0)
+        self._depth: dict[Node, int] = {}
 
     @property
     def current(self) -> Token:
         return self._tokens[self._at]
+
+    def whole(self) -> Steps[Node]:
+        node: Node = yield self.expression()
+        if self.current.kind != "end":
+            raise self.error(f"unexpected {self.current.text!r} after a complete expression")
+        return node
 
     def error(self, message: str, position: int | None = None) -> SelectorError:
         return SelectorError(self.source, self.current.position if position is None else position, message)
@@ -76,86 +75,121 @@ class _Parser:
             found = repr(self.current.text) if self.current.kind != "end" else "the end"
             raise self.error(f"expected {operator!r}, found {found}")
 
-    def expression(self) -> Node:
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            message = f"nested deeper than {MAX_DEPTH} levels, which is not supported"
-            raise SelectorError(self.source, self.current.position, message, unsupported=True)
-        node = self._logical("||")
-        if self._is("?"):
-            position = self._take().position
-            then = self._logical("||")
-            self._expect(":")
-            node = Call(position, "_?_:_", None, (node, then, self.expression()))
-        self._depth -= 1
+    def _enter(self, rule: str) -> None:
+        self._within[rule] += 1
+        if self._within[rule] > MAX_DEPTH:
+            raise self.error(f"nested deeper than {MAX_DEPTH} levels")
+
+    def _leave(self, rule: str) -> None:
+        self._within[rule] -= 1
+
+    def _made(self, node: Node, *parts: Node, counts: bool = True) -> Node:
+        """``node``, whose depth is one more than that of the deepest of ``parts`` (the same where nothing counts)."""
+        depth = max([self._depth.get(part, 0) for part in parts], default=0) + counts
+        if depth > MAX_DEPTH:
+            message = f"more than {MAX_DEPTH} operators, calls or indexes, one inside the other"
+            raise SelectorError(self.source, node.position, message)
+        self._depth[node] = depth
         return node
 
-    def _logical(self, operator: str) -> Node:
-        terms = [self._logical("&&") if operator == "||" else self._binary(1)]
+    def expression(self) -> Steps[Node]:
+        self._enter("expression")
+        node = yield from self._logical("||")
+        if self._is("?"):
+            position = self._take().position
+            then = yield from self._logical("||")
+            self._expect(":")
+            otherwise = yield self.expression()
+            node = self._made(Call(position, "_?_:_", None, (node, then, otherwise)), node, then, otherwise)
+        self._leave("expression")
+        return node
+
+    def _logical(self, operator: str) -> Steps[Node]:
+        inner = self._conjunction if operator == "||" else self._relation
+        terms = [(yield from inner())]
         position = self.current.position
         while self._accept(operator):
-            terms.append(self._logical("&&") if operator == "||" else self._binary(1))
-        return terms[0] if len(terms) == 1 else Call(position, f"_{operator}_", None, tuple(terms))
+            terms.append((yield from inner()))
+        if len(terms) == 1:
+            return terms[0]
+        return self._made(Call(position, f"_{operator}_", None, tuple(terms)), *terms, counts=False)
 
-    def _binary(self, lowest: int) -> Node:
-        left = self._unary()
-        chain = 0
-        while self.current.kind == "op" and (strength := _BINARY.get(self.current.text, 0)) >= lowest:
+    def _conjunction(self) -> Steps[Node]:
+        return (yield from self._logical("&&"))
+
+    def _relation(self) -> Steps[Node]:
+        self._enter("relation")
+        left = yield from self._calculation(1)
+        while self.current.kind == "op" and self.current.text in _RELATIONS:
             operator = self._take()
-            chain += 1
-            if chain > MAX_CHAIN:
-                raise self.error(f"more than {MAX_CHAIN} operators in a row", operator.position)
+            self._enter("relation")
+            right = yield from self._calculation(1)
+            self._leave("relation")
             name = "@in" if operator.text == "in" else f"_{operator.text}_"
-            left = Call(operator.position, name, None, (left, self._binary(strength + 1)))
+            left = self._made(Call(operator.position, name, None, (left, right)), left, right)
+        self._leave("relation")
         return left
 
-    def _unary(self) -> Node:
+    def _calculation(self, lowest: int) -> Steps[Node]:
+        self._enter("calculation")
+        left = yield from self._unary()
+        while self.current.kind == "op" and (strength := _STRENGTH.get(self.current.text, 0)) >= lowest:
+            operator = self._take()
+            right = yield from self._calculation(strength + 1)
+            left = self._made(Call(operator.position, f"_{operator.text}_", None, (left, right)), left, right)
+        self._leave("calculation")
+        return left
+
+    def _unary(self) -> Steps[Node]:
         if not self._is("!", "-"):
-            return self._member(self._primary())
+            return (yield from self._member((yield from self._primary())))
         operator = self.current
         count = 0
         while self._is(operator.text):
             last = self._take()
             count += 1
         if operator.text == "-" and self.current.kind == "literal" and _is_number(self.current.value):
-            node = self._member(self._literal(negative=True, position=last.position))
+            primary = self._literal(negative=True, position=last.position)
             count -= 1
         else:
-            node = self._member(self._primary())
-        return Call(operator.position, f"{operator.text}_", None, (node,)) if count % 2 else node
+            primary = yield from self._primary()
+        node = yield from self._member(primary)
+        if count % 2 == 0:
+            return node
+        return self._made(Call(operator.position, f"{operator.text}_", None, (node,)), node, counts=False)
 
-    def _member(self, node: Node) -> Node:
+    def _member(self, node: Node) -> Steps[Node]:
         while self._is(".", "["):
             position = self._take().position
             if self._tokens[self._at - 1].text == "[":
                 optional = self._accept("?")
-                key = self.expression()
+                key = yield self.expression()
                 self._expect("]")
-                node = Index(position, node, key, optional)
+                node = self._made(Index(position, node, key, optional), node, key)
                 continue
             optional = self._accept("?")
             field = self._take()
             if field.kind not in ("ident", "escaped"):
                 raise self.error("expected a field name", field.position)
             if self._is("(") and not optional and field.kind == "ident":
-                node = self._method(node, field)
+                args = yield from self._arguments()
+                node = self._made(self._method(node, field, args), node, *args)
             else:
-                node = _select(position, node, field.text, optional)
+                node = self._made(_select(position, node, field.text, optional), node)
         return node
 
-    def _method(self, target: Node, name: Token) -> Node:
-        args = self._arguments()
+    def _method(self, target: Node, name: Token, args: tuple[Node, ...]) -> Node:
         path = dotted(target)
         if path and f"{path}.{name.text}" in NAMESPACED_FUNCTIONS:
             return Call(name.position, f"{path}.{name.text}", None, args)
         macro = macros.member(self.source, target, name.text, args, name.position)
         return macro or Call(name.position, name.text, target, args)
 
-    def _arguments(self) -> tuple[Node, ...]:
+    def _arguments(self) -> Steps[tuple[Node, ...]]:
         self._expect("(")
         args: list[Node] = []
         while not self._is(")"):
-            args.append(self.expression())
+            args.append((yield self.expression()))
             if not self._accept(","):
                 break
             if self._is(")"):
@@ -163,18 +197,18 @@ class _Parser:
         self._expect(")")
         return tuple(args)
 
-    def _primary(self) -> Node:
+    def _primary(self) -> Steps[Node]:
         token = self.current
         if token.kind == "literal":
             return self._literal(negative=False, position=token.position)
         if self._accept("("):
-            node = self.expression()
+            inner: Node = yield self.expression()
             self._expect(")")
-            return node
+            return inner
         if self._accept("["):
-            return self._list(token.position)
+            return (yield from self._list(token.position))
         if self._accept("{"):
-            return self._map(token.position)
+            return (yield from self._map(token.position))
         absolute = self._accept(".")
         name = self._take()
         if name.kind != "ident":
@@ -182,37 +216,44 @@ class _Parser:
             raise self.error(f"expected a value, found {found}", name.position)
         if name.text in _RESERVED:
             raise self.error(f"{name.text!r} is a reserved word", name.position)
-        if self._is("{"):
-            raise self.error("selectors cannot construct messages")
         if not self._is("("):
             return Name(name.position, name.text, absolute)
-        args = self._arguments()
+        args = yield from self._arguments()
         macro = None if absolute else macros.function(self.source, name.text, args, name.position)
-        return macro or Call(name.position, name.text, None, args)
+        return self._made(macro or Call(name.position, name.text, None, args), *args, counts=False)
 
-    def _list(self, position: int) -> Node:
+    def _list(self, position: int) -> Steps[Node]:
         items: list[Node] = []
         optional: set[int] = set()
-        while not self._is("]"):
+        while not self._is("]", ","):
             if self._accept("?"):
                 optional.add(len(items))
-            items.append(self.expression())
-            if not self._accept(","):
+            items.append((yield self.expression()))
+            if not self._is(",") or self._ahead("]"):
                 break
+            self._take()
+        self._accept(",")
         self._expect("]")
-        return ListOf(position, tuple(items), frozenset(optional))
+        return self._made(ListOf(position, tuple(items), frozenset(optional)), *items, counts=False)
 
-    def _map(self, position: int) -> Node:
+    def _map(self, position: int) -> Steps[Node]:
         entries: list[tuple[Node, Node, bool]] = []
-        while not self._is("}"):
+        while not self._is("}", ","):
             optional = self._accept("?")
-            key = self.expression()
+            key = yield self.expression()
             self._expect(":")
-            entries.append((key, self.expression(), optional))
-            if not self._accept(","):
+            entries.append((key, (yield self.expression()), optional))
+            if not self._is(",") or self._ahead("}"):
                 break
+            self._take()
+        self._accept(",")
         self._expect("}")
-        return MapOf(position, tuple(entries))
+        parts = [part for key, value, _ in entries for part in (key, value)]
+        return self._made(MapOf(position, tuple(entries)), *parts, counts=False)
+
+    def _ahead(self, operator: str) -> bool:
+        following = self._tokens[self._at + 1]
+        return following.kind == "op" and following.text == operator
 
     def _literal(self, *, negative: bool, position: int) -> Node:
         token = self._take()

@@ -1,5 +1,6 @@
 """What a CEL expression is made of. Every node knows its position in the text."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal as Choice
 
@@ -131,3 +132,12 @@ def children(node: Node) -> tuple[Node, ...]:
             return (value, body)
         case OptionalMap(target=target, body=body):
             return (target, body)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """``node`` and all nodes inside it, each before those inside it, in the order they are written."""
+    waiting = [node]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        waiting.extend(reversed(children(found)))

@@ -15,7 +15,7 @@ _NUMBER = re.compile(
 )
 _IDENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.A)
 _ESCAPED = re.compile(r"`([A-Za-z0-9_.\-/ ]+)`", re.A)
-_QUOTE = re.compile(r"([rR]?[bB]?|[bB][rR])(\"\"\"|'''|\"|')")
+_QUOTE = re.compile(r"([bB]?[rR]?)(\"\"\"|'''|\"|')")
 _OPERATORS = re.compile(r"&&|\|\||==|!=|<=|>=|[-+*/%<>!?:.,()\[\]{}]")
 _ESCAPES = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92, "?": 63, '"': 34, "'": 39, "`": 96}
 _CODE = re.compile(r"x([0-9a-fA-F]{2})|X([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})")
@@ -91,6 +91,10 @@ def _string(source: str, at: int, quote: re.Match[str]) -> tuple[Token, int]:
     while not source.startswith(mark, i):
         if i >= len(source) or (len(mark) == 1 and source[i] in "\r\n"):
             raise SelectorError(source, at, "this string has no closing quote")
+        if source[i] == "\r":
+            parts.append("\n")
+            i += 2 if source.startswith("\n", i + 1) else 1
+            continue
         if source[i] != "\\" or raw:
             parts.append(_plain(source[i], binary))
             i += 1
