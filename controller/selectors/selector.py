@@ -68,8 +68,8 @@ def compile_selector(expression: str, environment: Environment = SCHEDULER) -> S
     """
     try:
         node = parse(expression)
-        check(expression, node, environment)
-        constants.check(expression, node)
+        checked = check(expression, node, environment)
+        constants.check(expression, node, checked)
         return Selector(expression, Program(expression, node), paths(node))
     except RecursionError:
         message = "nested too deeply to compile, which is not supported"
