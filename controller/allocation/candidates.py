@@ -1,28 +1,22 @@
-"""What a node offers for each demand, and, where that is too little, the count of what excludes each device."""
+"""What a node offers for each demand, or why that is too little."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from controller.allocation.amounts import Amounts, lacking, take
 from controller.allocation.arrange import arrange
 from controller.allocation.attempt import Attempt, Candidate, FaultyDevice
 from controller.allocation.demand import RESULTS_LIMIT, Choice, Demand
+from controller.allocation.fitting import busy, hindrance, takes_of
 from controller.allocation.matching import Matching
 from controller.allocation.pools import Pool, Unit
-from controller.allocation.reasons import MOST_HOLDERS, Exclusion, Shortage, Unsatisfiable
+from controller.allocation.reasons import Exclusion, Shortage, Unsatisfiable, exclusions
 from controller.allocation.search import Search
 from controller.allocation.search_task import Option, Task
-from controller.allocation.taints import untolerated
+from controller.allocation.shortages import shortage, together
 from controller.selectors import SelectorFault
-from driver.model import Claim, Want
-from driver.quantity import Quantity
+from driver.model import Claim
 
 _MOST_POOLS = 5
-_REMEMBERED = 32
-"""Capacity requests for which a device remembers what they take."""
-_NO_PART = "memoryPercent"
-"""What a device that is not shareable lacks for requests that want a part of its memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +83,10 @@ class Survey:
             if fault is not None:
                 found.append(Candidate(unit, fault=fault))
                 continue
-            takes = _takes(unit, choice)
+            takes = takes_of(unit, choice)
             if isinstance(takes, str):
                 continue
-            if _hindrance(unit, choice.want, takes):
+            if hindrance(unit, choice.want, takes):
                 return None
             found.append(Candidate(unit, takes))
         return Option(choice, tuple(found), len(found)) if 0 < len(found) <= RESULTS_LIMIT else None
@@ -114,11 +108,11 @@ class Survey:
         want = choice.want
         for unit, fault in self.matched(choice):
             if fault is not None:
-                if not _busy(unit, want):
+                if not busy(unit, want):
                     yield Candidate(unit, fault=fault)
                 continue
-            takes = _takes(unit, choice)
-            if not isinstance(takes, str) and not _hindrance(unit, want, takes):
+            takes = takes_of(unit, choice)
+            if not isinstance(takes, str) and not hindrance(unit, want, takes):
                 yield Candidate(unit, takes)
 
     # Reasons
@@ -132,132 +126,21 @@ class Survey:
         faulty: FaultyDevice | None = None,
     ) -> Unsatisfiable:
         """Why the demands are not met: by request if one fails alone, else by what the search lost devices to."""
-        shortages = [self._shortage(demand, choice) for demand in wanted for choice in demand.choices]
-        short = tuple(one for one in shortages if one.missing or _failed(one))
-        together: tuple[Exclusion, ...] = ()
-        if search is not None and faulty is None:
-            short = ()
-            together = tuple(Exclusion(count, cause) for cause, count in sorted(search.losses.items()))
-            if search.deepest >= 0 and not undecided:
-                short = tuple(
-                    self._shortage(wanted[search.deepest], choice) for choice in wanted[search.deepest].choices
-                )
+        lost: tuple[Exclusion, ...] = ()
+        if search is None or faulty is not None:
+            every = [one for demand in wanted for one in self._shortages(demand)]
+            short = tuple(one for one in every if one.missing or _failed(one))
+        else:
+            lost = exclusions(together(search.losses))
+            short = tuple(self._shortages(wanted[search.deepest])) if search.deepest >= 0 and not undecided else ()
         problems = [f"{'/'.join(pool.key)} {pool.problem}" for pool, _ in self._pools if pool.problem]
-        return Unsatisfiable((), short, together, tuple(problems[:_MOST_POOLS]), undecided)
+        return Unsatisfiable((), short, lost, tuple(problems[:_MOST_POOLS]), undecided)
 
-    def _shortage(self, demand: Demand, choice: Choice) -> Shortage:
-        causes: Counter[str] = Counter()
-        holders: Counter[str] = Counter()
-        seen = available = 0
-        for pool, units in self._pools:
-            for unit in units:
-                seen += 1
-                cause = "pool not usable" if pool.problem else self._cause(unit, choice)
-                if not cause:
-                    available += 1
-                    continue
-                causes[cause] += 1
-                if cause == "in use" or "too little" in cause:
-                    holders.update(self._names.get(uid, uid) for uid in unit.use.holders)
-        shortage = Shortage(
-            claim=self._claims[demand.claim].key,
-            request=choice.name,
-            device_class=choice.want.device_class,
-            wanted=choice.want.count if choice.want.mode == "ExactCount" else "all",
-            seen=seen,
-            available=available,
-            exclusions=tuple(Exclusion(count, cause) for cause, count in causes.most_common()),
-            holders=tuple(sorted(holders)[:MOST_HOLDERS]),
-        )
-        return replace(shortage, freeing=self._freeing(choice, shortage.missing))
-
-    def _freeing(self, choice: Choice, missing: int) -> tuple[str, ...]:
-        """The fewest claims whose end would free ``missing`` devices, if a few would do."""
-        freed: Counter[str] = Counter()
-        for unit, fault in self.matched(choice):
-            takes = _takes(unit, choice)
-            alone = len(unit.use.holders) == 1 and fault is None and not isinstance(takes, str)
-            if alone and _busy(unit, choice.want) and not _barred(unit, choice.want):
-                freed.update(self._names.get(uid, uid) for uid in unit.use.holders)
-        chosen: list[str] = []
-        for name, count in sorted(freed.items(), key=lambda entry: (-entry[1], entry[0])):
-            if missing <= 0 or len(chosen) == MOST_HOLDERS:
-                break
-            chosen.append(name)
-            missing -= count
-        return tuple(chosen) if missing <= 0 else ()
-
-    def _cause(self, unit: Unit, choice: Choice) -> str:
-        """The first thing that excludes the unit, in words; "" if nothing does."""
-        for group, name in zip(choice.filter, ("device class selector", "selector"), strict=True):
-            for number, expression in enumerate(group):
-                outcome = self._matching.outcomes(unit.pool, expression)[unit.index]
-                label = name if name != "selector" else f"selector {number}"
-                if isinstance(outcome, SelectorFault):
-                    return f"failed {label}: {outcome}"
-                if not outcome:
-                    return f"excluded by {label}"
-        takes = _takes(unit, choice)
-        if isinstance(takes, str):
-            return f"too small or without capacity {takes}"
-        return _hindrance(unit, choice.want, takes)
+    def _shortages(self, demand: Demand) -> Iterator[Shortage]:
+        claim = self._claims[demand.claim].key
+        for choice in demand.choices:
+            yield shortage(claim, choice, self._pools, self._matching, self._names)
 
 
-def _failed(shortage: Shortage) -> bool:
-    return any(exclusion.cause.startswith("failed") for exclusion in shortage.exclusions)
-
-
-def _takes(unit: Unit, choice: Choice) -> Amounts | str | None:
-    """What the choice takes of the unit: capacities of a share, None for the whole; or the capacity it cannot give."""
-    want, percent = choice.want, choice.preference.memory_percent
-    if percent and not unit.device.allow_multiple:
-        return _NO_PART
-    if unit.device.allow_multiple and not want.admin_access:
-        key = (percent, *((name, amount.nanos, amount.format) for name, amount in want.capacity.items()))
-        known = unit.takes.get(key)
-        if known is None:
-            if len(unit.takes) >= _REMEMBERED:
-                unit.takes.clear()
-            known = unit.takes[key] = take(unit.device.capacity, _asked(unit, want, percent))
-        return known
-    return lacking(unit.device.capacity, want.capacity) or None if want.capacity else None
-
-
-def _asked(unit: Unit, want: Want, percent: int) -> Amounts:
-    """The capacities the want names, with the memory that ``percent`` of this device's comes to, rounded up."""
-    if not percent:
-        return want.capacity
-    memory = unit.device.capacity.get("memory")
-    total = memory.value if memory else Quantity(0)
-    return {**want.capacity, "memory": Quantity.of(-(-total.value * percent // 100), total.format)}
-
-
-def _busy(unit: Unit, want: Want) -> bool:
-    use = unit.use
-    return not want.admin_access and bool(use.exclusive or (use.shares and not unit.device.allow_multiple))
-
-
-def _barred(unit: Unit, want: Want) -> str:
-    taint = untolerated(unit.taints, want.tolerations) if unit.taints else None
-    return "" if taint is None else f"tainted {taint.key}={taint.value}:{taint.effect}"
-
-
-def _hindrance(unit: Unit, want: Want, takes: Amounts | None) -> str:
-    """Why the unit cannot be had now, in words; "" if it can. Admin access needs nothing but tolerated taints."""
-    if barred := _barred(unit, want):
-        return barred
-    if want.admin_access:
-        return ""
-    if _busy(unit, want):
-        return "in use"
-    use = unit.use
-    if takes is not None and use.shares:
-        for name, amount in takes.items():
-            if use.consumed.get(name, 0) + amount.nanos > unit.device.capacity[name].value.nanos:
-                return f"with too little {name} left"
-    if unit.draws and not use.holders:
-        free = unit.pool.free
-        for index, drawn in unit.draws:
-            if free[index] < drawn:
-                return f"blocked by counter {unit.pool.counter_name(index).counter}"
-    return ""
+def _failed(one: Shortage) -> bool:
+    return any(exclusion.by == "selectorError" for exclusion in one.exclusions)

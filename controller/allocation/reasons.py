@@ -1,11 +1,54 @@
-"""Why a pod's claims do not fit a node, counted; a value, so that nodes with equal reasons can be told together."""
+"""Why a pod's claims do not fit a node, counted; values, so that nodes with equal reasons can be told together."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 from controller.allocation.demand import ClaimFault
 
-MOST_HOLDERS = 3
+MOST_HOLDERS: Final = 3
 """Claims named as users of the devices somebody else wants."""
+MOST_CAUSES: Final = 12
+"""Causes told apart for one request; the rarest are counted together."""
+_MOST_TEXT: Final = 200
+
+Json = dict[str, Any]
+
+By = Literal[
+    "classSelector", "selector", "selectorError", "taint", "capacity", "capacityLeft", "counter", "inUse", "pool",
+    "matchAttribute", "distinctAttribute", "otherRequests", "other",
+]  # fmt: skip
+"""What excludes a device:
+
+- ``classSelector``: a selector of the device class; ``selector``: a selector of the request, by its number;
+- ``selectorError``: a selector that fails on the device, with the error;
+- ``taint``: a taint the request does not tolerate;
+- ``capacity``: the device has too little of a capacity, or none; ``capacityLeft``: others have taken too much of it;
+- ``counter``: other devices of the card are in use and leave too little of a shared counter;
+- ``inUse``: somebody holds the device; ``pool``: its pool cannot be used;
+- ``matchAttribute``, ``distinctAttribute``: it does not go with devices chosen for the claim;
+- ``otherRequests``: other requests of the pod take it, or what it needs;
+- ``other``: causes left out, for there are too many; how many causes.
+"""
+Cause = tuple[By, str]
+"""What excludes a device, and which: the number of a selector, a taint, a capacity, a counter, an attribute ..."""
+
+_WORDS: Final[dict[By, str]] = {
+    "classSelector": "excluded by device class selector",
+    "selector": "excluded by selector {}",
+    "selectorError": "failed {}",
+    "taint": "tainted {}",
+    "capacity": "too small or without capacity {}",
+    "capacityLeft": "with too little {} left",
+    "counter": "blocked by counter {}",
+    "inUse": "in use",
+    "pool": "pool not usable",
+    "matchAttribute": "matchAttribute {}",
+    "distinctAttribute": "distinctAttribute {}",
+    "otherRequests": "{}",
+    "other": "for {} other reasons",
+}
+_NOT_SHAREABLE: Final = "cannot be shared, so no memoryPercent of it can be had"
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,13 +56,33 @@ class Exclusion:
     """How many devices one thing excludes."""
 
     count: int
-    cause: str
-    """``device class selector``, ``selector 2``, ``taint key=value:NoSchedule``, ``capacity memory``, ``in use`` ..."""
+    by: By
+    name: str = ""
+
+    @property
+    def cause(self) -> str:
+        """In words, to be read after the number of devices."""
+        if (self.by, self.name) == ("capacity", "memoryPercent"):
+            return _NOT_SHAREABLE
+        return _WORDS[self.by].format(self.name[:_MOST_TEXT])
+
+    def to_json(self) -> Json:
+        """With the keys count, by, name and text."""
+        return {"count": self.count, "by": self.by, "name": self.name[:_MOST_TEXT], "text": self.cause}
+
+
+def exclusions(counted: Iterable[tuple[Cause, int]]) -> tuple[Exclusion, ...]:
+    """The causes, the most frequent first; at most ``MOST_CAUSES``."""
+    ordered = sorted(counted, key=lambda entry: (-entry[1], entry[0]))
+    told = [Exclusion(count, by, name) for (by, name), count in ordered[:MOST_CAUSES]]
+    if rest := ordered[MOST_CAUSES:]:
+        told.append(Exclusion(sum(count for _, count in rest), "other", str(len(rest))))
+    return tuple(told)
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """One way to satisfy a request, and what became of the devices of the node for it.
+    """One way to satisfy a request, and what became of the devices of one node, or of several, for it.
 
     ``available`` counts the devices that fit it alone; if these suffice, other requests took them.
     """
@@ -32,7 +95,9 @@ class Shortage:
     available: int
     exclusions: tuple[Exclusion, ...]
     holders: tuple[str, ...] = ()
-    """Some of the claims that hold matching devices, ``namespace/name``."""
+    """Some of the claims that hold matching devices, ``namespace/name``, in order."""
+    more_holders: int = 0
+    """How many other claims do."""
     freeing: tuple[str, ...] = ()
     """Claims whose end would leave enough devices; empty where a few would not do."""
 
@@ -41,6 +106,21 @@ class Shortage:
         """How many devices more it needs."""
         wanted = self.wanted if isinstance(self.wanted, int) else self.available + 1
         return max(0, wanted - self.available)
+
+    def to_json(self) -> Json:
+        """With the keys claim, request, deviceClass, wanted, devices, fit, excluded, inUseBy, inUseByMore, freeing."""
+        return {
+            "claim": self.claim,
+            "request": self.request,
+            "deviceClass": self.device_class,
+            "wanted": self.wanted,
+            "devices": self.seen,
+            "fit": self.available,
+            "excluded": [one.to_json() for one in self.exclusions],
+            "inUseBy": list(self.holders),
+            "inUseByMore": self.more_holders,
+            "freeing": list(self.freeing),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +146,25 @@ class Unsatisfiable:
         """Every reason as one sentence."""
         return sentences(self)
 
+    def impersonal(self) -> "Unsatisfiable":
+        """The same without the names of claims that are in the way: equal for nodes that are alike but for these."""
+        if not any(one.holders or one.freeing for one in self.shortages):
+            return self
+        bare = tuple(replace(one, holders=(), more_holders=0, freeing=()) for one in self.shortages)
+        return replace(self, shortages=bare)
+
+    def to_json(self) -> Json:
+        """With the keys faults (claim, field, message), requests, together, pools and undecided."""
+        return {
+            "faults": [
+                {"claim": one.claim, "field": one.fault.field, "message": one.fault.message} for one in self.faults
+            ],
+            "requests": [one.to_json() for one in self.shortages],
+            "together": [one.to_json() for one in self.together],
+            "pools": list(self.pools),
+            "undecided": self.undecided,
+        }
+
 
 def sentences(answer: Unsatisfiable) -> tuple[str, ...]:
     """The reasons in words, most telling first."""
@@ -85,11 +184,12 @@ def _shortage(shortage: Shortage) -> str:
     if shortage.exclusions:
         text += f" ({_excluded(shortage.exclusions)})"
     if shortage.holders:
-        text += f"; in use by {', '.join(shortage.holders)}"
+        more = f" and {shortage.more_holders} more" if shortage.more_holders else ""
+        text += f"; in use by {', '.join(shortage.holders)}{more}"
     if shortage.freeing:
         text += f"; freeing {', '.join(shortage.freeing)} would do"
     return text
 
 
-def _excluded(exclusions: tuple[Exclusion, ...]) -> str:
-    return ", ".join(f"{exclusion.count} {exclusion.cause}" for exclusion in exclusions)
+def _excluded(excluded: Sequence[Exclusion]) -> str:
+    return ", ".join(f"{exclusion.count} {exclusion.cause}" for exclusion in excluded)

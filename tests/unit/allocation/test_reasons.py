@@ -14,7 +14,6 @@ H100 = 'device.attributes["lode.dev"].type == "H100"'
 FAULTY = (
     (claim(want("nosuch")), ("spec.devices.requests[0].exactly.deviceClassName", "device class nosuch", "create it")),
     (claim(want("gpu", "device.driver == 1")), ("exactly.selectors[0].cel.expression", "(string, int)")),
-    (claim(want("gpu", 'isIP("x")')), ("not supported",)),
     (claim((want("gpu", "true"), want("nosuch"))), ("requests[0].firstAvailable[1].deviceClassName",)),
     (claim(want(mode="Some")), ("exactly.allocationMode", "'Some'", "ExactCount or All")),
     (claim(want(count=0)), ("exactly.count", "at least 1")),
