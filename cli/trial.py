@@ -11,7 +11,7 @@ from typing import Final
 
 from cli.outcomes import Outcome, TakenBack, Verdict, of_claim, of_pod, verdict
 from cli.world import World
-from controller.decisions import Decision, Past, Place, Release, TakeBack
+from controller.decisions import Decision, Idle, Past, Place, Release, TakeBack
 from controller.pods import PodView
 from controller.reconcile import RELEASE_SECONDS, decide
 from controller.records import ClaimRecord
@@ -20,6 +20,7 @@ from driver.clock import rfc3339
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object
 from driver.model import Allocation, Claim, Consumer
 from driver.wire import allocation_to, consumer_to
+from rehearsal.standins.admission import gated
 
 _ROUNDS: Final = 8
 """Decisions about one pod in a row: taking back, avoiding a node, placing anew."""
@@ -73,12 +74,17 @@ class Trial:
         pod = self._state.pods[key]
         before = {claim for claim in pod.claim_keys if self._allocated(claim)}
         decision, taken_back = self._settle(key)
+        keys = [f"{pod.namespace}/{reference.claim}" for reference in pod.references]
+        if isinstance(decision, Idle) and not all(map(self._allocated, keys)):
+            # Nothing tells the controller that such a pod is ours, unless it is gated: then it says what is wrong.
+            self._world.put(PODS, gated(self._world.pods[key], self._state.names, {}))
+            decision, taken_back = self._settle(key)
         chosen = {claim for claim in pod.claim_keys if self._allocated(claim)} - before
         return of_pod(self._state, key, verdict(self._state, decision), chosen, taken_back)
 
     def claim(self, key: str) -> Outcome:
         """What a pod would get that asks for this claim and nothing else."""
-        pod = _probe(self._state.claims[key].claim)
+        pod = gated(_probe(self._state.claims[key].claim), self._state.names, {})
         self._world.put(PODS, pod)
         probed = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         decision, _ = self._settle(probed)

@@ -25,6 +25,7 @@ from driver.kube.api import (
 )
 from driver.kube.reflector import Synced
 from driver.names import Names
+from rehearsal.standins.admission import gated
 from rehearsal.standins.informed import is_deleting, is_terminal
 
 _ROOM: Final = "1E"
@@ -35,10 +36,16 @@ _NAMED: Final = 3
 
 @dataclass(slots=True)
 class World:
-    """The state, and how it differs from what was given. ``version`` is the last one given out."""
+    """The state, and how it differs from what was given.
+
+    Attributes:
+        pods: the pods as objects, by ``namespace/name``.
+        version: the last one given out.
+    """
 
     state: State
     notes: list[str] = field(default_factory=list)
+    pods: dict[str, Object] = field(default_factory=dict)
     version: int = 0
 
     def put(self, resource: Resource, obj: Object) -> None:
@@ -58,10 +65,12 @@ def world(given: Sequence[Given], names: Names, classes: Sequence[Object] = (), 
         BadInput: stored objects that cannot be understood; carries every fault.
     """
     tables = _tables(given)
-    notes = [*_make_pods(given, tables), *_assume_classes(tables, classes), *(_assume_nodes(tables) if nodes else ())]
-    _identify(tables)
+    notes = [*_make_pods(given, tables), *_assume_classes(tables, classes)]
+    notes += _assume_nodes(tables) if nodes else ()
+    _admit(tables, names)
     _make_claims(tables)
-    made = World(State(Fleet(), names), notes)
+    pods = {f"{space}/{name}": pod for (_, space, name), pod in tables.get(PODS, {}).items()}
+    made = World(State(Fleet(), names), notes, pods)
     problems = []
     for resource in made.state.kinds:
         objects = [tables.get(resource, {})[key] for key in sorted(tables.get(resource, {}))]
@@ -117,11 +126,13 @@ def _make_pods(given: Iterable[Given], tables: _Tables) -> Iterator[str]:
         yield f"{_some(stored)} stood in a cluster: pods are made there, so only those given count"
 
 
-def _identify(tables: _Tables) -> None:
+def _admit(tables: _Tables, names: Names) -> None:
+    """Give new objects what they get when they are created: a uid, and pods with claims our gate."""
     for resource, table in tables.items():
         for key, obj in table.items():
             if not obj["metadata"].get("uid"):
-                table[key] = {**obj, "metadata": {**obj["metadata"], "uid": uid_of(resource.kind, *key[1:])}}
+                new = gated(obj, names, {}) if resource == PODS else obj
+                table[key] = {**new, "metadata": {**obj["metadata"], "uid": uid_of(resource.kind, *key[1:])}}
 
 
 def _make_claims(tables: _Tables) -> None:

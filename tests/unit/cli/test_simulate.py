@@ -1,0 +1,367 @@
+"""What ``lode simulate`` says of objects is what the controller would do with them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli import simulate
+from cli.checks import check
+from cli.documents import Document, Origin
+from cli.shipped import device_classes
+from cli.trial import run
+from cli.world import world
+from driver.kube.api import Object
+from driver.names import Names
+from tests.unit.cli.cluster import (
+    EXAMPLES,
+    GATE,
+    Answer,
+    allocated,
+    claim,
+    listed,
+    node,
+    pod,
+    simulation,
+    slices,
+    stored,
+    template,
+)
+
+Simulate = Callable[..., Answer]
+H100 = 'device.attributes["lode.dev"].type == "H100"'
+
+
+@pytest.fixture
+def simulated(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Simulate:
+    def call(*objects: Object, options: tuple[str, ...] = ()) -> Answer:
+        return simulation(capsys, tmp_path, *objects, options=options)
+
+    return call
+
+
+def test_every_example_is_placed_on_the_cards_it_is_for(simulated: Simulate) -> None:
+    published = [
+        *slices("gpu-1", "h100x8", ib_cluster="ib-a"),
+        *slices("gpu-2", "a100x4"),
+        *slices("n", "ascend310px4"),
+    ]
+    answer = simulated(*published, options=("-f", str(EXAMPLES)))
+    assert answer.status == 0, answer.out
+    files = {path.stem for path in EXAMPLES.iterdir()}
+    pods = answer.json["pods"]
+    assert {one["name"] for one in pods if "job-of-four" not in one["name"]} == files - {"job-of-four"}
+    assert sum(one["name"].startswith("job-of-four-") for one in pods) == 4
+    assert {one["node"] for one in pods} == {"gpu-1", "gpu-2", "n"}
+    assert answer.placed()["card-by-index"] == ["gpu-2/lode.dev/gpu-3"]
+    assert len(answer.placed()["two-cards-one-numa-node"]) == 2
+
+
+def test_a_pod_gets_what_is_left_by_those_before_it(simulated: Simulate) -> None:
+    """Two cards: the pods that exist come first, oldest first; those that do not exist yet by name."""
+    answer = simulated(
+        *slices("g", "t4x2", ("whole",)),
+        template("card"),
+        pod("b", of="card"),
+        pod("a", of="card"),
+        stored(pod("young", of="card"), created="2027-01-15T08:00:01Z"),
+        stored(pod("old", of="card", schedulingGates=[{"name": GATE}]), created="2027-01-15T08:00:00Z"),
+    )
+    assert answer.status == 1
+    assert list(answer.placed().items()) == [
+        ("old", ["g/lode.dev/gpu-0"]),
+        ("young", ["g/lode.dev/gpu-1"]),
+        ("a", []),
+        ("b", []),
+    ]
+    reason, message = answer.reason("a")
+    assert reason == "Unallocatable"
+    assert "2 in use" in message
+
+
+def test_the_keys_of_a_placed_pod_are_those_of_the_documentation(simulated: Simulate) -> None:
+    share = {"requests": {"memory": "4Gi", "cores": "25"}}
+    answer = simulated(
+        *slices("g", "t4x2"), template("part", "gpu-share.lode.dev", capacity=share), pod("p", of="part")
+    )
+    (told,) = answer.json["pods"]
+    name = told["claims"][0].pop("name")
+    assert name.startswith("p-t-")
+    assert told == {
+        "kind": "Pod",
+        "namespace": "default",
+        "name": "p",
+        "result": "placed",
+        "node": "g",
+        "claims": [
+            {
+                "entry": "t",
+                "template": "part",
+                "state": "chosen",
+                "devices": [
+                    {
+                        "request": "r",
+                        "driver": "lode.dev",
+                        "pool": "g/lode.dev",
+                        "device": "gpu-0-share",
+                        "consumedCapacity": {"memory": "4Gi", "cores": "25", "slots": "1"},
+                    }
+                ],
+            }
+        ],
+    }
+    assert {name: answer.json[name] for name in ("claims", "placed", "waiting")} == {
+        "claims": [],
+        "placed": 1,
+        "waiting": 0,
+    }
+
+
+def test_a_claim_that_no_pod_uses_is_asked_for_alone_after_all_pods(simulated: Simulate) -> None:
+    answer = simulated(*slices("g", "t4x2", ("whole",)), claim("idle"), claim("more"), claim("used"), pod("p", "used"))
+    assert answer.status == 1
+    assert answer.placed() == {"p": ["g/lode.dev/gpu-0"], "idle": ["g/lode.dev/gpu-1"], "more": []}
+    assert [one["kind"] for one in answer.json["claims"]] == ["ResourceClaim", "ResourceClaim"]
+
+
+def test_what_is_allocated_stays_so_and_counts(simulated: Simulate) -> None:
+    held = allocated(claim("held"), "g/gpu-0", "runs")
+    running = stored(pod("runs", "held", nodeName="g"), phase="Running")
+    answer = simulated(*slices("g", "t4x2", ("whole",)), held, running, claim("new"), pod("p", "new"))
+    assert answer.placed() == {"p": ["g/lode.dev/gpu-1"]}
+
+
+def test_a_pending_pod_whose_claims_are_allocated_is_told_of(simulated: Simulate) -> None:
+    held = allocated(claim("held"), "g/gpu-1", "p")
+    answer = simulated(*slices("g", "t4x2"), held, stored(pod("p", "held", schedulingGates=[{"name": GATE}])))
+    (told,) = answer.json["pods"]
+    assert (told["result"], told["node"], told["claims"][0]["state"]) == ("allocated", "g", "held")
+    assert told["claims"][0]["reservedFor"] == ["pods/p"]
+
+
+def test_a_share_that_is_held_keeps_its_id_and_a_new_one_has_none(simulated: Simulate) -> None:
+    share = "11111111-0000-4000-8000-000000000001"
+    amounts = {"memory": "1Gi", "cores": "0", "slots": "1"}
+    held = allocated(claim("held", "gpu-share.lode.dev"), "g/gpu-0-share", "p", shareID=share, consumedCapacity=amounts)
+    part = {"requests": {"memory": "1Gi"}}
+    both = stored(pod("p", "held", "new"))
+    answer = simulated(*slices("g", "t4x2"), held, claim("new", "gpu-share.lode.dev", capacity=part), both)
+    (told,) = answer.json["pods"]
+    assert [claim["state"] for claim in told["claims"]] == ["held", "chosen"]
+    assert [claim["devices"][0].get("shareID") for claim in told["claims"]] == [share, None]
+
+
+def test_a_pod_that_was_placed_where_it_cannot_run_is_placed_anew(simulated: Simulate) -> None:
+    """What the controller would take back is taken back, said, and may be given to another."""
+    held = allocated(claim("held"), "a/gpu-0", "moves")
+    moves = stored(pod("moves", "held", cpu="4", schedulingGates=[{"name": GATE}]))
+    waits = pod("waits", "fixed", cpu="100m", nodeSelector={"of": "a"})
+    cards = [*slices("a", "t4x2", ("whole",)), *slices("b", "t4x2", ("whole",))]
+    other = allocated(claim("other"), "a/gpu-1", "elsewhere")
+    answer = simulated(
+        node("a", cpu="2", of="a"),
+        node("b"),
+        *cards,
+        held,
+        other,
+        moves,
+        waits,
+        claim("fixed", expression=H100[:-7] + '"T4"'),
+    )
+    assert answer.status == 0, answer.out
+    assert answer.placed() == {"moves": ["b/lode.dev/gpu-0"], "waits": ["a/lode.dev/gpu-0"]}
+    (back,) = answer.json["pods"][0]["takenBack"]
+    assert back["node"] == "a"
+    assert "insufficient cpu" in back["message"]
+
+
+def test_a_pod_that_kube_scheduler_refuses_goes_to_another_node(simulated: Simulate) -> None:
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no volume"}
+    held = allocated(claim("held"), "a/gpu-0", "p")
+    cards = [*slices("a", "t4x2", ("whole",)), *slices("b", "t4x2", ("whole",))]
+    answer = simulated(node("a"), node("b"), *cards, held, stored(pod("p", "held"), conditions=[refused]))
+    assert answer.placed() == {"p": ["b/lode.dev/gpu-0"]}
+    assert answer.json["pods"][0]["takenBack"] == [
+        {"node": "a", "message": "kube-scheduler refuses the pod there: no volume"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("objects", "reason", "says"),
+    [
+        ([pod("p", of="absent")], "ClaimMissing", "ResourceClaimTemplate absent"),
+        ([pod("p", "absent")], "ClaimMissing", "ResourceClaim default/absent does not exist"),
+        ([pod("p", "c"), claim("c", "gpux.lode.dev")], "UnknownClass", "gpux.lode.dev"),
+        ([pod("p", "c", schedulingGates=[{"name": "a/b"}]), claim("c")], "OtherGates", "scheduling gates of others"),
+        ([pod("p", "c", cpu="9"), claim("c"), node("g")], "Unallocatable", "insufficient cpu"),
+        ([pod("p", "c"), claim("c"), node("g", ready=False)], "Unallocatable", "the node is not ready"),
+        ([pod("p", "c"), claim("c", count=3)], "Unallocatable", "wants 3 of gpu.lode.dev"),
+    ],
+)
+def test_a_pod_that_waits_says_why_in_the_controllers_words(
+    simulated: Simulate, objects: list[Object], reason: str, says: str
+) -> None:
+    answer = simulated(*slices("g", "t4x2"), *objects)
+    assert answer.status == 1
+    told, message = answer.reason("p")
+    assert told == reason
+    assert says in message
+
+
+def test_pods_and_claims_of_other_drivers_are_left_out(simulated: Simulate) -> None:
+    other = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "nic.example.com"}}
+    expression = {"spec": {"selectors": [{"cel": {"expression": "device.driver == 'nic.example.com'"}}]}}
+    answer = simulated(
+        *slices("g", "t4x2"), *device_classes(), {**other, **expression}, claim("c", "nic.example.com"), pod("p", "c"),
+        pod("none"), claim("alone", "nic.example.com"),
+    )  # fmt: skip
+    assert (answer.status, answer.placed()) == (0, {})
+
+
+def test_a_pod_with_claims_of_two_drivers_is_told_which_is_whose(simulated: Simulate) -> None:
+    other = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "nic.example.com"}}
+    expression = {"spec": {"selectors": [{"cel": {"expression": "device.driver == 'nic.example.com'"}}]}}
+    answer = simulated(
+        *slices("g", "t4x2"), *device_classes(), {**other, **expression}, claim("c", "nic.example.com"), claim("d"),
+        pod("p", "c", "d"),
+    )  # fmt: skip
+    (told,) = answer.json["pods"]
+    assert [claim["state"] for claim in told["claims"]] == ["others", "chosen"]
+
+
+def test_only_what_is_in_the_namespace_is_shown_but_everything_counts(simulated: Simulate) -> None:
+    elsewhere = {**pod("a", of="card"), "metadata": {"name": "a", "namespace": "elsewhere"}}
+    their = {**template("card"), "metadata": {"name": "card", "namespace": "elsewhere"}}
+    objects = [*slices("g", "t4x2", ("whole",)), elsewhere, their, template("card"), pod("p", of="card")]
+    answer = simulated(*objects, options=("-n", "team"))
+    assert [(one["namespace"], one["name"]) for one in answer.json["pods"]] == [("team", "p")]
+    assert answer.placed() == {"p": ["g/lode.dev/gpu-1"]}
+
+
+def test_what_is_assumed_is_said(simulated: Simulate) -> None:
+    notes = simulated(*slices("g", "t4x2"), claim("c"), {"apiVersion": "v1", "kind": "Secret"}).json["notes"]
+    assert any("no DeviceClass is given" in note for note in notes)
+    assert any("no Node is given: g is assumed" in note for note in notes)
+    assert any("1 Secret (v1)" in note for note in notes)
+    assert not simulated(*slices("g", "t4x2"), *device_classes(), node("g"), claim("c")).json["notes"]
+
+
+def test_holders_that_are_not_given_are_missed(simulated: Simulate) -> None:
+    running = stored(pod("runs", "held", nodeName="g"), phase="Running")
+    notes = simulated(*slices("g", "t4x2"), running).json["notes"]
+    assert any("Pod default/runs is on a node with ResourceClaims that are not given" in note for note in notes)
+
+
+def test_a_device_tainted_by_a_rule_is_not_given_out(simulated: Simulate) -> None:
+    rule = {
+        "apiVersion": "resource.k8s.io/v1beta2",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "broken"},
+        "spec": {
+            "deviceSelector": {"driver": "lode.dev", "pool": "g/lode.dev", "device": "gpu-0"},
+            "taint": {"key": "broken", "effect": "NoSchedule"},
+        },
+    }
+    answer = simulated(*slices("g", "t4x2", ("whole",)), rule, claim("c"), pod("p", "c"))
+    assert answer.placed() == {"p": ["g/lode.dev/gpu-1"]}
+
+
+def test_the_table_shows_who_gets_what_and_who_waits(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    objects = [*slices("g", "t4x2", ("whole",)), node("g"), *device_classes()]
+    asks = [claim("a", count=2), claim("b"), claim("c"), pod("p", "a"), pod("q", "b")]
+    answer = simulation(capsys, tmp_path, *objects, *asks, options=("-o", "table"))
+    assert answer.status == 1
+    shown = answer.out.splitlines()
+    assert shown[:9] == [
+        "NAMESPACE   POD   NODE     CLAIM   REQUEST   POOL         DEVICE      CONSUMES",
+        "default     p     g        a       r         g/lode.dev   gpu-0       all of it",
+        "default     p     g        a       r         g/lode.dev   gpu-1       all of it",
+        "default     q     <none>   b                              <pending>",
+        "",
+        "NAMESPACE   NODE     CLAIM   REQUEST   POOL   DEVICE      CONSUMES",
+        "default     <none>   c                        <pending>",
+        "",
+        "Pod default/q waits (Unallocatable):",
+    ]
+    assert shown[9].startswith("  0 of 1 node can take the pod.")
+    assert not answer.err
+
+
+def test_nothing_to_decide_is_no_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    answer = simulation(capsys, tmp_path, *slices("g", "t4x2"), options=("-o", "table"))
+    assert answer.status == 0
+    assert "Nothing waits for devices" in answer.out
+
+
+def test_without_anything_to_read_the_remedy_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate.main([]) == 2
+    assert "give -f FILE" in capsys.readouterr().err
+
+
+# Laws
+
+CLUSTER: list[Object] = [
+    *slices("a", "t4x2"),
+    *slices("b", "t4x2"),
+    node("a"),
+    node("b"),
+    *device_classes(),
+    template("card"),
+    template("part", "gpu-share.lode.dev", capacity={"requests": {"memory": "8Gi"}}),
+    claim("alone"),
+    stored(claim("shared"), created="2027-01-15T07:00:00Z"),
+    *(pod(f"p{number}", of="card" if number % 2 else "part") for number in range(5)),
+    stored(pod("q", "shared"), created="2027-01-15T08:00:00Z"),
+    stored(pod("r", "shared"), created="2027-01-15T08:00:00Z"),
+]
+
+
+def told(objects: list[Object]) -> Any:
+    documents = [Document(Origin("f", number), obj) for number, obj in enumerate(objects, 1)]
+    checked = check(documents, "default")
+    assert not checked.faults
+    return [[outcome.to_json() for outcome in outcomes] for outcomes in run(world(checked.given, Names()))]
+
+
+@given(st.permutations(CLUSTER))
+def test_the_order_of_documents_does_not_matter(objects: list[Object]) -> None:
+    assert told(objects) == told(CLUSTER)
+
+
+@given(st.lists(st.sampled_from(CLUSTER), unique_by=id))
+def test_whatever_is_left_out_there_is_an_answer(objects: list[Object]) -> None:
+    pods, claims = told(objects)
+    held = [
+        (device["pool"], device["device"])
+        for outcome in (*pods, *claims)
+        for one in outcome["claims"]
+        for device in one["devices"]
+        if "consumedCapacity" not in device and one["state"] == "chosen" and one.get("name") != "shared"
+    ]
+    assert len(held) == len(set(held))
+
+
+def test_yaml_and_json_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump_all(CLUSTER))
+    (tmp_path / "b.json").write_text(listed(*CLUSTER))
+    answers = []
+    for name in ("a.yaml", "b.json"):
+        simulate.main(["-f", str(tmp_path / name), "-o", "json"])
+        answers.append(json.loads(capsys.readouterr().out))
+    assert answers[0] == answers[1]
+
+
+def test_a_thousand_nodes_are_one_call(simulated: Simulate) -> None:
+    cards = [part for number in range(1000) for part in slices(f"n{number:03}", "h100x8", ("whole",))]
+    nodes = [stored(node(f"n{number:03}")) for number in range(1000)]
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}}
+    asks = {"completions": 500, "parallelism": 500, "completionMode": "Indexed"}
+    pods = {"spec": {**asks, "template": {"spec": {**pod("x", of="eight")["spec"], "restartPolicy": "Never"}}}}
+    answer = simulated(*map(stored, cards), *nodes, template("eight", count=8), {**job, **pods})
+    assert answer.status == 0
+    assert answer.json["placed"] == 500
