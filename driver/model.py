@@ -7,7 +7,7 @@ because the API matches a capacity request to a capacity byte for byte.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from driver.quantity import Quantity
 
@@ -23,6 +23,15 @@ class Version:
 
 Scalar = bool | int | str | Version
 AttributeValue = Scalar | tuple[Scalar, ...]
+
+
+class NoValue(tuple[Scalar, ...]):
+    """The value of an attribute that has none. Unlike an empty list, it fails every selector on its device."""
+
+    __slots__ = ()
+
+
+NO_VALUE: Final = NoValue()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from driver.model import (
+    NO_VALUE,
     Allocation,
     AttributeValue,
     Capacity,
@@ -124,12 +125,14 @@ def _attribute_from(raw: Json) -> AttributeValue:
     def version(text: str) -> Scalar:
         return Version(text)
 
-    for key, convert in (("int", int), ("bool", bool), ("string", str), ("version", version)):
-        if raw.get(key + "s"):
+    kinds = (("int", int), ("bool", bool), ("string", str), ("version", version))
+    for key, convert in kinds:
+        if raw.get(key + "s") is not None:
             return tuple(convert(item) for item in raw[key + "s"])
+    for key, convert in kinds:
         if raw.get(key) is not None:
             return convert(raw[key])
-    return ()
+    return NO_VALUE
 
 
 def _capacity_from(raw: Json) -> Capacity:

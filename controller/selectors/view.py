@@ -36,7 +36,7 @@ def _domains(values: Mapping[str, Any]) -> Domains:
 
 
 def _attribute(name: str, value: model.AttributeValue) -> Any:
-    if value == () and isinstance(value, tuple):
+    if isinstance(value, model.NoValue):
         raise InvalidAttribute(f"attribute {name}: unsupported attribute value")
     if isinstance(value, tuple):
         return [_scalar(name, item) for item in value]
