@@ -1,0 +1,334 @@
+"""``lode explain`` tells of live objects what is so, and of what waits the controller's decision and its reasons."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from cli import explain, live, simulate
+from cli.shipped import device_classes
+from driver.errors import OperatorFault
+from driver.kube.api import (
+    DEVICE_CLASSES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Api,
+    Forbidden,
+    Object,
+    Page,
+    Resource,
+    Unavailable,
+)
+from rehearsal.api import MemoryApi
+from rehearsal.clock import VirtualClock
+from tests.unit.cli.cluster import Answer, allocated, claim, node, pod, slices
+
+UNCOUNTED = "what pods of other namespaces take on the nodes is not counted"
+
+
+class User:
+    """The API as somebody sees it who may not do everything; ``denied`` are verb, kind, and namespace or ""."""
+
+    def __init__(self, api: MemoryApi):
+        self.api = api
+        self.denied: set[tuple[str, Resource, str]] = set()
+        self.error: Exception | None = None
+        self.asked: list[tuple[str, str]] = []
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+        self._check("get", resource, namespace)
+        return self.api.get(resource, name, namespace)
+
+    def list(self, resource: Resource, *, namespace: str = "", **options: Any) -> Page:
+        self._check("list", resource, namespace)
+        return self.api.list(resource, namespace=namespace, **options)
+
+    def _check(self, verb: str, resource: Resource, namespace: str) -> None:
+        self.asked.append((verb, resource.plural))
+        if self.error:
+            raise self.error
+        if (verb, resource, namespace) in self.denied:
+            raise Forbidden(f"{resource.plural} is forbidden", status=403)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> User:
+    """A node with two T4 and room for 8 CPUs; the user's namespace is ``default``."""
+    api = MemoryApi(VirtualClock())
+    for obj in device_classes():
+        api.create(DEVICE_CLASSES, obj)
+    api.create(NODES, node("g"))
+    for part in slices("g", "t4x2", ("whole",)):
+        api.create(RESOURCE_SLICES, part)
+    user = User(api)
+
+    @contextmanager
+    def connected(kubeconfig: str) -> Iterator[tuple[Api, str]]:
+        if kubeconfig == "broken":
+            raise OperatorFault("kubeconfig broken: is no file; name another in $KUBECONFIG")
+        yield user, "default"  # type: ignore[misc]
+
+    monkeypatch.setattr(live, "cluster", connected)
+    return user
+
+
+@pytest.fixture
+def explained(cluster: User, capsys: pytest.CaptureFixture[str]) -> Any:
+    def call(*argv: str, output: str = "json") -> Answer:
+        status = explain.main([*argv, "-o", output])
+        shown = capsys.readouterr()
+        return Answer(status, shown.out, shown.err)
+
+    return call
+
+
+def add(user: User, obj: Object, **status: Any) -> Object:
+    resource = {"Pod": PODS, "ResourceClaim": RESOURCE_CLAIMS}[obj["kind"]]
+    made = user.api.create(resource, obj, "default")
+    return user.api.update(resource, {**made, "status": {**made["status"], **status}}, "status") if status else made
+
+
+def hold(user: User, name: str, place: str, *holders: Object, **more: Any) -> Object:
+    """A claim that holds ``node/device`` for pods."""
+    status = allocated(claim(name), place, *(holder["metadata"]["name"] for holder in holders))["status"]
+    for entry, holder in zip(status["reservedFor"], holders, strict=True):
+        entry["uid"] = holder["metadata"]["uid"]
+    return add(user, claim(name), **status, **more)
+
+
+def test_an_allocated_claim_tells_what_it_holds_where_for_whom(cluster: User, explained: Any) -> None:
+    holder = add(cluster, pod("p", "c"))
+    device = {"driver": "lode.dev", "pool": "g/lode.dev", "device": "gpu-1"}
+    condition = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "Prepared",
+        "message": "",
+        "lastTransitionTime": "2027-01-15T08:00:00Z",
+    }
+    hold(cluster, "c", "g/gpu-1", holder, devices=[{**device, "conditions": [condition]}])
+    answer = explained("claim/c")
+    assert answer.status == 0
+    assert answer.json == {
+        "kind": "ResourceClaim",
+        "namespace": "default",
+        "name": "c",
+        "result": "allocated",
+        "node": "g",
+        "claims": [
+            {
+                "name": "c",
+                "state": "held",
+                "devices": [{"request": "r", **device, "status": {"conditions": [condition]}}],
+                "reservedFor": ["pods/p"],
+            }
+        ],
+        "notes": [],
+    }
+    shown = explained("claim/c", output="table").out
+    assert "ResourceClaim default/c has its devices, on node g." in shown
+    assert "Device gpu-1 of pool g/lode.dev: Ready is True (Prepared)" in shown
+
+
+def test_what_is_allocated_takes_no_right_but_to_get_it(cluster: User, explained: Any) -> None:
+    made = add(cluster, pod("p", "c"))
+    hold(cluster, "c", "g/gpu-1", made)
+    cluster.asked.clear()
+    assert explained("pod/p").json["result"] == "allocated"
+    assert explained("claim/c").json["result"] == "allocated"
+    assert cluster.asked == [("get", "pods"), ("get", "resourceclaims"), ("get", "resourceclaims")]
+
+
+def test_a_pod_that_could_have_its_devices_now_is_told_which(cluster: User, explained: Any) -> None:
+    hold(cluster, "other", "g/gpu-0", add(cluster, pod("o", "other")))
+    add(cluster, claim("c"))
+    add(cluster, pod("p", "c", schedulingGates=[{"name": "lode.dev/allocation"}]))
+    answer = explained("pod/p")
+    assert (answer.status, answer.json["result"], answer.json["node"]) == (0, "placed", "g")
+    assert answer.json["claims"][0]["devices"][0]["device"] == "gpu-1"
+    assert "nothing stands in its way" in explained("p", output="table").out
+    assert not cluster.api.get(RESOURCE_CLAIMS, "c", "default")["status"], "nothing is written"
+
+
+def test_a_pod_that_waits_is_told_why_and_what_the_controller_said(cluster: User, explained: Any) -> None:
+    hold(cluster, "held", "g/gpu-0", add(cluster, pod("o", "held")))
+    add(cluster, claim("c", count=2))
+    said = {"type": "lode.dev/Allocated", "status": "False", "reason": "Unallocatable", "message": "earlier words"}
+    add(cluster, pod("p", "c"), conditions=[{**said, "lastTransitionTime": "2027-01-15T07:00:00Z"}])
+    answer = explained("pods/p")
+    assert (answer.status, answer.json["result"], answer.json["reason"]) == (1, "waiting", "Unallocatable")
+    assert "1 in use" in answer.json["message"]
+    assert "default/held" in answer.json["message"]
+    assert answer.json["controller"]["message"] == "earlier words"
+    shown = explained("pod/p", output="table").out
+    assert "Pod default/p waits (Unallocatable):" in shown
+    assert "earlier words" in shown
+    assert "<pending>" in shown
+
+
+def test_a_pending_claim_is_decided_with_its_pod(cluster: User, explained: Any) -> None:
+    add(cluster, claim("c"))
+    add(cluster, claim("all", allocationMode="All"))
+    add(cluster, pod("p", "c", "all"))
+    answer = explained("claim/c")
+    assert answer.status == 1
+    assert [one["name"] for one in answer.json["claims"]] == ["c"]
+    assert any("its pod p" in note for note in answer.json["notes"])
+
+
+def test_a_claim_that_no_pod_uses_is_asked_for_alone(cluster: User, explained: Any) -> None:
+    add(cluster, claim("c"))
+    answer = explained("c")
+    assert (answer.status, answer.json["result"], answer.json["node"]) == (0, "placed", "g")
+    assert any("no pod uses the claim" in note for note in answer.json["notes"])
+
+
+def test_a_pod_whose_claim_is_missing_says_so_with_or_without_the_gate(cluster: User, explained: Any) -> None:
+    for name, gates in (("p", []), ("q", [{"name": "lode.dev/allocation"}])):
+        add(cluster, pod(name, "absent", schedulingGates=gates))
+        answer = explained(name)
+        assert (answer.status, answer.json["reason"]) == (1, "ClaimMissing")
+
+
+def test_a_pod_that_asks_for_nothing_of_ours_is_not_ours_to_explain(cluster: User, explained: Any) -> None:
+    add(cluster, pod("p"))
+    answer = explained("p", output="table")
+    assert (answer.status, answer.out) == (
+        0, "Pod default/p asks for no devices of this driver; kube-scheduler decides about it.\n",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["absent"], "no Pod and no ResourceClaim absent in namespace default; choose another namespace with -n"),
+        (["claim/absent", "-n", "team"], "no ResourceClaim absent in namespace team"),
+        (["both"], "there is a pod and a claim both; write pod/both or claim/both"),
+        (["node/g"], "'node/g' names nothing; write pod/NAME, claim/NAME or NAME"),
+        (["pod/"], "'pod/' names nothing"),
+        (["p", "--kubeconfig", "broken"], "name another in $KUBECONFIG"),
+    ],
+)
+def test_what_cannot_be_explained_names_the_remedy(cluster: User, explained: Any, argv: list[str], says: str) -> None:
+    add(cluster, pod("both"))
+    add(cluster, claim("both"))
+    answer = explained(*argv)
+    assert (answer.status, answer.out) == (2, "")
+    assert says in answer.err
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (Unavailable("GET /api: refused"), "gave no usable answer: GET /api: refused; see that the kubeconfig"),
+        (Forbidden("Unauthorized", status=401), "the API server does not know you: Unauthorized; log in"),
+    ],
+)
+def test_an_api_that_does_not_answer_is_told_without_a_traceback(
+    cluster: User, explained: Any, capsys: pytest.CaptureFixture[str], error: Exception, says: str
+) -> None:
+    cluster.error = error
+    assert says in explained("p").err
+    assert simulate.main(["--live"]) == 2
+    assert says in capsys.readouterr().err
+
+
+# Rights
+
+
+def pending(user: User) -> None:
+    add(user, claim("c"))
+    add(user, pod("p", "c", schedulingGates=[{"name": "lode.dev/allocation"}]))
+
+
+def test_without_the_right_to_get_it_nothing_is_known(cluster: User, explained: Any) -> None:
+    cluster.denied = {("get", PODS, "default")}
+    answer = explained("pod/p")
+    assert answer.status == 2
+    assert "you may not get pods in namespace default. Have an administrator grant this" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("denied", "note"),
+    [
+        (
+            {("list", NODES, "")},
+            "you may not list nodes in the whole cluster: nodes that ResourceSlices name are assumed to be ready and "
+            "to have room",
+        ),
+        (
+            {("list", PODS, "")},
+            f"you may not list pods in the whole cluster: {UNCOUNTED}",
+        ),
+        (
+            {("list", PODS, ""), ("list", PODS, "default")},
+            f"you may not list pods in the whole cluster: {UNCOUNTED}",
+        ),
+        (
+            {("list", RESOURCE_CLAIMS, "")},
+            "you may not list resourceclaims of API group resource.k8s.io in the whole cluster: devices that claims of "
+            "other namespaces hold look free",
+        ),
+    ],
+)
+def test_a_missing_right_is_named_with_what_it_means(
+    cluster: User, explained: Any, denied: set[tuple[str, Resource, str]], note: str
+) -> None:
+    pending(cluster)
+    cluster.denied = denied
+    answer = explained("pod/p")
+    assert (answer.status, answer.json["result"]) == (0, "placed")
+    assert note in answer.json["notes"]
+
+
+def test_without_slices_and_classes_there_is_only_what_the_controller_said(cluster: User, explained: Any) -> None:
+    pending(cluster)
+    cluster.denied = {("list", RESOURCE_SLICES, ""), ("list", DEVICE_CLASSES, "")}
+    answer = explained("pod/p")
+    assert answer.status == 2
+    assert "list resourceslices" in answer.err
+    assert "list deviceclasses" in answer.err
+    said = {"type": "lode.dev/Allocated", "status": "False", "reason": "Unallocatable", "message": "no room"}
+    made = cluster.api.get(PODS, "p", "default")
+    conditions = [{**said, "lastTransitionTime": "2027-01-15T07:00:00Z"}]
+    cluster.api.update(PODS, {**made, "status": {**made["status"], "conditions": conditions}}, "status")
+    answer = explained("pod/p")
+    assert (answer.status, answer.json["message"]) == (1, "no room")
+    assert "only what the controller said" in answer.json["notes"][0]
+
+
+# lode simulate --live
+
+
+def live_simulation(capsys: pytest.CaptureFixture[str], *argv: str) -> Answer:
+    status = simulate.main(["--live", "-o", "json", *argv])
+    shown = capsys.readouterr()
+    return Answer(status, shown.out, shown.err)
+
+
+def test_objects_come_on_top_of_what_is_live(cluster: User, capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    pending(cluster)
+    (tmp_path / "new.json").write_text(
+        "\n".join(map(json.dumps, (claim("d"), pod("q", "d"), claim("e"), pod("p", "e"))))
+    )
+    answer = live_simulation(capsys, "-f", str(tmp_path / "new.json"))
+    assert answer.placed() == {"p": ["g/lode.dev/gpu-0"], "q": ["g/lode.dev/gpu-1"], "e": []}
+    assert any("Pod default/p is in the cluster already" in note for note in answer.json["notes"])
+    assert not cluster.api.get(RESOURCE_CLAIMS, "c", "default")["status"], "nothing is written"
+
+
+def test_all_missing_rights_are_told_at_once(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster.denied = {("list", NODES, ""), ("list", RESOURCE_CLAIMS, "")}
+    answer = live_simulation(capsys)
+    assert answer.status == 2
+    assert "list nodes in the whole cluster; you may not list resourceclaims of API group resource.k8s.io" in answer.err
+
+
+def test_a_cluster_without_nodes_has_none(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
+    pending(cluster)
+    cluster.api.delete(NODES, "g")
+    assert live_simulation(capsys).reason("p")[0] == "Unallocatable"
