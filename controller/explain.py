@@ -1,10 +1,9 @@
 """Why no node takes a pod, in words for the pod's condition and Event. Pure."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from controller.allocation import Unsatisfiable, render
+from controller.allocation import NodeReasons, Summary, Unsatisfiable, render, summarise
 from controller.records import NodeRefusal
 
 LIMIT = 1024
@@ -20,25 +19,20 @@ def explain(refused: Mapping[str, NodeRefusal], claims: Sequence[str]) -> str:
     """
     if not refused:
         return "no node exists from which all that the pod's claims hold already can be reached"
-    counted = Counter("; ".join(refusal.reasons) for refusal in refused.values() if refusal.reasons)
-    parts = [
-        f"{_nodes(count)}: {reason}" for reason, count in sorted(counted.items(), key=lambda one: (-one[1], one[0]))
-    ]
-    devices = {name: _told_of(refusal, claims) for name, refusal in refused.items() if refusal.devices is not None}
-    head = f"0 of {_nodes(len(refused))} can take the pod. "
-    text = head + ". ".join([*parts, render(devices)] if devices else parts)
-    return text if len(text) <= LIMIT else text[: LIMIT - 1] + "…"
+    head = f"0 of {len(refused)} {'node' if len(refused) == 1 else 'nodes'} can take the pod. "
+    return head + render(summary(refused, claims), LIMIT - len(head))
 
 
-def _told_of(refusal: NodeRefusal, claims: Sequence[str]) -> Unsatisfiable:
+def summary(refused: Mapping[str, NodeRefusal], claims: Sequence[str]) -> Summary:
+    """The same as a value, for JSON: ``Summary.to_json`` documents its keys."""
+    return summarise({name: NodeReasons(one.reasons, _told_of(one, claims)) for name, one in refused.items()})
+
+
+def _told_of(refusal: NodeRefusal, claims: Sequence[str]) -> Unsatisfiable | None:
     """What was found for claims with the same specs, said of these."""
-    assert refusal.devices is not None
-    if refusal.claims == tuple(claims):
-        return refusal.devices
+    devices = refusal.devices
+    if devices is None or refusal.claims == tuple(claims):
+        return devices
     names = dict(zip(refusal.claims, claims, strict=True))
-    shortages = tuple(replace(one, claim=names.get(one.claim, one.claim)) for one in refusal.devices.shortages)
-    return replace(refusal.devices, shortages=shortages)
-
-
-def _nodes(count: int) -> str:
-    return f"{count} node" if count == 1 else f"{count} nodes"
+    shortages = tuple(replace(one, claim=names.get(one.claim, one.claim)) for one in devices.shortages)
+    return replace(devices, shortages=shortages)

@@ -1,55 +1,58 @@
 """The one text for why claims cannot be allocated; used by Events, conditions, logs and commands."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from controller.allocation.reasons import Shortage, Unsatisfiable
+from controller.allocation.reasons import Unsatisfiable, sentences
+from controller.allocation.summary import MOST_NAMED, Closest, Group, NodeReasons, Summary, summarise
 
 LIMIT: Final = 1024
 """Characters of an Event's message (core/v1)."""
-_NAMED_NODES: Final = 3
 
 
-def render(answer: Unsatisfiable | Mapping[str, Unsatisfiable], limit: int = LIMIT) -> str:
-    """The reasons in at most ``limit`` characters; nodes with the same reasons are told together, the largest first."""
+def render(answer: Unsatisfiable | Summary | Mapping[str, Unsatisfiable], limit: int = LIMIT) -> str:
+    """The reasons in at most ``limit`` characters; nodes with the same reasons are told together, the largest first.
+
+    The closest miss is told whatever else has to be cut.
+    """
     if isinstance(answer, Unsatisfiable):
         return _cut("; ".join(answer.reasons), limit)
-    faults = next((one.faults for one in answer.values() if one.faults), ())
-    if faults:
-        return _cut("; ".join(map(str, faults)), limit)
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for node in sorted(answer):
-        groups.setdefault(answer[node].reasons, []).append(node)
-    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[1]))
-    told = ". ".join(f"{_nodes(nodes)}: {'; '.join(reasons)}" for reasons, nodes in ordered[:20])
-    closest = _closest(answer) if len(groups) > 1 else ""
+    if not isinstance(answer, Summary):
+        answer = summarise({node: NodeReasons(devices=answer[node]) for node in sorted(answer)})
+    if answer.faults:
+        return _cut("; ".join(map(str, answer.faults)), limit)
+    told = ". ".join(_group(group) for group in answer.groups)
+    closest = _closest(answer.closest) if answer.closest and len(answer.groups) > 1 else ""
     return _cut(told, limit - len(closest)) + closest
 
 
-def _closest(answer: Mapping[str, Unsatisfiable]) -> str:
-    """The nodes that lack fewest devices, where only one request is short and they have some."""
-    misses: dict[tuple[int, int, str], list[str]] = {}
-    for node in sorted(answer):
-        match answer[node].shortages:
-            case (Shortage(wanted=int(wanted), available=available, freeing=freeing),) if 0 < available < wanted:
-                key = (wanted - available, wanted, ", ".join(freeing)[:100])
-                misses.setdefault(key, []).append(node)
-    if not misses:
-        return ""
-    missing, wanted, ending = min(misses, key=lambda key: (*key[:2], not key[2], key[2]))
-    nodes = misses[missing, wanted, ending]
-    have = "has" if len(nodes) == 1 else "have"
-    return f". Closest: {_nodes(nodes)} {have} {wanted - missing} of {wanted}" + (
-        f"; freeing {ending} would do" if ending else ""
-    )
+def _group(group: Group) -> str:
+    reasons = list(group.reasons.predicates)
+    if group.reasons.devices is not None:
+        reasons += sentences(group.reasons.devices)
+    if group.summed:
+        return f"{group.nodes} other nodes, together: {'; '.join(reasons)}"
+    who = _nodes(group.nodes, group.named)
+    if group.reasons.devices is None:
+        who = "1 node" if group.nodes == 1 else f"{group.nodes} nodes"
+    return f"{who}: {'; '.join(reasons)}"
 
 
-def _nodes(names: list[str]) -> str:
-    if len(names) == 1:
-        return f"node {names[0]}"
-    more = ", ..." if len(names) > _NAMED_NODES else ""
-    return f"{len(names)} nodes ({', '.join(names[:_NAMED_NODES])}{more})"
+def _closest(closest: Closest) -> str:
+    have = "has" if closest.nodes == 1 else "have"
+    text = f". Closest: {_nodes(closest.nodes, closest.named)} {have} {closest.fit} of {closest.wanted}"
+    if not closest.freeing:
+        return text
+    where = f"on node {closest.on} " if closest.on else ""
+    return f"{text}; {where}freeing {', '.join(closest.freeing)[: MOST_NAMED * 100]} would do"
+
+
+def _nodes(count: int, named: Sequence[str]) -> str:
+    if count == 1:
+        return f"node {named[0]}"
+    more = ", ..." if count > len(named) else ""
+    return f"{count} nodes ({', '.join(named)}{more})"
 
 
 def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"

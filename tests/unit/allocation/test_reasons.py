@@ -116,7 +116,11 @@ def test_nodes_with_equal_reasons_are_told_together_and_within_the_limit() -> No
         answers[f"node-{number:03}"] = refused(built.allocate(NODE, {}, [claim(want(count=9))]))
     text = render(answers)
     assert len(text) <= 1024
-    assert text.startswith(("12 nodes", "3 nodes"))
+    assert text.startswith(
+        "75 nodes (node-000, node-004, node-008, ...): claim ns/c, request r0: wants 9 of gpu, 0 of 1 d"
+    )
+    assert "in use by uid-holder-0, uid-holder-1, uid-holder-10 and 72 more" in text
+    assert text.endswith("Closest: 75 nodes (node-003, node-007, node-011, ...) have 3 of 9")
     same = render({f"node-{number}": answers["node-000"] for number in range(5000)})
     assert same.startswith("5000 nodes (node-0, node-1, node-10, ...): claim ns/c, request r0: wants 9 of gpu")
 

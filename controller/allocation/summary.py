@@ -1,0 +1,259 @@
+"""Why no node of a fleet takes a pod: nodes with the same reasons counted together, and the closest miss.
+
+Of bounded size on any fleet: at most ``MOST_GROUPS`` groups are told apart, what remains is summed up.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from controller.allocation.demand import ClaimFault
+from controller.allocation.reasons import MOST_HOLDERS, Cause, Shortage, Unsatisfiable, exclusions
+
+MOST_GROUPS: Final = 8
+"""Groups of nodes told apart."""
+MOST_NAMED: Final = 3
+"""Nodes of a group that are named."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReasons:
+    """Why one node does not take a pod: predicates of the node, or else its devices."""
+
+    predicates: tuple[str, ...] = ()
+    devices: Unsatisfiable | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Nodes with the same reasons.
+
+    Attributes:
+        nodes: how many.
+        named: some of them.
+        reasons: why; of the claims in the way some are named.
+        summed: whether the reasons of the nodes differ, and numbers of devices are sums over them.
+    """
+
+    nodes: int
+    named: tuple[str, ...]
+    reasons: NodeReasons
+    summed: bool = False
+
+    def to_json(self) -> Json:
+        """With the keys nodes, named, predicates, devices (null where predicates exclude the nodes) and summed."""
+        return {
+            "nodes": self.nodes,
+            "named": list(self.named),
+            "predicates": list(self.reasons.predicates),
+            "devices": self.reasons.devices.to_json() if self.reasons.devices else None,
+            "summed": self.summed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Closest:
+    """The nodes that lack fewest devices for the one request they cannot satisfy.
+
+    Attributes:
+        freeing: claims whose end would do, on node ``on`` ("" for each of the nodes).
+    """
+
+    nodes: int
+    named: tuple[str, ...]
+    request: str
+    fit: int
+    wanted: int
+    freeing: tuple[str, ...] = ()
+    on: str = ""
+
+    def to_json(self) -> Json:
+        """With the keys nodes, named, request, fit, wanted, freeing and on."""
+        return {
+            "nodes": self.nodes,
+            "named": list(self.named),
+            "request": self.request,
+            "fit": self.fit,
+            "wanted": self.wanted,
+            "freeing": list(self.freeing),
+            "on": self.on,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Why none of the nodes takes the pod.
+
+    Attributes:
+        nodes: how many were asked.
+        faults: what is wrong with the claims as written; then the nodes do not matter.
+        groups: nodes with the same reasons, the largest group first; the last may be what remains of many.
+    """
+
+    nodes: int
+    faults: tuple[ClaimFault, ...] = ()
+    groups: tuple[Group, ...] = ()
+    closest: Closest | None = None
+
+    def to_json(self) -> Json:
+        """With the keys nodes, faults (claim, field, message), groups and closest (null if no node is close)."""
+        return {
+            "nodes": self.nodes,
+            "faults": Unsatisfiable(self.faults).to_json()["faults"],
+            "groups": [group.to_json() for group in self.groups],
+            "closest": self.closest.to_json() if self.closest else None,
+        }
+
+
+def summarise(refused: Mapping[str, NodeReasons]) -> Summary:
+    """Why none of the nodes takes the pod; nodes are named in the order of ``refused``."""
+    faults = next((one.devices.faults for one in refused.values() if one.devices and one.devices.faults), ())
+    if faults:
+        return Summary(len(refused), faults)
+    groups: dict[NodeReasons, _Together] = {}
+    closest = _Closest()
+    for node, reasons in refused.items():
+        key = reasons
+        if reasons.devices is not None:
+            key = NodeReasons(reasons.predicates, reasons.devices.impersonal())
+            closest.look_at(node, reasons.devices.shortages)
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = _Together(key)
+        group.add(node, reasons)
+    ordered = sorted(groups.values(), key=lambda group: (-group.nodes, group.named))
+    if len(ordered) > MOST_GROUPS:
+        ordered[MOST_GROUPS - 1 :] = [_rest(ordered[MOST_GROUPS - 1 :])]
+    return Summary(len(refused), (), tuple(group.told() for group in ordered), closest.told())
+
+
+@dataclass(slots=True)
+class _InTheWay:
+    """The claims in the way of one request on several nodes."""
+
+    holders: list[str] = field(default_factory=list)
+    count: int = 0
+    freeing: set[tuple[str, ...]] = field(default_factory=set)
+
+    def add(self, one: Shortage) -> None:
+        self.holders = heapq.nsmallest(MOST_HOLDERS, {*self.holders, *one.holders})
+        self.count += len(one.holders) + one.more_holders
+        if len(self.freeing) < 2:
+            self.freeing.add(one.freeing)
+
+    def told(self, one: Shortage) -> Shortage:
+        freeing = next(iter(self.freeing)) if len(self.freeing) == 1 else ()
+        return replace(
+            one, holders=tuple(self.holders), more_holders=max(0, self.count - len(self.holders)), freeing=freeing
+        )
+
+
+class _Together:
+    def __init__(self, key: NodeReasons, *, summed: bool = False):
+        self.nodes = 0
+        self.named: list[str] = []
+        self.key = key
+        self._summed = summed
+        self.in_the_way = [_InTheWay() for _ in key.devices.shortages] if key.devices else []
+
+    def add(self, node: str, reasons: NodeReasons) -> None:
+        self.nodes += 1
+        if len(self.named) < MOST_NAMED:
+            self.named.append(node)
+        if reasons.devices is not None:
+            for one, shortage in zip(self.in_the_way, reasons.devices.shortages, strict=True):
+                if shortage.holders or shortage.freeing:
+                    one.add(shortage)
+
+    def told(self) -> Group:
+        reasons = self.key
+        if reasons.devices is not None:
+            shortages = zip(self.in_the_way, reasons.devices.shortages, strict=True)
+            devices = replace(reasons.devices, shortages=tuple(one.told(shortage) for one, shortage in shortages))
+            reasons = replace(reasons, devices=devices)
+        return Group(self.nodes, tuple(self.named), reasons, self._summed)
+
+
+def _rest(groups: Sequence[_Together]) -> _Together:
+    """Groups of nodes as one, with the sums of their numbers."""
+    shortages: dict[tuple[str, str], list[tuple[int, Shortage, _InTheWay]]] = {}
+    for group in groups:
+        if group.key.devices is not None:
+            for one, way in zip(group.key.devices.shortages, group.in_the_way, strict=True):
+                shortages.setdefault((one.claim, one.request), []).append((group.nodes, one, way))
+    lost = Counter[Cause]()
+    for group in groups:
+        for exclusion in group.key.devices.together if group.key.devices else ():
+            lost[exclusion.by, exclusion.name] += exclusion.count * group.nodes
+    predicates = dict.fromkeys(text for group in groups for text in group.key.predicates)
+    answers = [group.key.devices for group in groups if group.key.devices is not None]
+    devices = Unsatisfiable(
+        (),
+        tuple(_summed(some) for some in shortages.values()),
+        exclusions(lost.items()),
+        tuple(dict.fromkeys(pool for answer in answers for pool in answer.pools))[:MOST_NAMED],
+        any(answer.undecided for answer in answers),
+    )
+    result = _Together(NodeReasons(tuple(predicates)[:MOST_GROUPS], devices if answers else None), summed=True)
+    result.nodes = sum(group.nodes for group in groups)
+    result.named = [name for group in groups for name in group.named][:MOST_NAMED]
+    for total, some in zip(result.in_the_way, shortages.values(), strict=True):
+        for _, _, way in some:
+            total.holders = heapq.nsmallest(MOST_HOLDERS, {*total.holders, *way.holders})
+            total.count += way.count
+    return result
+
+
+def _summed(some: Iterable[tuple[int, Shortage, _InTheWay]]) -> Shortage:
+    counted = Counter[Cause]()
+    seen = available = 0
+    for nodes, one, _ in some:
+        seen += nodes * one.seen
+        available += nodes * one.available
+        for exclusion in one.exclusions:
+            counted[exclusion.by, exclusion.name] += nodes * exclusion.count
+    return replace(one, seen=seen, available=available, exclusions=exclusions(counted.items()))
+
+
+class _Closest:
+    """Looks for the nodes that lack fewest devices, where only one request is short."""
+
+    def __init__(self) -> None:
+        self._nodes = 0
+        self._named: list[str] = []
+        self._best: Shortage | None = None
+        self._freeing: dict[tuple[str, ...], str] = {}
+        """Fewest claims that would have to end, and a node; at most two, to tell whether all nodes agree."""
+
+    def look_at(self, node: str, shortages: Sequence[Shortage]) -> None:
+        match shortages:
+            case (Shortage(wanted=int(wanted)) as one,) if one.available < wanted and (one.available or one.freeing):
+                pass
+            case _:
+                return
+        best = self._best
+        if best is None or (one.missing, one.wanted) < (best.missing, best.wanted):
+            self._best, self._nodes, self._named, self._freeing = one, 0, [], {}
+        elif (one.missing, one.wanted) > (best.missing, best.wanted):
+            return
+        self._nodes += 1
+        if len(self._named) < MOST_NAMED:
+            self._named.append(node)
+        self._freeing.setdefault(one.freeing, node)
+        if len(self._freeing) > 2:
+            worst = max(self._freeing, key=lambda freeing: (not freeing, len(freeing), freeing))
+            del self._freeing[worst]
+
+    def told(self) -> Closest | None:
+        if self._best is None:
+            return None
+        wanted = self._best.wanted
+        assert isinstance(wanted, int)
+        freeing = min(self._freeing, key=lambda freeing: (not freeing, len(freeing), freeing))
+        on = self._freeing[freeing] if freeing and len(self._freeing) > 1 else ""
+        fit = wanted - self._best.missing
+        return Closest(self._nodes, tuple(self._named), self._best.request, fit, wanted, freeing, on)
