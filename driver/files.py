@@ -1,6 +1,7 @@
 """The port to the node's file system: small files, written whole or not at all."""
 
 import fcntl
+import glob
 import os
 import tempfile
 from collections.abc import Iterator
@@ -28,9 +29,19 @@ class Files(Protocol):
         """Names of the regular files directly in ``directory``, sorted; [] if it does not exist."""
         ...
 
+    def sweep(self, directory: str, prefix: str = "") -> None:
+        """Remove what writers that were killed left of files in ``directory`` whose names begin with ``prefix``.
+
+        The caller sees to it that nobody is writing them.
+        """
+        ...
+
     def lock(self, path: str) -> AbstractContextManager[None]:
         """Exclusive across processes while held (two plugin instances during a rolling update)."""
         ...
+
+
+_TEMPORARY = ".tmp"
 
 
 class SystemFiles:
@@ -47,7 +58,7 @@ class SystemFiles:
         """Replace the content atomically and durably."""
         directory = Path(path).parent
         directory.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=directory)
+        descriptor, temporary = tempfile.mkstemp(_TEMPORARY, f".{Path(path).name}.", directory)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
@@ -74,6 +85,14 @@ class SystemFiles:
             return sorted(p.name for p in Path(directory).iterdir() if p.is_file() and not p.name.startswith("."))
         except FileNotFoundError:
             return []
+
+    def sweep(self, directory: str, prefix: str = "") -> None:
+        """Remove temporary files of targets whose names begin with ``prefix``."""
+        left = list(Path(directory).glob(f".{glob.escape(prefix)}*{_TEMPORARY}"))
+        for path in left:
+            path.unlink(missing_ok=True)
+        if left:
+            _sync_directory(Path(directory))
 
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:

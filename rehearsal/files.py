@@ -7,12 +7,15 @@ from contextlib import contextmanager
 
 Hook = Callable[[str, str], None]
 
+_TEMPORARY = ".tmp"
+
 
 class MemoryFiles:
     """Implements ``driver.files.Files`` for one node.
 
     ``before`` is called with the name of the operation and its path before each one takes place. It may raise: an
-    OSError to make the operation fail, or anything else to end the program there. A write that was begun is whole.
+    OSError to make the operation fail, or anything else to end the program there. A write is two operations: a
+    program that ends before its "replace" leaves a temporary file.
     """
 
     def __init__(self, before: Hook | None = None):
@@ -29,7 +32,15 @@ class MemoryFiles:
     def write(self, path: str, data: bytes) -> None:
         """Replace the content."""
         self._announce("write", path)
-        self._content[path] = bytes(data)
+        folder, name = posixpath.split(path)
+        temporary = posixpath.join(folder, f".{name}{_TEMPORARY}")
+        self._content[temporary] = bytes(data)
+        try:
+            self._announce("replace", path)
+        except OSError:
+            del self._content[temporary]
+            raise
+        self._content[path] = self._content.pop(temporary)
 
     def remove(self, path: str) -> None:
         """Remove the file; absent is success."""
@@ -37,10 +48,21 @@ class MemoryFiles:
         self._content.pop(path, None)
 
     def names(self, directory: str) -> list[str]:
-        """Names of the files directly in ``directory``, sorted."""
+        """Names of the files directly in ``directory``, sorted, temporary ones left out."""
         self._announce("names", directory)
-        folder = directory.rstrip("/")
-        return sorted(posixpath.basename(path) for path in self._content if posixpath.dirname(path) == folder)
+        return [name for name in self._all_names(directory) if not name.startswith(".")]
+
+    def sweep(self, directory: str, prefix: str = "") -> None:
+        """Remove temporary files of targets whose names begin with ``prefix``."""
+        self._announce("sweep", directory)
+        for name in self.unfinished(directory):
+            if name.startswith(f".{prefix}"):
+                del self._content[posixpath.join(directory, name)]
+
+    def unfinished(self, directory: str) -> list[str]:
+        """Names of the temporary files directly in ``directory``, sorted."""
+        names = self._all_names(directory)
+        return [name for name in names if name.startswith(".") and name.endswith(_TEMPORARY)]
 
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:
@@ -63,6 +85,10 @@ class MemoryFiles:
         """Empty ``directory`` and everything below it, as a reboot empties a file system in memory."""
         below = directory.rstrip("/") + "/"
         self._content = {path: data for path, data in self._content.items() if not path.startswith(below)}
+
+    def _all_names(self, directory: str) -> list[str]:
+        folder = directory.rstrip("/")
+        return sorted(posixpath.basename(path) for path in self._content if posixpath.dirname(path) == folder)
 
     def _announce(self, operation: str, path: str) -> None:
         if self.before:

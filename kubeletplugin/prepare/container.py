@@ -31,13 +31,18 @@ class Places:
     cdi_root: str
     metadata_root: str
 
+    @property
+    def cdi_prefix(self) -> str:
+        """What the names of this driver's CDI specs begin with: the folder is shared with other drivers."""
+        return f"{self.driver}-{CDI_CLASS}_"
+
     def cdi_file(self, uid: str) -> str:
         """Path of a claim's CDI spec."""
-        return posixpath.join(self.cdi_root, f"{self.driver}-{CDI_CLASS}_{uid}.json")
+        return posixpath.join(self.cdi_root, f"{self.cdi_prefix}{uid}.json")
 
     def cdi_uid(self, file_name: str) -> str:
         """The claim whose CDI spec has this name, "" if it is none of this driver's."""
-        prefix, suffix = f"{self.driver}-{CDI_CLASS}_", ".json"
+        prefix, suffix = self.cdi_prefix, ".json"
         ours = file_name.startswith(prefix) and file_name.endswith(suffix)
         return file_name.removeprefix(prefix).removesuffix(suffix) if ours else ""
 

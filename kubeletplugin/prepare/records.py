@@ -72,6 +72,13 @@ class Records:
         self._files.remove(self.places.cdi_file(uid))
         for path in self._present(uid):
             self._files.remove(path)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Remove what an instance that was killed in the middle of a write left of its file."""
+        self._files.sweep(self.places.cdi_root, self.places.cdi_prefix)
+        self._files.sweep(self.places.metadata_root)
+        self._files.sweep(*posixpath.split(self.path))
 
     def uids(self) -> set[str]:
         """Claims that have files of any kind."""

@@ -63,12 +63,14 @@ class Recovery:
                     return
 
     def tidy(self, checkpoint: Checkpoint, stale: frozenset[str]) -> None:
-        """Undo half-prepared claims, drop stale ones, restore lost files, remove files of no claim; store the rest.
+        """Undo half-prepared claims, drop stale ones, restore lost files, remove files of no claim and unfinished ones;
+        store the rest.
 
         The caller holds the lock.
         """
         dropped = [uid for uid, record in checkpoint.claims.items() if record.state == "started" or uid in stale]
         kept = checkpoint.without(*dropped)
+        self._records.sweep()
         for uid, record in kept.claims.items():
             self._restore(uid, record)
         for uid in sorted(self._records.uids() - set(kept.claims)):

@@ -21,6 +21,7 @@ POOL = "node-a/lode.dev"
 DRIVER = "lode.dev"
 CDI = "/var/run/cdi"
 PLUGIN = "/var/lib/kubelet/plugins/lode.dev"
+METADATA = f"{PLUGIN}/dra-device-metadata"
 CHECKPOINT = f"{PLUGIN}/checkpoint.json"
 SHARE_A, SHARE_B = "aaaaaaaa-0000-4000-8000-000000000001", "bbbbbbbb-0000-4000-8000-000000000002"
 
@@ -143,10 +144,13 @@ class Rig:
         self.boot_id += "+"
         self.files.forget("/var/run")
 
+    def unfinished_files(self) -> list[str]:
+        """What killed writers left on the node."""
+        return [name for folder in (CDI, PLUGIN, METADATA) for name in self.files.unfinished(folder)]
+
     def claim_files(self) -> set[str]:
         """Every file of a claim on the node: CDI specs and metadata."""
-        metadata = f"{PLUGIN}/dra-device-metadata"
-        return {f"{folder}/{name}" for folder in (CDI, metadata) for name in self.files.names(folder)}
+        return {f"{folder}/{name}" for folder in (CDI, METADATA) for name in self.files.names(folder)}
 
     def spec(self, ref: ClaimRef) -> dict[str, Any]:
         content = self.files.read(f"{CDI}/lode.dev-claim_{ref.uid}.json")

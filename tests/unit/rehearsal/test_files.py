@@ -1,6 +1,5 @@
 import pytest
 
-from driver.files import Files
 from rehearsal.files import MemoryFiles
 
 
@@ -8,40 +7,22 @@ class Killed(BaseException):
     pass
 
 
-def test_a_file_reads_back_as_written_until_it_is_removed() -> None:
-    files: Files = MemoryFiles()
-    assert files.read("/a/b") is None
-    files.write("/a/b", b"one")
-    files.write("/a/b", b"two")
-    assert files.read("/a/b") == b"two"
-    files.remove("/a/b")
-    files.remove("/a/b")
-    assert files.read("/a/b") is None
-
-
-def test_names_lists_only_the_files_directly_in_the_directory() -> None:
-    files = MemoryFiles()
-    for path in ("/run/cdi/b.json", "/run/cdi/a.json", "/run/cdi/deeper/c.json", "/run/cdi2/d.json"):
-        files.write(path, b"")
-    assert files.names("/run/cdi") == files.names("/run/cdi/") == ["a.json", "b.json"]
-    assert files.names("/nowhere") == []
-
-
 def test_a_program_killed_before_a_call_leaves_what_it_wrote_before() -> None:
     calls: list[tuple[str, str]] = []
 
     def before(operation: str, path: str) -> None:
         calls.append((operation, path))
-        if len(calls) == 2:
+        if len(calls) == 4:
             raise Killed
 
     files = MemoryFiles(before)
-    files.write("/a", b"first")
+    files.write("/d/a", b"first")
     with pytest.raises(Killed):
-        files.write("/b", b"second")
+        files.write("/d/b", b"second")
     files.before = None
-    assert (files.read("/a"), files.read("/b")) == (b"first", None)
-    assert calls == [("write", "/a"), ("write", "/b")]
+    assert (files.read("/d/a"), files.read("/d/b")) == (b"first", None)
+    assert calls == [("write", "/d/a"), ("replace", "/d/a"), ("write", "/d/b"), ("replace", "/d/b")]
+    assert files.unfinished("/d") == [".b.tmp"]
 
 
 def test_a_lock_is_free_again_after_its_holder_was_killed() -> None:

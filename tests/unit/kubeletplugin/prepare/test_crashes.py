@@ -133,6 +133,7 @@ def assert_ends_well(story: Story) -> None:
     both = [story.ref, story.bystander]
     assert plugin.unprepare(both) == {ref.uid: None for ref in both}
     assert (story.rig.claim_files(), plugin.prepared()) == (set(), {})
+    assert story.rig.unfinished_files() == []
 
 
 @pytest.mark.parametrize("scene", STORIES)
@@ -152,6 +153,7 @@ def test_killed_before_any_call_a_restart_leaves_the_node_consistent(scene: Call
         if not killed(story, call, story.act):
             return
         started(story).recover()
+        assert story.rig.unfinished_files() == []
         assert_consistent(story)
         assert_ends_well(story)
 
