@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from cli.live import DECIDING, MissingRight, NoRights, get_one, list_all, stored
-from cli.outcomes import DEVICE_HEADER, Json, Outcome, device_rows
+from cli.outcomes import DEVICE_HEADER, Json, Outcome, Verdict, device_rows
 from cli.tables import age, table
 from cli.trial import Trial, order
 from cli.world import World, world
@@ -67,7 +67,7 @@ class Explanation:
         """For people; ages count from ``now`` (seconds since the epoch)."""
         parts = [self._verdict()]
         if self.said and self.said.status == "False":
-            told = "just that" if self.said.message == self.outcome.message else self.said.message
+            told = "just that" if self.said.message == self.outcome.told.message else self.said.message
             parts.append(f"The controller says, since {_ago(self.said.since, now)} ({self.said.reason}):\n  {told}")
         if self.outcome.claims:
             parts.append(table((*DEVICE_HEADER, "HELD BY"), device_rows(self.outcome.claims, holders=True)))
@@ -85,7 +85,7 @@ class Explanation:
                 return f"{subject} has no devices yet; nothing stands in its way, and it would get these now, {where}."
             case "others":
                 return f"{subject} asks for no devices of this driver; kube-scheduler decides about it."
-        return f"{subject} waits ({one.reason}):\n  {one.message}"
+        return one.why()
 
 
 def _ago(since: str, now: float) -> str:
@@ -172,7 +172,7 @@ class Explainer:
         said = pod.allocated
         if said is None or said.status != "False":
             raise error
-        outcome = Outcome("Pod", pod.namespace, pod.name, "waiting", "", (), said.reason, said.message)
+        outcome = Outcome("Pod", pod.namespace, pod.name, "waiting", "", (), Verdict(said.reason, said.message))
         return Explanation(outcome, said, (f"{error}; until then this is only what the controller said",))
 
     def _view(self, raw: Object) -> PodView:

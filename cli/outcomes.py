@@ -4,8 +4,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from controller.allocation import Summary, render
 from controller.decisions import Decision, Release, TakeBack, Unallocatable, Wait
-from controller.explain import explain
+from controller.explain import explain, summary
 from controller.pods import ClaimReference, PodView
 from controller.reconcile import refusals
 from controller.records import ClaimRecord
@@ -21,6 +22,22 @@ DEVICE_HEADER: Final = ("CLAIM", "REQUEST", "POOL", "DEVICE", "CONSUMES")
 _RESULT_FIELDS: Final = ("request", "driver", "pool", "device", "consumedCapacity", "adminAccess")
 _DEVICE: Final = ("driver", "pool", "device", "shareID")
 _NONE: Final = "<none>"
+_INDENT: Final = "\n  "
+_FULL: Final = 1 << 16
+"""Characters of reasons that a terminal is shown; there are never nearly as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a decision comes to: everything is allocated, or the reason why not, in a word and in full.
+
+    Attributes:
+        summary: why each group of nodes refuses, if nodes were asked.
+    """
+
+    reason: str = ""
+    message: str = ""
+    summary: Summary | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +85,7 @@ class Outcome:
 
     Attributes:
         result: ``placed``: gets its devices here; ``allocated``: had them before; ``waiting``: has to wait, for
-            ``reason``, told in ``message``; ``others``: asks for no devices of ours.
+            the reason ``told``; ``others``: asks for no devices of ours.
     """
 
     kind: Literal["Pod", "ResourceClaim"]
@@ -77,8 +94,7 @@ class Outcome:
     result: Result
     node: str
     claims: tuple[ClaimOutcome, ...]
-    reason: str = ""
-    message: str = ""
+    told: Verdict = Verdict()
     taken_back: tuple[TakenBack, ...] = ()
 
     @property
@@ -88,7 +104,8 @@ class Outcome:
 
     def to_json(self) -> Json:
         """With the keys of docs/simulate.md."""
-        told = _sparse(reason=self.reason, message=self.message)
+        summed = self.told.summary.to_json() if self.told.summary else ""
+        told = _sparse(reason=self.told.reason, message=self.told.message, reasons=summed)
         taken = [{"node": one.node, "message": one.message} for one in self.taken_back]
         return {
             "kind": self.kind,
@@ -101,13 +118,14 @@ class Outcome:
             **_sparse(takenBack=taken),
         }
 
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a decision comes to: everything is allocated, or the reason why not, in a word and in full."""
-
-    reason: str = ""
-    message: str = ""
+    def why(self) -> str:
+        """Why it waits, in full: a line for each group of nodes and one for the closest miss."""
+        head = f"{self.kind} {self.namespace}/{self.name} waits ({self.told.reason}):"
+        nodes = self.told.summary
+        if nodes is None:
+            return f"{head}{_INDENT}{self.told.message}"
+        counted = f"0 of {nodes.nodes} {'node' if nodes.nodes == 1 else 'nodes'} can take the pod."
+        return f"{head}{_INDENT}{counted}{_INDENT}{render(nodes, _FULL, _INDENT)}"
 
 
 def verdict(state: State, decision: Decision) -> Verdict:
@@ -116,7 +134,8 @@ def verdict(state: State, decision: Decision) -> Verdict:
         case Wait(reason, message):
             return Verdict(reason, message)
         case Unallocatable(_, claims):
-            return Verdict("Unallocatable", explain(refusals(state, decision), claims))
+            refused = refusals(state, decision)
+            return Verdict("Unallocatable", explain(refused, claims), summary(refused, claims) if refused else None)
         case Release(_, node):
             return Verdict("Refused", f"kube-scheduler refuses the pod on node {node}; its devices will be taken back")
         case TakeBack(_, node, message):
@@ -130,7 +149,7 @@ def of_pod(state: State, key: str, told: Verdict, chosen: Collection[str], taken
     claims = tuple(_claim(state, pod.namespace, ref, chosen) for ref in pod.references)
     result = _result(told, claims)
     node = "" if result == "waiting" else _node(state, pod)
-    return Outcome("Pod", pod.namespace, pod.name, result, node, claims, told.reason, told.message, tuple(taken_back))
+    return Outcome("Pod", pod.namespace, pod.name, result, node, claims, told, tuple(taken_back))
 
 
 def of_claim(state: State, key: str, told: Verdict, chosen: bool) -> Outcome:
@@ -139,7 +158,7 @@ def of_claim(state: State, key: str, told: Verdict, chosen: bool) -> Outcome:
     claims = (_claim(state, one.namespace, ClaimReference("", one.name), (key,) if chosen else ()),)
     node = one.allocation.node_name if one.allocation else ""
     result = _result(told, claims)
-    return Outcome("ResourceClaim", one.namespace, one.name, result, node, claims, told.reason, told.message)
+    return Outcome("ResourceClaim", one.namespace, one.name, result, node, claims, told)
 
 
 def _result(told: Verdict, claims: Sequence[ClaimOutcome]) -> Result:

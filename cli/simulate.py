@@ -151,7 +151,7 @@ def _table(pods: Sequence["Outcome"], claims: Sequence["Outcome"]) -> str:
         head = f"{outcome.kind} {outcome.namespace}/{outcome.name}"
         parts += [f"{head}: taken back from node {one.node}: {one.message}" for one in outcome.taken_back]
         if not outcome.placed:
-            parts.append(f"{head} waits ({outcome.reason}):\n  {outcome.message}")
+            parts.append(outcome.why())
     return "\n\n".join(parts)
 
 

@@ -10,10 +10,12 @@ LIMIT: Final = 1024
 """Characters of an Event's message (core/v1)."""
 
 
-def render(answer: Unsatisfiable | Summary | Mapping[str, Unsatisfiable], limit: int = LIMIT) -> str:
+def render(
+    answer: Unsatisfiable | Summary | Mapping[str, Unsatisfiable], limit: int = LIMIT, between: str = ". "
+) -> str:
     """The reasons in at most ``limit`` characters; nodes with the same reasons are told together, the largest first.
 
-    The closest miss is told whatever else has to be cut.
+    The closest miss is told whatever else has to be cut. ``between`` stands between groups of nodes.
     """
     if isinstance(answer, Unsatisfiable):
         return _cut("; ".join(answer.reasons), limit)
@@ -21,8 +23,8 @@ def render(answer: Unsatisfiable | Summary | Mapping[str, Unsatisfiable], limit:
         answer = summarise({node: NodeReasons(devices=answer[node]) for node in sorted(answer)})
     if answer.faults:
         return _cut("; ".join(map(str, answer.faults)), limit)
-    told = ". ".join(_group(group) for group in answer.groups)
-    closest = _closest(answer.closest) if answer.closest and len(answer.groups) > 1 else ""
+    told = between.join(_group(group) for group in answer.groups)
+    closest = between + _closest(answer.closest) if answer.closest and len(answer.groups) > 1 else ""
     return _cut(told, limit - len(closest)) + closest
 
 
@@ -40,7 +42,7 @@ def _group(group: Group) -> str:
 
 def _closest(closest: Closest) -> str:
     have = "has" if closest.nodes == 1 else "have"
-    text = f". Closest: {_nodes(closest.nodes, closest.named)} {have} {closest.fit} of {closest.wanted}"
+    text = f"Closest: {_nodes(closest.nodes, closest.named)} {have} {closest.fit} of {closest.wanted}"
     if not closest.freeing:
         return text
     where = f"on node {closest.on} " if closest.on else ""

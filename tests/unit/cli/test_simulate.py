@@ -82,6 +82,9 @@ def test_a_pod_gets_what_is_left_by_those_before_it(simulated: Simulate) -> None
     reason, message = answer.reason("a")
     assert reason == "Unallocatable"
     assert "2 in use" in message
+    (group,) = answer.json["pods"][2]["reasons"]["groups"]
+    assert (group["nodes"], group["named"]) == (1, ["g"])
+    assert [(one["count"], one["by"]) for one in group["devices"]["requests"][0]["excluded"]] == [(2, "inUse")]
 
 
 def test_the_keys_of_a_placed_pod_are_those_of_the_documentation(simulated: Simulate) -> None:
@@ -288,7 +291,8 @@ def test_the_table_shows_who_gets_what_and_who_waits(capsys: pytest.CaptureFixtu
         "",
         "Pod default/q waits (Unallocatable):",
     ]
-    assert shown[9].startswith("  0 of 1 node can take the pod.")
+    assert shown[9] == "  0 of 1 node can take the pod."
+    assert shown[10].startswith("  node g: claim default/b, request r: wants 1 of gpu.lode.dev, 0 of ")
     assert not answer.err
 
 
