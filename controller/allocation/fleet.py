@@ -190,6 +190,8 @@ class Fleet:
         picks = self._quick.fit(self._order(seat), shape, claims) if shape.plain else Answer.UNKNOWN
         if isinstance(picks, Answer):
             survey = self._survey(seat, claims)
+            if picks is Answer.IMPOSSIBLE and (refusal := survey.refusal(shape.demands)).shortages:
+                return refusal
             found = self._search(survey, shape, claims)
             if isinstance(found, _Failure):
                 return survey.refusal(shape.demands, found.search, undecided=found.undecided, faulty=found.faulty)

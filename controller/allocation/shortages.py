@@ -1,8 +1,9 @@
 """Counts what excludes each device of a node from serving a request, and who is in the way."""
 
-import heapq
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from controller.allocation.demand import Choice
@@ -16,6 +17,9 @@ Pools = Sequence[tuple[Pool, Sequence[Unit]]]
 """The pools that reach a node, with the devices that do."""
 
 _LABELS: Final[tuple[tuple[By, str], ...]] = (("classSelector", "device class selector"), ("selector", "selector"))
+
+_NUMBER: Final = re.compile(r"-\d+\Z", re.ASCII)
+_FAMILIES: Final = 1024
 
 
 def shortage(claim: str, choice: Choice, pools: Pools, matching: Matching, names: Mapping[str, str]) -> Shortage:
@@ -42,7 +46,7 @@ def shortage(claim: str, choice: Choice, pools: Pools, matching: Matching, names
         seen=count.seen,
         available=count.available,
         exclusions=exclusions(count.causes.items()),
-        holders=tuple(heapq.nsmallest(MOST_HOLDERS, (names.get(uid, uid) for uid in count.holders))),
+        holders=tuple(sorted(names.get(uid, uid) for uid in count.holders)[:MOST_HOLDERS]),
         more_holders=max(0, len(count.holders) - MOST_HOLDERS),
         freeing=_freeing(count.freed, needed, names),
     )
@@ -53,8 +57,8 @@ def _freeing(freed: Mapping[str, int], needed: int, names: Mapping[str, str]) ->
     if needed <= 0 or sum(freed.values()) < needed:
         return ()
     chosen: list[str] = []
-    most = heapq.nsmallest(MOST_HOLDERS, ((-count, names.get(uid, uid)) for uid, count in freed.items()))
-    for count, name in most:
+    most = sorted((-count, names.get(uid, uid)) for uid, count in freed.items())
+    for count, name in most[:MOST_HOLDERS]:
         chosen.append(name)
         needed += count
         if needed <= 0:
@@ -162,12 +166,18 @@ class _Count:
         for index in bits(blocked):
             lacking = [counter for counter, amount in pool.units[index].draws if pool.free[counter] < amount]
             name = pool.names[lacking[0]]
-            self.causes["counter", name.counter] += 1
+            self.causes["counter", _family(name.counter)] += 1
             holders = set[str]().union(*(by_counter.get(counter, ()) for counter in lacking))
             self.holders |= holders
             if len(holders) == 1:
                 alone.update((uid, name.counter_set) for uid in holders)
         self.freed.update(uid for uid, _ in alone)
+
+
+@lru_cache(maxsize=_FAMILIES)
+def _family(counter: str) -> str:
+    """The name of a counter, with its number left out if it is one of several: ``memory-slice-*``."""
+    return _NUMBER.sub("-*", counter)
 
 
 def _steps(wanted: Filter) -> Iterator[tuple[By, str, str, Filter]]:

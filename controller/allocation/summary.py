@@ -3,7 +3,6 @@
 Of bounded size on any fleet: at most ``MOST_GROUPS`` groups are told apart, what remains is summed up.
 """
 
-import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -140,7 +139,8 @@ class _InTheWay:
     freeing: set[tuple[str, ...]] = field(default_factory=set)
 
     def add(self, one: Shortage) -> None:
-        self.holders = heapq.nsmallest(MOST_HOLDERS, {*self.holders, *one.holders})
+        if len(self.holders) < MOST_HOLDERS or one.holders[:1] < (self.holders[-1],):
+            self.holders = sorted({*self.holders, *one.holders})[:MOST_HOLDERS]
         self.count += len(one.holders) + one.more_holders
         if len(self.freeing) < 2:
             self.freeing.add(one.freeing)
@@ -203,7 +203,7 @@ def _rest(groups: Sequence[_Together]) -> _Together:
     result.named = [name for group in groups for name in group.named][:MOST_NAMED]
     for total, some in zip(result.in_the_way, shortages.values(), strict=True):
         for _, _, way in some:
-            total.holders = heapq.nsmallest(MOST_HOLDERS, {*total.holders, *way.holders})
+            total.holders = sorted({*total.holders, *way.holders})[:MOST_HOLDERS]
             total.count += way.count
     return result
 
