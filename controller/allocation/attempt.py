@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from controller.allocation.amounts import Amounts
 from controller.allocation.constraints import Tracker
@@ -10,6 +11,9 @@ from controller.allocation.demand import Choice
 from controller.allocation.pools import Pool, Unit
 from controller.selectors import SelectorFault
 from driver.model import Claim
+
+MOST_SHARES: Final = 1 << 20
+"""Stands for any number of shares of a device that has no capacity they would use up."""
 
 
 class FaultyDevice(Exception):
@@ -74,15 +78,33 @@ class Attempt:
         held = self.held.get(unit)
         if held is not None and (reason := _conflict(claim, choice, candidate, held)):
             return reason
-        if unit.draws and not choice.want.admin_access and not unit.use.holders and not (held and held.consuming):
-            free = self._free.get(unit.pool, unit.pool.free)
-            if any(free[index] < amount for index, amount in unit.draws):
-                return "counters taken by other requests"
+        drawing = not choice.want.admin_access and not unit.use.holders and not (held and held.consuming)
+        if drawing and self._lacks(unit):
+            return "counters taken by other requests"
         for number in choice.constraints:
             tracker = self.trackers[claim][number]
             if not tracker.admits(unit.device):
                 return f"{'distinctAttribute' if tracker.distinct else 'matchAttribute'} {tracker.attribute}"
         return ""
+
+    def remaining(self, unit: Unit, capacity: str) -> int:
+        """What is left of a capacity of a shareable device (nanos)."""
+        held = self.held.get(unit)
+        taken = unit.use.consumed.get(capacity, 0) + (held.consumed.get(capacity, 0) if held else 0)
+        return unit.device.capacity[capacity].value.nanos - taken
+
+    def shares(self, unit: Unit, takes: Amounts | None) -> int:
+        """How often the unit could be picked now without admin access, as far as it goes: 0 or 1 if taken whole."""
+        held = self.held.get(unit)
+        begun = held is not None and held.consuming
+        if begun and (takes is None or (held is not None and held.whole)):
+            return 0
+        if not begun and not unit.use.holders and self._lacks(unit):
+            return 0
+        if takes is None:
+            return 1
+        fits = [self.remaining(unit, name) // amount.nanos for name, amount in takes.items() if amount.nanos > 0]
+        return max(0, min(fits, default=MOST_SHARES))
 
     def put(self, claim: int, choice: Choice, candidate: Candidate) -> None:
         """Pick the candidate, which nothing hinders."""
@@ -135,6 +157,10 @@ class Attempt:
         if held is None or not held.consumed:
             return unit.use.consumed
         return Counter(unit.use.consumed) + Counter(held.consumed)
+
+    def _lacks(self, unit: Unit) -> bool:
+        free = self._free.get(unit.pool, unit.pool.free)
+        return any(free[index] < amount for index, amount in unit.draws)
 
     def _draw(self, unit: Unit, sign: int) -> None:
         if unit.draws:

@@ -48,8 +48,8 @@ class Tracker:
         return bool(self._chosen)
 
     @property
-    def state(self) -> object:
-        """What further choices depend on."""
+    def state(self) -> Values | None:
+        """What further choices depend on: values that may not, or of which one must recur; None for any."""
         if self.distinct:
-            return frozenset().union(*self._chosen) if self._chosen else frozenset()
+            return Values().union(*self._chosen)
         return self._chosen[-1] if self._chosen else None

@@ -2,10 +2,13 @@
 
 Skipping never changes which solution is found first, because only branches that cannot succeed are skipped:
 
+- where what is left to be found is more than there is (``bounds``);
 - a device like one that has failed at the same point (same selectors matched, same attributes in constraints, same
-  counters and remaining capacity) would fail in the same way;
-- a request that needs more devices than are left, or more of one value of its matchAttribute, fails at once;
-- a state in which the remaining requests have failed before, up to exchanging such devices, fails again.
+  counters and remaining capacity), which would fail in the same way (``symmetry``);
+- a state in which the remaining requests have failed before, up to exchanging such devices.
+
+A device on which a selector fails ends the search when it is visited, as upstream's would. So bounds look only at the
+requests before the first that could visit one.
 """
 
 from collections import Counter
@@ -13,11 +16,12 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 from controller.allocation.attempt import Attempt, Candidate, FaultyDevice, Pick
-from controller.allocation.constraints import values_of
-from controller.allocation.demand import RESULTS_LIMIT, Choice, Demand
+from controller.allocation.bounds import Bounds
+from controller.allocation.demand import RESULTS_LIMIT, Demand
+from controller.allocation.needs import Begun
 from controller.allocation.pools import Unit
 from controller.allocation.search_task import Option, Task
-from controller.allocation.symmetry import Symmetry
+from controller.allocation.symmetry import Symmetry, View
 from driver.model import Claim
 
 STEP_LIMIT: Final = 4_000
@@ -32,8 +36,7 @@ class SearchEnded(Exception):
 def first_fit(attempt: Attempt, offers: Iterable[tuple[Demand, int, Iterable[Candidate]]]) -> list[Pick] | None:
     """The picks where every device that fits first leads to a solution; None if one would have to be taken back.
 
-    ``offers`` gives, per demand, how many devices its first choice wants and its candidates in order. It is asked for
-    a demand when all before it have been put into ``attempt``, which is empty at first.
+    ``offers`` gives, per demand, how many devices its first choice wants and its candidates in order.
 
     Raises:
         FaultyDevice: a selector fails on a device that has to be looked at.
@@ -56,19 +59,54 @@ def first_fit(attempt: Attempt, offers: Iterable[tuple[Demand, int, Iterable[Can
     return attempt.picks
 
 
+class _Level:
+    """A device to be chosen: for which task and option, how many are left with it, and from which position on."""
+
+    __slots__ = ("begun", "cells", "closed", "excluded", "index", "option", "position", "tried", "view")
+
+    def __init__(self, index: int, option: Option, begun: Begun, excluded: Sequence[tuple[View, set[Hashable]]] = ()):
+        self.index = index
+        self.option = option
+        self.begun = begun
+        self.excluded = excluded
+        """What failed for earlier devices of the request, as those levels saw it."""
+        self.position = begun.start
+        """Of the next candidate."""
+        self.view: View | None = None
+        """Likeness here; None until a candidate has failed."""
+        self.tried: set[Hashable] = set()
+        """What failed here, up to likeness."""
+        self.cells: frozenset[int] | None = None
+        """Where devices may come from; None for anywhere."""
+        self.closed = False
+        """Whether it is known that nothing can succeed here."""
+
+    def skips(self, unit: Unit) -> bool:
+        """Whether the device is like one that failed here or for an earlier device of the request."""
+        if self.view is not None and self.view.like(unit) in self.tried:
+            return True
+        return any(view.like(unit) in tried for view, tried in self.excluded)
+
+
 class Search:
     """One search over the tasks of a pod's claims."""
 
     def __init__(self, claims: Sequence[Claim], tasks: Sequence[Task], limit: int = STEP_LIMIT):
+        self._claims = claims
         self._tasks = tasks
         self._attempt = Attempt(claims)
         self._limit = limit
-        self._symmetry: Symmetry | None = None
+        self._symmetry = Symmetry(tasks, self._attempt)
+        self._bounds = Bounds(tasks, self._attempt, self._symmetry)
+        self._sound = next((index for index, task in enumerate(tasks) if any(map(_faulty, task.options))), len(tasks))
+        """Tasks before this one visit no device on which a selector fails."""
+        self._live = [_limits(tasks[index:]) for index in range(len(tasks))]
+        self._tight = _tight(tasks)
         self._failed: set[Hashable] = set()
         self.steps = 0
         """Devices tried so far."""
         self.deepest = -1
-        """The furthest task that could not be satisfied; ``losses`` says why, in candidates per reason."""
+        """The task that first fit does not satisfy; ``losses`` says why, in candidates per reason."""
         self.losses: Mapping[str, int] = {}
 
     @property
@@ -83,78 +121,37 @@ class Search:
             SearchEnded: the step budget is spent.
             FaultyDevice: a selector fails on a device that has to be looked at.
         """
-        return self._enough_values() and self._task(0)
+        try:
+            found = self._find()
+        except SearchEnded:
+            self._explain()
+            raise
+        if not found:
+            self._explain()
+        return found
 
-    def _enough_values(self) -> bool:
-        """Whether each distinctAttribute has as many values as devices that need one of their own."""
-        for claim, trackers in enumerate(self._attempt.trackers):
-            for number, tracker in enumerate(trackers):
-                if tracker.distinct and not self._distinct_values(claim, number, tracker.attribute):
-                    return False
-        return True
-
-    def _distinct_values(self, claim: int, number: int, attribute: str) -> bool:
-        needed, values = 0, set[object]()
-        for index, task in enumerate(self._tasks):
-            options = [option for option in task.options if number in option.choice.constraints]
-            if task.demand.claim != claim or len(options) < len(task.options):
-                continue
-            needed += min(option.wanted for option in options)
-            values.update(*(values_of(one.unit.device, attribute) for option in options for one in option.candidates))
-            if needed > len(values) and not any(one.fault for option in options for one in option.candidates):
-                self.deepest = index
-                self.losses = {f"distinctAttribute {attribute}: only {len(values)} values": needed}
-        return self.deepest < 0
-
-    def _task(self, index: int) -> bool:
-        if index == len(self._tasks):
+    def _find(self) -> bool:
+        if not self._tasks:
             return True
-        task = self._tasks[index]
-        if self._failed and self._state(index) in self._failed:
-            return False
-        for option in task.options:
-            if self._attempt.counts[task.demand.claim] + option.wanted > RESULTS_LIMIT:
+        levels = [self._enter(0, 0)]
+        while levels:
+            level = levels[-1]
+            candidate = self._next(level)
+            if candidate is not None:
+                self._step()
+                self._attempt.put(self._tasks[level.index].demand.claim, level.option.choice, candidate)
+                if level.begun.left > 1:
+                    levels.append(self._deeper(level))
+                elif level.index + 1 < len(self._tasks):
+                    levels.append(self._enter(level.index + 1, 0))
+                else:
+                    return True
                 continue
-            if self._choose(index, option, option.candidates, option.wanted, frozenset()):
-                return True
-        if index and len(self._failed) < _MEMORY:
-            self._failed.add(self._state(index))
-        return False
-
-    def _state(self, index: int) -> Hashable:
-        """What the remaining tasks depend on: devices taken, up to exchanging like ones, and constraints."""
-        if self._symmetry is None:
-            self._symmetry = Symmetry(self._tasks, self._attempt)
-        trackers = tuple(tuple(tracker.state for tracker in claim) for claim in self._attempt.trackers)
-        return index, self._symmetry.taken(), trackers, tuple(self._attempt.counts)
-
-    def _choose(
-        self, index: int, option: Option, candidates: Sequence[Candidate], left: int, banned: frozenset[Hashable]
-    ) -> bool:
-        """Choose ``left`` more of ``candidates``, then go on with the next task."""
-        if left == 0:
-            return self._task(index + 1)
-        attempt, choice = self._attempt, option.choice
-        claim = self._tasks[index].demand.claim
-        if left > 1:
-            candidates = self._possible(claim, choice, candidates, left)
-        tried = False
-        for position, candidate in enumerate(candidates):
-            if len(candidates) - position < left:
-                break
-            if candidate.fault is not None:
-                raise FaultyDevice(choice, candidate.unit, candidate.fault)
-            if attempt.hindrance(claim, choice, candidate) or (banned and self._like(candidate.unit) in banned):
-                continue
-            tried = True
-            self._step()
-            attempt.put(claim, choice, candidate)
-            if self._choose(index, option, candidates[position + 1 :], left - 1, banned):
-                return True
-            attempt.take_back()
-            banned |= {self._like(candidate.unit)}
-        if not tried:
-            self._note(index, option)
+            levels.pop()
+            if (other := self._other(level)) is not None:
+                levels.append(other)
+            elif levels:
+                self._take_back(levels[-1])
         return False
 
     def _step(self) -> None:
@@ -162,32 +159,113 @@ class Search:
         if self.steps > self._limit:
             raise SearchEnded
 
-    def _possible(self, claim: int, choice: Choice, candidates: Sequence[Candidate], left: int) -> Sequence[Candidate]:
-        """The candidates that could be part of ``left`` devices, by what each meets alone and by counting values."""
-        rest = [one for one in candidates if one.fault or not self._attempt.hindrance(claim, choice, one)]
-        for number in choice.constraints:
-            tracker = self._attempt.trackers[claim][number]
-            if any(one.fault for one in rest) or (tracker.fixed and not tracker.distinct):
-                continue
-            values = [values_of(one.unit.device, tracker.attribute) for one in rest]
-            if tracker.distinct:
-                rest = rest if len(frozenset[object]().union(*values)) >= left else []
-                continue
-            counts = Counter(value for some in values for value in some)
-            rest = [one for one, some in zip(rest, values, strict=True) if any(counts[value] >= left for value in some)]
-        return rest
+    def _take_back(self, level: _Level) -> None:
+        """Undo the pick made at the level: neither it nor any like it leads to a solution."""
+        self._attempt.take_back()
+        if level.view is None:
+            level.view = self._symmetry.view(self._live[level.index])
+        level.tried.add(level.view.like(level.option.candidates[level.position - 1].unit))
 
-    def _like(self, unit: Unit) -> Hashable:
-        if self._symmetry is None:
-            self._symmetry = Symmetry(self._tasks, self._attempt)
-        return self._symmetry.like(unit)
+    def _next(self, level: _Level) -> Candidate | None:
+        """The next candidate that may lead to a solution."""
+        if level.closed:
+            return None
+        claim, option = self._tasks[level.index].demand.claim, level.option
+        while level.position < len(option.candidates):
+            candidate = option.candidates[level.position]
+            level.position += 1
+            if candidate.fault is not None:
+                raise FaultyDevice(option.choice, candidate.unit, candidate.fault)
+            if level.cells is not None and self._bounds.cell(candidate.unit) not in level.cells:
+                continue
+            if not self._attempt.hindrance(claim, option.choice, candidate) and not level.skips(candidate.unit):
+                return candidate
+        return None
 
-    def _note(self, index: int, option: Option) -> None:
-        """Remember why the furthest task so far failed."""
-        if index <= self.deepest:
-            return
-        claim = self._tasks[index].demand.claim
-        self.deepest = index
-        sound = (one for one in option.candidates if one.fault is None)
-        reasons = (self._attempt.hindrance(claim, option.choice, one) for one in sound)
-        self.losses = Counter(reason for reason in reasons if reason)
+    # Levels
+
+    def _enter(self, index: int, number: int) -> _Level:
+        """The first level of a task with one of its options."""
+        option = self._tasks[index].options[number]
+        level = _Level(index, option, Begun(number, 0, option.wanted))
+        if number == 0 and self._failed and self._state(index) in self._failed:
+            level.closed = True
+        else:
+            self._bound(level)
+        return level
+
+    def _deeper(self, level: _Level) -> _Level:
+        """The level of one more device for the same request."""
+        begun = Begun(level.begun.number, level.position, level.begun.left - 1)
+        excluded = level.excluded if level.view is None else (*level.excluded, (level.view, level.tried))
+        deeper = _Level(level.index, level.option, begun, excluded)
+        self._bound(deeper)
+        return deeper
+
+    def _bound(self, level: _Level) -> None:
+        claim = self._tasks[level.index].demand.claim
+        if self._attempt.counts[claim] + level.begun.left > RESULTS_LIMIT:
+            level.closed = True
+        elif level.index < self._sound:
+            level.cells = self._bounds.possible(level.index, self._sound, level.begun)
+            level.closed = level.cells is None
+
+    def _other(self, level: _Level) -> _Level | None:
+        """The first level of the next option of the task, once one has failed; None if there is no other."""
+        if level.begun.left < level.option.wanted:
+            return None
+        if level.begun.number + 1 < len(self._tasks[level.index].options):
+            return self._enter(level.index, level.begun.number + 1)
+        if level.index and len(self._failed) < _MEMORY:
+            self._failed.add(self._state(level.index))
+        return None
+
+    def _state(self, index: int) -> Hashable:
+        """What the remaining tasks depend on: devices taken, up to exchanging like ones, and constraints."""
+        counts = tuple(self._attempt.counts[claim] for claim in self._tight)
+        return index, self._symmetry.view(self._live[index]).state, counts
+
+    # Reasons
+
+    def _explain(self) -> None:
+        """Note where first fit fails, and what takes the devices of the request that fails."""
+        attempt = Attempt(self._claims)
+        for index, task in enumerate(self._tasks):
+            if not any(_fills(attempt, task.demand.claim, option) for option in task.options):
+                claim, option = task.demand.claim, task.options[-1]
+                sound = (one for one in option.candidates if one.fault is None)
+                reasons = (attempt.hindrance(claim, option.choice, one) for one in sound)
+                self.deepest, self.losses = index, Counter(reason for reason in reasons if reason)
+                return
+
+
+def _fills(attempt: Attempt, claim: int, option: Option) -> bool:
+    """Pick what fits first for the option; whether that is enough. If not, all of it is taken back."""
+    left = option.wanted
+    for candidate in option.candidates:
+        if left and candidate.fault is None and not attempt.hindrance(claim, option.choice, candidate):
+            attempt.put(claim, option.choice, candidate)
+            left -= 1
+    for _ in range(option.wanted - left if left else 0):
+        attempt.take_back()
+    return not left
+
+
+def _faulty(option: Option) -> bool:
+    return any(candidate.fault is not None for candidate in option.candidates)
+
+
+def _limits(tasks: Sequence[Task]) -> Sequence[tuple[int, int]]:
+    """The constraints that any of the tasks takes part in."""
+    found = {
+        (task.demand.claim, number) for task in tasks for option in task.options for number in option.choice.constraints
+    }
+    return sorted(found)
+
+
+def _tight(tasks: Sequence[Task]) -> Sequence[int]:
+    """The claims that could want more devices than a claim may hold."""
+    most: Counter[int] = Counter()
+    for task in tasks:
+        most[task.demand.claim] += max(option.wanted for option in task.options)
+    return [claim for claim, count in most.items() if count > RESULTS_LIMIT]

@@ -1,20 +1,48 @@
 """Which devices a search could exchange for one another, so that trying one of them is trying all.
 
 Two devices are alike if every request could take either, they have the same values where constraints look, the same
-capacity left, and draw the same amounts. Devices that draw on counters form groups (the partitions of one card); whole
-groups are alike if their devices are, and then the devices at the same place in them are, too.
+capacity left, and draw the same amounts. Devices bound together by a counter set (the partitions of one card) or by
+the value of an attribute that constraints compare (a card and a NIC at one root) form groups; whole groups are alike if
+their devices are, whatever their counter sets and values are called, and then the devices at the same place in them
+are, too.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Final
 
 from controller.allocation.attempt import Attempt
 from controller.allocation.constraints import values_of
-from controller.allocation.pools import CounterName, Pool, Unit
+from controller.allocation.pools import Unit
 from controller.allocation.search_task import Task
 
-Group = tuple[Pool, str]
-"""A pool and the name of one counter set, for all sets connected by devices that draw on several."""
+FEW_VALUES: Final = 4
+"""Up to so many values of an attribute are told apart by name: groups of NUMA nodes would hide likeness inside them."""
+
+Group = Hashable
+Inside = frozenset[tuple[Hashable, int]]
+
+
+class View:
+    """Likeness at one state of the attempt. It stays true of devices that are not picked afterwards."""
+
+    def __init__(self, symmetry: "Symmetry", insides: Mapping[Group, Inside], loose: Hashable):
+        self._symmetry = symmetry
+        self._insides = insides
+        self._loose = loose
+
+    def like(self, unit: Unit) -> Hashable:
+        """Equal for devices that can be exchanged."""
+        symmetry = self._symmetry
+        group = symmetry.groups.get(unit)
+        alone = symmetry.kinds[unit], symmetry.on(unit)
+        return alone if group is None else (alone, symmetry.group_kinds[group], self._insides.get(group))
+
+    @property
+    def state(self) -> Hashable:
+        """All that further picks depend on, equal for attempts that differ by an exchange."""
+        kinds = self._symmetry.group_kinds
+        return self._loose, frozenset(Counter((kinds[g], inside) for g, inside in self._insides.items()).items())
 
 
 class Symmetry:
@@ -22,77 +50,114 @@ class Symmetry:
 
     def __init__(self, tasks: Sequence[Task], attempt: Attempt):
         self._attempt = attempt
+        self._admin = any(option.choice.want.admin_access for task in tasks for option in task.options)
         self._numbers: dict[Hashable, int] = {}
-        self._kinds: dict[Unit, int] = {}
-        self._groups: dict[Unit, Group] = {}
-        self._group_kinds: dict[Group, int] = {}
+        self.kinds: dict[Unit, int] = {}
+        self.groups: dict[Unit, Group] = {}
+        self.group_kinds: dict[Group, int] = {}
         offers = _offers(tasks)
-        self._find_groups(list(offers))
         attributes = sorted({tracker.attribute for claim in attempt.trackers for tracker in claim})
+        self._compared = {name for name in attributes if len(_values(offers, name)) > FEW_VALUES}
+        self._group_of: dict[Hashable, Group] = {}
+        self._places: dict[Hashable, int] = {}
+        self._find_groups(list(offers))
         for unit, some in offers.items():
-            values = tuple(values_of(unit.device, name) for name in attributes)
+            named = tuple(values_of(unit.device, name) for name in attributes if name not in self._compared)
             left = _left(unit) if unit.device.allow_multiple else None
-            self._kinds[unit] = self._number((tuple(some), values, left, bool(unit.use.holders), self._drawn(unit)))
-        members: dict[Group, Counter[int]] = {}
-        for unit, group in self._groups.items():
-            members.setdefault(group, Counter())[self._kinds[unit]] += 1
-        for group, kinds in members.items():
-            self._group_kinds[group] = self._number((frozenset(kinds.items()), self._free(group)))
-
-    def like(self, unit: Unit) -> Hashable:
-        """Equal for devices that can be exchanged now."""
-        alone = (self._kinds[unit], self._attempt.on(unit))
-        group = self._groups.get(unit)
-        if group is None:
-            return alone
-        held = (other for other in self._attempt.held if self._groups.get(other) == group)
-        inside = Counter((self._kinds[other], self._attempt.on(other)) for other in held)
-        return alone, self._group_kinds[group], frozenset(inside.items())
-
-    def taken(self) -> Hashable:
-        """All that has been put on devices, equal for attempts that differ by an exchange."""
-        groups: dict[Group, Counter[Hashable]] = {}
-        loose: Counter[Hashable] = Counter()
-        for unit in self._attempt.held:
-            group = self._groups.get(unit)
-            inside = loose if group is None else groups.setdefault(group, Counter())
-            inside[self._kinds[unit], self._attempt.on(unit)] += 1
-        whole = Counter((self._group_kinds[group], frozenset(inside.items())) for group, inside in groups.items())
-        return frozenset(loose.items()), frozenset(whole.items())
+            place = frozenset((token[:-1], self._places[token]) for token in self._value_tokens(unit))
+            self.kinds[unit] = self._number(
+                (tuple(some), named, place, left, bool(unit.use.holders), self._drawn(unit))
+            )
+        self._number_groups()
 
     def _number(self, value: Hashable) -> int:
         return self._numbers.setdefault(value, len(self._numbers))
 
-    def _find_groups(self, units: Sequence[Unit]) -> None:
-        leaders: dict[Group, Group] = {}
+    # Groups: everything connected by tokens, that is by counter sets and compared values
 
-        def leader(of: Group) -> Group:
+    def _value_tokens(self, unit: Unit) -> list[tuple[Hashable, ...]]:
+        return [
+            (name, value) for name in sorted(self._compared) for value in sorted(values_of(unit.device, name), key=repr)
+        ]
+
+    def _find_groups(self, units: Sequence[Unit]) -> None:
+        leaders: dict[Hashable, Hashable] = {}
+
+        def leader(of: Hashable) -> Hashable:
             while (above := leaders.setdefault(of, of)) != of:
                 of = above
             return of
 
-        drawing = [unit for unit in units if unit.draws]
-        for unit in drawing:
-            sets = [(unit.pool, unit.pool.names[index].counter_set) for index, _ in unit.draws]
-            for one in sets[1:]:
-                leaders[leader(one)] = leader(sets[0])
-        for unit in drawing:
-            self._groups[unit] = leader((unit.pool, unit.pool.names[unit.draws[0][0]].counter_set))
+        tokens: dict[Unit, list[tuple[Hashable, ...]]] = {}
+        for unit in units:
+            sets = {(unit.pool, unit.pool.names[index].counter_set): None for index, _ in unit.draws}
+            tokens[unit] = [*sets, *self._value_tokens(unit)]
+            for token in tokens[unit]:
+                leaders[leader(token)] = leader(tokens[unit][0])
+        places: Counter[Hashable] = Counter()
+        for unit, some in tokens.items():
+            for token in some:
+                group = self._group_of[token] = leader(token)
+                self.groups[unit] = group
+                if token not in self._places:
+                    # A place is counted per group, and per attribute or for all counter sets.
+                    kind = token[0] if isinstance(token[0], str) else ""
+                    self._places[token] = places[group, kind]
+                    places[group, kind] += 1
 
     def _drawn(self, unit: Unit) -> Hashable:
-        """What the unit draws, with the set named only where its group has several."""
-        return frozenset((self._place(unit, unit.pool.names[index]), amount) for index, amount in unit.draws)
-
-    def _place(self, unit: Unit, name: CounterName) -> Hashable:
-        return name.counter if name.counter_set == self._groups[unit][1] else name
-
-    def _free(self, group: Group) -> Hashable:
-        pool, leading = group
+        """What the unit draws, its counter sets told by their place in the group."""
+        names = unit.pool.names
         return frozenset(
-            (name.counter, free)
-            for name, free in zip(pool.names, pool.free, strict=True)
-            if name.counter_set == leading
+            (self._places[unit.pool, names[index].counter_set], names[index].counter, amount)
+            for index, amount in unit.draws
         )
+
+    def _number_groups(self) -> None:
+        members: dict[Group, Counter[Hashable]] = {}
+        for unit, group in self.groups.items():
+            inside = members.setdefault(group, Counter())
+            inside[self.kinds[unit]] += 1
+            for index, _ in unit.draws:
+                name = unit.pool.names[index]
+                inside[self._places[unit.pool, name.counter_set], name.counter] = unit.pool.free[index]
+        for group, inside in members.items():
+            self.group_kinds[group] = self._number(frozenset(inside.items()))
+
+    # The state of the attempt
+
+    def on(self, unit: Unit) -> Hashable:
+        """What the attempt has put on the unit; whose it is matters only where somebody asks for admin access."""
+        held = self._attempt.held.get(unit)
+        if held is None:
+            return None
+        whose = frozenset(held.claims.items()) if self._admin else None
+        return held.whole, held.shares > 0, frozenset(held.consumed.items()), whose
+
+    def view(self, live: Sequence[tuple[int, int]]) -> View:
+        """Likeness now, where only the constraints in ``live`` (claim, number) matter any more."""
+        groups: dict[Group, Counter[Hashable]] = {}
+        loose: Counter[Hashable] = Counter()
+        for unit in self._attempt.held:
+            group = self.groups.get(unit)
+            inside = loose if group is None else groups.setdefault(group, Counter())
+            inside[self.kinds[unit], self.on(unit)] += 1
+        for claim, number in live:
+            tracker = self._attempt.trackers[claim][number]
+            if tracker.attribute not in self._compared:
+                loose[claim, number, tracker.state] += 1
+            elif tracker.state is not None:
+                for value in tracker.state:
+                    token = tracker.attribute, value
+                    inside = groups.setdefault(self._group_of[token], Counter())
+                    inside[claim, number, self._places[token]] += 1
+        return View(
+            self, {group: frozenset(inside.items()) for group, inside in groups.items()}, frozenset(loose.items())
+        )
+
+
+def _values(units: Mapping[Unit, object], attribute: str) -> frozenset[object]:
+    return frozenset[object]().union(*(values_of(unit.device, attribute) for unit in units))
 
 
 def _offers(tasks: Sequence[Task]) -> dict[Unit, list[Hashable]]:
