@@ -40,7 +40,7 @@ lint: $(VENV) ## check style, types and layers only
 
 .PHONY: e2e
 e2e: $(VENV) ## end-to-end tests on a kind cluster, which ends with them unless `make kind` made it (KUBERNETES=1.36, ARGS)
-	$(CLUSTERS) kind run --load lode busybox -- pytest tests/e2e $(ARGS)
+	$(CLUSTERS) kind run --load lode busybox -- pytest tests/e2e --tb=short --timeout=900 $(ARGS)
 
 .PHONY: kind
 kind: IN := $(CLUSTERS) kind exec -- kubectl --namespace lode-system

@@ -107,7 +107,13 @@ def _configuration(own: bool) -> Mapping[str, object]:
         return {"extraArgs": [{"name": name.replace("_", "-"), "value": value} for name, value in flags.items()]}
 
     patches: list[Mapping[str, object]] = [
-        {"kind": "KubeletConfiguration", "failCgroupV1": False, "syncFrequency": "5s"},
+        {
+            "kind": "KubeletConfiguration",
+            "failCgroupV1": False,
+            "syncFrequency": "5s",
+            # A program that tests kill again and again would otherwise be left down for minutes.
+            "crashLoopBackOff": {"maxContainerRestartPeriod": "5s"},
+        },
         {"kind": "InitConfiguration", "skipPhases": ["preflight", "addon/coredns"]},
         {
             "kind": "ClusterConfiguration",

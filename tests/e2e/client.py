@@ -32,8 +32,19 @@ def eventually(what: str, look: Callable[[], T], seconds: float = PATIENCE, paus
         except (AssertionError, CommandFailed, LookupError, subprocess.TimeoutExpired) as error:
             seen = f"{type(error).__name__}: {error}"
         if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {seconds:.0f} s; last seen: {seen[:4000]}")
+            raise AssertionError(f"{what}: not within {seconds:.0f} s; last seen: {seen[:1500]}")
         time.sleep(pause)
+
+
+def gone(what: str, look: Callable[[], object]) -> None:
+    """Return once ``look`` finds nothing more; fails as `eventually` does, with what it found."""
+
+    def nothing() -> bool:
+        found = look()
+        assert not found, found
+        return True
+
+    eventually(what, nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +94,13 @@ class Client:
         options = [f"--wait={str(wait).lower()}", "--ignore-not-found", f"--timeout={PATIENCE:.0f}s"]
         self.kubectl("delete", kind, f"--namespace={namespace}", *chosen, *options, timeout=PATIENCE + 30)
 
-    def wait_until_ready(self, namespace: str, *pods: str) -> None:
+    def wait_until_ready(self, namespace: str, *pods: str, help_on: Callable[[], None] = lambda: None) -> None:
         """Return when these pods (without names: all of the namespace, those that are being deleted having gone) are
-        ready; fails after `PATIENCE`.
+        ready; fails after `PATIENCE`. ``help_on`` is called before each look.
         """
 
         def all_ready() -> bool:
+            help_on()
             listed = self.list("pods", namespace)
             waiting = [it["metadata"]["name"] for it in listed if not _ready(it)]
             chosen = [name for name in waiting if not pods or name in pods]

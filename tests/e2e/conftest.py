@@ -1,15 +1,14 @@
-"""The driver on a kind cluster, installed as a user installs it; and what is dumped when a test fails."""
+"""The driver on a kind cluster, installed as a user installs it; and what a failed test shows."""
 
 import itertools
-import json
 import time
 from collections.abc import Generator, Iterator
 
 import pytest
 
 from tests.clusters.kind import KindCluster
-from tests.e2e import flavours, nodes
-from tests.e2e.client import Client, eventually
+from tests.e2e import flavours, nodes, report
+from tests.e2e.client import Client, gone
 from tests.e2e.watcher import Watcher
 
 SPACE = "lode-test/space=e2e"
@@ -40,10 +39,13 @@ def client(cluster: KindCluster) -> Client:
 
 @pytest.fixture(scope="session")
 def watcher(client: Client) -> Iterator[Watcher]:
-    """Judges every event of every claim while tests run."""
+    """Judges every event of every claim while tests run; after the last nothing of any test may be left anywhere."""
     watcher = Watcher(client)
     yield watcher
-    watcher.stop()
+    try:
+        gone("nothing of any test is left", lambda: everything_left(client, watcher))
+    finally:
+        watcher.stop()
 
 
 @pytest.fixture(autouse=True)
@@ -56,41 +58,51 @@ def nothing_was_held_twice(watcher: Watcher) -> Iterator[None]:
 
 @pytest.fixture
 def space(client: Client, watcher: Watcher) -> Iterator[str]:
-    """A new namespace. When the test ends its pods are deleted, and then nothing of them may be left anywhere: no
+    """A new namespace. When the test ends its pods are deleted, and then nothing of it may be left anywhere: no
     allocation, no CDI file, no entry in a checkpoint; and the slices are what they were before.
+
+    What another test left is not asked for here, or every later test would fail for it.
     """
     name = f"e2e-{_run}-{next(_numbers)}"
     before = nodes.published(client)
     client.kubectl("create", "namespace", name)
     client.kubectl("label", "namespace", name, SPACE)
     yield name
-    for kind in ("jobs", "pods", "resourceclaims"):
-        client.delete(name, kind)
-    eventually("nothing is held any more", lambda: not watcher.held())
-    eventually("nothing is left on the nodes", lambda: not nodes.left(client))
-    eventually("the slices are as before", lambda: nodes.published(client) == before)
+    for kind in KINDS:
+        client.delete(name, kind, wait=False)
+    gone("its objects are gone", lambda: objects_left(client, name))
+    gone("nothing is held any more", lambda: watcher.held(name))
+    gone("nothing is left on the nodes", lambda: nodes.left(client, watcher.uids(name)))
+    gone("the slices are as before", lambda: nodes.changed(before, nodes.published(client)))
     client.kubectl("delete", "namespace", name, "--wait=false")
+
+
+KINDS = ("jobs", "pods", "resourceclaims")
+"""What tests make and does not end with its namespace at once, owners first."""
+
+
+def objects_left(client: Client, namespace: str) -> list[str]:
+    """The objects of a namespace that are still there. What a killed runc has frozen is let go on the way: it can be
+    killed, or be started in vain, as long as pods are being deleted.
+    """
+    found = client.kubectl("get", ",".join(KINDS), f"--namespace={namespace}", "--output=name").split()
+    if found:
+        nodes.thaw(client)
+    return found
+
+
+def everything_left(client: Client, watcher: Watcher) -> dict[str, object]:
+    """Whatever is left in the cluster, of whichever test."""
+    found = {"held": watcher.held(), "on the nodes": nodes.left(client)}
+    return {where: it for where, it in found.items() if it}
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add what the cluster says to the report of a test that failed."""
-    report = yield
-    client = getattr(item, "funcargs", {}).get("client")
-    if report.failed and isinstance(client, Client):
-        report.sections.append(("the cluster", _state(client)))
-    return report
-
-
-def _state(client: Client) -> str:
-    commands = [
-        "get pods -A -o wide",
-        "get resourceclaims -A -o wide",
-        "get resourceslices",
-        "get events -A --sort-by=.lastTimestamp",
-        "-n lode-system logs -l app.kubernetes.io/name=lode-controller --tail=200 --prefix",
-        "-n lode-system logs -l app.kubernetes.io/name=lode-kubeletplugin --tail=80 --prefix",
-    ]
-    printed = [f"$ kubectl {it}\n{client.kubectl(*it.split(), check=False)[-20000:]}" for it in commands]
-    claims = {node: nodes.prepared(client, node) for node in client.cluster.workers}
-    return "\n\n".join([*printed, f"prepared: {json.dumps(claims)}"])
+    """Add what the cluster says of a failed test's namespace to its report."""
+    outcome = yield
+    given = getattr(item, "funcargs", {})
+    client, name = given.get("client"), given.get("space")
+    if outcome.failed and isinstance(client, Client) and isinstance(name, str):
+        outcome.sections.append((f"the cluster, {name}", report.state(client, name)))
+    return outcome

@@ -32,4 +32,4 @@ def usage_is_what_the_claims_say(client: Client, watcher: Watcher) -> None:
         assert told == true, f"the leader says {told}, the claims say {true}"
         return True
 
-    eventually("the controller's memory equals what the claims say", agree, seconds=15)
+    eventually("the controller's memory equals what the claims say", agree)

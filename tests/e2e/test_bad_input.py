@@ -46,7 +46,7 @@ def is_told(client: Client, space: str, name: str, words: Sequence[str]) -> None
         assert all(word in said for word in words), said
         return True
 
-    eventually(f"{name} is told of {', '.join(words)}", look, seconds=60)
+    eventually(f"{name} is told of {', '.join(words)}", look)
 
 
 def test_each_fault_is_named_and_others_go_on(client: Client, space: str) -> None:

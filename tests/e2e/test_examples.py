@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.client import Client, Object, eventually, results
+from tests.e2e.client import Client, Object, eventually, gone, results
 from tests.e2e.container import Published, seen
-from tests.e2e.nodes import files, prepared
+from tests.e2e.nodes import files, left, prepared
 from tests.e2e.pods import pod, request, template
 from tests.e2e.watcher import Watcher
 
@@ -142,9 +142,8 @@ def test_deleting_a_pod_frees_its_devices_on_the_node_and_in_the_cluster(
     assert any(uid in file for file in files(client, node))
     client.delete(space, "pod", "brief")
     eventually("the claim is gone", lambda: not client.list("resourceclaims", space))
-    eventually("nothing is held", lambda: not watcher.held())
-    assert prepared(client, node) == {}
-    assert files(client, node) == []
+    gone("nothing is held", lambda: watcher.held(space))
+    assert left(client, {uid}) == {}
 
 
 @pytest.mark.parametrize("outcome", ["exit 0", "exit 1"])
@@ -156,4 +155,4 @@ def test_a_pod_that_ends_gives_its_devices_back_though_it_stays_listed(
     client.create(space, template("one", request()), ending)
     phases = ("Succeeded", "Failed")
     eventually("it has ended", lambda: client.get("pod", "ending", space)["status"]["phase"] in phases)
-    eventually("nothing is held", lambda: not watcher.held())
+    gone("nothing is held", lambda: watcher.held(space))

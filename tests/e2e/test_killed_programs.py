@@ -79,7 +79,7 @@ def _insist(command: Callable[[], None]) -> None:
 
 def all_is_well(client: Client, space: str, watcher: Watcher) -> None:
     """Every pod that is left runs and sees what it holds; the controller's memory is right."""
-    client.wait_until_ready(space)
+    client.wait_until_ready(space, help_on=lambda: thaw(client))
     published = Published.read(client)
     for name, claims in client.claims(space).items():
         assert seen(client, space, name, "main") == published.expected(claims)
@@ -123,7 +123,6 @@ def test_a_node_program_is_killed_on_every_worker(
         for node in cluster.workers:
             cluster.kill(node, program)
     cluster.wait_ready()
-    thaw(client)
     wait_until_installed(client)
     all_is_well(client, space, watcher)
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.clusters.commands import CommandFailed
-from tests.e2e.client import Client, Object, eventually, results
+from tests.e2e.client import Client, Object, eventually, gone, results
 from tests.e2e.pods import pod, request, template
 from tests.e2e.watcher import Watcher
 
@@ -51,10 +51,10 @@ def test_the_resource_claim_controller_frees_what_a_pod_leaves(client: Client, s
     user["spec"]["containers"][0]["resources"]["claims"] = [{"name": "card"}]
     client.create(space, claim, user)
     client.wait_until_ready(space)
-    assert watcher.held()
+    assert watcher.held(space)
     client.delete(space, "pod", "user")
     eventually("it is free", lambda: not results(client.get("resourceclaim", "kept", space)))
-    eventually("nothing is held", lambda: not watcher.held())
+    gone("nothing is held", lambda: watcher.held(space))
 
 
 def test_a_pod_that_passes_the_gate_by_gets_its_devices_from_the_controller_all_the_same(

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import threading
+from collections import defaultdict
 
 from driver.model import Claim
 from driver.names import Names
@@ -26,10 +27,12 @@ class Watcher:
             if raw["spec"]["driver"] == Names().driver:
                 self._catalogue.learn(raw)
         self._claims: dict[tuple[str, str], Claim] = {}
+        self._uids: dict[str, set[str]] = defaultdict(set)
+        self._failure = ""
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._process: subprocess.Popen[str] | None = None
-        self._thread = threading.Thread(target=self._follow, name="watcher", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="watcher", daemon=True)
         self.violations: list[str] = []
         self.events = 0
         self._thread.start()
@@ -42,21 +45,38 @@ class Watcher:
         self._thread.join(timeout=30)
         assert self.events, "the witness has seen nothing"
 
-    def held(self) -> dict[str, str]:
-        """Every device of ours in use now (`pool/device`), and the claim that holds it, shares apart by their id."""
+    def held(self, namespace: str = "") -> dict[str, str]:
+        """Every device of ours in use now (`pool/device`) in one namespace or in all, and the claim that holds it,
+        shares apart by their id.
+        """
+        if self._failure:
+            raise RuntimeError(f"the witness sees nothing any more: {self._failure}")
         with self._lock:
             return {
-                f"{h.result.device.pool}/{h.result.device.device}/{h.result.share_id}": h.holder for h in self._all()
+                f"{h.result.device.pool}/{h.result.device.device}/{h.result.share_id}": h.holder
+                for h in self._all(namespace)
             }
 
-    def _all(self) -> list[Holding]:
+    def uids(self, namespace: str) -> frozenset[str]:
+        """Every claim that was ever seen in a namespace."""
+        with self._lock:
+            return frozenset(self._uids[namespace])
+
+    def _all(self, namespace: str = "") -> list[Holding]:
         return [
             Holding(claim.key, result)
             for claim in self._claims.values()
-            if claim.allocation
+            if claim.allocation and namespace in ("", claim.namespace)
             for result in claim.allocation.results
             if result.device.driver == Names().driver
         ]
+
+    def _watch(self) -> None:
+        try:
+            self._follow()
+        except BaseException as error:
+            self._failure = repr(error)
+            raise
 
     def _follow(self) -> None:
         while not self._stop.is_set():
@@ -75,6 +95,7 @@ class Watcher:
         claim = claim_from(event["object"])
         with self._lock:
             self.events += 1
+            self._uids[claim.namespace].add(claim.uid)
             if event["type"] == "DELETED":
                 self._claims.pop((claim.namespace, claim.name), None)
             else:
