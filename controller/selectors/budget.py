@@ -1,55 +1,98 @@
-"""A bound on what one evaluation may cost, so that no expression can burn CPU or memory."""
+"""A bound on what one evaluation may cost, so that no expression can burn CPU or memory.
 
-from typing import Final
+Two bounds hold. The cost is Kubernetes' own count (see `charges`), with its limit: what fails there fails here. The
+rest is ours: Kubernetes counts neither the characters that replace() or format() make nor the elements that comparing
+lists of shared lists visits, and such expressions would take it hours; here they fail.
+"""
+
+from typing import Any, Final
 
 from controller.selectors.errors import BudgetSpent
 
 COST_LIMIT: Final = 1_000_000
-"""Kubernetes' limit on the run-time cost of one evaluation (resource.k8s.io CELSelectorExpressionMaxCost)."""
-SIZE_LIMIT: Final = 1_000_000
-"""Characters of a string, or elements of a list, one evaluation may build."""
-TURN_LIMIT: Final = 30_000
-"""Elements the macros of one evaluation may visit, far above what the 48 values of a device can cause.
-
-Kubernetes lets up to a few hundred thousand pass; evaluating them would keep a controller busy for seconds.
-"""
+"""The limit on the cost of one evaluation, estimated and actual (resource.k8s.io CELSelectorExpressionMaxCost)."""
+GROWTH_LIMIT: Final = 12_000_000
+"""Characters and elements that one evaluation may build. Concatenation alone cannot pass it: its cost is counted."""
+STEP_LIMIT: Final = 12_000_000
+"""Elements that one evaluation may visit inside functions and comparisons."""
 
 
 class Budget:
-    """What one evaluation may still spend."""
+    """What one evaluation may still spend.
 
-    __slots__ = ("_turns", "left")
+    Attributes:
+        cost: what it has cost so far, as Kubernetes counts.
+    """
+
+    __slots__ = ("_growth", "_limit", "_steps", "cost")
 
     def __init__(self, limit: int = COST_LIMIT):
-        self.left = limit
-        self._turns = TURN_LIMIT
+        self.cost = 0
+        self._limit = limit
+        self._growth = GROWTH_LIMIT
+        self._steps = STEP_LIMIT
 
-    def spend(self, cost: int) -> None:
-        """Account for ``cost`` steps.
+    def charge(self, cost: int) -> None:
+        """Add ``cost`` to what Kubernetes counts.
+
+        Raises:
+            BudgetSpent: the limit is passed.
+        """
+        self.cost += cost
+        if self.cost > self._limit:
+            raise BudgetSpent("operation cancelled: actual cost limit exceeded; simplify the expression")
+
+    def spend(self, steps: int) -> None:
+        """Account for ``steps`` of work inside a function.
 
         Raises:
             BudgetSpent: nothing is left.
         """
-        self.left -= cost
-        if self.left < 0:
-            raise BudgetSpent("operation cancelled: actual cost limit exceeded")
-
-    def turn(self) -> None:
-        """Account for visiting one element of a list or map.
-
-        Raises:
-            BudgetSpent: too many have been visited.
-        """
-        self._turns -= 1
-        if self._turns < 0:
-            raise BudgetSpent(f"operation cancelled: more than {TURN_LIMIT} elements visited; simplify the expression")
+        self._steps -= steps
+        if self._steps < 0:
+            raise BudgetSpent(f"operation cancelled: more than {STEP_LIMIT} elements visited; simplify the expression")
 
     def grow(self, size: int) -> None:
-        """Account for building a string or list of ``size``.
+        """Account for building a string or list of ``size``, before it is built.
 
         Raises:
-            BudgetSpent: it is too large.
+            BudgetSpent: with it, too much has been built.
         """
-        if size > SIZE_LIMIT:
-            raise BudgetSpent(f"operation cancelled: a value of {size} elements exceeds the limit of {SIZE_LIMIT}")
-        self.spend(size // 100)
+        self._growth -= size
+        if self._growth < 0:
+            raise BudgetSpent(f"operation cancelled: more than {GROWTH_LIMIT} characters or elements built")
+
+    def walk(self, value: Any) -> None:
+        """Account for visiting all that ``value`` holds, however often it holds the same.
+
+        Raises:
+            BudgetSpent: it holds too much.
+        """
+        if isinstance(value, list):
+            self.spend(len(value))
+            for element in value:
+                self.walk(element)
+        elif isinstance(value, dict):
+            self.spend(len(value))
+            for element in value.values():
+                self.walk(element)
+        elif isinstance(value, str | bytes):
+            self.spend(len(value) // 100)
+
+
+class Unmetered(Budget):
+    """For expressions that cannot reach a limit, as their text shows: counts nothing."""
+
+    __slots__ = ()
+
+    def charge(self, cost: int) -> None:
+        """Nothing to do."""
+
+    def spend(self, steps: int) -> None:
+        """Nothing to do."""
+
+    def grow(self, size: int) -> None:
+        """Nothing to do."""
+
+
+UNMETERED: Final = Unmetered()

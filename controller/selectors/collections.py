@@ -10,7 +10,6 @@ from controller.selectors.errors import NoOverload, SelectorFault, no_overload
 from controller.selectors.moments import Duration
 from controller.selectors.values import (
     NONE,
-    Device,
     Optional,
     Table,
     UInt,
@@ -48,8 +47,6 @@ def in_list(budget: Budget, value: Any, values: List) -> bool:
 
 
 def _in_map(_: Budget, value: Any, map_: Any) -> bool:
-    if isinstance(map_, Device):
-        raise no_overload("in")
     return key_of(value) in map_
 
 

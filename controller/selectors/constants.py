@@ -1,6 +1,6 @@
 """What is wrong with an expression whatever the device: constants that cannot be converted, matched or formatted."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from controller.selectors import formatting
@@ -12,7 +12,7 @@ from controller.selectors.functions import FUNCTIONS
 from controller.selectors.strings import compile_regex
 from controller.selectors.syntax import Call, ListOf, Literal, MapOf, Name, Node, children, walk
 from controller.selectors.types import Type
-from controller.selectors.values import TypeValue, key_of, kind
+from controller.selectors.values import TypeValue, key_in, kind
 
 _CONVERSIONS: Final = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
@@ -21,8 +21,10 @@ _PATTERNS: Final = frozenset({"matches", "find", "findAll"})
 _UNKNOWN: Final = object()
 
 
-def check(source: str, node: Node, checked: Checked) -> None:
+def check(source: str, node: Node, checked: Checked) -> Mapping[Node, Any]:
     """Refuse literals of mixed types, and constant patterns, conversions and formats that cannot work.
+
+    Returns the values of all nodes that are constant.
 
     Raises:
         SelectorError: at the first of them.
@@ -31,13 +33,14 @@ def check(source: str, node: Node, checked: Checked) -> None:
     checks.literals(node)
     for inner in reversed(list(walk(node))):  # those inside come first
         checks.visit(inner)
+    return checks.values
 
 
 class _Checks:
     def __init__(self, source: str, checked: Checked):
         self._source = source
         self._types = checked.types
-        self._values: dict[Node, Any] = {}
+        self.values: dict[Node, Any] = {}
 
     def _error(self, node: Node, message: str) -> SelectorError:
         return SelectorError(self._source, node.position, message)
@@ -46,7 +49,7 @@ class _Checks:
         """Work out the value of ``node`` if it is constant, and check what it makes of its constants."""
         value = self._constant(node)
         if value is not _UNKNOWN:
-            self._values[node] = value
+            self.values[node] = value
         if isinstance(node, Call) and node.function in _PATTERNS:
             self._pattern(node)
         if isinstance(node, Call) and node.function == "format" and node.target is not None:
@@ -59,19 +62,19 @@ class _Checks:
                 return value
             case Name(name=name) if name in TYPE_NAMES and self._types[node] == Type("type", (Type(name),)):
                 return TypeValue(name)
-            case ListOf(items=items) if not node.optional and all(item in self._values for item in items):
-                return [self._values[item] for item in items]
+            case ListOf(items=items) if not node.optional and all(item in self.values for item in items):
+                return [self.values[item] for item in items]
             case MapOf(entries=entries) if not any(optional for _, _, optional in entries):
                 return self._map(entries)
-            case Call(function=function, target=None, args=(arg,)) if function in _CONVERSIONS and arg in self._values:
-                return self._converted(node, function, self._values[arg])
+            case Call(function=function, target=None, args=(arg,)) if function in _CONVERSIONS and arg in self.values:
+                return self._converted(node, function, self.values[arg])
         return _UNKNOWN
 
     def _map(self, entries: Sequence[tuple[Node, Node, bool]]) -> Any:
-        if not all(key in self._values and value in self._values for key, value, _ in entries):
+        if not all(key in self.values and value in self.values for key, value, _ in entries):
             return _UNKNOWN
         try:
-            return {key_of(self._values[key]): self._values[value] for key, value, _ in entries}
+            return {key_in(self.values[key]): self.values[value] for key, value, _ in entries}
         except SelectorFault:
             return _UNKNOWN
 
@@ -92,7 +95,7 @@ class _Checks:
         if node.target is None and isinstance(args[0], Literal):
             patterns.append(args[0])
         for pattern in patterns:
-            value = self._values.get(pattern)
+            value = self.values.get(pattern)
             if isinstance(value, str):
                 try:
                     compile_regex(value)

@@ -82,8 +82,7 @@ SORT_KEYS: Final = frozenset(_parse_type(name).kind for name in _ORDERED)
 TYPE_NAMES: Final = frozenset(
     {
         "bool", "bytes", "double", "int", "uint", "string", "list", "map", "null_type", "optional_type", "type",
-        "google.protobuf.Any", "google.protobuf.Duration", "google.protobuf.Timestamp", "kubernetes.DRADevice",
-        "net.IP", "net.CIDR",
+        "google.protobuf.Duration", "google.protobuf.Timestamp", "net.IP", "net.CIDR",
     }
 )  # fmt: skip
 
@@ -97,6 +96,10 @@ class Environment:
     """The type besides bool that an expression may have."""
     includes: bool = True
     allow_multiple: bool = True
+    max_length: int | None = None
+    """Bytes of an expression (resource.k8s.io CELSelectorExpressionMaxLength), where that is checked."""
+    max_cost: int | None = None
+    """What an expression may be estimated to cost (CELSelectorExpressionMaxCost), where that is checked."""
 
     def field(self, name: str) -> Type | None:
         """The type of ``device.<name>``, or None."""
@@ -119,5 +122,7 @@ class Environment:
 SCHEDULER: Final = Environment()
 """How kube-scheduler 1.37 reads stored expressions, whatever its feature gates; what allocation uses."""
 
-ADMISSION: Final = Environment(attribute=t.ANY, result=t.ANY, includes=False)
+ADMISSION: Final = Environment(
+    attribute=t.ANY, result=t.ANY, includes=False, max_length=10 * 1024, max_cost=1_000_000
+)  # fmt: skip
 """How the API server 1.37 with default gates checks a new expression."""

@@ -33,6 +33,10 @@ class BudgetSpent(SelectorFault):
     """Evaluation cost more than Kubernetes allows. Unlike other faults, ``||`` and ``&&`` do not absorb it."""
 
 
+class Cancelled(BudgetSpent):
+    """Evaluation ended where upstream's own bookkeeping fails; like a spent budget, nothing absorbs it."""
+
+
 class NoOverload(SelectorFault):
     """A function or operator met values of types it is not defined for."""
 

@@ -1,98 +1,166 @@
-"""Syntax nodes to Python closures. One closure takes a frame: [device, budget, variables of macros ...]."""
+"""Syntax nodes to Python closures, which take a `Frame`.
 
-from collections.abc import Callable, Mapping
+A program is metered, and then every node adds to the budget what it costs upstream, or it is not, where `plain` shows
+that no limit can be reached. Both give the same outcome.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from controller.selectors import folds
-from controller.selectors.access import index, optional_index, optional_select, select, test
-from controller.selectors.collections import in_list
-from controller.selectors.declarations import SCHEDULER, TYPE_NAMES
-from controller.selectors.errors import BudgetSpent, NoOverload, SelectorError, SelectorFault, no_overload
-from controller.selectors.functions import FUNCTIONS, Impl, Table
+from controller.selectors import calls, charges, deep, folds
+from controller.selectors.chains import Cost, Step, chain, of_device
+from controller.selectors.charges import AFTER, CANCELLING
+from controller.selectors.checker import Checked
+from controller.selectors.declarations import TYPE_NAMES
+from controller.selectors.deep import Steps
+from controller.selectors.errors import SelectorFault, no_overload
+from controller.selectors.estimates import LIST_COST, MAP_COST
+from controller.selectors.frames import (
+    BUDGET,
+    DEVICE,
+    FIRST_VARIABLE,
+    UNSET,
+    Code,
+    Frame,
+    bound,
+    charged,
+    constant,
+    variable,
+)  # fmt: skip
+from controller.selectors.functions import FUNCTIONS
 from controller.selectors.syntax import (
     Bind,
     Call,
     Fold,
     Index,
     ListOf,
-    Literal,
     MapOf,
     Name,
     Node,
     OptionalMap,
     Select,
 )  # fmt: skip
-from controller.selectors.values import NONE, Optional, Semver, TypeValue, equal, key_of, kind
+from controller.selectors.values import NONE, Optional, TypeValue, equal, key_in, kind
 
-Frame = list[Any]
-Code = Callable[[Frame], Any]
-Slots = Mapping[str, int]
-
-DEVICE, BUDGET, FIRST_VARIABLE = 0, 1, 2
+Scope = Mapping[str, Code]
+"""How the variables of macros are read."""
+_PRIMITIVE = (bool, int, float, str)
+_BINARY = frozenset({"_+_", "_-_", "_*_", "_/_", "_%_", "_<_", "_<=_", "_>_", "_>=_", "_==_", "_!=_", "@in", "matches"})
+"""Functions that upstream runs by one implementation for all overloads: both arguments are always evaluated."""
 
 
 class Program:
-    """Compiled code and the size of the frame it runs in."""
+    """Compiled code.
 
-    def __init__(self, source: str, node: Node):
-        self._source = source
-        self.frame_size = FIRST_VARIABLE
-        self.code = self._compile(node, {})
+    Attributes:
+        code: to be run in a frame.
+        variables: how many slots the frame needs for variables.
+        metered: whether the frame needs a `Budget`; else UNMETERED does.
+    """
 
-    def _compile(self, node: Node, slots: Slots) -> Code:
+    def __init__(self, node: Node, checked: Checked, constants: Mapping[Node, Any], *, metered: bool):
+        self._checked = checked
+        self._constants = constants
+        self.metered = metered
+        self.variables = 0
+        self.code: Code = deep.run(self._compile(node, {}))
+
+    def _compile(self, node: Node, scope: Scope) -> Steps[Code]:
+        if node in self._constants:
+            return constant(self._constants[node])
         match node:
-            case Literal(value=value):
-                return lambda _: value
             case Name():
-                return self._name(node, slots)
-            case Select():
-                return self._select(node, slots)
-            case Index():
-                return self._index(node, slots)
+                return self._charged(self._name(node, scope), 1)
+            case Select() | Index():
+                return (yield from self._chain(node, scope))
             case Call():
-                return self._call(node, slots)
+                return (yield from self._call(node, scope))
             case ListOf():
-                return self._list(node, slots)
+                return self._charged((yield from self._list(node, scope)), LIST_COST)
             case MapOf():
-                return self._map(node, slots)
+                return self._charged((yield from self._map(node, scope)), MAP_COST)
             case Fold():
-                return self._fold(node, slots)
+                return (yield from self._fold(node, scope))
             case Bind():
-                slot, inner = self._variable(node.name, slots)
-                return _bind(slot, self._compile(node.value, slots), self._compile(node.body, inner))
+                return (yield from self._bind(node, scope))
             case OptionalMap():
-                slot, inner = self._variable(node.name, slots)
-                target, body = self._compile(node.target, slots), self._compile(node.body, inner)
-                return _optional_map(slot, target, body, node.flat)
+                return (yield from self._optional_map(node, scope))
+        raise AssertionError(node)
 
-    def _variable(self, name: str, slots: Slots) -> tuple[int, Slots]:
-        slot = self.frame_size
-        self.frame_size += 1
-        return slot, {**slots, name: slot}
+    def _charged(self, code: Code, cost: int) -> Code:
+        return charged(code, cost) if self.metered else code
 
-    def _name(self, node: Name, slots: Slots) -> Code:
-        if node.name in slots and not node.absolute:
-            return _variable(slots[node.name])
+    def _slot(self) -> int:
+        self.variables += 1
+        return FIRST_VARIABLE + self.variables - 1
+
+    def _name(self, node: Name, scope: Scope) -> Code:
+        if node.name in scope and not node.absolute:
+            return scope[node.name]
         if node.name == "device":
             return lambda frame: frame[DEVICE]
         assert node.name in TYPE_NAMES
-        value = TypeValue(node.name)
-        return lambda _: value
+        return constant(TypeValue(node.name))
 
-    def _select(self, node: Select, slots: Slots) -> Code:
-        operand, field = self._compile(node.operand, slots), node.field
-        access = test if node.test else optional_select if node.optional else select
-        return lambda frame: access(operand(frame), field)
+    def _chain(self, node: Node, scope: Scope, *, inner: bool = False) -> Steps[Code]:
+        """A chain of fields and indexes. Its own cost is that of the variable it starts from.
 
-    def _index(self, node: Index, slots: Slots) -> Code:
-        operand, key = self._compile(node.operand, slots), self._compile(node.key, slots)
-        access = optional_index if node.optional else index
-        return lambda frame: access(operand(frame), key(frame))
+        It has none ``inner`` to a key or a conditional, nor if it starts from a conditional; has() has one less. The
+        steps are free after a name that looks past a variable, such as ``.device``.
+        """
+        steps: list[Step] = []
+        while isinstance(node, Select | Index) and not (steps and isinstance(node, Select) and node.test):
+            if isinstance(node, Select):
+                steps.append(Step(node.field, optional=node.optional, test=node.test))
+            elif node.key in self._constants:
+                steps.append(Step(self._constants[node.key], optional=node.optional))
+            else:
+                steps.append(Step((yield self._key(node.key, scope)), computed=True, optional=node.optional))
+            node = node.operand
+        steps.reverse()
+        if isinstance(node, Name) and node not in self._constants:
+            base = self._name(node, scope)
+            if not self.metered and node.name == "device" and (node.absolute or "device" not in scope):
+                quick = of_device(steps)
+                if quick is not None:
+                    base, done = quick
+                    steps = steps[done:]
+                    if not steps:
+                        return base
+        else:
+            base = yield self._compile(node, scope)
+        conditional = isinstance(node, Call) and node.function == "_?_:_"
+        looks_past = isinstance(node, Name) and node.absolute and node.name in scope
+        cost = Cost(0 if inner else 1 - conditional - steps[-1].test, 0 if looks_past else 1)
+        return chain(base, steps, cost, keeps_optional=inner)
 
-    def _list(self, node: ListOf, slots: Slots) -> Code:
-        items = tuple(self._compile(item, slots) for item in node.items)
-        if not node.optional:
-            return lambda frame: [item(frame) for item in items]
+    def _key(self, node: Node, scope: Scope) -> Steps[Code]:
+        """A computed key. The variable it starts from is free: the step itself is counted instead."""
+        if isinstance(node, Name):
+            return self._name(node, scope)
+        if isinstance(node, Select | Index):
+            return (yield from self._chain(node, scope, inner=True))
+        code: Code = yield self._compile(node, scope)
+        return code
+
+    def _branch(self, node: Node, scope: Scope) -> Steps[Code]:
+        """A branch of a conditional: the variable it starts from is free."""
+        if isinstance(node, Name) and node not in self._constants:
+            return self._name(node, scope)
+        if isinstance(node, Select | Index):
+            return (yield from self._chain(node, scope, inner=True))
+        code: Code = yield self._compile(node, scope)
+        return code
+
+    def _each(self, nodes: Sequence[Node], scope: Scope) -> Steps[list[Code]]:
+        codes: list[Code] = []
+        for node in nodes:
+            code: Code = yield self._compile(node, scope)
+            codes += (code,)
+        return codes
+
+    def _list(self, node: ListOf, scope: Scope) -> Steps[Code]:
+        items = yield from self._each(node.items, scope)
         flags = tuple((item, i in node.optional) for i, item in enumerate(items))
 
         def build(frame: Frame) -> list[Any]:
@@ -107,194 +175,161 @@ class Program:
 
         return build
 
-    def _map(self, node: MapOf, slots: Slots) -> Code:
-        entries = tuple((self._compile(k, slots), self._compile(v, slots), optional) for k, v, optional in node.entries)
+    def _map(self, node: MapOf, scope: Scope) -> Steps[Code]:
+        keys = yield from self._each([key for key, _, _ in node.entries], scope)
+        values = yield from self._each([value for _, value, _ in node.entries], scope)
+        entries = tuple(zip(keys, values, [optional for _, _, optional in node.entries], strict=True))
 
         def build(frame: Frame) -> dict[Any, Any]:
             result: dict[Any, Any] = {}
             for key_code, value_code, optional in entries:
-                key, value = key_of(key_code(frame)), value_code(frame)
+                key, value = key_code(frame), value_code(frame)
                 if optional:
                     if not _as_optional(value).present:
+                        result.pop(key_in(key), None)
                         continue
                     value = value.value
-                if key is None or key in result:
-                    raise SelectorFault(f"map key {key!r} is repeated or no key")
-                result[key] = value
+                result[key_in(key)] = value
             return result
 
         return build
 
-    def _fold(self, node: Fold, slots: Slots) -> Code:
-        over = self._compile(node.range, slots)
-        variables: list[int] = []
-        for name in node.variables:
-            slot, slots = self._variable(name, slots)
-            variables.append(slot)
-        where = None if node.where is None else self._compile(node.where, slots)
-        body = self._compile(node.body, slots)
-        return folds.build(node.kind, over, tuple(variables), where, body)
+    def _fold(self, node: Fold, scope: Scope) -> Steps[Code]:
+        over = yield self._compile(node.range, scope)
+        slots = tuple(self._slot() for _ in node.variables)
+        inner = {**scope, **{name: variable(slot) for name, slot in zip(node.variables, slots, strict=True)}}
+        where = None if node.where is None else (yield self._compile(node.where, inner))
+        body = yield self._compile(node.body, inner)
+        loop = folds.Loop(
+            over, slots, where, body,
+            constant=node.body in self._constants,
+            sorts_dynamic=self._checked.types[node.body].kind in ("dyn", "any"),
+        )  # fmt: skip
+        return folds.build(node.kind, loop)
 
-    def _call(self, node: Call, slots: Slots) -> Code:
-        args = tuple(self._compile(arg, slots) for arg in node.args)
+    def _bind(self, node: Bind, scope: Scope) -> Steps[Code]:
+        value = yield self._compile(node.value, scope)
+        slot = self._slot()
+        body = yield self._compile(node.body, {**scope, node.name: bound(slot, value)})
+
+        def run(frame: Frame) -> Any:
+            frame[slot] = UNSET
+            return body(frame)
+
+        return run
+
+    def _optional_map(self, node: OptionalMap, scope: Scope) -> Steps[Code]:
+        """``target.hasValue() ? optional.of(body) : optional.none()``, with a variable bound to ``target.value()``."""
+        target = yield self._compile(node.target, scope)
+        slot = self._slot()
+        value = _value_again(target) if self.metered else constant(None)
+        body = yield self._compile(node.body, {**scope, node.name: bound(slot, value)})
+        metered, flat = self.metered, node.flat
+
+        def run(frame: Frame) -> Any:
+            budget = frame[BUDGET]
+            budget.charge(1)
+            found = target(frame)
+            if not isinstance(found, Optional):
+                raise no_overload("optMap")
+            if not found.present:
+                budget.charge(1)
+                return NONE
+            frame[slot] = UNSET if metered else found.value
+            if flat:
+                return body(frame)
+            budget.charge(1)
+            return Optional(True, body(frame))
+
+        return run
+
+    def _call(self, node: Call, scope: Scope) -> Steps[Code]:
+        parts = node.args if node.target is None else (node.target, *node.args)
         match node.function:
-            case "_&&_":
-                return _logical(args, absorbing=False)
-            case "_||_":
-                return _logical(args, absorbing=True)
+            case "_&&_" | "_||_":
+                terms = yield from self._each(parts, scope)
+                return calls.logical(terms, absorbing=node.function == "_||_")
             case "_?_:_":
-                return _conditional(*args)
+                condition = yield self._compile(parts[0], scope)
+                then = yield self._branch(parts[1], scope)
+                otherwise = yield self._branch(parts[2], scope)
+                return calls.conditional(condition, then, otherwise)
+            case "or" | "orValue":
+                target, other = yield from self._each(parts, scope)
+                return calls.either(target, other, node.function)
+            case "@in" if (values := self._looked_up(node)) is not None:
+                return calls.in_constants((yield self._compile(parts[0], scope)), values)
+        args = yield from self._each(parts, scope)
+        return self._counted(node, parts, args) if self.metered else self._plain(node, parts, args)
+
+    def _looked_up(self, node: Call) -> Sequence[Any] | None:
+        """The constants of ``x in [constants]`` where upstream looks them up in a set."""
+        values = self._constants.get(node.args[1])
+        if self._checked.overloads[node] != ("in_list",) or not isinstance(values, list):
+            return None
+        return values if all(isinstance(value, _PRIMITIVE) for value in values) else None
+
+    def _counted(self, node: Call, parts: Sequence[Node], args: Sequence[Code]) -> Code:
+        overloads = self._checked.overloads[node]
+        names = {node.function, *overloads} if len(overloads) == 1 else {node.function}
+        return calls.counted(
+            self._apply(node.function),
+            args,
+            charges.rule(node.function, overloads),
+            all_args=self._evaluates_all(node, parts),
+            after=not names.isdisjoint(AFTER),
+            cancelling=not names.isdisjoint(CANCELLING),
+        )
+
+    def _evaluates_all(self, node: Call, parts: Sequence[Node]) -> bool:
+        if len(parts) != 2:
+            return len(parts) < 2
+        if node.function in ("matches", "find", "findAll") and parts[1] in self._constants:
+            return False
+        return node.function in _BINARY or (len(self._checked.overloads[node]) == 1 and node.function != "format")
+
+    def _apply(self, function: str) -> Any:
+        name, table = function.strip("_@") or function, FUNCTIONS.get(function, {})
+
+        def apply(frame: Frame, values: Sequence[Any]) -> Any:
+            budget = frame[BUDGET]
+            for value in values:
+                if isinstance(value, list | dict):
+                    budget.walk(value)
+            if function == "_==_":
+                return equal(*values)
+            if function == "_!=_":
+                return calls.differs(*values)
+            return calls.implementation(name, table, values)(budget, *values)
+
+        return apply
+
+    def _plain(self, node: Call, parts: Sequence[Node], args: Sequence[Code]) -> Code:
+        match node.function:
             case "_==_":
                 left, right = args
-                return lambda frame: equal(left(frame), right(frame))
+                if isinstance(self._constants.get(parts[1]), _PRIMITIVE):
+                    return calls.equals_constant(left, self._constants[parts[1]])
+                return calls.equals(left, right)
             case "_!=_":
-                return _differs(*args)
-            case "@in" if isinstance(node.args[1], ListOf):
-                return _in_list(args[0], args[1], node.args[1])
-            case "or" | "orValue" if node.target is not None:
-                return _otherwise(self._compile(node.target, slots), args[0], node.function)
-        table = FUNCTIONS.get(node.function)
-        if table is None:
-            raise self._unsupported(node)
-        if node.target is not None:
-            args = (self._compile(node.target, slots), *args)
-        return _invoke(node.function.strip("_@") or node.function, table, args)
-
-    def _unsupported(self, node: Call) -> SelectorError:
-        message = f"function {node.function}() is not supported"
-        assert SCHEDULER.overloads(node.function), message
-        return SelectorError(self._source, node.position, message, unsupported=True)
+                left, right = args
+                return lambda frame: calls.differs(left(frame), right(frame))
+        code = calls.dispatched(node.function.strip("_@") or node.function, FUNCTIONS[node.function], args)
+        return calls.computed(code) if all(part in self._constants for part in parts) else code
 
 
-def _variable(slot: int) -> Code:
-    """Read a variable; one bound to a failure fails when it is read."""
+def _value_again(target: Code) -> Code:
+    """``target.value()``: upstream evaluates the target once more."""
 
-    def read(frame: Frame) -> Any:
-        value = frame[slot]
-        if isinstance(value, SelectorFault):
-            raise value
+    def run(frame: Frame) -> Any:
+        value = target(frame).value
+        frame[BUDGET].charge(1)
         return value
 
-    return read
+    return run
 
 
 def _as_optional(value: Any) -> Optional:
     if isinstance(value, Optional):
         return value
     raise SelectorFault(f"cannot initialize an optional entry from a value of type {kind(value)}")
-
-
-def _logical(terms: tuple[Code, ...], *, absorbing: bool) -> Code:
-    """``||`` (absorbing True) and ``&&`` (absorbing False): one absorbing term decides, whatever others fail with."""
-
-    def run(frame: Frame) -> bool:
-        fault: SelectorFault | None = None
-        for term in terms:
-            try:
-                value = term(frame)
-            except BudgetSpent:
-                raise
-            except SelectorFault as error:
-                fault = fault or error
-                continue
-            if value is absorbing:
-                return bool(value)
-            if value is not (not absorbing):
-                fault = fault or no_overload("_||_" if absorbing else "_&&_")
-        if fault is not None:
-            raise fault
-        return not absorbing
-
-    return run
-
-
-def _conditional(condition: Code, then: Code, otherwise: Code) -> Code:
-    def run(frame: Frame) -> Any:
-        value = condition(frame)
-        if value is True:
-            return then(frame)
-        if value is False:
-            return otherwise(frame)
-        raise no_overload("_?_:_")
-
-    return run
-
-
-def _differs(left: Code, right: Code) -> Code:
-    def run(frame: Frame) -> bool:
-        a, b = left(frame), right(frame)
-        try:
-            return not equal(a, b)
-        except NoOverload:
-            return True
-
-    return run
-
-
-def _in_list(value: Code, values: Code, node: ListOf) -> Code:
-    """``x in [...]``: false for an empty list whatever x is; among constants upstream cannot look for a version."""
-    if not node.items:
-        return lambda _: False
-    constant = all(isinstance(item, Literal) for item in node.items)
-
-    def run(frame: Frame) -> bool:
-        wanted = value(frame)
-        if constant and isinstance(wanted, Semver):
-            raise SelectorFault("a version cannot be looked up in a list of constants; use compareTo()")
-        return in_list(frame[BUDGET], wanted, values(frame))
-
-    return run
-
-
-def _otherwise(target: Code, other: Code, name: str) -> Code:
-    """``or`` and ``orValue``: the alternative is evaluated only where it is needed."""
-
-    def run(frame: Frame) -> Any:
-        value = target(frame)
-        if not isinstance(value, Optional):
-            raise no_overload(name)
-        if not value.present:
-            return other(frame)
-        return value.value if name == "orValue" else value
-
-    return run
-
-
-def _bind(slot: int, value: Code, body: Code) -> Code:
-    def run(frame: Frame) -> Any:
-        try:
-            frame[slot] = value(frame)
-        except BudgetSpent:
-            raise
-        except SelectorFault as fault:
-            frame[slot] = fault
-        return body(frame)
-
-    return run
-
-
-def _optional_map(slot: int, target: Code, body: Code, flat: bool) -> Code:
-    def run(frame: Frame) -> Any:
-        value = target(frame)
-        if not isinstance(value, Optional):
-            raise no_overload("optMap")
-        if not value.present:
-            return NONE
-        frame[slot] = value.value
-        result = body(frame)
-        return result if flat else Optional(True, result)
-
-    return run
-
-
-def _invoke(name: str, table: Table, args: tuple[Code, ...]) -> Code:
-    """Call the implementation for the run-time types of the arguments."""
-
-    def run(frame: Frame) -> Any:
-        values = [arg(frame) for arg in args]
-        impl: Impl | None = table.get(tuple(map(kind, values))) or table.get(len(values))
-        if impl is None:
-            raise no_overload(name)
-        return impl(frame[BUDGET], *values)
-
-    return run

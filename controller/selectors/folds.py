@@ -1,65 +1,68 @@
-"""The macros that walk a list or map, with upstream's treatment of failures inside them."""
+"""The macros that walk a list or map, with upstream's treatment of failures inside them and its count of their cost.
+
+Each is a loop with an accumulator upstream. A failure stays in the accumulator while the loop goes on, so that the
+remaining elements are still evaluated and counted. The numbers below are what the steps of such a loop cost.
+"""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from controller.selectors.errors import BudgetSpent, SelectorFault, no_overload
-from controller.selectors.values import Device, key_of, keys, kind
+from controller.selectors.charges import self_compared
+from controller.selectors.errors import BudgetSpent, Cancelled, SelectorFault, no_overload
+from controller.selectors.estimates import LIST_COST
+from controller.selectors.frames import BUDGET, Code, Frame
+from controller.selectors.syntax import FoldKind
+from controller.selectors.values import key_of, keys, kind
 
-Frame = list[Any]
-Code = Callable[[Frame], Any]
-BUDGET = 1
-
-
-def build(fold: str, over: Code, variables: tuple[int, ...], where: Code | None, body: Code) -> Code:
-    """The code of one fold; ``variables`` are its slots in the frame."""
-
-    def steps(frame: Frame) -> Iterator[None]:
-        for _ in _walk(frame, over(frame), variables):
-            if where is None or _truth(where(frame)):
-                yield
-
-    first = variables[0]
-    match fold:
-        case "all":
-            return lambda frame: _decide(frame, steps, body, deciding=False)
-        case "exists":
-            return lambda frame: _decide(frame, steps, body, deciding=True)
-        case "exists_one":
-            return lambda frame: _exactly_one(frame, steps, body)
-        case "map" | "transformList":
-            return lambda frame: [body(frame) for _ in steps(frame)]
-        case "filter":
-            return lambda frame: [frame[first] for _ in steps(frame) if _truth(body(frame))]
-        case "transformMap":
-            return lambda frame: {key_of(frame[first]): body(frame) for _ in steps(frame)}
-        case "transformMapEntry":
-            return lambda frame: _entries(frame, steps, body)
-        case _:
-            return lambda frame: _sorted(frame, steps, first, body)
+APPEND = LIST_COST + 2
+"""Reading the accumulator, making a list of one element, and joining the two."""
 
 
-Steps = Callable[[Frame], Iterator[None]]
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The parts of a fold, compiled.
+
+    Attributes:
+        over: what is walked.
+        slots: of the variables: the element (of a map, the key), or index or key and element.
+        where: which elements count, if that is asked.
+        body: the predicate, or what is made of each element.
+        constant: whether the body is a constant: a list of it needs no making.
+        sorts_dynamic: whether it is known only at run time what a sortBy orders.
+    """
+
+    over: Code
+    slots: tuple[int, ...]
+    where: Code | None
+    body: Code
+    constant: bool = False
+    sorts_dynamic: bool = False
 
 
-def _walk(frame: Frame, value: Any, variables: tuple[int, ...]) -> Iterator[None]:
-    budget = frame[BUDGET]
+def build(fold: FoldKind, loop: Loop) -> Code:
+    """The code of one fold."""
+    return lambda frame: _FOLDS[fold](frame, loop)
+
+
+def _walk(frame: Frame, loop: Loop) -> Iterator[Any]:
+    """Set the variables for each element in turn, and yield it: of a map, and one variable, the key."""
+    value = loop.over(frame)
+    is_map = isinstance(value, dict)
     pairs: Any
-    if isinstance(value, list):
-        pairs = enumerate(value)
-    elif isinstance(value, dict) and not isinstance(value, Device):
+    if is_map:
         pairs = zip(keys(value), value.values(), strict=True)
+    elif isinstance(value, list):
+        pairs = enumerate(value)
     else:
         raise SelectorFault(f"got '{kind(value)}', expected a list or map to walk")
-    one = len(variables) == 1
-    use_key = isinstance(value, dict)
+    first, *second = loop.slots
     for key, element in pairs:
-        budget.turn()
-        if one:
-            frame[variables[0]] = key if use_key else element
+        if second:
+            frame[first], frame[second[0]] = key, element
         else:
-            frame[variables[0]], frame[variables[1]] = key, element
-        yield
+            frame[first] = key if is_map else element
+        yield frame[first]
 
 
 def _truth(value: Any) -> bool:
@@ -68,47 +71,180 @@ def _truth(value: Any) -> bool:
     raise no_overload("_?_:_")
 
 
-def _decide(frame: Frame, steps: Steps, predicate: Code, *, deciding: bool) -> bool:
+def _decide(frame: Frame, loop: Loop, *, deciding: bool, condition: int) -> bool:
+    budget = frame[BUDGET]
     fault: SelectorFault | None = None
-    for _ in steps(frame):
+    steps = _walk(frame, loop)
+    for _ in steps:
+        budget.charge(condition + 1)
         try:
-            value = predicate(frame)
+            value = loop.body(frame)
         except BudgetSpent:
             raise
         except SelectorFault as error:
             fault = fault or error
             continue
         if value is deciding:
+            more = next(steps, steps) is not steps
+            budget.charge(1 + condition if more else 1)
             return bool(value)
         if value is not (not deciding):
             fault = fault or no_overload("_||_" if deciding else "_&&_")
+    budget.charge(1)
     if fault is not None:
         raise fault
     return not deciding
 
 
-def _exactly_one(frame: Frame, steps: Steps, predicate: Code) -> bool:
-    return sum(_truth(predicate(frame)) for _ in steps(frame)) == 1
+def _all(frame: Frame, loop: Loop) -> bool:
+    return _decide(frame, loop, deciding=False, condition=2)
 
 
-def _entries(frame: Frame, steps: Steps, body: Code) -> dict[Any, Any]:
+def _exists(frame: Frame, loop: Loop) -> bool:
+    return _decide(frame, loop, deciding=True, condition=3)
+
+
+Step: TypeAlias = Callable[[Any], None]
+
+
+def _accumulate(frame: Frame, loop: Loop, step: Step, result: int = 1) -> None:
+    """``step`` for each element that counts; the first failure is raised when all have had their turn.
+
+    ``result`` is the cost of what the accumulator is then made into.
+    """
+    fault: SelectorFault | None = None
+    for element in _walk(frame, loop):
+        try:
+            if loop.where is None or _truth(loop.where(frame)):
+                step(element)
+        except BudgetSpent:
+            raise
+        except SelectorFault as error:
+            fault = fault or error
+    frame[BUDGET].charge(result)
+    if fault is not None:
+        raise fault
+
+
+def _exactly_one(frame: Frame, loop: Loop) -> bool:
+    budget, count = frame[BUDGET], 0
+
+    def step(_: Any) -> None:
+        nonlocal count
+        if _truth(loop.body(frame)):
+            budget.charge(2)
+            count += 1
+
+    _accumulate(frame, loop, step, result=2)
+    return count == 1
+
+
+def _map(frame: Frame, loop: Loop) -> list[Any]:
+    budget, cost = frame[BUDGET], 2 if loop.constant else APPEND
+    result: list[Any] = []
+
+    def step(_: Any) -> None:
+        budget.charge(cost)
+        result.append(loop.body(frame))
+
+    _accumulate(frame, loop, step)
+    return result
+
+
+def _filter(frame: Frame, loop: Loop) -> list[Any]:
+    budget = frame[BUDGET]
+    result: list[Any] = []
+
+    def step(element: Any) -> None:
+        if _truth(loop.body(frame)):
+            budget.charge(APPEND + 1)
+            result.append(element)
+
+    _accumulate(frame, loop, step)
+    return result
+
+
+def _transform_map(frame: Frame, loop: Loop) -> dict[Any, Any]:
+    budget, failed = frame[BUDGET], False
     result: dict[Any, Any] = {}
-    for _ in steps(frame):
-        entry = body(frame)
+
+    def step(key: Any) -> None:
+        nonlocal failed
+        budget.charge(1)
+        if failed:
+            return
+        budget.charge(2)
+        failed = True
+        result[key_of(key)] = loop.body(frame)
+        failed = False
+
+    _accumulate(frame, loop, step)
+    return result
+
+
+def _transform_entries(frame: Frame, loop: Loop) -> dict[Any, Any]:
+    budget = frame[BUDGET]
+    result: dict[Any, Any] = {}
+
+    def step(_: Any) -> None:
+        budget.charge(2)
+        entry = loop.body(frame)
         if not isinstance(entry, dict):
             raise no_overload("transformMapEntry")
+        budget.grow(len(entry))
         for key, value in entry.items():
             if key in result:
                 raise SelectorFault(f"insert failed: key {key} already exists")
             result[key] = value
+
+    _accumulate(frame, loop, step)
     return result
 
 
-def _sorted(frame: Frame, steps: Steps, variable: int, body: Code) -> list[Any]:
-    keyed = [(body(frame), frame[variable]) for _ in steps(frame)]
-    kinds = {kind(key) for key, _ in keyed}
+_ORDERED = {
+    "int", "uint", "double", "bool", "string", "bytes", "google.protobuf.Duration", "google.protobuf.Timestamp"
+}  # fmt: skip
+
+
+def _sort_by(frame: Frame, loop: Loop) -> list[Any]:
+    """The list is bound to a variable, a list of keys is made of it, and then it is sorted by them."""
+    budget = frame[BUDGET]
+    budget.charge(2)
+    found: list[Any] = []
+    ordering: list[Any] = []
+
+    def step(element: Any) -> None:
+        budget.charge(APPEND)
+        found.append(element)
+        ordering.append(loop.body(frame))
+
+    try:
+        _accumulate(frame, loop, step)
+    except BudgetSpent:
+        raise
+    except SelectorFault as fault:
+        if loop.sorts_dynamic:
+            budget.charge(1)
+            raise
+        raise Cancelled(str(fault)) from None
+    budget.charge(1 if loop.sorts_dynamic else self_compared(ordering))
+    kinds = {kind(key) for key in ordering}
     if len(kinds) > 1:
         raise SelectorFault("list elements must have the same type")
-    if not kinds <= {"int", "uint", "double", "bool", "string", "bytes"}:
+    if not kinds <= _ORDERED:
         raise no_overload("sortBy")
-    return [value for _, value in sorted(keyed, key=lambda pair: pair[0])]
+    order = sorted(range(len(ordering)), key=ordering.__getitem__)
+    return [found[index] for index in order]
+
+
+_FOLDS: dict[FoldKind, Callable[[Frame, Loop], Any]] = {
+    "all": _all,
+    "exists": _exists,
+    "exists_one": _exactly_one,
+    "map": _map,
+    "transformList": _map,
+    "filter": _filter,
+    "transformMap": _transform_map,
+    "transformMapEntry": _transform_entries,
+    "sortBy": _sort_by,
+}

@@ -148,7 +148,7 @@ class _Parser:
         while self._is(operator.text):
             last = self._take()
             count += 1
-        if operator.text == "-" and self.current.kind == "literal" and _is_number(self.current.value):
+        if operator.text == "-" and count == 1 and self.current.kind == "literal" and _is_number(self.current.value):
             primary = self._literal(negative=True, position=last.position)
             count -= 1
         else:

@@ -3,13 +3,16 @@
 from typing import Any
 
 from controller.selectors import constants
-from controller.selectors.budget import Budget
+from controller.selectors.budget import UNMETERED, Budget
 from controller.selectors.checker import check
 from controller.selectors.declarations import SCHEDULER, Environment
 from controller.selectors.errors import SelectorError, SelectorFault
+from controller.selectors.estimate import estimate
 from controller.selectors.evaluator import Program
 from controller.selectors.parser import parse
+from controller.selectors.plain import is_plain
 from controller.selectors.reads import Path, paths, value_at
+from controller.selectors.sizes import UNBOUNDED
 from controller.selectors.values import Device, kind
 from controller.selectors.view import view
 from driver import model
@@ -23,12 +26,14 @@ class Selector:
         paths: the parts of a device that decide the outcome, for `value_at`; None where any part may.
     """
 
-    __slots__ = ("_program", "expression", "paths")
+    __slots__ = ("_code", "_metered", "_unset", "expression", "paths")
 
     def __init__(self, expression: str, program: Program, paths: tuple[Path, ...] | None):
         self.expression = expression
         self.paths = paths
-        self._program = program
+        self._code = program.code
+        self._metered = program.metered
+        self._unset = [None] * program.variables
 
     def matches(self, device: model.Device, driver: str) -> bool:
         """Whether the selector selects ``device`` of ``driver``.
@@ -45,10 +50,8 @@ class Selector:
         Raises:
             SelectorFault: evaluation failed on this device; its message names the attribute and the remedy.
         """
-        frame: list[Any] = [None] * self._program.frame_size
-        frame[0], frame[1] = device, Budget()
         try:
-            result = self._program.code(frame)
+            result = self._code([device, Budget() if self._metered else UNMETERED, *self._unset])
         except RecursionError:
             raise SelectorFault("the expression is nested too deeply to evaluate") from None
         if result is True or result is False:
@@ -66,11 +69,23 @@ def compile_selector(expression: str, environment: Environment = SCHEDULER) -> S
     Raises:
         SelectorError: it is no valid selector, or uses what is not supported; its author must change it.
     """
+    if environment.max_length is not None and len(expression.encode()) > environment.max_length:
+        raise SelectorError(expression, 0, f"longer than {environment.max_length} bytes; shorten it")
     try:
         node = parse(expression)
         checked = check(expression, node, environment)
-        constants.check(expression, node, checked)
-        return Selector(expression, Program(expression, node), paths(node))
+        fixed = constants.check(expression, node, checked)
+        if environment.max_cost is not None:
+            _check_cost(expression, estimate(node, checked), environment.max_cost)
+        metered = not is_plain(expression, node, checked, fixed)
+        return Selector(expression, Program(node, checked, fixed, metered=metered), paths(node))
     except RecursionError:
         message = "nested too deeply to compile, which is not supported"
         raise SelectorError(expression, 0, message, unsupported=True) from None
+
+
+def _check_cost(expression: str, cost: int, limit: int) -> None:
+    if cost > limit:
+        shown = "without bound" if cost >= UNBOUNDED else f"{cost}"
+        message = f"the estimated cost ({shown}) exceeds the limit of {limit}; walk shorter lists, or nest less"
+        raise SelectorError(expression, 0, message)

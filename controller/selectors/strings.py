@@ -15,7 +15,6 @@ _SPACES = (
     "\t\n\v\f\r \x85\xa0\u1680"
     + "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
-_PATTERN_COST = 100
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _DOUBLE = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf|infinity|nan)", re.ASCII | re.IGNORECASE)
 _TRUE, _FALSE = {"1", "t", "T", "true", "TRUE", "True"}, {"0", "f", "F", "false", "FALSE", "False"}
@@ -45,19 +44,16 @@ def _regex(pattern: str) -> Any:
         raise SelectorFault(str(error)) from None
 
 
-def _matches(budget: Budget, text: str, pattern: str) -> bool:
-    budget.spend(_PATTERN_COST + len(text) // 10)
+def _matches(_: Budget, text: str, pattern: str) -> bool:
     return _regex(pattern).search(text) is not None
 
 
-def _find(budget: Budget, text: str, pattern: str) -> str:
-    budget.spend(_PATTERN_COST + len(text) // 10)
+def _find(_: Budget, text: str, pattern: str) -> str:
     found = _regex(pattern).search(text)
     return found[0] if found else ""
 
 
-def _find_all(budget: Budget, text: str, pattern: str, limit: int = -1) -> list[str]:
-    budget.spend(_PATTERN_COST + len(text) // 10)
+def _find_all(_: Budget, text: str, pattern: str, limit: int = -1) -> list[str]:
     found = [match[0] for match in _regex(pattern).finditer(text)]
     return found if limit < 0 else found[:limit]
 

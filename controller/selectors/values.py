@@ -12,7 +12,7 @@ from functools import total_ordering
 from typing import Any, Final
 
 from controller.selectors.addresses import Address, Network
-from controller.selectors.errors import NoOverload, SelectorFault, no_overload
+from controller.selectors.errors import Cancelled, NoOverload, SelectorFault, no_overload
 from controller.selectors.formats import Format
 from controller.selectors.moments import Duration, Timestamp
 from controller.selectors.urls import Url
@@ -58,6 +58,15 @@ class BoolKey:
     """A bool as a key of a map."""
 
     value: bool
+
+
+class OddKey:
+    """A key of a type that no lookup finds."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object):
+        self.value = value
 
 
 class Domains(dict[str, Any]):
@@ -183,7 +192,7 @@ def _scale(text: str) -> int | None:
 
 _KINDS: Final[Mapping[type, str]] = {
     bool: "bool", int: "int", UInt: "uint", float: "double", str: "string", bytes: "bytes", type(None): "null_type",
-    list: "list", dict: "map", Domains: "map", Device: "kubernetes.DRADevice", Optional: "optional_type",
+    list: "list", dict: "map", Domains: "map", Device: "map", Optional: "optional_type",
     TypeValue: "type", Amount: "kubernetes.Quantity", Semver: "kubernetes.Semver", Address: "net.IP",
     Network: "net.CIDR", Url: "kubernetes.URL", Format: "kubernetes.NamedFormat",
     Duration: "google.protobuf.Duration", Timestamp: "google.protobuf.Timestamp",
@@ -216,10 +225,8 @@ def equal(a: Any, b: Any) -> bool:
         case Optional():
             same = isinstance(b, Optional) and a.present == b.present
             return same and (not a.present or equal(a.value, b.value))
-        case Device():
-            return isinstance(b, Device) and all(_alike(a[key], b[key]) for key in a)
         case dict():
-            return isinstance(b, dict) and not isinstance(b, Device) and _equal_maps(a, b)
+            return isinstance(b, dict) and _equal_maps(a, b)
     return type(a) is type(b) and bool(a == b)
 
 
@@ -247,7 +254,7 @@ def _equal_maps(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
 
 
 def key_of(value: Any) -> Any:
-    """``value`` as a key of a map; None where no key can equal it (a fraction).
+    """``value`` as a key to look up in a map: of numbers, only the value counts.
 
     Raises:
         SelectorFault: values of this type are no keys.
@@ -257,13 +264,26 @@ def key_of(value: Any) -> Any:
     if isinstance(value, str | int):
         return value
     if isinstance(value, float):
-        return int(value) if value.is_integer() else None
+        return int(value) if value.is_integer() else value
     raise SelectorFault(f"unsupported key type: {kind(value)}")
+
+
+def key_in(value: Any) -> Any:
+    """``value`` as a key of a map literal, which may be of nearly any type.
+
+    Raises:
+        Cancelled: upstream cannot keep it; evaluation ends.
+    """
+    if isinstance(value, bool | str | int | float):
+        return key_of(value)
+    if kind(value) in ("bytes", "kubernetes.Semver", "kubernetes.NamedFormat"):
+        raise Cancelled(f"a value of type {kind(value)} cannot be the key of a map")
+    return OddKey(value)
 
 
 def keys(map_: Iterable[Any]) -> list[Any]:
     """The keys of a map as CEL values."""
-    return [key.value if type(key) is BoolKey else key for key in map_]
+    return [key.value if type(key) in (BoolKey, OddKey) else key for key in map_]
 
 
 def whole(value: int) -> int:

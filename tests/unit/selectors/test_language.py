@@ -144,9 +144,9 @@ def test_admission_refuses_what_only_the_scheduler_accepts() -> None:
 
 TEN = "[1,2,3,4,5,6,7,8,9,10]"
 HOSTILE = (
-    f"{TEN}.all(a, {TEN}.all(b, {TEN}.all(c, {TEN}.all(d, {TEN}.all(e, true)))))",
+    f"{TEN}.all(a, {TEN}.all(b, {TEN}.all(c, {TEN}.all(d, {TEN}.all(e, {TEN}.all(f, true))))))",
     "lists.range(1000000).all(x, true)",
-    'lists.range(100000).map(x, "aaaaaaaaaa").join().size() > 0',
+    'lists.range(400000).map(x, "aaaaaaaaaa").join().size() > 0',
     'cel.bind(a, "0123456789".replace("", "0123456789"), cel.bind(b, a.replace("", a), '
     'cel.bind(c, b.replace("", b), c.replace("", c).size() > 0)))',
 )

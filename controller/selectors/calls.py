@@ -1,0 +1,232 @@
+"""Code for calls and operators. What is counted goes through the budget of the frame; what need not be is quicker."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from controller.selectors.budget import UNMETERED
+from controller.selectors.charges import Rule
+from controller.selectors.collections import in_list
+from controller.selectors.errors import BudgetSpent, Cancelled, NoOverload, SelectorFault, no_overload
+from controller.selectors.frames import BUDGET, Code, Frame
+from controller.selectors.values import Optional, Semver, equal, kind
+
+Impl: TypeAlias = Callable[..., Any]
+Table: TypeAlias = Mapping[tuple[str, ...] | int, Impl]
+
+
+def logical(terms: Sequence[Code], *, absorbing: bool) -> Code:
+    """``||`` (absorbing True) and ``&&`` (absorbing False): one absorbing term decides, whatever others fail with."""
+    function = "_||_" if absorbing else "_&&_"
+
+    def run(frame: Frame) -> bool:
+        fault: SelectorFault | None = None
+        for term in terms:
+            try:
+                value = term(frame)
+            except BudgetSpent:
+                raise
+            except SelectorFault as error:
+                fault = fault or error
+                continue
+            if value is absorbing:
+                return bool(value)
+            if value is not (not absorbing):
+                fault = fault or no_overload(function)
+        if fault is not None:
+            raise fault
+        return not absorbing
+
+    return run
+
+
+def conditional(condition: Code, then: Code, otherwise: Code) -> Code:
+    """``condition ? then : otherwise``."""
+
+    def run(frame: Frame) -> Any:
+        value = condition(frame)
+        if value is True:
+            return then(frame)
+        if value is False:
+            return otherwise(frame)
+        raise no_overload("_?_:_")
+
+    return run
+
+
+def either(target: Code, other: Code, name: str) -> Code:
+    """``or`` and ``orValue``: the alternative is evaluated only where it is needed."""
+
+    def run(frame: Frame) -> Any:
+        value = target(frame)
+        if not isinstance(value, Optional):
+            raise no_overload(name)
+        if not value.present:
+            return other(frame)
+        return value.value if name == "orValue" else value
+
+    return run
+
+
+def equals(left: Code, right: Code) -> Code:
+    """``left == right``."""
+    return lambda frame: equal(left(frame), right(frame))
+
+
+def equals_constant(code: Code, wanted: Any) -> Code:
+    """``code == wanted``, quicker where the types are alike."""
+    alike = wanted.__class__
+
+    def run(frame: Frame) -> bool:
+        value = code(frame)
+        return bool(value == wanted) if value.__class__ is alike else equal(value, wanted)
+
+    return run
+
+
+def differs(a: Any, b: Any) -> bool:
+    """``a != b``: what cannot be compared differs."""
+    try:
+        return not equal(a, b)
+    except NoOverload:
+        return True
+
+
+def in_constants(code: Code, values: Sequence[Any]) -> Code:
+    """``code in [constants]``: false for no constants whatever ``code`` is; a version cannot be looked up."""
+    if not values:
+        return lambda _: False
+    texts = frozenset(value for value in values if isinstance(value, str))
+    listed = list(values)
+
+    def run(frame: Frame) -> bool:
+        wanted = code(frame)
+        if wanted.__class__ is str:
+            return wanted in texts
+        if isinstance(wanted, Semver):
+            raise SelectorFault("a version cannot be looked up in a list of constants; use compareTo()")
+        return in_list(frame[BUDGET], wanted, listed)
+
+    return run
+
+
+def dispatched(name: str, table: Table, args: Sequence[Code]) -> Code:
+    """Call the implementation for the run-time types of the arguments; nothing is counted."""
+    known: dict[tuple[type, ...], Impl] = {}
+
+    def choose(classes: tuple[type, ...], values: Sequence[Any]) -> Impl:
+        impl = known[classes] = implementation(name, table, values)
+        return impl
+
+    if len(args) == 1:
+        (only,) = args
+
+        def unary(frame: Frame) -> Any:
+            value = only(frame)
+            classes = (value.__class__,)
+            return (known.get(classes) or choose(classes, (value,)))(frame[BUDGET], value)
+
+        return unary
+    if len(args) == 2:
+        first, second = args
+
+        def binary(frame: Frame) -> Any:
+            a, b = first(frame), second(frame)
+            classes = (a.__class__, b.__class__)
+            return (known.get(classes) or choose(classes, (a, b)))(frame[BUDGET], a, b)
+
+        return binary
+
+    def run(frame: Frame) -> Any:
+        values = [arg(frame) for arg in args]
+        return implementation(name, table, values)(frame[BUDGET], *values)
+
+    return run
+
+
+def implementation(name: str, table: Table, values: Sequence[Any]) -> Impl:
+    """What runs for arguments of these types.
+
+    Raises:
+        NoOverload: nothing does.
+    """
+    impl = table.get(tuple([kind(value) for value in values])) or table.get(len(values))
+    if impl is None:
+        raise no_overload(name)
+    return impl
+
+
+def counted(
+    apply: Callable[[Frame, Sequence[Any]], Any],
+    args: Sequence[Code],
+    rule: Rule | None,
+    *,
+    all_args: bool,
+    after: bool = False,
+    cancelling: bool = False,
+) -> Code:
+    """Call ``apply`` on the arguments, at the cost that ``rule`` says (1 if None).
+
+    Upstream counts a call also where an argument failed, as long as all were evaluated; with ``all_args`` they are,
+    else evaluation ends at the first that fails. The cost is counted before the work is done, unless it depends on
+    the result (``after``). A ``cancelling`` rule does not bear a failed argument, and ends the evaluation.
+    """
+
+    def charge(frame: Frame, values: Sequence[Any], result: Any) -> None:
+        budget = frame[BUDGET]
+        budget.charge(1 if rule is None else rule(budget, values, result))
+
+    def run(frame: Frame) -> Any:
+        values, fault = _evaluated(frame, args, all_args)
+        if fault is not None:
+            if len(values) == len(args):
+                if cancelling:
+                    raise Cancelled(str(fault))
+                charge(frame, values, fault)
+            raise fault
+        if not after:
+            charge(frame, values, None)
+            return apply(frame, values)
+        try:
+            result = apply(frame, values)
+        except BudgetSpent:
+            raise
+        except SelectorFault as error:
+            charge(frame, values, error)
+            raise
+        charge(frame, values, result)
+        return result
+
+    return run
+
+
+def _evaluated(frame: Frame, args: Sequence[Code], all_args: bool) -> tuple[list[Any], SelectorFault | None]:
+    """The arguments, or the failures in their place, and the first failure."""
+    values: list[Any] = []
+    fault: SelectorFault | None = None
+    for arg in args:
+        try:
+            values.append(arg(frame))
+        except BudgetSpent:
+            raise
+        except SelectorFault as error:
+            fault = fault or error
+            values.append(error)
+            if not all_args:
+                break
+    return values, fault
+
+
+def computed(code: Code) -> Code:
+    """``code``, which depends on nothing, run in advance; what it fails with, it fails with each time."""
+    try:
+        value = code([None, UNMETERED])
+    except SelectorFault as fault:
+        return _failing(type(fault), str(fault))
+    return lambda _: value
+
+
+def _failing(failure: type[SelectorFault], message: str) -> Code:
+    def run(_: Frame) -> Any:
+        raise failure(message)
+
+    return run
