@@ -26,12 +26,12 @@ from uuid import uuid4
 
 from controller.election import Election, Fence
 from controller.loop import Controller
-from controller.queue import delay
 from driver.clock import Clock, SystemClock
 from driver.errors import InvalidInput, LodeError
-from driver.kube.api import Api, ApiError
+from driver.kube.api import Api
 from driver.kube.client import KubeClient
-from driver.kube.reflector import Delta, Reflector
+from driver.kube.following import Following
+from driver.kube.reflector import Delta
 from driver.observe import Logger, Metrics, ObserveServer, configure_logs, logger
 from driver.settings import Settings, settings_from
 from driver.threads import start_thread
@@ -117,7 +117,8 @@ class Program:
     def _work(self) -> None:
         self._controller.resume()
         for reflector in self._controller.reflectors:
-            self._thread(f"reflect {reflector.resource.plural}", partial(self._reflect, reflector))
+            following = Following(reflector, self._clock, self._log)
+            self._thread(f"reflect {reflector.resource.plural}", partial(self._reflect, following))
         while not self._stop.is_set():
             self._turned = self._clock.monotonic()
             if not self._election.leading:
@@ -150,19 +151,9 @@ class Program:
                 self._inbox.put(None)
             self._stop.wait(self._election.interval)
 
-    def _reflect(self, reflector: Reflector) -> None:
-        failures = short = 0
+    def _reflect(self, following: Following) -> None:
         while not self._stop.is_set():
-            started = self._clock.monotonic()
-            try:
-                reflector.step()
-                failures = 0
-            except ApiError as error:
-                failures += 1
-                self._log.warning("not listed or watched", kind=reflector.resource.kind, error=str(error))
-            # A kind that is not served, and a server that ends watches at once, must not be asked in a loop.
-            short = short + 1 if self._clock.monotonic() - started < 1 else 0
-            self._stop.wait(delay(max(failures, short - 2), bound=30))
+            self._stop.wait(following.step())
 
     def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
         def died() -> None:

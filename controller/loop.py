@@ -12,12 +12,13 @@ from controller.decisions import Decision, Free, Idle, Lift, Past, Place, Releas
 from controller.election import Deposed
 from controller.explain import explain
 from controller.metrics import ControllerMetrics
-from controller.queue import KeyedQueue, delay
+from controller.queue import KeyedQueue
 from controller.reconcile import ORPHAN_SECONDS, PATIENCE_SECONDS, RELEASE_SECONDS, decide, decide_claim, refusals
 from controller.records import Changes
 from controller.report import Reporter, Told
 from controller.state import OPTIONAL_KINDS, State
 from controller.writes import Writer
+from driver.backoff import delay
 from driver.clock import Clock
 from driver.errors import OperatorFault
 from driver.kube.api import AlreadyExists, Api, ApiError, Conflict, Forbidden, Invalid, NotFound

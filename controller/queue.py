@@ -6,17 +6,6 @@ from typing import Generic, TypeVar
 K = TypeVar("K")
 
 
-def delay(attempt: int, *, base: float = 0.5, bound: float = 60) -> float:
-    """Seconds to wait after failed attempt number ``attempt`` (from 1): doubling from ``base``, never above ``bound``.
-
-    >>> [delay(n) for n in (0, 1, 2, 3, 50)]
-    [0.0, 0.5, 1.0, 2.0, 60.0]
-    """
-    if attempt <= 0:
-        return 0.0
-    return float(min(bound, base * 2.0 ** min(attempt - 1, 62)))
-
-
 class KeyedQueue(Generic[K]):
     """Work to do, by key. Adding a key that waits makes it due at the earlier of the two times."""
 

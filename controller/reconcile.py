@@ -37,9 +37,9 @@ from controller.decisions import (
 )
 from controller.placement import fits, selects
 from controller.pods import ClaimReference, PodView
-from controller.queue import delay
 from controller.records import ClaimRecord, NodeRefusal, Refusals
 from controller.state import State
+from driver.backoff import delay
 from driver.errors import InvalidInput
 from driver.model import Claim
 from driver.parameters import parameters_of

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from controller.decisions import Wait
 from controller.pods import PodView
-from controller.queue import delay
 from controller.state import State
 from controller.writes import Writer
+from driver.backoff import delay
 from driver.clock import Clock, rfc3339
 from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIMS, AlreadyExists, Api, ApiError, Object, Resource
 from driver.observe import Logger

@@ -13,8 +13,8 @@ from typing import TypeVar
 from driver.clock import SystemClock
 from driver.errors import InvalidInput, LodeError, OperatorFault
 from driver.files import SystemFiles
-from driver.kube.api import NODES, Api, ApiError
-from driver.kube.reflector import Reflector
+from driver.kube.api import NODES, Api
+from driver.kube.following import Following
 from driver.observe import Metrics, ObserveServer, configure_logs, logger
 from driver.settings import Settings, settings_from
 from driver.threads import start_thread
@@ -127,7 +127,8 @@ class Plugin:
         if self._server is None:
             return
         for reflector in publisher.reflectors:
-            self._thread(f"reflector {reflector.resource.plural}", partial(self._follow, reflector))
+            following = Following(reflector, clock, log)
+            self._thread(f"reflector {reflector.resource.plural}", partial(self._follow, following))
         publishing = self._thread("publisher", partial(self._publish, publisher))
         self._stop.wait()
         log.info("stopping")
@@ -142,16 +143,9 @@ class Plugin:
 
         return start_thread(name, work, died)
 
-    def _follow(self, reflector: Reflector) -> None:
-        pause = FIRST_PAUSE_SECONDS
+    def _follow(self, following: Following) -> None:
         while not self._stop.is_set():
-            try:
-                reflector.step()
-                pause = FIRST_PAUSE_SECONDS
-            except ApiError as error:
-                self._log.warning("cannot follow the API", resource=reflector.resource.plural, reason=str(error))
-                self._stop.wait(pause)
-                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+            self._stop.wait(following.step())
 
     def _publish(self, publisher: Publisher) -> None:
         waited_for = True

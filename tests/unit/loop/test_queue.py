@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.queue import KeyedQueue, delay
+from controller.queue import KeyedQueue
+from driver.backoff import delay
 
 Times = st.integers(0, 20)
 Steps = st.lists(st.one_of(st.tuples(st.sampled_from("abcde"), Times), st.tuples(st.none(), Times)), max_size=60)

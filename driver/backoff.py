@@ -1,0 +1,12 @@
+"""How long to wait between attempts. Pure."""
+
+
+def delay(attempt: int, *, base: float = 0.5, bound: float = 60) -> float:
+    """Seconds to wait after failed attempt number ``attempt`` (from 1): doubling from ``base``, never above ``bound``.
+
+    >>> [delay(n) for n in (0, 1, 2, 3, 50)]
+    [0.0, 0.5, 1.0, 2.0, 60.0]
+    """
+    if attempt <= 0:
+        return 0.0
+    return float(min(bound, base * 2.0 ** min(attempt - 1, 62)))
