@@ -126,6 +126,11 @@ class ProcessFiles:
         self._process.call()
         return self._files.names(directory)
 
+    def sweep(self, directory: str, prefix: str = "") -> None:
+        """Remove unfinished files."""
+        self._process.call()
+        self._files.sweep(directory, prefix)
+
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:
         """Exclusive while held; let go when the process dies."""
