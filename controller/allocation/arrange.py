@@ -26,7 +26,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, Protocol
 
 from controller.allocation.attempt import Candidate
-from controller.allocation.cutting import cards_of, partial
+from controller.allocation.cutting import Cards, cards_of, partial
 from controller.allocation.pools import Pool, Unit
 from controller.allocation.preference import Preference, load
 
@@ -124,14 +124,15 @@ def _fullness(preference: Preference, left: Left) -> Callable[[Candidate], tuple
 def _cut(preference: Preference, wanted: int, candidates: Sequence[Candidate], left: Left) -> list[Candidate]:
     """Partitions in order: each of the first ``wanted`` as if those before it had been taken."""
     free: dict[Pool, list[int]] = {}
+    cards: dict[Pool, Cards] = {}
     binpack = preference.policy == "binpack"
 
     def key(candidate: Candidate) -> tuple[object, ...]:
         pool = candidate.unit.pool
         if pool not in free:
-            free[pool] = list(left.free(pool))
+            free[pool], cards[pool] = list(left.free(pool)), cards_of(pool)
         blocked = any(free[pool][index] < amount for index, amount in candidate.unit.draws)
-        lost, filled = cards_of(pool).cost(candidate.unit, free[pool])
+        lost, filled = cards[pool].cost(candidate.unit, free[pool])
         return (blocked, lost, -filled) if binpack else (blocked, filled, lost)
 
     rest = list(candidates)

@@ -1,6 +1,6 @@
 """What taking a partition of a card costs: the partitions that could no longer be had of it. Pure.
 
-A **card** is all devices of a pool that draw, directly or through others, on the same counter sets. Its devices that
+A **card** is all devices of a pool that draw, directly or through others, on the same counters. Its devices that
 draw the same amounts are of one **kind**; how many of a kind could still be had is what the free counters cover, at
 most as many as there are devices. The **size** of a kind is the part of the card that it takes, in millionths: the mean
 of the parts it draws of all the card's counters. What a partition costs is how many fewer could be had of every size
@@ -9,16 +9,14 @@ number of smaller ones. The whole card is one of the kinds: the first cut of a c
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from controller.allocation.layout import Draws, Layout
 from controller.allocation.pools import Pool, Unit
 from controller.allocation.preference import load
-
-Draws = tuple[tuple[int, int], ...]
-"""What a device draws of its card: (position of the counter within the card, nanos)."""
 
 _REMEMBERED: Final = 65_536
 
@@ -29,6 +27,7 @@ class Kind:
 
     size: int
     draws: Draws
+    """By the places of the counters within the card."""
     count: int
 
 
@@ -77,39 +76,42 @@ def _card(totals: tuple[int, ...], kinds: tuple[Kind, ...]) -> Card:
 
 
 class Cards:
-    """The cards of one pool."""
+    """The cards of the pools that are cut alike and have the same counters."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._card: dict[int, tuple[Card, tuple[int, ...], Mapping[int, int]]] = {}
-        """Per counter of the pool: its card, the card's counters, and which place there each of them has."""
-        self._draws: dict[Unit, Draws] = {}
-        for counters in _connected(pool):
-            position = {index: place for place, index in enumerate(counters)}
-            drawing = Counter(
-                _within(position, unit.draws) for unit in pool.units if unit.draws and unit.draws[0][0] in position
-            )
-            totals = tuple(pool.total[index] for index in counters)
-            kinds = [Kind(_size(draws, totals), draws, count) for draws, count in drawing.items()]
-            card = _card(totals, tuple(sorted(kinds, key=lambda kind: (-kind.size, kind.draws))))
-            self._card.update((index, (card, counters, position)) for index in counters)
+    def __init__(self, layout: Layout, total: Sequence[int]) -> None:
+        self._cards: list[Card] = []
+        self._counters = layout.counters
+        self._groups = layout.groups
+        self._within: list[Draws] = [()] * len(layout.draws)
+        drawing: list[Counter[Draws]] = [Counter() for _ in layout.counters]
+        for index, draws in enumerate(layout.draws):
+            if draws:
+                group = layout.groups[index]
+                self._within[index] = _within(layout.counters[group], draws)
+                drawing[group][self._within[index]] += 1
+        for counters, devices in zip(layout.counters, drawing, strict=True):
+            totals = tuple(total[index] for index in counters)
+            kinds = [Kind(_size(draws, totals), draws, count) for draws, count in devices.items()]
+            self._cards.append(_card(totals, tuple(sorted(kinds, key=lambda kind: (-kind.size, kind.draws)))))
 
     def cost(self, unit: Unit, free: Sequence[int]) -> Cost:
         """What taking the unit costs while ``free`` is left of the pool's counters."""
-        card, counters, position = self._card[unit.draws[0][0]]
-        draws = self._draws.get(unit)
-        if draws is None:
-            draws = self._draws[unit] = _within(position, unit.draws)
-        return card.cost(tuple(free[index] for index in counters), draws)
+        group = self._groups[unit.index]
+        return self._cards[group].cost(
+            tuple([free[index] for index in self._counters[group]]), self._within[unit.index]
+        )
 
 
-_cards: WeakKeyDictionary[Pool, Cards] = WeakKeyDictionary()
+_cards: WeakKeyDictionary[Layout, dict[tuple[int, ...], Cards]] = WeakKeyDictionary()
 
 
 def cards_of(pool: Pool) -> Cards:
-    """The cards of a pool; worked out once for each."""
-    known = _cards.get(pool)
+    """The cards of a pool; worked out once for all pools that are alike."""
+    by_total = _cards.setdefault(pool.layout, {})
+    total = tuple(pool.total)
+    known = by_total.get(total)
     if known is None:
-        known = _cards[pool] = Cards(pool)
+        known = by_total[total] = Cards(pool.layout, total)
     return known
 
 
@@ -120,23 +122,9 @@ def partial(unit: Unit) -> bool:
     return any(amount < unit.pool.total[index] for index, amount in unit.draws)
 
 
-def _connected(pool: Pool) -> Iterable[tuple[int, ...]]:
-    """The counters of each card: those of one set, and of all sets that some device draws on together."""
-    sets: dict[str, list[int]] = {}
-    for index, name in enumerate(pool.names):
-        sets.setdefault(name.counter_set, []).append(index)
-    joined = {name: {name} for name in sets}
-    for unit in pool.units:
-        names = {pool.names[index].counter_set for index, _ in unit.draws}
-        if len(names) > 1:
-            together = set().union(*(joined[name] for name in names))
-            joined.update(dict.fromkeys(together, together))
-    for names in {id(one): one for one in joined.values()}.values():
-        yield tuple(index for name in sorted(names) for index in sets[name])
-
-
-def _within(position: Mapping[int, int], draws: Iterable[tuple[int, int]]) -> Draws:
-    return tuple(sorted((position[index], amount) for index, amount in draws))
+def _within(counters: Sequence[int], draws: Draws) -> Draws:
+    """The draws by the places of the counters within the card."""
+    return tuple(sorted((counters.index(index), amount) for index, amount in draws))
 
 
 def _size(draws: Draws, totals: Sequence[int]) -> int:

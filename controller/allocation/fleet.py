@@ -12,7 +12,7 @@ from controller.allocation.nodes import reaches
 from controller.allocation.outcome import allocation
 from controller.allocation.pools import Pool, PoolKey, Unit
 from controller.allocation.quick import Answer, Quick
-from controller.allocation.ranking import by_preference, prefers
+from controller.allocation.ranking import Ranking, prefers
 from controller.allocation.reasons import Unsatisfiable
 from controller.allocation.room import times
 from controller.allocation.search import STEP_LIMIT, Search, SearchEnded, first_fit
@@ -71,6 +71,7 @@ class Fleet:
         self._ledger = Ledger()
         self._names: dict[str, str] = {}
         self._matching = Matching()
+        self._ranking = Ranking()
         self._layouts = Layouts()
         self._shapes = Shapes(self._matching, names)
         self._quick = Quick(self._matching)
@@ -238,9 +239,9 @@ class Fleet:
         seats = self._seated(self._candidates(shape))
         if not prefers(shape.demands):
             return seats
-        names = [seat.name for seat in seats]
-        order = by_preference(names, lambda name: self._survey(self._seats[name], claims), shape.demands)
-        return (self._seats[name] for name in order)
+        return self._ranking.best_first(
+            seats, shape, lambda seat: (seat.clock, self._roamed), lambda seat: self._survey(seat, claims)
+        )
 
     def _seated(self, nodes: int) -> Iterator[Seat]:
         seats = self._supply.seats

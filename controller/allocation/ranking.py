@@ -12,18 +12,26 @@ Nodes that are equal in all of that stay in natural order.
 """
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Final
 
 from controller.allocation.arrange import arrange, closeness, share_load
 from controller.allocation.attempt import Candidate
 from controller.allocation.candidates import Survey
-from controller.allocation.cutting import Lost, cards_of, partial
+from controller.allocation.cutting import Cards, Lost, cards_of, partial
 from controller.allocation.demand import Choice, Demand
-from controller.allocation.pools import Unit
+from controller.allocation.pools import Pool, Unit
 from controller.allocation.preference import MILLION, Preference, node_rank
+from controller.allocation.shapes import Shape
+from controller.allocation.supply import Seat
 
 Standing = tuple[int, int, Lost, tuple[int, ...]]
 """A node's place for one request: alternative, closeness, cost of a partition, rank by load. The smallest is best."""
+Standings = tuple[Standing, ...]
+"""One for each request that has a preference."""
+
+_SHAPES: Final = 16
 
 
 def prefers(wanted: Sequence[Demand]) -> bool:
@@ -31,19 +39,46 @@ def prefers(wanted: Sequence[Demand]) -> bool:
     return any(_orders(choice) for demand in wanted for choice in demand.choices)
 
 
-def by_preference(names: Sequence[str], survey: Callable[[str], Survey], wanted: Sequence[Demand]) -> Iterator[str]:
-    """The nodes of ``names`` that could satisfy each request alone, the best first."""
-    ranked = []
-    for place, name in enumerate(names):
-        standing = standings(survey(name), wanted)
-        if standing is not None:
-            ranked.append((standing, place))
-    heapq.heapify(ranked)
-    while ranked:
-        yield names[heapq.heappop(ranked)[1]]
+class Ranking:
+    """Standings of nodes, remembered for the shapes asked for last until something on the node changes."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Shape, dict[Seat, tuple[Hashable, Standings | None]]] = OrderedDict()
+
+    def best_first(
+        self, seats: Iterable[Seat], shape: Shape, clock: Callable[[Seat], Hashable], survey: Callable[[Seat], Survey]
+    ) -> Iterator[Seat]:
+        """Those of ``seats``, given in natural order, that could satisfy each request alone, the best first.
+
+        Args:
+            clock: differs whenever something on the node has changed.
+            survey: a look at the node for claims of this shape.
+        """
+        known = self._of(shape)
+        ranked: list[tuple[Standings, int, Seat]] = []
+        for place, seat in enumerate(seats):
+            now = clock(seat)
+            seen, standing = known.get(seat, (None, None))
+            if seen != now:
+                standing = standings(survey(seat), shape.demands)
+                known[seat] = now, standing
+            if standing is not None:
+                ranked.append((standing, place, seat))
+        heapq.heapify(ranked)
+        while ranked:
+            yield heapq.heappop(ranked)[2]
+
+    def _of(self, shape: Shape) -> dict[Seat, tuple[Hashable, Standings | None]]:
+        known = self._known.get(shape)
+        if known is None:
+            if len(self._known) >= _SHAPES:
+                self._known.popitem(last=False)
+            known = self._known[shape] = {}
+        self._known.move_to_end(shape)
+        return known
 
 
-def standings(survey: Survey, wanted: Sequence[Demand]) -> tuple[Standing, ...] | None:
+def standings(survey: Survey, wanted: Sequence[Demand]) -> Standings | None:
     """The node's place for every request that has a preference; None if it cannot satisfy one of these."""
     found: list[Standing] = []
     for demand in wanted:
@@ -93,5 +128,15 @@ def _asked(candidate: Candidate) -> int:
 def _lost(preference: Preference, candidates: Sequence[Candidate]) -> Lost:
     if preference.policy != "binpack":
         return ()
-    cut = (one.unit for one in candidates if one.takes is None and partial(one.unit))
-    return min((cards_of(unit.pool).cost(unit, unit.pool.free)[0] for unit in cut), default=())
+    best: Lost | None = None
+    cards: dict[Pool, Cards] = {}
+    for one in candidates:
+        unit = one.unit
+        if one.takes is None and partial(unit):
+            pool = unit.pool
+            if pool not in cards:
+                cards[pool] = cards_of(pool)
+            lost = cards[pool].cost(unit, pool.free)[0]
+            if best is None or lost < best:
+                best = lost
+    return best or ()
