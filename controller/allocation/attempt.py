@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controller.allocation.amounts import Amounts
+from controller.allocation.compatibility import go_together, groups_of
 from controller.allocation.constraints import Tracker
 from controller.allocation.demand import Choice
+from controller.allocation.layout import bits
 from controller.allocation.pools import Pool, Unit
 from controller.selectors import SelectorFault
 from driver.model import Claim
@@ -81,6 +83,8 @@ class Attempt:
         drawing = not choice.want.admin_access and not unit.use.holders and not (held and held.consuming)
         if drawing and self._lacks(unit):
             return "counters taken by other requests"
+        if drawing and unit.pool.grouped and not self._mixes(unit):
+            return "of other compatibilityGroups than devices in use"
         for number in choice.constraints:
             tracker = self.trackers[claim][number]
             if not tracker.admits(unit.device):
@@ -99,7 +103,7 @@ class Attempt:
         begun = held is not None and held.consuming
         if begun and (takes is None or (held is not None and held.whole)):
             return 0
-        if not begun and not unit.use.holders and self._lacks(unit):
+        if not begun and not unit.use.holders and (self._lacks(unit) or not self._mixes(unit)):
             return 0
         if takes is None:
             return 1
@@ -161,6 +165,20 @@ class Attempt:
     def _lacks(self, unit: Unit) -> bool:
         free = self._free.get(unit.pool, unit.pool.free)
         return any(free[index] < amount for index, amount in unit.draws)
+
+    def _mixes(self, unit: Unit) -> bool:
+        """Whether the unit goes with all that are in use on the counter sets it draws on."""
+        pool = unit.pool
+        sets = [used.counter_set for used in unit.device.consumes if used.counter_set in pool.grouped]
+        if not sets:
+            return True
+        others = [pool.units[index] for index in bits(pool.held)]
+        others += [one for one, held in self.held.items() if one.pool is pool and held.consuming]
+        for name in sets:
+            found = [groups_of(one.device, name) for one in (unit, *others)]
+            if not go_together(groups for groups in found if groups is not None):
+                return False
+        return True
 
     def _draw(self, unit: Unit, sign: int) -> None:
         if unit.draws:

@@ -19,7 +19,7 @@ def takes_of(unit: Unit, choice: Choice) -> Amounts | str | None:
     want, percent = choice.want, choice.preference.memory_percent
     if percent and not unit.device.allow_multiple:
         return NO_PART
-    if unit.device.allow_multiple and not want.admin_access:
+    if unit.device.allow_multiple:
         key = (percent, *((name, amount.nanos, amount.format) for name, amount in want.capacity.items()))
         known = unit.takes.get(key)
         if known is None:

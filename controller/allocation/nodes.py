@@ -1,6 +1,6 @@
 """Which nodes a slice or device can be used from."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from driver.model import NodeRequirement, NodeScope, NodeSelector, NodeSelectorTerm
 
@@ -53,12 +53,17 @@ def _compares(value: str | None, requirement: NodeRequirement) -> bool:
 
 def merged(selectors: list[NodeSelector]) -> NodeSelector | None:
     """One selector for the nodes that all of ``selectors`` (of one term each, as slices have) select; None for any."""
-    expressions: dict[NodeRequirement, None] = {}
-    fields: dict[NodeRequirement, None] = {}
-    for selector in selectors:
-        for term in selector.terms[:1]:
-            expressions.update(dict.fromkeys(term.expressions))
-            fields.update(dict.fromkeys(term.fields))
+    terms = [term for selector in selectors for term in selector.terms[:1]]
+    expressions = _distinct(one for term in terms for one in term.expressions)
+    fields = _distinct(one for term in terms for one in term.fields)
     if not expressions and not fields:
         return None
-    return NodeSelector((NodeSelectorTerm(tuple(expressions), tuple(fields)),))
+    return NodeSelector((NodeSelectorTerm(expressions, fields),))
+
+
+def _distinct(requirements: Iterable[NodeRequirement]) -> tuple[NodeRequirement, ...]:
+    """Each requirement once, whatever the order of its values."""
+    found: dict[object, NodeRequirement] = {}
+    for one in requirements:
+        found.setdefault((one.key, one.operator, frozenset(one.values)), one)
+    return tuple(found.values())

@@ -85,6 +85,8 @@ class Pool:
         self._read_counters()
         self.names = list(self.counters)
         """The counters in the order of ``free`` and ``total``."""
+        self.grouped: set[str] = set()
+        """Counter sets of which devices have compatibilityGroups."""
         self.units = self._read_devices()
         self.layout = layouts.of(tuple([unit.draws for unit in self.units]))
         self.one_node = self._one_node()
@@ -96,6 +98,8 @@ class Pool:
         self.columns: dict[tuple[str, ...], Column] = {}
         self.buckets: dict[tuple[tuple[str, ...], ...] | None, Bucket] = {}
         """Per set of paths, the pools alike in them that it belongs to; filled as it is asked for."""
+        self.invalid: Mapping[int, SelectorFault] | None = None
+        """Units on which every selector fails; None until it is asked for."""
         self.seat: Seat | None = None
         """Of the pool's one node."""
         self.multiple = sum(1 << unit.index for unit in self.units if unit.device.allow_multiple)
@@ -146,7 +150,7 @@ class Pool:
         draws: list[tuple[int, int]] = []
         for consumption in device.consumes:
             if consumption.compatibility_groups:
-                self._fault(f"device {device.name!r} has compatibilityGroups, which are not supported")
+                self.grouped.add(consumption.counter_set)
             for counter, amount in consumption.counters.items():
                 index = self.counters.get(CounterName(consumption.counter_set, counter))
                 if index is None:

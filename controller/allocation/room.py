@@ -20,6 +20,8 @@ def times(order: Order, shape: Shape, masks: Masks, columns: Columns, most: int)
     if shape.distinct or len(shape.alike) > 1:
         return None
     pairs = [(pool, mask) for (pool, _), mask in zip(order, masks, strict=True) if mask]
+    if any(pool.grouped for pool, _ in pairs):
+        return None
     if step.count == 1:
         return min(most, sum(_one_by_one(pool, mask, columns, step.want.capacity, most) for pool, mask in pairs))
     if any(mask & pool.multiple or _contended(pool, mask) for pool, mask in pairs):

@@ -26,7 +26,18 @@ def _seen(pool: Pool, visible: int, shape: Shape, matching: Matching) -> Hashabl
     values = tuple([columns.values(pool, attribute) for attribute in shape.attributes])
     used = tuple([_used(pool, index) for index in bits(pool.shared)])
     # The objects stand for themselves: pools alike share them, and they live as long as this is kept.
-    return tuple(selected), values, columns.capacity(pool), pool.layout, pool.busy, pool.held, used, tuple(pool.free)
+    lone = pool if pool.grouped else None
+    return (
+        tuple(selected),
+        values,
+        columns.capacity(pool),
+        pool.layout,
+        pool.busy,
+        pool.held,
+        used,
+        tuple(pool.free),
+        lone,
+    )
 
 
 def _used(pool: Pool, index: int) -> Hashable:

@@ -12,8 +12,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 from controller.allocation.attempt import Attempt
+from controller.allocation.compatibility import groups_of
 from controller.allocation.constraints import values_of
-from controller.allocation.pools import Unit
+from controller.allocation.layout import bits
+from controller.allocation.pools import Pool, Unit
 from controller.allocation.search_task import Task
 
 FEW_VALUES: Final = 4
@@ -106,12 +108,16 @@ class Symmetry:
                     places[group, kind] += 1
 
     def _drawn(self, unit: Unit) -> Hashable:
-        """What the unit draws, its counter sets told by their place in the group."""
+        """What the unit draws and with whom, its counter sets told by their place in the group."""
         names = unit.pool.names
-        return frozenset(
+        drawn: set[Hashable] = {
             (self._places[unit.pool, names[index].counter_set], names[index].counter, amount)
             for index, amount in unit.draws
-        )
+        }
+        for used in unit.device.consumes:
+            if used.counter_set in unit.pool.grouped and used.counters:
+                drawn.add((self._places[unit.pool, used.counter_set], frozenset(used.compatibility_groups)))
+        return frozenset(drawn)
 
     def _number_groups(self) -> None:
         members: dict[Group, Counter[Hashable]] = {}
@@ -120,7 +126,10 @@ class Symmetry:
             inside[self.kinds[unit]] += 1
             for index, _ in unit.draws:
                 name = unit.pool.names[index]
-                inside[self._places[unit.pool, name.counter_set], name.counter] = unit.pool.free[index]
+                place = self._places[unit.pool, name.counter_set]
+                inside[place, name.counter] = unit.pool.free[index]
+                if name.counter_set in unit.pool.grouped:
+                    inside[place, _groups_in_use(unit.pool, name.counter_set)] = 1
         for group, inside in members.items():
             self.group_kinds[group] = self._number(frozenset(inside.items()))
 
@@ -158,6 +167,11 @@ class Symmetry:
 
 def _values(units: Mapping[Unit, object], attribute: str) -> frozenset[object]:
     return frozenset[object]().union(*(values_of(unit.device, attribute) for unit in units))
+
+
+def _groups_in_use(pool: Pool, counter_set: str) -> Hashable:
+    """The compatibilityGroups of the devices in use on a counter set."""
+    return frozenset(groups_of(pool.units[index].device, counter_set) for index in bits(pool.held))
 
 
 def _offers(tasks: Sequence[Task]) -> dict[Unit, list[Hashable]]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from controller.allocation import Unsatisfiable, render
-from driver.model import Claim, Constraint, CounterConsumption, Slice, Want
+from driver.model import Claim, Constraint, Slice, Want
 from tests.unit.allocation.rig import NODE, claim, device, fleet, hold, names, pool, q, refused, want
 
 CARDS = [device(f"gpu-{i}", {"type": "A100" if i < 3 else "H100"}) for i in range(4)]
@@ -88,12 +88,10 @@ def test_a_device_that_fails_a_selector_does_not_matter_if_one_before_it_fits() 
 def test_pools_that_cannot_be_used_are_named_with_the_reason() -> None:
     half = pool(*CARDS)[0]
     dangling = device("d", draws={"nowhere.x": 1})
-    grouped = replace(CARDS[0], consumes=(CounterConsumption("card", {}, ("a",)),))
     cases: tuple[tuple[list[Slice], str], ...] = (
         ([replace(half, slice_count=2)], "has 1 of 2 slices"),
         (pool(CARDS[0], CARDS[0]), "two devices named 'gpu-0'"),
         (pool(dangling), "draws on nowhere.x"),
-        (pool(grouped), "compatibilityGroups"),
     )
     for slices, reason in cases:
         answer = refused(fleet(*slices).allocate(NODE, {}, [claim(want())]))

@@ -171,6 +171,22 @@ def test_admin_access_needs_no_free_device_and_takes_nothing() -> None:
     assert names(built.allocate(NODE, {}, [claim(want())])) == [["gpu-0"]]
 
 
+def test_admin_access_to_a_shareable_device_is_a_share_that_takes_nothing() -> None:
+    """The result looks like any share's (the API tells shares of one device by their id); nothing is counted for it."""
+    built = fleet(*pool(shared_card(memory=memory("10Gi")), sets={"card": {"card": 1}}))
+    hold(built, claim(want("share", capacity={"memory": "10Gi"}), name="a"))
+    (allocation,) = hold(built, claim(want("share", admin=True), want("share", admin=True), name="admin"))
+    assert all(result.share_id and result.admin_access for result in allocation.results)
+    built.forget("uid-a")
+    hold(built, claim(want("share", capacity={"memory": "10Gi"}), name="b"))
+
+
+def test_admin_access_needs_no_free_counters() -> None:
+    built = fleet(*pool(device("gpu-0", draws={"card.units": 2}), sets={"card": {"units": 1}}))
+    assert not isinstance(built.allocate(NODE, {}, [claim(want())]), tuple)
+    assert names(built.allocate(NODE, {}, [claim(want(admin=True))])) == [["gpu-0"]]
+
+
 def test_a_tainted_device_goes_only_to_who_tolerates_it() -> None:
     taint = Taint("broken", "yes", "NoExecute")
     built = fleet(*pool(replace(CARDS[0], taints=(taint,))))
