@@ -19,7 +19,7 @@ export LODE_KUBERNETES := $(KUBERNETES)
 
 .PHONY: help
 help: ## print this list
-	@awk -F ':.* ## ' '/^[a-z0-9-]+:.* ## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.* ## ' '/^[a-z0-9-]+:.* ## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(VENV) ## run the whole system in one process, with no cluster, and show what happens
@@ -66,6 +66,10 @@ kind-down: $(VENV) ## remove the kind cluster
 .PHONY: bench
 bench: $(VENV) ## compare with the example driver and kube-scheduler on a kind cluster (ARGS="--pods 20")
 	$(CLUSTERS) kind run --load lode busybox example-driver -- python -m benchmarks.cluster $(ARGS)
+
+.PHONY: bench-allocation
+bench-allocation: $(VENV) ## compare the allocator with Kubernetes' own, about fifteen minutes (ARGS=--quick: two)
+	python -m benchmarks.allocation $(ARGS)
 
 .PHONY: proto
 proto: $(VENV) ## generate the gRPC code from its definitions

@@ -40,6 +40,8 @@ type run struct {
 	Seconds float64 `json:"seconds"`
 	// Timeout in seconds for each node, as kube-scheduler's filterTimeout.
 	Timeout float64 `json:"timeout"`
+	// Patience in seconds with each pod.
+	Patience float64 `json:"patience"`
 }
 
 // pod has its unallocated claims, and what is given back after the attempt to place it, see state.release.
@@ -114,7 +116,9 @@ func allocateAll(c *cluster, r run) (*summary, error) {
 
 // place does for the claims of one pod what kube-scheduler does in PreFilter, Filter and Reserve.
 func (s *scheduler) place(claims []*resourceapi.ResourceClaim) answer {
-	ctx, cancel := context.WithCancelCause(context.Background())
+	limited, stop := context.WithTimeout(context.Background(), seconds(s.Patience))
+	defer stop()
+	ctx, cancel := context.WithCancelCause(limited)
 	defer cancel(nil)
 	slices, err := s.everySlice()
 	if err != nil {
@@ -191,9 +195,13 @@ func (s *scheduler) onNode(
 	ctx context.Context, allocator structured.Allocator, node *corev1.Node, claims []*resourceapi.ResourceClaim,
 ) ([]resourceapi.AllocationResult, error) {
 	s.calls.Add(1)
-	limited, cancel := context.WithTimeout(ctx, time.Duration(s.Timeout*float64(time.Second)))
+	limited, cancel := context.WithTimeout(ctx, seconds(s.Timeout))
 	defer cancel()
 	return allocator.Allocate(limited, node, claims)
+}
+
+func seconds(count float64) time.Duration {
+	return time.Duration(count * float64(time.Second))
 }
 
 // nodesToFind is kube-scheduler's default: half of the nodes and fewer in large clusters, at least 5 % and 100.

@@ -1,0 +1,70 @@
+"""The families of `rehearsal.families` as API objects, so that both sides can be asked."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.allocation.scenario import FLOOR
+from driver.model import Claim, Constraint, Request, Want
+from driver.wire import Json, slice_spec_to
+from rehearsal.families import NODE, Family
+
+
+def cluster(family: Family) -> Iterator[str]:
+    """The node, its classes and slices: a line of JSON each."""
+    yield _line("Node", NODE, {"labels": {}})
+    for device_class in family.classes:
+        selectors = [_selector(expression) for expression in device_class.selectors]
+        yield _line("DeviceClass", device_class.name, spec={"selectors": selectors})
+    for part in family.slices:
+        yield _line("ResourceSlice", part.name, spec=slice_spec_to(part))
+
+
+def pods(family: Family) -> Iterator[str]:
+    """A pod that gets nothing, by which everything is looked at once, and the pod of the family."""
+    device_class = family.classes[0].name
+    warming = {"name": "r0", "exactly": _want(Want(device_class, selectors=("false",)))}
+    first = _claim_object("first", {"devices": {"requests": [warming]}})
+    for claims in ([first], [_claim_object(claim.name, _spec(claim)) for claim in family.claims]):
+        yield json.dumps({"claims": claims, "release": -1, "floor": FLOOR}) + "\n"
+
+
+def _line(kind: str, name: str, metadata: Json | None = None, **more: Any) -> str:
+    return json.dumps({"kind": kind, "metadata": {"name": name, **(metadata or {})}, **more}) + "\n"
+
+
+def _claim_object(name: str, spec: Json) -> Json:
+    metadata = {"name": name, "namespace": "bench", "uid": f"uid-{name}"}
+    return {"kind": "ResourceClaim", "metadata": metadata, "spec": spec}
+
+
+def _spec(claim: Claim) -> Json:
+    requests = [_request(request) for request in claim.spec.requests]
+    constraints = [_constraint(constraint) for constraint in claim.spec.constraints]
+    return {"devices": {"requests": requests, "constraints": constraints}}
+
+
+def _request(request: Request) -> Json:
+    if request.prioritized:
+        return {"name": request.name, "firstAvailable": [{"name": w.name, **_want(w)} for w in request.wants]}
+    return {"name": request.name, "exactly": _want(request.wants[0])}
+
+
+def _want(want: Want) -> Json:
+    raw: Json = {"deviceClassName": want.device_class, "allocationMode": want.mode, "count": want.count}
+    if want.selectors:
+        raw["selectors"] = [_selector(expression) for expression in want.selectors]
+    if want.capacity:
+        raw["capacity"] = {"requests": {name: str(amount) for name, amount in want.capacity.items()}}
+    return raw
+
+
+def _selector(expression: str) -> Json:
+    return {"cel": {"expression": expression}}
+
+
+def _constraint(constraint: Constraint) -> Json:
+    raw: Json = {"requests": list(constraint.requests)} if constraint.requests else {}
+    if constraint.match_attribute:
+        return {**raw, "matchAttribute": constraint.match_attribute}
+    return {**raw, "distinctAttribute": constraint.distinct_attribute}

@@ -1,0 +1,175 @@
+"""One scenario put to both sides, and the answers as figures."""
+
+import statistics
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.allocation import checks, families, peer
+from benchmarks.allocation.scenario import Form, Scenario
+from driver.wire import Json
+from rehearsal.families import Family
+
+PATIENCE = 10.0
+"""Seconds the peer may take for one pod; then the pod counts as answered, which flatters the peer."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a side did in a run. ``cpu``, ``median`` and ``p99`` are milliseconds a pod."""
+
+    run: int
+    allocated: int
+    seconds: float
+    cpu: float
+    median: float
+    p99: float
+
+    @classmethod
+    def of(cls, raw: Json) -> "Figures":
+        """From what one of the programs prints."""
+        each = sorted(raw["each"])
+        return cls(
+            run=len(each),
+            allocated=sum(bool(answer.get("node")) for answer in raw["answers"]),
+            seconds=raw["seconds"],
+            cpu=1000 * raw["cpu"] / len(each),
+            median=1000 * statistics.median(each),
+            p99=1000 * each[min(len(each) - 1, len(each) * 99 // 100)],
+        )
+
+    @property
+    def rate(self) -> float:
+        """Claims a second, fitting or not."""
+        return self.run / self.seconds
+
+
+@dataclass(frozen=True)
+class Row:
+    """One workload, size, part in use and form; the peer in both ways, where it was asked."""
+
+    scenario: Scenario
+    form: Form
+    ours: Figures
+    scheduler: Figures | None
+    first_fit: Figures | None
+    same: tuple[int, int]
+    """Pods that went to the same devices as at the peer's first fit, of those both placed."""
+    faults: Sequence[str]
+    """Why our answers cannot be true."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What it takes to know a cluster: seconds from JSON text to the first answer, and MiB of the process by then."""
+
+    scenario: Scenario
+    slices: int
+    devices: int
+    claims: int
+    seconds: float
+    mebibytes: float
+
+
+def ours(what: str, cluster: Path, requests: Sequence[object]) -> tuple[Json, list[Json]]:
+    """What loading took, and our answers."""
+    command = [sys.executable, "-m", "benchmarks.allocation.ours", what, str(cluster)]
+    loading, *answers = peer.answers(command, cluster.with_suffix(".ours"), requests)
+    return loading, answers
+
+
+def measure(
+    scenario: Scenario, forms: Sequence[Form], folder: Path, seconds: float, *, with_peer: bool, profile: bool = False
+) -> tuple[Load, list[Row]]:
+    """Put a scenario to our side and, if asked, to the peer in both ways. Files go to ``folder`` and are removed."""
+    cluster = folder / "cluster.jsonl"
+    _write(cluster, scenario.cluster())
+    pods = {form: folder / f"{form}.jsonl" for form in forms}
+    for form, path in pods.items():
+        _write(path, scenario.pods(form))
+    runs = [{"pods": str(pods[form]), "seconds": seconds, "timeout": peer.TIMEOUT} for form in forms]
+    loading, answers = ours("allocate", cluster, [{**run, "profile": profile} for run in runs])
+    ways = [{**run, **way, "patience": PATIENCE} for way in (peer.SCHEDULER, peer.FIRST_FIT) for run in runs]
+    asked = iter(peer.ask("allocate", cluster, ways) if with_peer else ())
+    scheduler, first_fit = ([next(asked, None) for _ in forms] for _ in range(2))
+    rows = [
+        Row(
+            scenario,
+            form,
+            Figures.of(mine),
+            Figures.of(theirs) if theirs else None,
+            Figures.of(first) if first else None,
+            checks.same(mine["answers"], first["answers"]) if first else (0, 0),
+            checks.faults(cluster, pods[form], scenario.workload.driver, mine["answers"]),
+        )
+        for form, mine, theirs, first in zip(forms, answers, scheduler, first_fit, strict=True)
+    ]
+    for path in (cluster, *pods.values()):
+        path.unlink()
+    return _load(scenario, loading), rows
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    with path.open("w") as file:
+        file.writelines(lines)
+
+
+def _load(scenario: Scenario, raw: Json) -> Load:
+    seconds = raw["read"] + raw["told"] + raw["first"]
+    return Load(scenario, raw["slices"], raw["devices"], raw["claims"], seconds, raw["mebibytes"])
+
+
+@dataclass(frozen=True)
+class FamilyRow:
+    """Milliseconds for one decision. ``theirs`` is None where the peer was not asked, infinite where it gave up."""
+
+    name: str
+    size: int
+    fits: bool
+    ours: float
+    wrong: bool
+    """Whether our answer is not the right one."""
+    theirs: float | None
+    steps: int
+
+
+def measure_family(name: str, size: int, family: Family, folder: Path, timeout: float, *, with_peer: bool) -> FamilyRow:
+    """Put one family to both sides."""
+    cluster, pods = folder / "cluster.jsonl", folder / "pods.jsonl"
+    _write(cluster, families.cluster(family))
+    _write(pods, families.pods(family))
+    run = {"pods": str(pods), "seconds": 1000, "timeout": timeout}
+    _, (mine,) = ours("allocate", cluster, [run])
+    theirs, steps = None, 0
+    if with_peer:
+        (answer,) = peer.ask("allocate", cluster, [{**run, **peer.FIRST_FIT, "patience": 10 * timeout}])
+        gave_up = answer["answers"][1].get("error", "")
+        theirs, steps = float("inf") if gave_up else 1000 * answer["each"][1], answer["steps"]
+    found = bool(mine["answers"][1].get("node"))
+    return FamilyRow(name, size, family.satisfiable, 1000 * mine["each"][1], found != family.satisfiable, theirs, steps)
+
+
+@dataclass(frozen=True)
+class SelectorRow:
+    """One selector over all devices of a fleet, one thread each."""
+
+    text: str
+    devices: int
+    ours: float
+    """Seconds, compiling it included."""
+    theirs: float
+    """Seconds, without compiling it."""
+    agree: bool
+
+
+def measure_selectors(cluster_lines: Iterable[str], selectors: Sequence[str], folder: Path) -> list[SelectorRow]:
+    """Evaluate each selector on every device."""
+    cluster = folder / "cluster.jsonl"
+    _write(cluster, cluster_lines)
+    _, mine = ours("match", cluster, selectors)
+    theirs = peer.ask("match", cluster, selectors)
+    return [
+        SelectorRow(text, other["devices"], one["seconds"], other["seconds"], one["matched"] == other["matched"])
+        for text, one, other in zip(selectors, mine, theirs, strict=True)
+    ]

@@ -1,0 +1,100 @@
+"""What the allocators are measured on: the same for everybody, and what the table says of it."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from benchmarks.allocation import families
+from benchmarks.allocation.hardware import CARDS
+from benchmarks.allocation.scenario import FORMS, Scenario, node_name
+from benchmarks.allocation.workloads import SHAPES, WORKLOADS, Workload
+from driver.names import Names
+from driver.wire import claim_from, class_from, slice_from
+from kubeletplugin.limits import faults as limit_faults
+from rehearsal.families import LISTED
+from rehearsal.invariants import Catalogue, Holding
+
+NODES = 10
+SCENARIOS = [Scenario(workload, NODES, in_use) for workload in WORKLOADS for in_use in workload.in_use]
+DEVICES_PER_NODE = {"mig": 152, "vnpu": 168, "cards": 160}
+
+
+def read(scenario: Scenario) -> dict[str, list[dict[str, Any]]]:
+    """The objects by kind."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for chunk in scenario.cluster():
+        for line in chunk.splitlines():
+            raw = json.loads(line)
+            found.setdefault(raw["kind"], []).append(raw)
+    return found
+
+
+def name(scenario: Scenario) -> str:
+    return scenario.name
+
+
+def workload_name(workload: Workload) -> str:
+    return workload.name
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=name)
+def test_written_twice_it_is_the_same_text(scenario: Scenario) -> None:
+    assert list(scenario.cluster()) == list(scenario.cluster())
+    for form in FORMS:
+        assert list(scenario.pods(form)) == list(scenario.pods(form))
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=name)
+def test_as_many_cards_are_held_as_the_table_says_and_nothing_twice(scenario: Scenario) -> None:
+    objects = read(scenario)
+    catalogue = Catalogue(Names(scenario.workload.driver))
+    for raw in objects["ResourceSlice"]:
+        catalogue.learn(raw)
+    claims = [claim_from(raw) for raw in objects.get("ResourceClaim", [])]
+    results = [(claim.key, result) for claim in claims if claim.allocation for result in claim.allocation.results]
+    assert not list(catalogue.conflicts(Holding(key, result) for key, result in results))
+    index = Names(scenario.workload.driver).attribute("index")
+    held = {(result.device.pool, catalogue.devices[result.device].attributes[index]) for _, result in results}
+    assert len(held) == NODES * CARDS * int(scenario.in_use.rstrip("p")) // 100
+    if scenario.in_use.endswith("p"):
+        assert set(Counter(pool for pool, _ in held).values()) == {CARDS}
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=workload_name)
+def test_every_node_publishes_one_whole_pool_within_the_limits_of_the_api(workload: Workload) -> None:
+    objects = read(Scenario(workload, NODES, "0"))
+    parts = [slice_from(raw) for raw in objects["ResourceSlice"]]
+    assert {raw["metadata"]["name"] for raw in objects["Node"]} == {part.scope.node_name for part in parts}
+    for number in range(NODES):
+        pool = [part for part in parts if part.scope.node_name == node_name(number)]
+        assert {part.slice_count for part in pool} == {len(pool)}
+        assert sum(len(part.devices) for part in pool) == DEVICES_PER_NODE.get(workload.name, CARDS)
+        assert not limit_faults(pool)
+    assert {class_from(raw).name for raw in objects["DeviceClass"]} >= {
+        request["exactly"]["deviceClassName"] for request in workload.claim["devices"]["requests"]
+    }
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=workload_name)
+def test_the_forms_are_one_shape_repeated_many_shapes_mixed_and_releases_between(workload: Workload) -> None:
+    scenario = Scenario(workload, NODES, "0")
+    pods = {form: [json.loads(line) for line in scenario.pods(form)] for form in FORMS}
+    shapes = {form: {json.dumps(pod["claims"][0]["spec"]) for pod in found} for form, found in pods.items()}
+    assert {form: len(found) for form, found in pods.items()} == workload.pods
+    assert len(shapes["repeated"]) == len(shapes["churn"]) == 1
+    assert len(shapes["mixed"]) == min(SHAPES, workload.pods["mixed"])
+    assert all((pod["release"] >= 0) == (form == "churn") for form, found in pods.items() for pod in found)
+    assert len({pod["claims"][0]["metadata"]["uid"] for pod in pods["mixed"]}) == workload.pods["mixed"]
+
+
+@pytest.mark.parametrize("family", LISTED)
+def test_a_family_says_the_same_as_json(family: str) -> None:
+    make, sizes = LISTED[family]
+    one = make(sizes[0])
+    objects = [json.loads(line) for line in families.cluster(one)]
+    assert tuple(slice_from(raw) for raw in objects if raw["kind"] == "ResourceSlice") == one.slices
+    assert tuple(class_from(raw) for raw in objects if raw["kind"] == "DeviceClass") == one.classes
+    _, pod = [json.loads(line) for line in families.pods(one)]
+    assert [claim_from(raw).spec for raw in pod["claims"]] == [claim.spec for claim in one.claims]
