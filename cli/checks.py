@@ -50,6 +50,8 @@ _RULES: Final[Mapping[Resource, Kind | None]] = {
 }
 _KINDS: Final = {(resource.group, resource.kind): resource for resource in _RULES}
 _DEFAULTED: Final = (PODS, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES)
+_PLAIN: Final = frozenset(("name", "attributes", "capacity", "consumesCounters", "allowMultipleAllocations"))
+"""Fields of a device that nearly every one has."""
 _SAME_SHAPE: Final = {"resource.k8s.io": ("v1", "v1beta2")}
 """Versions of a group that differ in nothing that is read here."""
 
@@ -102,7 +104,7 @@ def check(documents: Sequence[Document], namespace: str) -> Checked:
     closed = {
         given.key[2]
         for _, given in found
-        if given.resource == NAMESPACES and (given.object["metadata"].get("labels") or {}).get(ADMIN_ACCESS) != "true"
+        if given.resource == NAMESPACES and not _allows_admin(given.object["metadata"].get("labels"))
     }
     known: dict[Key, tuple[Any, Origin]] = {}
     for document, given in found:
@@ -115,6 +117,10 @@ def check(documents: Sequence[Document], namespace: str) -> Checked:
         known[given.key] = (document.value, document.origin)
         _examine(given, given.key[1] not in closed, checked)
     return checked
+
+
+def _allows_admin(labels: Any) -> bool:
+    return isinstance(labels, dict) and labels.get(ADMIN_ACCESS) == "true"
 
 
 def _given(document: Document, namespace: str, checked: Checked) -> Given | None:
@@ -168,7 +174,7 @@ def _told(value: Any) -> str:
 def _examine(given: Given, admin: bool, checked: Checked) -> None:
     """Take the object in with its defaults, or note all its faults."""
     if given.stored:
-        faults, obj = _damage(given), given.object
+        faults, obj = _damage(given), _without_nulls(given)
     elif given.resource in WORKLOADS:
         faults, obj = workload_faults(given), given.object
     else:
@@ -179,14 +185,70 @@ def _examine(given: Given, admin: bool, checked: Checked) -> None:
 
 
 def _damage(given: Given) -> list[Fault]:
-    """Values in a stored object that no API server can have put there."""
-    # Slices are most of any cluster's bytes; one that cannot be decoded is looked at by ``damage``.
-    return [] if given.resource == RESOURCE_SLICES else damage(given)
+    """What no API server can have stored."""
+    # Slices are most of any cluster's bytes, and almost always sound.
+    if given.resource == RESOURCE_SLICES and _is_sound(given.object):
+        return []
+    return damage(given)
 
 
 def damage(given: Given) -> list[Fault]:
-    """Values of the wrong type, field by field."""
-    return [] if _RULES[given.resource] is None else read(kind(given.resource.kind), given.object)[1].mistyped
+    """Values of the wrong type and required ones that are missing, field by field."""
+    if _RULES[given.resource] is None:
+        return []
+    _, reading = read(kind(given.resource.kind), given.object)
+    faults = [*reading.mistyped, *(fault for fault in reading.faults if fault.message == "Required value")]
+    more: Iterator[Fault] = iter(())
+    if given.resource == PODS:
+        more = _entry_faults(given.object.get("spec") or {})
+    elif given.resource == RESOURCE_SLICES:
+        more = _name_faults(given.object.get("spec") or {})
+    return faults or list(more)
+
+
+def _without_nulls(given: Given) -> Object:
+    """The object without fields that say nothing; slices as they are, for those are told to be sound."""
+    return given.object if given.resource == RESOURCE_SLICES else _full(given.object)
+
+
+def _full(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _full(part) for name, part in value.items() if part is not None}
+    return [_full(part) for part in value] if isinstance(value, list) else value
+
+
+_SCALARS: Final[Mapping[str, type]] = {"string": str, "int": int, "bool": bool, "version": str}
+
+
+def _is_sound(part: Object) -> bool:
+    """Whether everything in a slice that is not checked when it is decoded has the right type; False if in doubt."""
+    spec = part.get("spec")
+    if not isinstance(spec, dict) or not isinstance(spec.get("pool"), dict):
+        return False
+    names = [spec.get("driver"), spec["pool"].get("name"), spec.get("nodeName", "")]
+    devices = spec.get("devices") or ()
+    if not isinstance(devices, list | tuple) or not all(isinstance(device, dict) for device in devices):
+        return False
+    sets = spec.get("sharedCounters") or ()
+    if not isinstance(sets, list | tuple) or not all(isinstance(one, dict) for one in sets):
+        return False
+    names += [one.get("name") for one in (*devices, *sets)]
+    return all(isinstance(name, str) for name in names) and all(map(_has_sound_values, devices))
+
+
+def _has_sound_values(device: Object) -> bool:
+    if not _PLAIN.issuperset(device):
+        return False
+    attributes, counters = device.get("attributes") or {}, device.get("consumesCounters") or ()
+    if not isinstance(attributes, dict) or not isinstance(counters, list):
+        return False
+    for value in attributes.values():
+        if not isinstance(value, dict) or len(value) != 1:
+            return False
+        ((name, scalar),) = value.items()
+        if type(scalar) is not _SCALARS.get(name):
+            return False
+    return all(isinstance(one, dict) and isinstance(one.get("counterSet"), str) for one in counters)
 
 
 def _written(given: Given, admin: bool) -> tuple[list[Fault], Object]:
@@ -195,13 +257,33 @@ def _written(given: Given, admin: bool) -> tuple[list[Fault], Object]:
     obj, reading = read(kind(given.resource.kind), given.object)
     if faults := _shape(reading, given.resource.kind):
         return faults, obj
+    if given.resource in (RESOURCE_SLICES, DEVICE_TAINT_RULES) and not obj.get("spec"):
+        return [Fault("spec", "Required value")], obj
     write = Write(obj, None, "", "", admin)
     if given.resource in _DEFAULTED:
         status = obj.get("status")
         rules.default(write)
         if status:
             obj["status"] = status
-    return list(rules.faults(write)), obj
+    return [*rules.faults(write), *(_entry_faults(obj["spec"]) if given.resource == PODS else ())], obj
+
+
+def _name_faults(spec: Object) -> Iterator[Fault]:
+    """What in a slice has no name, or no driver or pool to be known by."""
+    for path in ("driver", "pool.name"):
+        if not at(spec, path):
+            yield Fault(f"spec.{path}", "Required value")
+    for part in ("devices", "sharedCounters"):
+        for index, one in enumerate(spec.get(part) or ()):
+            if not one.get("name"):
+                yield Fault(f"spec.{part}[{index}].name", "Required value")
+
+
+def _entry_faults(spec: Object) -> Iterator[Fault]:
+    """Claims of a pod without a name to refer to them by."""
+    for index, entry in enumerate(spec.get("resourceClaims") or ()):
+        if not entry.get("name"):
+            yield Fault(f"spec.resourceClaims[{index}].name", "Required value")
 
 
 def _shape(reading: Reading, of: str) -> list[Fault]:
@@ -214,15 +296,23 @@ def _shape(reading: Reading, of: str) -> list[Fault]:
 
 def workload_faults(given: Given) -> list[Fault]:
     """What is wrong with a workload as far as its pods depend on it: their number and their template."""
-    spec = given.object.get("spec")
+    if given.resource == JOBS:
+        faults = _shape(read(kind(JOBS.kind), given.object)[1], JOBS.kind)
+    else:
+        faults = list(_replica_faults(given.object.get("spec")))
+    return faults or [*_template_faults(at(given.object, "spec.template"))]
+
+
+def _replica_faults(spec: Any) -> Iterator[Fault]:
     if not isinstance(spec, dict):
-        return [Fault("spec", f"must be an object, found {_told(spec)}")]
-    faults = [
-        Fault(f"spec.{name}", f"must be a number from 0, found {_told(value)}")
-        for name in ("replicas", "parallelism", "completions")
-        if (value := spec.get(name)) is not None and (not isinstance(value, int) or value < 0)
-    ]
-    return [*faults, *_template_faults(spec.get("template"))]
+        yield Fault("spec", f"must be an object, found {_told(spec)}")
+        return
+    if not isinstance(spec.get("ordinals") or {}, dict):
+        yield Fault("spec.ordinals", f"must be an object, found {_told(spec['ordinals'])}")
+    for name in ("replicas", "ordinals.start"):
+        value = at(spec, name)
+        if value is not None and (not isinstance(value, int) or value < 0):
+            yield Fault(f"spec.{name}", f"must be a number from 0, found {_told(value)}")
 
 
 def _template_faults(raw: Any) -> Iterator[Fault]:
@@ -233,7 +323,7 @@ def _template_faults(raw: Any) -> Iterator[Fault]:
     if not faults:
         write = Write({"metadata": {}, "spec": template["spec"]}, None, "", "")
         pods.PODS_KIND.default(write)
-        faults = list(pods.PODS_KIND.faults(write))
+        faults = [*pods.PODS_KIND.faults(write), *_entry_faults(template["spec"])]
     for fault in faults:
         yield Fault(f"spec.template.{fault.field}".rstrip("."), fault.message)
 

@@ -40,6 +40,10 @@ class Origin:
         return text if self.item < 0 else f"{text}, items[{self.item}]"
 
 
+LIVE: Final = Origin("the cluster")
+"""Where objects stand that were read from the API."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class InputFault:
     """One thing wrong with the input: where it stands, in which object and field, and what to do about it."""

@@ -41,7 +41,7 @@ def _generated(base: str, *parts: str) -> str:
 def pods_of(workload: Given, existing: Iterable[Object]) -> list[Object]:
     """The pods that the workload's controller has yet to make, beside the ``existing`` pods of its namespace."""
     spec, namespace, name = workload.object["spec"], workload.key[1], workload.key[2]
-    wanted = min(MAX_PODS, _wanted(workload.resource, spec))
+    wanted = min(MAX_PODS, wanted_pods(workload))
     there = [pod for pod in existing if _is_of(pod, workload.resource, name)]
     bases = list(_bases(workload.resource, name, spec, wanted))
     if workload.resource == STATEFUL_SETS:
@@ -50,6 +50,11 @@ def pods_of(workload: Given, existing: Iterable[Object]) -> list[Object]:
     else:
         names = [_generated(base, namespace, str(number)) for number, base in enumerate(bases)][len(there) :]
     return [_pod(workload, pod_name) for pod_name in names]
+
+
+def wanted_pods(workload: Given) -> int:
+    """How many pods its controller keeps at once; no more than ``MAX_PODS`` of them are made here."""
+    return _wanted(workload.resource, workload.object["spec"])
 
 
 def _wanted(resource: Resource, spec: Mapping[str, object]) -> int:
@@ -67,7 +72,7 @@ def _wanted(resource: Resource, spec: Mapping[str, object]) -> int:
 
 def _bases(resource: Resource, name: str, spec: Object, count: int) -> Iterator[str]:
     """What each pod's name begins with; a pod of a StatefulSet is called exactly that."""
-    first = int((spec.get("ordinals") or {}).get("start") or 0)
+    first = (spec.get("ordinals") or {}).get("start") or 0
     for number in range(count):
         if resource == STATEFUL_SETS:
             yield f"{name}-{first + number}"

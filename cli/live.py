@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cli.checks import Given
-from cli.documents import Origin
+from cli.documents import LIVE
 from controller.state import DEVICE_TAINT_RULES_BETA
 from driver.errors import OperatorFault
 from driver.kube.access import from_environment
@@ -28,7 +28,6 @@ from driver.kube.api import (
 )
 from driver.kube.client import KubeClient
 
-LIVE: Final = Origin("the cluster")
 DECIDING: Final = (NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, DEVICE_TAINT_RULES)
 """Kinds that a decision depends on."""
 

@@ -72,14 +72,14 @@ class Trial:
     def pod(self, key: str) -> Outcome:
         """What becomes of one pod."""
         pod = self._state.pods[key]
-        before = {claim for claim in pod.claim_keys if self._allocated(claim)}
-        decision, taken_back = self._settle(key)
         keys = [f"{pod.namespace}/{reference.claim}" for reference in pod.references]
-        if isinstance(decision, Idle) and not all(map(self._allocated, keys)):
+        before = {claim: self._allocation(claim) for claim in keys}
+        decision, taken_back = self._settle(key)
+        if isinstance(decision, Idle) and not all(map(self._allocation, keys)):
             # Nothing tells the controller that such a pod is ours, unless it is gated: then it says what is wrong.
             self._world.put(PODS, gated(self._world.pods[key], self._state.names, {}))
             decision, taken_back = self._settle(key)
-        chosen = {claim for claim in pod.claim_keys if self._allocated(claim)} - before
+        chosen = [claim for claim in keys if (now := self._allocation(claim)) and now != before[claim]]
         return of_pod(self._state, key, verdict(self._state, decision), chosen, taken_back)
 
     def claim(self, key: str) -> Outcome:
@@ -96,9 +96,9 @@ class Trial:
         """What an allocated claim holds."""
         return of_claim(self._state, key, Verdict(), chosen=False)
 
-    def _allocated(self, key: str) -> bool:
+    def _allocation(self, key: str) -> Allocation | None:
         record = self._state.claims.get(key)
-        return record is not None and record.claim.allocation is not None
+        return record.claim.allocation if record else None
 
     def _settle(self, key: str) -> tuple[Decision, tuple[TakenBack, ...]]:
         """Decide about the pod until nothing more can be done, as ``controller.loop`` does, and the last decision."""

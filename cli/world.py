@@ -6,13 +6,14 @@ which nodes or device classes there are, the obvious ones are assumed, and a not
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from cli.checks import WORKLOADS, Given, Key, damage
-from cli.documents import BadInput, InputFault
-from cli.expand import claims_of, owned_claims, pods_of, uid_of
+from cli.documents import LIVE, BadInput, InputFault
+from cli.expand import MAX_PODS, claims_of, owned_claims, pods_of, uid_of, wanted_pods
 from controller.allocation import Fleet
 from controller.state import State
+from driver.errors import Fault
 from driver.kube.api import (
     DEVICE_CLASSES,
     NODES,
@@ -75,9 +76,10 @@ def world(given: Sequence[Given], names: Names, classes: Sequence[Object] = (), 
     for resource in made.state.kinds:
         objects = [tables.get(resource, {})[key] for key in sorted(tables.get(resource, {}))]
         problems += made.state.apply(Synced(resource, tuple(_numbered(objects, made)))).unreadable
-    if problems:
-        raise BadInput(list(_unreadable(given, problems)))
-    made.notes += _doubts(made.state)
+    faults, left_out = _unreadable(given, problems)
+    if faults:
+        raise BadInput(faults)
+    made.notes += [*left_out, *_doubts(made.state)]
     return made
 
 
@@ -97,14 +99,19 @@ def _numbered(objects: Iterable[Object], made: World) -> Iterator[Object]:
         yield {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(made.version)}}
 
 
-def _unreadable(given: Sequence[Given], problems: Sequence[str]) -> Iterator[InputFault]:
-    """The faults of stored objects, found by field now that it is known that there are some."""
-    found = [InputFault(one.origin, one.subject, f.field, f.message) for one in given for f in damage(one)]
-    yield from found
-    if not found:
-        origin = given[0].origin if given else None
-        assert origin is not None
-        yield from (InputFault(origin, "", "", f"cannot be understood: {problem}") for problem in problems)
+def _unreadable(given: Sequence[Given], problems: Sequence[str]) -> tuple[list[InputFault], list[str]]:
+    """Faults of files, field by field, and notes on objects of the cluster, which the controller leaves out, too."""
+    by_subject = {one.subject: one for one in given}
+    faults, notes = [], []
+    for problem in problems:
+        name, _, what = problem.partition(": ")
+        one = by_subject[name]
+        if one.origin == LIVE:
+            notes.append(f"{name} cannot be understood and is left out: {what}")
+            continue
+        found = damage(one) or [Fault("", f"cannot be understood: {what}; print it anew with kubectl")]
+        faults += [InputFault(one.origin, name, fault.field, fault.message) for fault in found]
+    return faults, notes
 
 
 # Pods and claims
@@ -122,8 +129,10 @@ def _make_pods(given: Iterable[Given], tables: _Tables) -> Iterator[str]:
         for pod in pods_of(one, [pod for key, pod in pods.items() if key[1] == one.key[1]]):
             key = (PODS, one.key[1], pod["metadata"]["name"])
             pods.setdefault(key, pod)
+        if wanted_pods(one) > MAX_PODS:
+            yield f"{one.subject}: only {MAX_PODS} of its {wanted_pods(one)} pods are made"
     if stored:
-        yield f"{_some(stored)} stood in a cluster: pods are made there, so only those given count"
+        yield f"{_some(stored)} from a cluster, where its pods are made: only those given count"
 
 
 def _admit(tables: _Tables, names: Names) -> None:
@@ -161,7 +170,8 @@ def _assume_classes(tables: _Tables, classes: Sequence[Object]) -> Iterator[str]
 def _assume_nodes(tables: _Tables) -> Iterator[str]:
     if tables.get(NODES):
         return
-    found = sorted(set(_named_nodes(tables.get(RESOURCE_SLICES, {}).values())))
+    slices = tables.get(RESOURCE_SLICES, {}).values()
+    found = sorted({name for part in slices for name in _named_nodes(part)})
     if not found:
         yield "no Node is given and no ResourceSlice names one: give Nodes, or ResourceSlices of nodes"
         return
@@ -172,22 +182,25 @@ def _assume_nodes(tables: _Tables) -> Iterator[str]:
     )
 
 
-def _named_nodes(slices: Iterable[Object]) -> Iterator[str]:
-    for part in slices:
-        spec = part.get("spec") or {}
+def _named_nodes(part: Object) -> list[str]:
+    """The nodes that a ResourceSlice names; none if it is damaged, which is told when it is decoded."""
+    found: list[Any] = []
+    try:
+        spec = part["spec"]
         for scope in (spec, *(spec.get("devices") or ())):
-            if scope.get("nodeName"):
-                yield scope["nodeName"]
+            found += [scope["nodeName"]] if scope.get("nodeName") else []
             for term in (scope.get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
-                for field_ in term.get("matchFields") or ():
-                    yield from field_.get("values") or ()
+                found += [name for one in term.get("matchFields") or () for name in one.get("values") or ()]
+    except (AttributeError, KeyError, TypeError):
+        return []
+    return [name for name in found if isinstance(name, str)]
 
 
 def _node(name: str, pods: Iterable[Object]) -> Object:
     asked = {"pods", "cpu", "memory", "ephemeral-storage"}
     for pod in pods:
         for part in ("containers", "initContainers"):
-            for container in pod["spec"].get(part) or ():
+            for container in (pod.get("spec") or {}).get(part) or ():
                 asked |= set((container.get("resources") or {}).get("requests") or ())
     return {
         "apiVersion": NODES.api_version,

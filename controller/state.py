@@ -145,7 +145,7 @@ class State:
         self._versions[resource][key] = (uid, version)
         try:
             self._put[resource](obj, changes)
-        except (LodeError, KeyError, TypeError, ValueError) as error:
+        except (LodeError, AttributeError, KeyError, TypeError, ValueError) as error:
             # One object that cannot be read must not keep the others from being served.
             changes.unreadable.append(f"{resource.kind} {key}: {error!r}")
 

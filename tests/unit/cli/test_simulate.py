@@ -1,7 +1,8 @@
 """What ``lode simulate`` says of objects is what the controller would do with them."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from cli import simulate
 from cli.checks import check
-from cli.documents import Document, Origin
+from cli.documents import BadInput, Document, Origin
 from cli.shipped import device_classes
 from cli.trial import run
 from cli.world import world
@@ -178,6 +179,7 @@ def test_a_pod_that_was_placed_where_it_cannot_run_is_placed_anew(simulated: Sim
     )
     assert answer.status == 0, answer.out
     assert answer.placed() == {"moves": ["b/lode.dev/gpu-0"], "waits": ["a/lode.dev/gpu-0"]}
+    assert [one["claims"][0]["state"] for one in answer.json["pods"]] == ["chosen", "chosen"]
     (back,) = answer.json["pods"][0]["takenBack"]
     assert back["node"] == "a"
     assert "insufficient cpu" in back["message"]
@@ -348,6 +350,45 @@ def test_whatever_is_left_out_there_is_an_answer(objects: list[Object]) -> None:
         if "consumedCapacity" not in device and one["state"] == "chosen" and one.get("name") != "shared"
     ]
     assert len(held) == len(set(held))
+
+
+def paths(value: Any) -> Iterator[tuple[Any, ...]]:
+    """Where each value in a JSON value stands."""
+    for name in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield (name,)
+        yield from ((name, *rest) for rest in paths(value[name]))
+
+
+def replaced(value: Any, path: tuple[Any, ...], by: Any) -> Any:
+    copied = list(value) if isinstance(value, list) else dict(value)
+    copied[path[0]] = replaced(value[path[0]], path[1:], by) if len(path) > 1 else by
+    return copied
+
+
+BROKEN = [
+    *(obj for obj in CLUSTER if obj["kind"] != "Node"),
+    *map(stored, (obj for obj in CLUSTER if obj["kind"] == "ResourceSlice")),
+    {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}, "spec": {
+        "replicas": 1, "ordinals": {"start": 1}, "template": {"spec": pod("x", of="card")["spec"]}}},
+    {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {
+        "parallelism": 1, "completions": 1, "template": {"spec": pod("x", of="card")["spec"]}}},
+    allocated(claim("held"), "a/gpu-0", "q"),
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {"a": "b"}}},
+]  # fmt: skip
+
+
+@given(st.data())
+def test_whatever_is_damaged_there_is_an_answer_or_faults(data: st.DataObject) -> None:
+    number = data.draw(st.integers(0, len(BROKEN) - 1))
+    path = data.draw(st.sampled_from(list(paths(BROKEN[number]))))
+    by: Any = data.draw(st.sampled_from([None, 5, -1, True, "", "x", [], [5], {}, {"x": 5}, [{}], 1e300]))
+    objects = {(obj["kind"], obj["metadata"]["name"]): obj for obj in CLUSTER if obj["kind"] != "Node"}
+    spoilt = replaced(BROKEN[number], path, by)
+    objects[BROKEN[number]["kind"], BROKEN[number]["metadata"]["name"]] = spoilt
+    checked = check([Document(Origin("f", n), obj) for n, obj in enumerate(objects.values(), 1)], "default")
+    if not checked.faults:
+        with suppress(BadInput):
+            run(world(checked.given, Names(), device_classes()))
 
 
 def test_yaml_and_json_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,8 +71,7 @@ def test_a_fault_in_a_workloads_template_is_told_where_it_stands() -> None:
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}}
     spec = {"spec": {"containers": [{"name": "main"}], "claims": []}}
     assert faults({**job, "spec": {"template": spec}}) == [
-        "f, document 1: Job default/j: spec.template.spec.claims: is no field of a pod template; remove it or correct "
-        "its spelling"
+        "f, document 1: Job default/j: spec.template.spec.claims: is no field of Job; remove it or correct its spelling"
     ]
     del spec["spec"]["claims"]
     (fault,) = faults({**job, "spec": {"template": spec}})
