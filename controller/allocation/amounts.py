@@ -1,7 +1,8 @@
 """How much of each capacity one allocation of a device takes. Amounts are nanos, the API's finest step.
 
 The rules are those of ``capacity[..].requestPolicy`` (resource.k8s.io/v1): without a policy an unnamed capacity is
-taken whole; with one, requests are rounded up to what it allows.
+taken whole; with one, requests are rounded up to what it allows. Ranges mean what they say, fractions too: a step of 100m
+is a tenth (as with the gate DRAFractionalCapacityRange; without it kube-scheduler rounds min, max and step up to 1).
 """
 
 from collections.abc import Mapping
@@ -32,10 +33,10 @@ def _rounded(policy: RequestPolicy, requested: Quantity) -> Quantity | None:
 def _round_to_range(policy: RequestPolicy, minimum: Quantity, requested: Quantity) -> Quantity:
     if requested < minimum:
         return minimum
-    if policy.step is None or policy.step.value <= 0:
+    if policy.step is None or policy.step.nanos <= 0:
         return requested
-    steps = -(-(requested.value - minimum.value) // policy.step.value)
-    return Quantity.of(minimum.value + steps * policy.step.value, policy.step.format)
+    steps = -(-(requested.nanos - minimum.nanos) // policy.step.nanos)
+    return Quantity(minimum.nanos + steps * policy.step.nanos, policy.step.format)
 
 
 def _allowed(policy: RequestPolicy, amount: Quantity) -> bool:
