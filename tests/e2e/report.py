@@ -19,12 +19,12 @@ def state(client: Client, namespace: str) -> str:
     At most `BUDGET` characters; of the warnings and the logs the last.
     """
     parts = (
-        ("pods and claims", 1400, lambda: [*map(_pod, client.list("pods", namespace)), *_claims(client, namespace)]),
+        ("pods and claims", 1400, lambda: [*_pods(client, namespace), *_claims(client, namespace)]),
         ("warnings", 1300, lambda: _warnings(client, namespace)),
         ("our programs", 700, lambda: _programs(client)),
         ("the controller's log", 1000, lambda: _log(client, "lode-controller")),
         ("the plugins' log", 1000, lambda: _log(client, "lode-kubeletplugin")),
-        ("left on the nodes", 400, lambda: [f"{node}: {it}" for node, it in nodes.left(client).items()]),
+        ("prepared or left", 400, lambda: _left(client)),
     )
     return "\n".join(f"{title}:\n{_shown(look, size)}" for title, size, look in parts)[:BUDGET]
 
@@ -43,16 +43,23 @@ def _shown(look: Callable[[], Iterable[str]], size: int) -> str:
     return "\n".join(kept) or "  none"
 
 
-def _pod(pod: Object) -> str:
-    status, meta = pod["status"], pod["metadata"]
-    going = f", deleted {meta['deletionTimestamp']}" if "deletionTimestamp" in meta else ""
-    lacking = [
-        f"{it['type']}={it['status']} {it.get('reason', '')}: {it.get('message', '')}"
-        for it in status.get("conditions", [])
-        if it["status"] != "True"
+def _pods(client: Client, namespace: str) -> Iterable[str]:
+    listed = client.list("pods", namespace)
+    well = [pod for pod in listed if _lacks(pod) == "" and "deletionTimestamp" not in pod["metadata"]]
+    for pod in listed:
+        if pod not in well:
+            meta, status, node = pod["metadata"], pod["status"], pod["spec"].get("nodeName", "no node")
+            going = f", deleted {meta['deletionTimestamp']}" if "deletionTimestamp" in meta else ""
+            yield f"pod {meta['name']}: {status.get('phase')} on {node}{going}; {_lacks(pod)}"
+    yield f"{len(well)} pods run"
+
+
+def _lacks(pod: Object) -> str:
+    conditions = pod["status"].get("conditions", [])
+    said = [
+        f"{it['type']} {it.get('reason', '')}: {it.get('message', '')}" for it in conditions if it["status"] != "True"
     ]
-    where = pod["spec"].get("nodeName", "no node")
-    return f"pod {meta['name']}: {status.get('phase')} on {where}{going}; {'; '.join(lacking)}"
+    return "; ".join(said) if conditions else "no conditions yet"
 
 
 def _claims(client: Client, namespace: str) -> Iterable[str]:
@@ -95,3 +102,8 @@ def _complaint(line: str) -> str:
         return ""
     rest = {key: it for key, it in said.items() if key not in ("timestamp", "level", "event", "component")}
     return f"{str(said.get('timestamp'))[11:23]} {said.get('level')} {said.get('event')} {json.dumps(rest)}"
+
+
+def _left(client: Client) -> Iterable[str]:
+    for node, those in nodes.left(client).items():
+        yield f"{node}: {', '.join(sorted({it.rpartition('/')[2] for it in those}))}"
