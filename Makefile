@@ -71,6 +71,11 @@ bench: $(VENV) ## compare with the example driver and kube-scheduler on a kind c
 bench-allocation: $(VENV) ## compare the allocator with Kubernetes' own, about fifteen minutes (ARGS=--quick: two)
 	python -m benchmarks.allocation $(ARGS)
 
+.PHONY: bench-throughput
+bench-throughput: $(VENV) ## pods bound a second on a real API server with 1,000 nodes, beside kube-scheduler alone (ARGS)
+	$(CLUSTERS) control-plane >/dev/null
+	python -m benchmarks.throughput $(ARGS)
+
 .PHONY: proto
 proto: $(VENV) ## generate the gRPC code from its definitions
 	kubeletplugin/proto/regenerate.sh
