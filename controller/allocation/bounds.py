@@ -74,6 +74,7 @@ class _Check:
         self._cells: dict[Hashable, Cells] = {}
         self._allowed: dict[Limit, Values] = {}
         self._viable: dict[Hashable, Values] = {}
+        self._rooms: dict[tuple[int, ...], int] = {}
 
     def needs(self) -> Sequence[Need] | None:
         """What is needed, with the devices that could be had for it; None if one need cannot be met."""
@@ -101,9 +102,10 @@ class _Check:
                 ]
             else:
                 ways = [self._begun_way(claim)]
-            need = Need(claim, [way for way in ways if way.open])
-            if not need.ways:
+            ways = [way for way in ways if way.open]
+            if not ways:
                 return None
+            need = Need(claim, ways)
             totals[claim] += need.least
             if totals[claim] > RESULTS_LIMIT:
                 return None
@@ -214,8 +216,8 @@ class _Check:
         return self._flows([need for need in within if need.plain], times)
 
     def _with_value(self, way: Way, attribute: str, value: object) -> Way:
-        values = self._ground.values
-        cells = {cell: count for cell, count in way.cells.items() if value in values[cell, attribute]}
+        members = self._ground.having[attribute].get(value, ())
+        cells = {cell: count for cell in members if (count := way.cells.get(cell))}
         return Way(way.choice, way.wanted, cells, way.offer)
 
     # All at once
@@ -232,10 +234,10 @@ class _Check:
         return all(self._values_suffice(alike, matches[alike[0]]) for alike in forms.values() if len(alike) > 1)
 
     def _values_suffice(self, alike: Sequence[Limit], bound: Sequence[Need]) -> bool:
-        """Whether the values serve so many constraints of the same form, each value counted by itself."""
+        """Whether the values, each of which serves one of these constraints, serve them all; each counted by itself."""
         missing = len(alike)
         for value in self._state(alike[0]) or ():
-            times = 0
+            times = 1
             while times < missing and self._serves(bound, self._attribute(alike[0]), value, times + 1):
                 times += 1
             missing -= times
@@ -278,5 +280,13 @@ class _Check:
 
     def _room(self, cell: int, takes: Sequence[Amounts | None]) -> int:
         """How often the cell's devices could be picked, by the request that takes least."""
-        different = {id(one): one for one in takes}.values()
-        return sum(max(self._attempt.shares(unit, one) for one in different) for unit in self._ground.members[cell])
+        if takes[0] is None:
+            return self._count(cell, None, admin=False)
+        different = {id(one): one for one in takes}
+        key = cell, *different
+        if key not in self._rooms:
+            members = self._ground.members[cell]
+            self._rooms[key] = sum(
+                max(self._attempt.shares(unit, one) for one in different.values()) for unit in members
+            )
+        return self._rooms[key]

@@ -6,7 +6,6 @@ look.
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from controller.allocation.amounts import Amounts
 from controller.allocation.attempt import Attempt, Candidate
@@ -48,33 +47,28 @@ class Way:
         return sum(self.cells.values()) >= self.wanted
 
 
-@dataclass(frozen=True)
 class Need:
-    """A request and the ways in which it can still be satisfied."""
+    """A request and the ways in which it can still be satisfied.
 
-    claim: int
-    ways: Sequence[Way]
+    Attributes:
+        least: how many devices it needs in any case.
+        plain: whether it takes the devices it gets; admin access does not.
+        limits: the constraints that hold whichever way is gone.
+        form: equal for needs of as many of the same devices, as long as both exist.
+    """
 
-    @cached_property
-    def least(self) -> int:
-        """How many devices it needs in any case."""
-        return min(way.wanted for way in self.ways)
+    __slots__ = ("claim", "form", "least", "limits", "plain", "ways")
 
-    @cached_property
-    def plain(self) -> bool:
-        """Whether it takes the devices it gets; admin access does not."""
-        return not any(way.choice.want.admin_access for way in self.ways)
-
-    @cached_property
-    def limits(self) -> Sequence[Limit]:
-        """The constraints that hold whichever way is gone."""
-        first, *others = (way.choice.constraints for way in self.ways)
-        return [(self.claim, number) for number in first if all(number in other for other in others)]
-
-    @cached_property
-    def form(self) -> tuple[tuple[int, int], ...]:
-        """Equal for needs of as many of the same devices, as long as both exist."""
-        return tuple((id(way.cells), way.wanted) for way in self.ways)
+    def __init__(self, claim: int, ways: Sequence[Way]):
+        self.claim = claim
+        self.ways = ways
+        self.least = min([way.wanted for way in ways])
+        self.plain = not any(way.choice.want.admin_access for way in ways)
+        common = ways[0].choice.constraints
+        for way in ways[1:]:
+            common = tuple([number for number in common if number in way.choice.constraints])
+        self.limits: Sequence[Limit] = [(claim, number) for number in common]
+        self.form = tuple([(id(way.cells), way.wanted) for way in ways])
 
 
 class Ground:
@@ -95,6 +89,11 @@ class Ground:
         self.values: Mapping[tuple[int, str], Values] = {
             (cell, name): values_of(units[0].device, name) for cell, units in enumerate(self.members) for name in names
         }
+        self.having: Mapping[str, dict[object, list[int]]] = {name: {} for name in names}
+        """Per attribute and value, the cells that have it."""
+        for (cell, name), values in self.values.items():
+            for value in values:
+                self.having[name].setdefault(value, []).append(cell)
         self._known: dict[Hashable, Offer] = {}
         self.offers = [[self.offer(option.candidates) for option in task.options] for task in tasks]
         """Per task and option."""
