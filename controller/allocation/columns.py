@@ -4,7 +4,8 @@ What is found out about a column, and about several of them side by side, holds 
 on a fleet grows with the number of different columns, not of devices.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from types import NoneType
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -14,6 +15,7 @@ from controller.allocation.pools import Pool, Unit
 from controller.selectors.reads import value_at
 from driver.model import Capacity
 
+_TAKES: Final = ("takes",)
 _PER_POOL: Final = 64
 _REMEMBERED: Final = 256
 
@@ -40,12 +42,14 @@ class Columns:
 
     def at(self, pool: Pool, path: tuple[str, ...]) -> Column:
         """The column of what selectors read at ``path``."""
-        driver = pool.key[0]
-        return self._column(pool, path, lambda unit: value_at(path, unit.device, driver))
+        return pool.columns.get(path) or self._column(pool, path, lambda: _read(pool, path))
 
     def values(self, pool: Pool, attribute: str) -> Column:
         """The column of what constraints compare: the values of an attribute of each device."""
-        column = self._column(pool, ("values", attribute), lambda unit: values_of(unit.device, attribute))
+        name = ("values", attribute)
+        column = pool.columns.get(name) or self._column(
+            pool, name, lambda: [values_of(unit.device, attribute) for unit in pool.units]
+        )
         if column.groups is None:
             column.groups = _groups(column.values)
             column.several = any(len(some) > 1 for some in column.values)
@@ -53,7 +57,9 @@ class Columns:
 
     def capacity(self, pool: Pool) -> Column:
         """The column of all that decides what a request takes of the capacities of each device."""
-        return self._column(pool, ("takes",), lambda unit: _capacities(unit))
+        return pool.columns.get(_TAKES) or self._column(
+            pool, _TAKES, lambda: [_capacities(unit) for unit in pool.units]
+        )
 
     def takes(self, pool: Pool, requested: Amounts) -> tuple[int, tuple[Amounts | None, ...]]:
         """The devices large enough for a request, and what it takes of each: None where that is the whole device."""
@@ -66,17 +72,30 @@ class Columns:
             known = column.takes[key] = _takes(pool, requested)
         return known
 
-    def _column(self, pool: Pool, name: tuple[str, ...], value: Callable[[Unit], Hashable]) -> Column:
-        column = pool.columns.get(name)
+    def _column(self, pool: Pool, name: tuple[str, ...], read: Callable[[], Iterable[Hashable]]) -> Column:
+        if len(pool.columns) >= _PER_POOL:
+            pool.columns.clear()
+        values = tuple(read())
+        column = self._known.get((name, values))
         if column is None:
-            if len(pool.columns) >= _PER_POOL:
-                pool.columns.clear()
-            values = (name, *map(value, pool.units))
-            column = self._known.get(values)
-            if column is None:
-                column = self._known[values] = Column(values[1:])
-            pool.columns[name] = column
+            column = self._known[name, values] = Column(values)
+        pool.columns[name] = column
         return column
+
+
+def _read(pool: Pool, path: tuple[str, ...]) -> Sequence[Hashable]:
+    """What selectors read at ``path``: for most pools strings, or values of one type."""
+    driver = pool.key[0]
+    if path[0] == "attributes":
+        name = path[1]
+        values = [unit.device.attributes.get(name) for unit in pool.units]
+        kinds = set(map(type, values))
+        if kinds == {str}:
+            return values
+        if len(kinds) == 1 and not kinds & {tuple, NoneType}:
+            (kind,) = kinds
+            return [(kind, value) for value in values]
+    return [value_at(path, unit.device, driver) for unit in pool.units]
 
 
 def _groups(values: tuple[Values, ...]) -> Mapping[Hashable, int]:

@@ -20,6 +20,8 @@ Selected = Sequence[tuple[Unit, SelectorFault | None]]
 Paths = tuple[Path, ...] | None
 """What the selectors of a filter read; None where it may be anything."""
 
+_VALID: Final = frozenset({str, int, bool})
+"""Types of attribute values which cannot be wrong."""
 _PER_POOL: Final = 64
 _MOST_SELECTORS: Final = 2048
 _MOST_OUTCOMES: Final = 1 << 18
@@ -100,7 +102,8 @@ class Matching:
         self._compiled: dict[str, Selector | SelectorError] = {}
         self._outcomes: dict[str, dict[Hashable, Outcome]] = {}
         self._known = 0
-        self._versions: dict[str, bool] = {}
+        self._versions: set[str] = set()
+        """Attribute values known to be valid versions."""
         self._pools: dict[Pool, None] = {}
         self._partitions: OrderedDict[Paths, Partition] = OrderedDict()
 
@@ -262,7 +265,7 @@ class Matching:
         match, faults = pool.layout.every, dict[int, SelectorFault]()
         expressions = [expression for group in wanted for expression in group]
         if expressions and bucket.columns is None:
-            faults = self._invalid(pool)
+            faults.update(self._invalid(pool))
         for index in faults:
             match &= ~(1 << index)
         for expression in expressions:
@@ -292,13 +295,15 @@ class Matching:
             outcome = known[projection] = _evaluate(selector, unit)
         return outcome
 
-    def _invalid(self, pool: Pool) -> dict[int, SelectorFault]:
-        return {unit.index: fault for unit in pool.units if (fault := self._fault(unit)) is not None}
+    def _invalid(self, pool: Pool) -> Mapping[int, SelectorFault]:
+        if pool.invalid is None:
+            pool.invalid = {unit.index: fault for unit in pool.units if (fault := self._fault(unit)) is not None}
+        return pool.invalid
 
     def _fault(self, unit: Unit) -> SelectorFault | None:
         """Versions and lists may be invalid, and then every selector fails on the device."""
-        for value in unit.device.attributes.values():
-            if isinstance(value, str | int) or (isinstance(value, Version) and self._versions.get(value.text)):
+        for value in [value for value in unit.device.attributes.values() if type(value) not in _VALID]:
+            if isinstance(value, Version) and value.text in self._versions:
                 continue
             try:
                 view(unit.device, unit.id.driver)
@@ -307,7 +312,7 @@ class Matching:
             if isinstance(value, Version):
                 if len(self._versions) >= _MOST_SELECTORS:
                     self._versions.clear()
-                self._versions[value.text] = True
+                self._versions.add(value.text)
         return None
 
 
