@@ -1,13 +1,15 @@
 """Code for calls and operators. What is counted goes through the budget of the frame; what need not be is quicker."""
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from controller.selectors.budget import UNMETERED
+from controller.selectors.amounts import Amount
 from controller.selectors.charges import Rule
 from controller.selectors.collections import in_list
 from controller.selectors.errors import BudgetSpent, Cancelled, NoOverload, SelectorFault, no_overload
 from controller.selectors.frames import BUDGET, Code, Frame
+from controller.selectors.types import Type
 from controller.selectors.values import Optional, Semver, equal, kind
 
 Impl: TypeAlias = Callable[..., Any]
@@ -17,6 +19,7 @@ Table: TypeAlias = Mapping[tuple[str, ...] | int, Impl]
 def logical(terms: Sequence[Code], *, absorbing: bool) -> Code:
     """``||`` (absorbing True) and ``&&`` (absorbing False): one absorbing term decides, whatever others fail with."""
     function = "_||_" if absorbing else "_&&_"
+    decided, undecided = absorbing, not absorbing
 
     def run(frame: Frame) -> bool:
         fault: SelectorFault | None = None
@@ -29,8 +32,8 @@ def logical(terms: Sequence[Code], *, absorbing: bool) -> Code:
                 fault = fault or error
                 continue
             if value is absorbing:
-                return bool(value)
-            if value is not (not absorbing):
+                return decided
+            if value is not undecided:
                 fault = fault or no_overload(function)
         if fault is not None:
             raise fault
@@ -78,7 +81,50 @@ def equals_constant(code: Code, wanted: Any) -> Code:
 
     def run(frame: Frame) -> bool:
         value = code(frame)
-        return bool(value == wanted) if value.__class__ is alike else equal(value, wanted)
+        if value.__class__ is alike:
+            same: bool = value == wanted
+            return same
+        return equal(value, wanted)
+
+    return run
+
+
+_ORDERS: Final = {"_<_": operator.lt, "_<=_": operator.le, "_>_": operator.gt, "_>=_": operator.ge}
+
+
+def ordered_constant(function: str, left: Code, number: int | float, otherwise: Code) -> Code:
+    """``left < number`` and the like; ``otherwise`` decides where ``left`` is no number."""
+    holds = _ORDERS[function]
+
+    def run(frame: Frame) -> Any:
+        value = left(frame)
+        return holds(value, number) if value.__class__ is int or value.__class__ is float else otherwise(frame)
+
+    return run
+
+
+def compared_amount(left: Code, wanted: Amount, otherwise: Code) -> Code:
+    """``left.compareTo(wanted)``; ``otherwise`` decides where ``left`` is no quantity of the same exponent."""
+    exponent, unscaled = wanted.exponent, wanted.unscaled
+
+    def run(frame: Frame) -> Any:
+        value = left(frame)
+        if value.__class__ is Amount and value.exponent == exponent:
+            return (value.unscaled > unscaled) - (value.unscaled < unscaled)
+        return otherwise(frame)
+
+    return run
+
+
+def compared_version(left: Code, wanted: Semver, otherwise: Code) -> Code:
+    """``left.compareTo(wanted)``; ``otherwise`` decides where ``left`` is no version."""
+    rank = wanted.rank
+
+    def run(frame: Frame) -> Any:
+        value = left(frame)
+        if value.__class__ is Semver:
+            return (value.rank > rank) - (value.rank < rank)
+        return otherwise(frame)
 
     return run
 
@@ -155,6 +201,17 @@ def implementation(name: str, table: Table, values: Sequence[Any]) -> Impl:
     return impl
 
 
+def accepts(wanted: Type, value: Any) -> bool:
+    """Whether an argument fits the type an overload declares; of a list or map, the first entry tells."""
+    if wanted.kind in ("?", "dyn"):
+        return True
+    if kind(value) != wanted.kind:
+        return False
+    if isinstance(value, dict):
+        return all(accepts(one, part) for one, part in zip(wanted.of, next(iter(value.items()), ()), strict=False))
+    return not isinstance(value, list) or not value or accepts(wanted.of[0], value[0])
+
+
 def counted(
     apply: Callable[[Frame, Sequence[Any]], Any],
     args: Sequence[Code],
@@ -162,13 +219,13 @@ def counted(
     *,
     all_args: bool,
     after: bool = False,
-    cancelling: bool = False,
+    cancelling: int | None = None,
 ) -> Code:
     """Call ``apply`` on the arguments, at the cost that ``rule`` says (1 if None).
 
     Upstream counts a call also where an argument failed, as long as all were evaluated; with ``all_args`` they are,
     else evaluation ends at the first that fails. The cost is counted before the work is done, unless it depends on
-    the result (``after``). A ``cancelling`` rule does not bear a failed argument, and ends the evaluation.
+    the result (``after``). If the argument ``cancelling`` failed, evaluation ends.
     """
 
     def charge(frame: Frame, values: Sequence[Any], result: Any) -> None:
@@ -179,7 +236,7 @@ def counted(
         values, fault = _evaluated(frame, args, all_args)
         if fault is not None:
             if len(values) == len(args):
-                if cancelling:
+                if cancelling is not None and isinstance(values[cancelling], SelectorFault):
                     raise Cancelled(str(fault))
                 charge(frame, values, fault)
             raise fault
@@ -216,16 +273,9 @@ def _evaluated(frame: Frame, args: Sequence[Code], all_args: bool) -> tuple[list
     return values, fault
 
 
-def computed(code: Code) -> Code:
-    """``code``, which depends on nothing, run in advance; what it fails with, it fails with each time."""
-    try:
-        value = code([None, UNMETERED])
-    except SelectorFault as fault:
-        return _failing(type(fault), str(fault))
-    return lambda _: value
+def failing(failure: type[SelectorFault], message: str) -> Code:
+    """Code that fails."""
 
-
-def _failing(failure: type[SelectorFault], message: str) -> Code:
     def run(_: Frame) -> Any:
         raise failure(message)
 

@@ -87,6 +87,22 @@ def of_device(steps: Sequence[Step]) -> tuple[Code, int] | None:
     return None
 
 
+def or_value(steps: Sequence[Step], otherwise: Code) -> Code | None:
+    """Quicker code for ``device.attributes["a"].?b.orValue(otherwise)``, only where nothing is counted."""
+    match [step.key for step in steps if not step.computed and not step.test]:
+        case ["attributes" | "capacity" as kind, str(domain), str(name)] if len(steps) == 3:
+            return _or_value(kind, domain, name, otherwise)
+    return None
+
+
+def _or_value(kind: str, domain: str, name: str, otherwise: Code) -> Code:
+    def run(frame: Frame) -> Any:
+        value = frame[DEVICE][kind].get(domain, EMPTY).get(name, NONE)
+        return otherwise(frame) if value is NONE else value
+
+    return run
+
+
 def _value(kind: str, domain: str, name: str) -> Code:
     def run(frame: Frame) -> Any:
         try:

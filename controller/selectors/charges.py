@@ -41,7 +41,7 @@ def _held(value: Any) -> int:
 
 
 def scan(amount: float) -> int:
-    """The cost of reading so many characters."""
+    """The cost of reading so many characters, rounded up."""
     return ceil(amount * SCAN)
 
 
@@ -85,13 +85,16 @@ def _found(_: Budget, args: Sequence[Any], __: Any) -> int:
     return _searched(size(args[0]), size(args[1]))
 
 
-def _contains_address(budget: Budget, args: Sequence[Any], _: Any) -> int:
-    cost = scan(2 * size(args[0]))
-    return cost + (scan(size(args[1])) if isinstance(args[1], str) else 0)
+def _contains_address(_: Budget, args: Sequence[Any], __: Any) -> int:
+    return scan(2 * size(args[0]))
 
 
-def _contains_network(budget: Budget, args: Sequence[Any], _: Any) -> int:
-    return _contains_address(budget, args, None) + scan(size(args[0])) + 1
+def _contains_network(_: Budget, args: Sequence[Any], __: Any) -> int:
+    return scan(2 * size(args[0])) + scan(size(args[0])) + 1
+
+
+def _parsed(contains: Rule) -> Rule:
+    return lambda budget, args, result: contains(budget, args, result) + scan(size(args[1]))
 
 
 _PATTERNS: Final = {
@@ -156,21 +159,22 @@ def _sets(factor: int) -> Rule:
 
 AFTER: Final = frozenset({"join", "lists_range", "list_slice", "list_reverse"})
 """Functions and overloads whose cost depends on the result. What they build is bounded by `Budget.grow` before."""
-CANCELLING: Final = frozenset(
-    {"list_distinct", "list_flatten_int", *(
-        f"list_{kind}_sort" for kind in (
-            "int", "uint", "double", "bool", "string", "bytes", "google.protobuf.Duration", "google.protobuf.Timestamp"
-        )
-    )}
+_COMPARING: Final = (
+    "list_distinct", *(f"list_{kind}_sort" for kind in (
+        "int", "uint", "double", "bool", "string", "bytes", "google.protobuf.Duration", "google.protobuf.Timestamp",
+    ))
 )  # fmt: skip
-"""Overloads whose rule upstream cannot apply to an argument that failed: evaluation ends there, past any ``||``."""
+CANCELLING: Final[Mapping[str, int]] = {**dict.fromkeys(_COMPARING, 0), "list_flatten_int": 1}
+"""Overloads whose rule upstream cannot apply if one argument failed, and which: evaluation ends, past any ``||``."""
 
 _BY_OVERLOAD: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(("list_slice", "lists_range", "list_reverse"), _listed),
     **dict.fromkeys(("list_flatten", "list_flatten_int"), _flattened),
-    **dict.fromkeys(CANCELLING - {"list_flatten_int"}, _ordered),
+    **dict.fromkeys(_COMPARING, _ordered),
     **dict.fromkeys(("list_sets_contains_list", "list_sets_intersects_list"), _sets(1)),
     "list_sets_equivalent_list": _sets(2),
+    "cidr_contains_ip_string": _parsed(_contains_address),
+    "cidr_contains_cidr_string": _parsed(_contains_network),
 }
 _BY_FUNCTION: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"), _traversed),

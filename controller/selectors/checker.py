@@ -284,7 +284,10 @@ class _Checker:
             raise self.error(node.range, f"sortBy needs a list, not {over}")
         if not (t.is_dynamic(key) or key.kind == "?" or key.kind in SORT_KEYS):
             raise self.error(node.body, f"values of type {key} have no order")
-        return self.types.resolve(whole)
+        if key.kind == "?":
+            self.types.fits(key, t.INT)  # the first of the types that have an order
+        whole = self.types.resolve(whole)
+        return t.DYN if t.is_dynamic(key) and whole.of[0].kind == "?" else whole
 
     def _optional_map(self, node: OptionalMap, scope: Scope) -> Steps[Type]:
         target: Type = yield self.visit(node.target, scope)

@@ -118,20 +118,35 @@ def _sort(budget: Budget, values: List) -> List:
 
 
 def _is_sorted(_: Budget, values: List) -> bool:
-    if len(values) > 1:
-        _ordered(values)
-    return all(a <= b for a, b in itertools.pairwise(values))
+    _comparable(values)
+    return not any(_exceeds(a, b) for a, b in itertools.pairwise(values))
 
 
-def _extreme(choose: Callable[[List], Any], name: str) -> Callable[[Budget, List], Any]:
+def _extreme(better: Callable[[Any, Any], bool], name: str) -> Callable[[Budget, List], Any]:
     def run(_: Budget, values: List) -> Any:
         if not values:
             raise SelectorFault(f"{name} called on empty list")
-        if len(values) > 1:
-            _ordered(values)
-        return choose(values)
+        _comparable(values)
+        best = values[0]
+        for value in values:
+            if better(value, best):
+                best = value
+        return best
 
     return run
+
+
+def _comparable(values: List) -> None:
+    """Refuse lists with elements that have no order. Elements of different types are neither more nor less."""
+    for value in values:
+        if kind(value) not in _ORDERED:
+            raise no_overload(f"list of {kind(value)}")
+
+
+def _exceeds(a: Any, b: Any) -> bool:
+    if is_number(a) and is_number(b):
+        return bool(a > b)
+    return type(a) is type(b) and bool(a > b)
 
 
 def _sum(_: Budget, values: List) -> Any:
@@ -197,8 +212,8 @@ FUNCTIONS: Mapping[str, Table] = {
     "reverse": {_L: lambda _, values: values[::-1]},
     "sort": {_L: _sort},
     "isSorted": {_L: _is_sorted},
-    "min": {_L: _extreme(min, "min")},
-    "max": {_L: _extreme(max, "max")},
+    "min": {_L: _extreme(lambda a, b: _exceeds(b, a), "min")},
+    "max": {_L: _extreme(_exceeds, "max")},
     "sum": {_L: _sum},
     "first": {_L: lambda _, values: Optional(True, values[0]) if values else NONE},
     "last": {_L: lambda _, values: Optional(True, values[-1]) if values else NONE},

@@ -153,7 +153,7 @@ class _Estimator:
             overload,
             tuple(parts),
             tuple([self._types[part] for part in parts]),
-            tuple([self._size_or_unknown(part, scope) for part in parts]),
+            tuple([self._size(part, scope) for part in parts]),
             tuple([declared((*self._path(part, scope), "@items")) or UNKNOWN for part in parts]),
         )
 
@@ -250,7 +250,7 @@ class _Estimator:
         local = _Local(self._path(node.value, scope), self._size(node.value, scope), self._entry(node.value, scope))
         inner = {**scope, node.name: local}
         cost = add(cost, self.cost(node.body, inner))
-        self._same(node, node.body, inner)
+        self._same(node, node.body, scope)
         return cost
 
     def _optional_map(self, node: OptionalMap, scope: Scope) -> int:

@@ -27,15 +27,21 @@ class Given:
 
     Attributes:
         overload: upstream's id of the overload.
-        nodes, types, sizes: of each argument.
+        nodes, types: of each argument.
+        known: the size of each argument, where something is known.
         elements: the size of an element of each argument that is a list (UNKNOWN where nothing is known).
     """
 
     overload: str
     nodes: tuple[Node, ...]
     types: tuple[Type, ...]
-    sizes: tuple[Size, ...]
+    known: tuple[Size | None, ...]
     elements: tuple[Size, ...]
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The size of each argument, UNKNOWN where nothing is known."""
+        return tuple([size or UNKNOWN for size in self.known])
 
     def number(self, at: int, otherwise: int) -> int:
         """The argument if it is a literal int (0 if negative), else ``otherwise``."""
@@ -167,8 +173,7 @@ def _equal(given: Given) -> Estimate | None:
         case "kubernetes.NamedFormat":
             return scale(64, SCAN), None
         case "kubernetes.URL":
-            known = given.sizes[1]
-            return scale((ONE if known == UNKNOWN else known).most, SCAN), None
+            return scale((given.known[1] or ONE).most, SCAN), None
     return None
 
 

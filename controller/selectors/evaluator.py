@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controller.selectors import calls, charges, deep, folds
-from controller.selectors.chains import Cost, Step, chain, of_device
+from controller.selectors.amounts import Amount
+from controller.selectors.budget import UNMETERED
+from controller.selectors.chains import Cost, Step, chain, of_device, or_value
 from controller.selectors.charges import AFTER, CANCELLING
 from controller.selectors.checker import Checked
+from controller.selectors.declarations import FUNCTIONS as DECLARED
 from controller.selectors.declarations import TYPE_NAMES
 from controller.selectors.deep import Steps
 from controller.selectors.errors import SelectorFault, no_overload
@@ -40,13 +43,15 @@ from controller.selectors.syntax import (
     OptionalMap,
     Select,
 )  # fmt: skip
-from controller.selectors.values import NONE, Optional, TypeValue, equal, key_in, kind
+from controller.selectors.types import Type
+from controller.selectors.values import NONE, Optional, Semver, TypeValue, equal, key_in, kind
 
 Scope = Mapping[str, Code]
 """How the variables of macros are read."""
 _PRIMITIVE = (bool, int, float, str)
 _BINARY = frozenset({"_+_", "_-_", "_*_", "_/_", "_%_", "_<_", "_<=_", "_>_", "_>=_", "_==_", "_!=_", "@in", "matches"})
 """Functions that upstream runs by one implementation for all overloads: both arguments are always evaluated."""
+_UNGUARDED = _BINARY | {"size", "flatten", "sort"}
 
 
 class Program:
@@ -61,6 +66,7 @@ class Program:
     def __init__(self, node: Node, checked: Checked, constants: Mapping[Node, Any], *, metered: bool):
         self._checked = checked
         self._constants = constants
+        self._known = dict(constants)
         self.metered = metered
         self.variables = 0
         self.code: Code = deep.run(self._compile(node, {}))
@@ -108,19 +114,10 @@ class Program:
         It has none ``inner`` to a key or a conditional, nor if it starts from a conditional; has() has one less. The
         steps are free after a name that looks past a variable, such as ``.device``.
         """
-        steps: list[Step] = []
-        while isinstance(node, Select | Index) and not (steps and isinstance(node, Select) and node.test):
-            if isinstance(node, Select):
-                steps.append(Step(node.field, optional=node.optional, test=node.test))
-            elif node.key in self._constants:
-                steps.append(Step(self._constants[node.key], optional=node.optional))
-            else:
-                steps.append(Step((yield self._key(node.key, scope)), computed=True, optional=node.optional))
-            node = node.operand
-        steps.reverse()
+        node, steps = yield from self._steps(node, scope)
         if isinstance(node, Name) and node not in self._constants:
             base = self._name(node, scope)
-            if not self.metered and node.name == "device" and (node.absolute or "device" not in scope):
+            if not self.metered and _is_device(node, scope):
                 quick = of_device(steps)
                 if quick is not None:
                     base, done = quick
@@ -133,6 +130,19 @@ class Program:
         looks_past = isinstance(node, Name) and node.absolute and node.name in scope
         cost = Cost(0 if inner else 1 - conditional - steps[-1].test, 0 if looks_past else 1)
         return chain(base, steps, cost, keeps_optional=inner)
+
+    def _steps(self, node: Node, scope: Scope) -> Steps[tuple[Node, list[Step]]]:
+        """What a chain starts from, and its steps."""
+        steps: list[Step] = []
+        while isinstance(node, Select | Index) and not (steps and isinstance(node, Select) and node.test):
+            if isinstance(node, Select):
+                steps.append(Step(node.field, optional=node.optional, test=node.test))
+            elif node.key in self._constants:
+                steps.append(Step(self._constants[node.key], optional=node.optional))
+            else:
+                steps.append(Step((yield self._key(node.key, scope)), computed=True, optional=node.optional))
+            node = node.operand
+        return node, steps[::-1]
 
     def _key(self, node: Node, scope: Scope) -> Steps[Code]:
         """A computed key. The variable it starts from is free: the step itself is counted instead."""
@@ -255,12 +265,21 @@ class Program:
                 otherwise = yield self._branch(parts[2], scope)
                 return calls.conditional(condition, then, otherwise)
             case "or" | "orValue":
-                target, other = yield from self._each(parts, scope)
-                return calls.either(target, other, node.function)
+                return (yield from self._either(node.function, parts[0], parts[1], scope))
             case "@in" if (values := self._looked_up(node)) is not None:
                 return calls.in_constants((yield self._compile(parts[0], scope)), values)
         args = yield from self._each(parts, scope)
         return self._counted(node, parts, args) if self.metered else self._plain(node, parts, args)
+
+    def _either(self, function: str, target: Node, other: Node, scope: Scope) -> Steps[Code]:
+        otherwise: Code = yield self._compile(other, scope)
+        if function == "orValue" and not self.metered and isinstance(target, Select | Index):
+            base, steps = yield from self._steps(target, scope)
+            if _is_device(base, scope) and any(step.optional for step in steps):
+                quick = or_value(steps, otherwise)
+                if quick is not None:
+                    return quick
+        return calls.either((yield self._compile(target, scope)), otherwise, function)
 
     def _looked_up(self, node: Call) -> Sequence[Any] | None:
         """The constants of ``x in [constants]`` where upstream looks them up in a set."""
@@ -271,14 +290,14 @@ class Program:
 
     def _counted(self, node: Call, parts: Sequence[Node], args: Sequence[Code]) -> Code:
         overloads = self._checked.overloads[node]
-        names = {node.function, *overloads} if len(overloads) == 1 else {node.function}
+        overload = overloads[0] if len(overloads) == 1 else ""
         return calls.counted(
-            self._apply(node.function),
+            self._apply(node),
             args,
             charges.rule(node.function, overloads),
             all_args=self._evaluates_all(node, parts),
-            after=not names.isdisjoint(AFTER),
-            cancelling=not names.isdisjoint(CANCELLING),
+            after=overload in AFTER or node.function in AFTER,
+            cancelling=CANCELLING.get(overload),
         )
 
     def _evaluates_all(self, node: Call, parts: Sequence[Node]) -> bool:
@@ -288,10 +307,24 @@ class Program:
             return False
         return node.function in _BINARY or (len(self._checked.overloads[node]) == 1 and node.function != "format")
 
-    def _apply(self, function: str) -> Any:
+    def _guards(self, node: Call) -> list[tuple[int, Type]]:
+        """Lists whose first element must be of the type that the one overload left wants."""
+        overloads = self._checked.overloads[node]
+        if len(overloads) != 1 or node.function not in FUNCTIONS or node.function in _UNGUARDED:
+            return []
+        (chosen,) = [one for one in DECLARED[node.function] if one.name == overloads[0]]
+        return [
+            (at, wanted) for at, wanted in enumerate(chosen.args) if wanted.of and wanted.of[0].kind not in ("?", "dyn")
+        ]
+
+    def _apply(self, node: Call) -> Any:
+        function, guards = node.function, self._guards(node)
         name, table = function.strip("_@") or function, FUNCTIONS.get(function, {})
 
         def apply(frame: Frame, values: Sequence[Any]) -> Any:
+            for at, wanted in guards:
+                if not calls.accepts(wanted, values[at]):
+                    raise no_overload(name)
             budget = frame[BUDGET]
             for value in values:
                 if isinstance(value, list | dict):
@@ -308,14 +341,38 @@ class Program:
         match node.function:
             case "_==_":
                 left, right = args
-                if isinstance(self._constants.get(parts[1]), _PRIMITIVE):
-                    return calls.equals_constant(left, self._constants[parts[1]])
+                if isinstance(self._known.get(parts[1]), _PRIMITIVE):
+                    return calls.equals_constant(left, self._known[parts[1]])
                 return calls.equals(left, right)
             case "_!=_":
                 left, right = args
                 return lambda frame: calls.differs(left(frame), right(frame))
+        if self._guards(node):
+            apply = self._apply(node)
+            return lambda frame: apply(frame, [arg(frame) for arg in args])
         code = calls.dispatched(node.function.strip("_@") or node.function, FUNCTIONS[node.function], args)
-        return calls.computed(code) if all(part in self._constants for part in parts) else code
+        if all(part in self._constants for part in parts):
+            return self._computed(node, code)
+        wanted = self._known.get(parts[-1])
+        if node.function in ("_<_", "_<=_", "_>_", "_>=_") and wanted is not None and type(wanted) in (int, float):
+            return calls.ordered_constant(node.function, args[0], wanted, code)
+        if node.function == "compareTo" and isinstance(wanted, Amount):
+            return calls.compared_amount(args[0], wanted, code)
+        if node.function == "compareTo" and isinstance(wanted, Semver):
+            return calls.compared_version(args[0], wanted, code)
+        return code
+
+    def _computed(self, node: Call, code: Code) -> Code:
+        """A call of constants is run in advance; what it fails with, it fails with each time."""
+        try:
+            value = self._known[node] = code([None, UNMETERED])
+        except SelectorFault as fault:
+            return calls.failing(type(fault), str(fault))
+        return constant(value)
+
+
+def _is_device(node: Node, scope: Scope) -> bool:
+    return isinstance(node, Name) and node.name == "device" and (node.absolute or "device" not in scope)
 
 
 def _value_again(target: Code) -> Code:

@@ -208,13 +208,13 @@ _ORDERED = {
 
 def _sort_by(frame: Frame, loop: Loop) -> list[Any]:
     """The list is bound to a variable, a list of keys is made of it, and then it is sorted by them."""
-    budget = frame[BUDGET]
+    budget, cost = frame[BUDGET], 2 if loop.constant else APPEND
     budget.charge(2)
     found: list[Any] = []
     ordering: list[Any] = []
 
     def step(element: Any) -> None:
-        budget.charge(APPEND)
+        budget.charge(cost)
         found.append(element)
         ordering.append(loop.body(frame))
 

@@ -187,8 +187,6 @@ def _value(_: Budget, a: Optional) -> Any:
 
 def _of_non_zero(_: Budget, value: Any) -> Optional:
     zero = value is None or (isinstance(value, str | bytes | list | dict | bool | int | float) and not value)
-    if isinstance(value, Optional):
-        zero = not value.present
     if isinstance(value, Duration):
         zero = value.nanos == 0
     if isinstance(value, Timestamp):

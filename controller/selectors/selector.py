@@ -54,8 +54,10 @@ class Selector:
             result = self._code([device, Budget() if self._metered else UNMETERED, *self._unset])
         except RecursionError:
             raise SelectorFault("the expression is nested too deeply to evaluate") from None
-        if result is True or result is False:
-            return bool(result)
+        if result is True:
+            return True
+        if result is False:
+            return False
         raise SelectorFault(f"the result is of type {kind(result)}, but a selector must give a bool")
 
     def projection(self, device: model.Device, driver: str) -> tuple[Any, ...] | None:

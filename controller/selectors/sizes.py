@@ -46,7 +46,7 @@ def scale(amount: int, factor: float) -> int:
     """``amount`` times ``factor``, rounded up, at most UNBOUNDED. In floating point, because upstream rounds so."""
     if factor > 0 and float(amount) > UNBOUNDED / factor:
         return UNBOUNDED
-    return min(ceil(amount * factor), UNBOUNDED)
+    return min(ceil(float(amount) * factor), UNBOUNDED)
 
 
 Path: TypeAlias = tuple[str, ...]
