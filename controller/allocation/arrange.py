@@ -6,8 +6,8 @@
   sorts, partitions come first, then shares, then whole devices.
 - **Shares**: ``binpack`` takes cards in use before idle ones, and of these the fullest: the one with the highest load
   after the pick, counted in the capacity that is then used most. ``spread`` takes idle cards first, then the emptiest.
-- **Partitions**: ``binpack`` takes the one that costs least (``controller.allocation.cutting``), of equal ones that on
-  the fullest card. ``spread`` takes the emptiest card, and on it the one that costs least.
+- **Partitions**: ``binpack`` takes the one that costs least (``controller.allocation.cutting``); ``spread`` takes the
+  emptiest card, and on it the one that costs least.
 - **Whole devices** are either free or not and differ by their neighbours only: ``binpack`` takes them where fewest
   are free close by, so that larger groups stay whole, ``spread`` where most are.
 
@@ -133,7 +133,7 @@ def _cut(preference: Preference, wanted: int, candidates: Sequence[Candidate], l
             free[pool], cards[pool] = list(left.free(pool)), cards_of(pool)
         blocked = any(free[pool][index] < amount for index, amount in candidate.unit.draws)
         lost, filled = cards[pool].cost(candidate.unit, free[pool])
-        return (blocked, lost, -filled) if binpack else (blocked, filled, lost)
+        return (blocked, lost) if binpack else (blocked, filled, lost)
 
     rest = list(candidates)
     found: list[Candidate] = []

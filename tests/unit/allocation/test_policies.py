@@ -1,0 +1,409 @@
+"""Which devices and nodes are preferred, and that a preference never decides whether a claim can be satisfied."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+
+from controller.allocation import Fleet, Placed, Unsatisfiable, render
+from controller.allocation.preference import Preference, load, node_rank
+from driver.model import Claim, Device, DeviceClass, OpaqueConfig, Result, Want
+from driver.names import NUMA_NODE, PCIE_ROOT
+from tests.unit.allocation.rig import (
+    DRIVER,
+    NODE,
+    claim,
+    device,
+    fleet,
+    hold,
+    memory,
+    names,
+    pool,
+    q,
+    refused,
+    want,
+)
+from tests.unit.allocation.test_laws import cards, claims, consumption
+
+POLICIES = ("firstFit", "binpack", "spread")
+
+
+def placement(*requests: str, **fields: object) -> OpaqueConfig:
+    parameters = {"apiVersion": "lode.dev/v1alpha1", "kind": "PlacementConfig", **fields}
+    return OpaqueConfig(DRIVER, parameters, requests)
+
+
+def by(policy: str, *wants: Want, name: str = "c", **fields: object) -> Claim:
+    return claim(*wants, config=(placement(policy=policy, **fields),), name=name)
+
+
+def share(mib: int, **more: str) -> Want:
+    return want("share", capacity={"memory": f"{mib}Mi", **more})
+
+
+def shared_cards(*sizes: int) -> list[Device]:
+    """Shareable cards of these sizes, MiB."""
+    return [
+        device(f"s{i}", {"kind": "share"}, capacity={"memory": memory(f"{size}Mi")}, shared=True)
+        for i, size in enumerate(sizes)
+    ]
+
+
+def in_use(built: Fleet, used: Sequence[int], node: str = NODE) -> None:
+    """MiB in use of each shared card of the node, by claims of their own."""
+    for index, mib in enumerate(used):
+        if mib:
+            one = want(
+                "share", f'device.attributes["lode.dev"].at == "{node}-{index}"', capacity={"memory": f"{mib}Mi"}
+            )
+            answer = built.allocate(node, {}, [claim(one, name=f"{node}-{index}")])
+            assert isinstance(answer, tuple)
+            built.assume(f"{node}-{index}", answer[0])
+
+
+def located(devices: Sequence[Device], node: str = NODE) -> list[Device]:
+    return [
+        replace(one, attributes={**one.attributes, f"{DRIVER}/at": f"{node}-{index}"})
+        for index, one in enumerate(devices)
+    ]
+
+
+# Shares: MiB of each card, MiB in use of it, MiB asked for, and the card each policy chooses
+
+SHARES: tuple[tuple[tuple[int, ...], tuple[int, ...], int, Mapping[str, str]], ...] = (
+    ((30000, 30000), (3000, 6000), 1000, {"firstFit": "s0", "binpack": "s1", "spread": "s0"}),
+    ((30000, 30000), (3000, 3000), 1000, {"firstFit": "s0", "binpack": "s0", "spread": "s0"}),
+    ((30000, 30000), (3000, 0), 1000, {"firstFit": "s0", "binpack": "s0", "spread": "s1"}),
+    # Fuller, though less of it is in use.
+    ((80000, 24000), (20000, 18000), 4000, {"firstFit": "s0", "binpack": "s1", "spread": "s0"}),
+    # The fullest that still has room.
+    ((30000, 30000, 30000), (29500, 10000, 5000), 1000, {"firstFit": "s1", "binpack": "s1", "spread": "s2"}),
+    # A card in use before an idle one that would be fuller, and the other way round.
+    ((16000, 80000), (0, 8000), 8000, {"firstFit": "s0", "binpack": "s1", "spread": "s0"}),
+    # Of idle cards the one that would be fullest, or emptiest.
+    ((80000, 16000), (0, 0), 8000, {"firstFit": "s0", "binpack": "s1", "spread": "s0"}),
+)
+
+
+@pytest.mark.parametrize(("sizes", "used", "asked", "chosen"), SHARES)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_share_goes_to_the_fullest_or_emptiest_card(
+    sizes: tuple[int, ...], used: tuple[int, ...], asked: int, chosen: Mapping[str, str], policy: str
+) -> None:
+    built = fleet(*pool(*located(shared_cards(*sizes))))
+    in_use(built, used)
+    assert names(built.allocate(NODE, {}, [by(policy, share(asked))])) == [[chosen[policy]]]
+
+
+def test_a_card_is_as_full_as_its_fullest_capacity_that_is_asked_for() -> None:
+    def card(name: str) -> Device:
+        capacity = {"memory": memory("100Mi"), "cores": memory("100", "0", least="0", step="1")}
+        return device(name, {"kind": "share"}, capacity=capacity, shared=True)
+
+    built = fleet(*pool(*located([card("s0"), card("s1")])))
+    for index, amounts in enumerate(({"memory": "50Mi", "cores": "10"}, {"memory": "10Mi", "cores": "60"})):
+        one = want("share", f'device.attributes["lode.dev"].at == "{NODE}-{index}"', capacity=amounts)
+        hold(built, claim(one, name=f"held-{index}"))
+    both = {"memory": "5Mi", "cores": "5"}
+    assert names(built.allocate(NODE, {}, [by("binpack", want("share", capacity=both))])) == [["s1"]]
+    assert names(built.allocate(NODE, {}, [by("binpack", want("share", capacity={"memory": "5Mi"}))])) == [["s0"]]
+
+
+def test_two_shares_of_one_pod_are_packed_or_spread_one_after_the_other() -> None:
+    built = fleet(*pool(*shared_cards(40000, 40000)))
+    for policy, chosen in (("binpack", ["s0", "s0"]), ("spread", ["s0", "s1"])):
+        assert names(built.allocate(NODE, {}, [by(policy, share(1000), share(1000))])) == [chosen]
+
+
+def test_packing_takes_back_what_does_not_lead_to_a_solution() -> None:
+    """The fullest card has room for the first share, but then there is none for the second."""
+    built = fleet(*pool(*located(shared_cards(40000, 16000))))
+    in_use(built, (30000, 10000))
+    assert names(built.allocate(NODE, {}, [by("binpack", share(6000), share(10000))])) == [["s1", "s0"]]
+
+
+# Whole cards and locality: cards as (NVLink domain, PCIe root, NUMA node)
+
+DGX = [("nv0", f"root{i // 2}", i // 4) for i in range(8)]
+PAIRS = [("", f"root{i // 2}", i // 4) for i in range(8)]
+BRIDGED = [(f"bridge{i // 2}", f"root{i}", i % 2) for i in range(8)]
+LONE = [("", f"root{i}", i % 2) for i in range(8)]
+
+
+def wired(cards: Sequence[tuple[str, str, int]]) -> list[Device]:
+    return [
+        replace(
+            (one := device(f"g{i}")),
+            attributes={
+                **one.attributes,
+                f"{DRIVER}/nvlinkDomain": domain,
+                f"{DRIVER}/index": i,
+                PCIE_ROOT: root,
+                NUMA_NODE: numa,
+            },
+        )
+        for i, (domain, root, numa) in enumerate(cards)
+    ]
+
+
+# cards, those in use, how many are asked for, and the cards chosen
+NEAR: tuple[tuple[str, Sequence[tuple[str, str, int]], set[int], int, Mapping[str, Sequence[int]]], ...] = (
+    ("a pair behind one root", DGX, {0}, 2, {"binpack": (2, 3), "spread": (4, 5), "firstFit": (2, 3)}),
+    ("four of one NUMA node", DGX, {0}, 4, {"binpack": (4, 5, 6, 7), "spread": (4, 5, 6, 7), "firstFit": (4, 5, 6, 7)}),
+    ("no root has three, a NUMA node does", PAIRS, {0}, 3, {"binpack": (2, 3, 1), "spread": (4, 5, 6)}),
+    ("one more than a NUMA node has", PAIRS, set(), 5, {"binpack": (0, 1, 2, 3, 4), "spread": (0, 1, 2, 3, 4)}),
+    ("a bridge before a root or NUMA node", BRIDGED, {0}, 2, {"binpack": (2, 3), "firstFit": (2, 3)}),
+    (
+        "cards alone behind their roots",
+        LONE,
+        {1},
+        3,
+        {"binpack": (3, 5, 7), "spread": (0, 2, 4), "firstFit": (0, 2, 4)},
+    ),
+    ("one card: next to those in use, or far away", PAIRS, {0, 4, 5}, 1, {"binpack": (1,), "spread": (2,)}),
+    ("one card of the fuller NUMA node", LONE, {1}, 1, {"binpack": (3,), "spread": (0,)}),
+    ("all there are", DGX, {3}, 7, {"binpack": (0, 1, 2, 4, 5, 6, 7)}),
+)
+
+
+@pytest.mark.parametrize(("case", "cards", "used", "count", "chosen"), NEAR, ids=[one[0] for one in NEAR])
+def test_several_cards_are_close_to_one_another(
+    case: str, cards: Sequence[tuple[str, str, int]], used: set[int], count: int, chosen: Mapping[str, Sequence[int]]
+) -> None:
+    built = fleet(*pool(*wired(cards)))
+    for index in used:
+        hold(built, claim(want("gpu", f'device.attributes["lode.dev"].index == {index}'), name=f"u{index}"))
+    for policy, indices in chosen.items():
+        answer = built.allocate(NODE, {}, [by(policy, want(count=count), locality="preferred")])
+        assert sorted(names(answer)[0]) == sorted(f"g{i}" for i in indices), policy
+
+
+def test_locality_is_preferred_under_binpack_and_spread_unless_said_otherwise() -> None:
+    built = fleet(*pool(*wired(LONE)))
+    close, first = ["g0", "g2"], ["g0", "g1"]
+    for policy, locality, chosen in (
+        ("firstFit", None, first),
+        ("firstFit", "none", first),
+        ("firstFit", "preferred", close),
+        ("binpack", None, close),
+        ("binpack", "none", first),
+        ("spread", None, close),
+    ):
+        fields = {"locality": locality} if locality else {}
+        assert names(built.allocate(NODE, {}, [by(policy, want(count=2), **fields)])) == [chosen], (policy, locality)
+
+
+def test_locality_never_refuses() -> None:
+    apart = [(f"nv{i}", f"root{i}", i) for i in range(4)]
+    built = fleet(*pool(*wired(apart)))
+    assert len(names(built.allocate(NODE, {}, [by("binpack", want(count=4))]))[0]) == 4
+    bare = fleet(*pool(*[device(f"g{i}") for i in range(3)]))
+    assert names(bare.allocate(NODE, {}, [by("binpack", want(count=2))])) == [["g0", "g1"]]
+
+
+def test_a_node_where_the_cards_are_close_comes_first() -> None:
+    far, near = [("", f"root{i}", i) for i in range(4)], [("nv", f"root{i}", 0) for i in range(4)]
+    built = fleet(*pool(*wired(far), node="a"), *pool(*wired(near), node="b"))
+    for name in ("a", "b"):
+        built.upsert_node(name, {})
+    for policy, chosen in (("binpack", "b"), ("spread", "b"), ("firstFit", "a")):
+        assert placed(built.place([by(policy, want(count=2))])).node == chosen
+    assert placed(built.place([by("firstFit", want(count=2), locality="preferred")])).node == "b"
+
+
+# Nodes
+
+
+def placed(answer: Placed | Unsatisfiable | None) -> Placed:
+    assert isinstance(answer, Placed)
+    return answer
+
+
+def test_a_load_is_in_millionths_rounded_down() -> None:
+    assert [load(1, 3), load(2, 2), load(0, 7), load(0, 0)] == [333_333, 1_000_000, 0, 1_000_000]
+
+
+# available, total and asked of two nodes; which of them binpack and spread prefer
+RANKS = (
+    ((8, 8, 1), (5, 8, 1), 1, 0),
+    ((4, 8, 4), (8, 8, 4), 0, 1),
+    # Fuller before smaller; of equally full ones that with least left.
+    ((5, 8, 1), (4, 4, 1), 0, 1),
+    ((8, 8, 2), (4, 4, 1), 1, 0),
+)
+
+
+@pytest.mark.parametrize(("one", "other", "packed", "spread"), RANKS)
+def test_nodes_are_ranked_by_load_then_by_what_is_left(
+    one: tuple[int, int, int], other: tuple[int, int, int], packed: int, spread: int
+) -> None:
+    for policy, chosen in (("binpack", packed), ("spread", spread)):
+        preference = Preference(policy)  # type: ignore[arg-type]
+        ranks = [node_rank(preference, *node) for node in (one, other)]
+        assert ranks.index(min(ranks)) == chosen
+    assert node_rank(Preference(), *one) == ()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_whole_cards_fill_or_balance_the_nodes(policy: str) -> None:
+    nodes = ("a", "b", "c")
+    built = fleet(*(part for n in nodes for part in pool(*[device(f"g{i}") for i in range(4)], node=n)))
+    for name in nodes:
+        built.upsert_node(name, {})
+    built.assume("held", placed(built.place([claim(want())], lambda name: name == "b")).allocations[0])
+    chosen = []
+    for number in range(6):
+        got = placed(built.place([by(policy, want(), name=f"p{number}")]))
+        built.assume(f"p{number}", got.allocations[0])
+        chosen.append(got.node)
+    assert "".join(chosen) == {"firstFit": "aaaabb", "binpack": "bbbaaa", "spread": "acabca"}[policy]
+
+
+def test_shares_fill_or_balance_the_nodes() -> None:
+    built = fleet(*(part for n in ("a", "b") for part in pool(*located(shared_cards(1000, 1000), n), node=n)))
+    for name in ("a", "b"):
+        built.upsert_node(name, {})
+    in_use(built, (0, 300), "b")
+    for policy, node, chosen in (("firstFit", "a", "s0"), ("binpack", "b", "s1"), ("spread", "a", "s0")):
+        got = placed(built.place([by(policy, share(200))]))
+        assert (got.node, got.allocations[0].results[0].device.device) == (node, chosen)
+    assert placed(built.place([by("binpack", share(800))])).allocations[0].results[0].device.device == "s0"
+
+
+def test_a_node_that_cannot_run_the_pod_is_passed_over() -> None:
+    built = fleet(*pool(device("g0"), node="a"), *pool(device("g0"), device("g1"), node="b"))
+    for name in ("a", "b"):
+        built.upsert_node(name, {})
+    assert placed(built.place([by("binpack", want())])).node == "a"
+    assert placed(built.place([by("binpack", want())], lambda name: name != "a")).node == "b"
+    assert built.place([by("binpack", want(count=3))]) is None
+
+
+def test_every_request_has_a_policy_of_its_own() -> None:
+    built = fleet(*pool(*located(shared_cards(1000, 1000, 1000))))
+    in_use(built, (100, 500, 0))
+    config = (placement("r0", policy="binpack"), placement("r1", policy="spread"))
+    asked = claim(share(10), share(10), share(10), config=config)
+    assert names(built.allocate(NODE, {}, [asked])) == [["s1", "s2", "s0"]]
+
+
+def test_the_claim_wins_over_the_class_and_later_entries_over_earlier_ones_field_by_field() -> None:
+    built = fleet(*pool(*located(shared_cards(1000, 1000))))
+    in_use(built, (0, 500))
+    selector = f'device.attributes["{DRIVER}"].kind == "share"'
+    built.upsert_class(DeviceClass("share", (selector,), (placement(policy="binpack", memoryPercent=20),)))
+    for config, chosen, mib in (
+        ((), "s1", 200),
+        ((placement(policy="spread"),), "s0", 200),
+        ((placement(policy="firstFit"),), "s0", 200),
+        ((placement(policy="firstFit"), placement(policy="binpack", memoryPercent=30)), "s1", 300),
+        ((placement("r9", policy="spread"),), "s1", 200),
+    ):
+        (got,) = results(built.allocate(NODE, {}, [claim(want("share"), config=config)]))
+        assert (got.device.device, got.consumed["memory"]) == (chosen, q(f"{mib}Mi"))
+
+
+# Memory in per cent
+
+
+def results(answer: object) -> Sequence[Result]:
+    assert isinstance(answer, tuple), answer
+    return [result for allocation in answer for result in allocation.results]
+
+
+PERCENTS = (
+    ("32510Mi", "1Mi", 33, "10729Mi"),  # 10728.3, rounded up by the step
+    ("32510Mi", "1Gi", 33, "10752Mi"),  # half a GiB and ten more
+    ("24Gi", "1Mi", 100, "24Gi"),
+    ("24Gi", "1Mi", 1, "246Mi"),
+)
+
+
+@pytest.mark.parametrize(("total", "step", "percent", "taken"), PERCENTS)
+def test_a_percentage_of_memory_is_rounded_up_by_the_request_policy_and_booked_as_an_amount(
+    total: str, step: str, percent: int, taken: str
+) -> None:
+    least = "512Mi" if step == "1Gi" else "1Mi"
+    card = device("s", {"kind": "share"}, capacity={"memory": memory(total, least=least, step=step)}, shared=True)
+    built = fleet(*pool(card))
+    asked = claim(want("share"), config=(placement(memoryPercent=percent),), name="held")
+    (got,) = results(tuple(hold(built, asked)))
+    assert got.consumed == {"memory": q(taken)}
+    assert got.share_id
+    more = claim(want("share"), config=(placement(memoryPercent=101 - percent),))
+    rest = refused(built.allocate(NODE, {}, [more]))
+    assert "with too little memory left" in render(rest)
+
+
+def test_a_percentage_is_of_each_card() -> None:
+    built = fleet(*pool(*shared_cards(1000, 3000)))
+    got = results(built.allocate(NODE, {}, [claim(want("share", count=2), config=(placement(memoryPercent=50),))]))
+    assert [one.consumed["memory"] for one in got] == [q("500Mi"), q("1500Mi")]
+
+
+def test_an_amount_the_request_names_wins_over_a_percentage_of_its_class() -> None:
+    built = fleet(*pool(*shared_cards(1000)))
+    built.upsert_class(DeviceClass("share", (), (placement(memoryPercent=50),)))
+    (got,) = results(built.allocate(NODE, {}, [claim(share(100))]))
+    assert got.consumed["memory"] == q("100Mi")
+
+
+def test_percentages_that_make_no_sense_are_refused_all_at_once() -> None:
+    built = fleet(*pool(*shared_cards(1000)))
+    config = (placement(memoryPercent=50), placement(policy="best"))
+    assert "policy: 'best'" in render(refused(built.allocate(NODE, {}, [claim(share(1), config=config)])))
+    twice = claim(share(1), want("gpu", admin=True), config=(placement(memoryPercent=50),))
+    answer = refused(built.allocate(NODE, {}, [twice]))
+    assert [(fault.fault.field, fault.claim) for fault in answer.faults] == [
+        ("spec.devices.requests[0].exactly.capacity.requests[memory]", "ns/c"),
+        ("spec.devices.requests[1].exactly.adminAccess", "ns/c"),
+    ]
+    assert "1Mi is asked for beside memoryPercent 50 of its PlacementConfig; say one of them" in render(answer)
+
+
+def test_no_part_can_be_had_of_a_card_that_is_not_shareable() -> None:
+    built = fleet(*pool(device("g0", capacity={"memory": "1Gi"}), device("g1", capacity={"memory": "1Gi"})))
+    answer = refused(built.allocate(NODE, {}, [claim(want(), config=(placement(memoryPercent=50),))]))
+    assert "2 cannot be shared, so no memoryPercent of it can be had" in render(answer)
+
+
+# Laws
+
+
+def with_policy(asked: Claim, policy: str) -> Claim:
+    return replace(asked, spec=replace(asked.spec, config=(placement(policy=policy),)))
+
+
+@settings(max_examples=200)
+@given(cards(), claims())
+def test_a_policy_never_decides_whether_a_claim_can_be_satisfied(
+    made: tuple[list[Device], dict[str, dict[str, int]]], asked: Claim
+) -> None:
+    built = fleet(*pool(*made[0], sets=made[1]), step_limit=100_000)
+    answers = [built.allocate(NODE, {}, [with_policy(asked, policy)]) for policy in POLICIES]
+    assert len({isinstance(answer, tuple) for answer in answers}) == 1
+    none = built.allocate(NODE, {}, [asked])
+    if isinstance(none, tuple):
+        assert names(answers[0]) == names(none)
+    for answer in answers:
+        if isinstance(answer, tuple):
+            assert not consumption(made[0], answer[0].results)
+
+
+@given(cards(), cards(), claims())
+def test_a_policy_never_decides_whether_some_node_takes_a_claim(
+    one: tuple[list[Device], dict[str, dict[str, int]]],
+    two: tuple[list[Device], dict[str, dict[str, int]]],
+    asked: Claim,
+) -> None:
+    made = {"a": one, "b": two}
+    built = fleet(*(part for n, (d, sets) in made.items() for part in pool(*d, sets=sets, node=n)), step_limit=100_000)
+    for name in made:
+        built.upsert_node(name, {})
+    answers = [built.place([with_policy(asked, policy)]) for policy in POLICIES]
+    assert len({isinstance(answer, Placed) for answer in answers}) == 1
+    for policy, answer in zip(POLICIES, answers, strict=True):
+        if isinstance(answer, Placed):
+            assert answer.allocations == built.allocate(answer.node, {}, [with_policy(asked, policy)])
+            assert built.place([with_policy(asked, policy)]) == answer
