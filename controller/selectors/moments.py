@@ -53,11 +53,12 @@ class Duration:
             term = _TERM.match(rest, at)
             if not term or term[3] not in _UNITS or not (term[1] or term[2]):
                 raise ValueError(f"{text!r} is no duration such as 1h30m or 1.5s")
-            total += _nanos(term[1], term[2] or "", _UNITS[term[3]])
+            part = _nanos(term[1], term[2] or "", _UNITS[term[3]])
+            total = (total + part) % (2 * _LARGEST)  # upstream adds in 64 bits and looks at each sum
             at = term.end()
-            if total > _LARGEST:
-                break
-        if total > _LARGEST or (total == _LARGEST and sign != "-"):
+            if part > _LARGEST or total > _LARGEST:
+                raise ValueError(f"{text!r} is longer than the about 292 years a duration can hold")
+        if total == _LARGEST and sign != "-":
             raise ValueError(f"{text!r} is longer than the about 292 years a duration can hold")
         return cls(-total if sign == "-" else total)
 
@@ -190,8 +191,8 @@ def _fixed_offset(name: str) -> int:
     hours, _, minutes = name.partition(":")
     if not all(re.fullmatch(r"[+-]?\d{1,19}", part, re.ASCII) for part in (hours, minutes)):
         raise ValueError(f"{name!r} is no offset from UTC such as +02:00")
-    if not 0 <= int(minutes) <= 59 or abs(int(hours)) >= _LARGEST:
-        raise ValueError(f"the minutes of the offset {name!r} must be 0 to 59")
+    if max(abs(int(hours)), abs(int(minutes))) >= _LARGEST:
+        raise ValueError(f"{name!r} is no offset from UTC such as +02:00")
     total = int(hours) * 60 + (-int(minutes) if name[0] == "-" else int(minutes))
     wrapped = (total * 60 * SECOND + _LARGEST) % (2 * _LARGEST) - _LARGEST
     return int(Duration(wrapped).seconds)

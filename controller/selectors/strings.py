@@ -16,7 +16,14 @@ _SPACES = (
     + "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
-_DOUBLE = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf|infinity|nan)", re.ASCII | re.IGNORECASE)
+_DIGITS, _HEX = r"\d+(?:_\d+)*", "[0-9a-f]+(?:_[0-9a-f]+)*"
+_DOUBLE = re.compile(
+    rf"[+-]?(?:(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:e[+-]?{_DIGITS})?|inf|infinity)|nan", re.A | re.I
+)
+_HEX_DOUBLE = re.compile(rf"[+-]?0x(?:_?{_HEX}\.?(?:{_HEX})?|\.{_HEX})p[+-]?{_DIGITS}", re.A | re.I)
+_ONE_BYTE = re.compile(r"(?:[^\\]|\\Q(?:(?!\\E).)*(?:\\E|$)|\\[^CQ])*\\C.*", re.S)
+_WIDTHS = (1,) * 12 + (2, 2, 3, 4)
+"""Bytes of a UTF-8 character by the upper half of its first byte."""
 _TRUE, _FALSE = {"1", "t", "T", "true", "TRUE", "True"}, {"0", "f", "F", "false", "FALSE", "False"}
 _UPPER = {ord(c): c.upper() for c in "abcdefghijklmnopqrstuvwxyz"}
 _LOWER = {ord(c): c.lower() for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
@@ -28,6 +35,8 @@ def compile_regex(pattern: str) -> Any:
     Raises:
         ValueError: RE2 does not take it.
     """
+    if _ONE_BYTE.fullmatch(pattern):
+        raise ValueError(f"{pattern!r} is no regular expression here: \\C is not allowed")
     options = re2.Options()
     options.log_errors = False
     try:
@@ -53,9 +62,22 @@ def _find(_: Budget, text: str, pattern: str) -> str:
     return found[0] if found else ""
 
 
-def _find_all(_: Budget, text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [match[0] for match in _regex(pattern).finditer(text)]
-    return found if limit < 0 else found[:limit]
+def _find_all(budget: Budget, text: str, pattern: str, limit: int = -1) -> list[str]:
+    """All matches from left to right; an empty one right after another match does not count."""
+    regex, raw = _regex(pattern), text.encode("utf-8", "surrogateescape")
+    result: list[str] = []
+    at, last = 0, -1
+    while at <= len(raw) and len(result) != limit:
+        found = regex.search(raw, at)
+        if not found:
+            break
+        start, end = found.span()
+        budget.spend(1 + (end - at) // 10)
+        if start != end or start != last:
+            result.append(raw[start:end].decode("utf-8", "surrogateescape"))
+        last = end
+        at = end if end > at else at + (_WIDTHS[raw[at] >> 4] if at < len(raw) else 1)
+    return result
 
 
 def _out_of_range(index: int) -> SelectorFault:
@@ -81,7 +103,9 @@ def _last_index_of(_: Budget, text: str, part: str, offset: int | None = None) -
         raise _out_of_range(offset)
     if part == "":
         return len(text) if offset is None else min(offset, len(text))
-    return text.rfind(part) if offset is None else text.rfind(part, 0, offset + len(part))
+    if offset is None:
+        return text.rfind(part)
+    return text.rfind(part, 0, offset + len(part)) if offset < len(text) else -1
 
 
 def _replace(budget: Budget, text: str, old: str, new: str, count: int = -1) -> str:
@@ -155,9 +179,15 @@ def to_double(_: Budget, text: str) -> float:
     Raises:
         SelectorFault: no number.
     """
-    if not _DOUBLE.fullmatch(text) or (math.isinf(float(text)) and "n" not in text.lower()):
-        raise SelectorFault(f"cannot convert {text[:40]!r} to double")
-    return float(text)
+    bare = text.replace("_", "")
+    try:
+        if _HEX_DOUBLE.fullmatch(text):
+            return float.fromhex(bare)
+        if _DOUBLE.fullmatch(text) and ("n" in bare.lower() or not math.isinf(float(bare))):
+            return float(bare)
+    except OverflowError:
+        pass
+    raise SelectorFault(f"cannot convert {text[:40]!r} to double")
 
 
 def to_bool(_: Budget, text: str) -> bool:
@@ -172,7 +202,7 @@ def to_bool(_: Budget, text: str) -> bool:
 
 
 def from_double(value: float) -> str:
-    """A double as text: the shortest digits that give it back, with an exponent below 1e-4 and from 1e21."""
+    """A double as text: the shortest digits that give it back, with an exponent below 1e-4 and from 1e6."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -186,7 +216,7 @@ def from_double(value: float) -> str:
     digits = (whole + fraction).lstrip("0")
     power = int(exponent or 0) + len(whole) - 1 if whole != "0" else -(len(fraction) - len(fraction.lstrip("0"))) - 1
     digits = digits.rstrip("0") or "0"
-    if -4 <= power < 21:
+    if -4 <= power < 6:
         if power < 0:
             return f"{sign}0.{'0' * (-power - 1)}{digits}"
         left, right = digits[: power + 1].ljust(power + 1, "0"), digits[power + 1 :]

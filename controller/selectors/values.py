@@ -7,17 +7,16 @@ wrapped, because Python holds ``True == 1``.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Any, Final
 
 from controller.selectors.addresses import Address, Network
+from controller.selectors.amounts import Amount
 from controller.selectors.errors import Cancelled, NoOverload, SelectorFault, no_overload
 from controller.selectors.formats import Format
 from controller.selectors.moments import Duration, Timestamp
 from controller.selectors.urls import Url
-from driver.errors import InvalidInput
-from driver.quantity import NANO, Quantity
 
 INT_MAX: Final = (1 << 63) - 1
 INT_MIN: Final = -(1 << 63)
@@ -95,6 +94,8 @@ class Semver:
     minor: int
     patch: int
     pre: tuple[tuple[int, int, str], ...] = ()
+    rank: tuple[Any, ...] = field(init=False, repr=False)
+    """What decides the order."""
 
     @classmethod
     def parse(cls, text: str) -> "Semver":
@@ -112,18 +113,17 @@ class Semver:
             raise ValueError(f"{text!r} is no semantic version such as 1.2.3")
         return cls(int(found[1]), int(found[2]), int(found[3]), pre)
 
-    @property
-    def _order(self) -> tuple[Any, ...]:
-        return (self.major, self.minor, self.patch, not self.pre, self.pre)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rank", (self.major, self.minor, self.patch, not self.pre, self.pre))
 
     def __eq__(self, other: object) -> bool:
-        return self._order == other._order if isinstance(other, Semver) else NotImplemented
+        return self.rank == other.rank if isinstance(other, Semver) else NotImplemented
 
     def __lt__(self, other: "Semver") -> bool:
-        return self._order < other._order
+        return self.rank < other.rank
 
     def __hash__(self) -> int:
-        return hash(self._order)
+        return hash(self.rank)
 
 
 def _identifier(part: str) -> tuple[int, int, str]:
@@ -131,63 +131,6 @@ def _identifier(part: str) -> tuple[int, int, str]:
     if not part or (part.isdigit() and len(part) > 1 and part[0] == "0"):
         raise ValueError(f"pre-release part {part!r} is empty or has a leading zero")
     return (0, int(part), "") if part.isdigit() else (1, 0, part)
-
-
-_WRITTEN = re.compile(r"[+-]?(\d*)\.?(\d*)(.*)", re.ASCII)
-_SCALES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Amount:
-    """A quantity as CEL sees it.
-
-    ``scale`` is the power of ten it is kept in (None: arbitrary precision): ``isInteger()`` depends on it, so that
-    1000m is no integer. ``computed`` marks the results of add and sub, which upstream cannot compare from the right.
-    """
-
-    nanos: int
-    scale: int | None = 0
-    computed: bool = False
-
-    @classmethod
-    def parse(cls, text: str) -> "Amount":
-        """The quantity written in ``text``.
-
-        Raises:
-            ValueError: it is none.
-        """
-        bare = text.lstrip("+-")
-        if text and not bare[:1].isdigit() and not bare.startswith("."):
-            text = f"{text[: len(text) - len(bare)]}0{bare}"  # upstream takes a suffix or sign alone as zero of it
-        try:
-            nanos = Quantity.parse(text).nanos
-        except InvalidInput as error:
-            raise ValueError(str(error)) from None
-        return cls(nanos, _scale(text))
-
-    @classmethod
-    def of(cls, quantity: Quantity) -> "Amount":
-        """A capacity of a device, kept as its canonical text would be."""
-        return cls(quantity.nanos, _scale(str(quantity)))
-
-    @property
-    def is_integer(self) -> bool:
-        """Whether upstream sees a 64-bit integer in this representation."""
-        return self.scale is not None and self.scale >= 0 and INT_MIN <= self.nanos // NANO <= INT_MAX
-
-
-def _scale(text: str) -> int | None:
-    found = _WRITTEN.fullmatch(text)
-    assert found
-    digits, fraction, suffix = found[1].lstrip("0"), found[2], found[3]
-    if suffix.endswith("i"):
-        exponent = 10 * ("KMGTPE".index(suffix[0]) + 1)
-        room = 15 - len(digits) - int(exponent * 3 / 10) - 1
-        return 0 if not fraction and room >= 0 else None
-    if len(digits) + len(fraction) > 18:
-        return None
-    exponent = _SCALES[suffix] if suffix in _SCALES else int(suffix[1:])
-    return exponent - len(fraction) if exponent - len(fraction) >= -9 else None
 
 
 _KINDS: Final[Mapping[type, str]] = {
@@ -235,7 +178,7 @@ def _equal_opaque(a: Any, b: Any) -> bool:
         raise no_overload("_==_")
     match a:
         case Amount():
-            return bool(a.nanos == b.nanos)
+            return bool(a.compare(b) == 0)
         case Url():
             return str(a) == str(b)
     return bool(a == b)

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from controller.selectors.amounts import Amount
 from controller.selectors.budget import Budget
 from controller.selectors.errors import SelectorFault
-from controller.selectors.values import INT_MAX, Amount, Semver, Table
-from driver.quantity import NANO
+from controller.selectors.values import INT_MAX, Semver, Table
 
 
 def _quantity(_: Budget, text: str) -> Amount:
@@ -25,26 +25,24 @@ def _is_quantity(_: Budget, text: str) -> bool:
 
 
 def _compare(_: Budget, a: Any, b: Any) -> int:
-    x, y = (a.nanos, b.nanos) if isinstance(a, Amount) else (a, b)
-    return int(x > y) - int(x < y)
+    if isinstance(a, Amount):
+        return a.compare(b)
+    return int(a > b) - int(a < b)
 
 
 def _as_integer(_: Budget, amount: Amount) -> int:
-    if not amount.is_integer:
+    value = amount.integer
+    if value is None:
         raise SelectorFault("cannot convert value to integer")
-    return amount.nanos // NANO
+    return value
 
 
-def _sign(_: Budget, amount: Amount) -> int:
-    return (amount.nanos > 0) - (amount.nanos < 0)
-
-
-def _plus(sign: int) -> Callable[[Budget, Amount, Any], Amount]:
+def _computed(step: Callable[[Amount, Amount], Amount]) -> Callable[[Budget, Amount, Any], Amount]:
     def run(_: Budget, a: Amount, b: Any) -> Amount:
-        other = b if isinstance(b, Amount) else Amount(b * NANO)
-        scales = (a.scale, other.scale)
-        scale = None if None in scales else min(s for s in scales if s is not None)
-        return Amount(a.nanos + sign * other.nanos, scale, computed=True)
+        try:
+            return step(a, b if isinstance(b, Amount) else Amount(b))
+        except ValueError as error:
+            raise SelectorFault(str(error)) from None
 
     return run
 
@@ -99,11 +97,11 @@ FUNCTIONS: Mapping[str, Table] = {
     "isGreaterThan": {_QQ: lambda b, x, y: _compare(b, x, y) > 0, _VV: lambda b, x, y: _compare(b, x, y) > 0},
     "isLessThan": {_QQ: lambda b, x, y: _compare(b, x, y) < 0, _VV: lambda b, x, y: _compare(b, x, y) < 0},
     "asInteger": {_Q: _as_integer},
-    "isInteger": {_Q: lambda _, amount: amount.is_integer},
-    "asApproximateFloat": {_Q: lambda _, amount: amount.nanos / NANO},
-    "sign": {_Q: _sign},
-    "add": {_QQ: _plus(1), _QI: _plus(1)},
-    "sub": {_QQ: _plus(-1), _QI: _plus(-1)},
+    "isInteger": {_Q: lambda _, amount: amount.integer is not None},
+    "asApproximateFloat": {_Q: lambda _, amount: float(amount)},
+    "sign": {_Q: lambda _, amount: amount.sign},
+    "add": {_QQ: _computed(Amount.plus), _QI: _computed(Amount.plus)},
+    "sub": {_QQ: _computed(Amount.minus), _QI: _computed(Amount.minus)},
     "semver": {_S: _semver, _SB: _semver},
     "isSemver": {_S: _is_semver, _SB: _is_semver},
     "major": {_V: _part("major")},

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from controller.selectors.amounts import Amount
 from controller.selectors.errors import SelectorFault
-from controller.selectors.values import Amount, Device, Domains, Semver
+from controller.selectors.values import Device, Domains, Semver
 from driver import model
 from driver.wire import qualify
 
