@@ -1,0 +1,35 @@
+"""The API's JSON objects (resource.k8s.io/v1) to and from the model. Pure translation; field names are the API's.
+
+Decoding keeps everything deciding needs and names every field it does not know that changes a request's meaning.
+Encoding leaves out empty fields, as the API server does.
+"""
+
+from driver.wire.allocations import allocation_from, allocation_to, consumer_to
+from driver.wire.claims import claim_from, claim_spec_from, class_from
+from driver.wire.fields import Json
+from driver.wire.nodes import node_selector_from, node_selector_to, node_term_from, only_node
+from driver.wire.slices import device_from, device_to, qualify, slice_from, slice_spec_to
+from driver.wire.taints import taint_from, taint_rule_from, toleration_from, toleration_to
+
+__all__ = [
+    "Json",
+    "allocation_from",
+    "allocation_to",
+    "claim_from",
+    "claim_spec_from",
+    "class_from",
+    "consumer_to",
+    "device_from",
+    "device_to",
+    "node_selector_from",
+    "node_selector_to",
+    "node_term_from",
+    "only_node",
+    "qualify",
+    "slice_from",
+    "slice_spec_to",
+    "taint_from",
+    "taint_rule_from",
+    "toleration_from",
+    "toleration_to",
+]

@@ -1,0 +1,83 @@
+"""What was allocated, of which configuration, and for whom."""
+
+from driver.model import Allocation, Consumer, DeviceId, OpaqueConfig, Result
+from driver.wire.fields import Json, many, quantities, sparse
+from driver.wire.nodes import node_selector_from, node_selector_to
+from driver.wire.taints import toleration_from, toleration_to
+
+
+def allocation_from(raw: Json) -> Allocation:
+    """``status.allocation``."""
+    devices = raw.get("devices") or {}
+    return Allocation(
+        results=many(devices.get("results"), _result_from),
+        config=many(devices.get("config"), config_from),
+        nodes=node_selector_from(raw["nodeSelector"]) if raw.get("nodeSelector") else None,
+        timestamp=raw.get("allocationTimestamp") or "",
+    )
+
+
+def _result_from(raw: Json) -> Result:
+    return Result(
+        request=raw["request"],
+        device=DeviceId(raw["driver"], raw["pool"], raw["device"]),
+        share_id=raw.get("shareID") or "",
+        consumed=quantities(raw.get("consumedCapacity")),
+        admin_access=bool(raw.get("adminAccess")),
+        tolerations=many(raw.get("tolerations"), toleration_from),
+        binding_conditions=tuple(raw.get("bindingConditions") or ()),
+        binding_failure_conditions=tuple(raw.get("bindingFailureConditions") or ()),
+        skip_node_operations=tuple(raw.get("skipNodeOperations") or ()),
+    )
+
+
+def config_from(raw: Json) -> OpaqueConfig:
+    """An opaque configuration of a claim, a class or an allocation."""
+    opaque = raw.get("opaque") or {}
+    return OpaqueConfig(
+        opaque.get("driver", ""),
+        opaque.get("parameters") or {},
+        tuple(raw.get("requests") or ()),
+        raw.get("source") or "",
+    )
+
+
+def allocation_to(allocation: Allocation) -> Json:
+    """``status.allocation`` as JSON."""
+    devices = sparse(
+        results=[_result_to(result) for result in allocation.results],
+        config=[
+            sparse(
+                source=entry.source,
+                requests=list(entry.requests),
+                opaque={"driver": entry.driver, "parameters": dict(entry.parameters)},
+            )
+            for entry in allocation.config
+        ],
+    )
+    return sparse(
+        devices=devices,
+        nodeSelector=node_selector_to(allocation.nodes) if allocation.nodes else None,
+        allocationTimestamp=allocation.timestamp,
+    )
+
+
+def _result_to(result: Result) -> Json:
+    return sparse(
+        request=result.request,
+        driver=result.device.driver,
+        pool=result.device.pool,
+        device=result.device.device,
+        shareID=result.share_id,
+        consumedCapacity={name: str(value) for name, value in result.consumed.items()},
+        adminAccess=result.admin_access,
+        tolerations=[toleration_to(item) for item in result.tolerations],
+        bindingConditions=list(result.binding_conditions),
+        bindingFailureConditions=list(result.binding_failure_conditions),
+        skipNodeOperations=list(result.skip_node_operations),
+    )
+
+
+def consumer_to(consumer: Consumer) -> Json:
+    """An entry of ``status.reservedFor`` as JSON."""
+    return sparse(apiGroup=consumer.api_group, resource=consumer.resource, name=consumer.name, uid=consumer.uid)

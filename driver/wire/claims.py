@@ -1,0 +1,76 @@
+"""ResourceClaims and DeviceClasses."""
+
+from driver.model import Claim, ClaimSpec, Constraint, Consumer, DeviceClass, Request, Want
+from driver.wire.allocations import allocation_from, config_from
+from driver.wire.fields import Json, many, quantities
+from driver.wire.taints import toleration_from
+
+_KNOWN_WANT_FIELDS = {
+    "name", "deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity",
+}  # fmt: skip
+
+
+def claim_from(raw: Json) -> Claim:
+    """A ResourceClaim object as a value."""
+    metadata, status = raw["metadata"], raw.get("status") or {}
+    owners = metadata.get("ownerReferences") or []
+    return Claim(
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        uid=metadata.get("uid", ""),
+        resource_version=metadata.get("resourceVersion", ""),
+        spec=claim_spec_from(raw["spec"]),
+        allocation=allocation_from(status["allocation"]) if status.get("allocation") is not None else None,
+        reserved_for=many(
+            status.get("reservedFor"),
+            lambda c: Consumer(c["resource"], c["name"], c["uid"], c.get("apiGroup", "")),
+        ),
+        deleting=bool(metadata.get("deletionTimestamp")),
+        finalizers=tuple(metadata.get("finalizers") or ()),
+        owner_pod_uid=next((o["uid"] for o in owners if o.get("controller") and o["kind"] == "Pod"), ""),
+    )
+
+
+def claim_spec_from(raw: Json) -> ClaimSpec:
+    """The ``spec`` of a ResourceClaim or of a ResourceClaimTemplate's ``spec.spec``."""
+    devices = raw.get("devices") or {}
+    return ClaimSpec(
+        requests=many(devices.get("requests"), _request_from),
+        constraints=many(
+            devices.get("constraints"),
+            lambda c: Constraint(
+                tuple(c.get("requests") or ()), c.get("matchAttribute") or "", c.get("distinctAttribute") or ""
+            ),
+        ),
+        config=many(devices.get("config"), config_from),
+    )
+
+
+def _request_from(raw: Json) -> Request:
+    if raw.get("exactly") is not None:
+        return Request(raw["name"], (_want_from(raw["exactly"]),))
+    return Request(raw["name"], many(raw.get("firstAvailable"), _want_from), prioritized=True)
+
+
+def _want_from(raw: Json) -> Want:
+    return Want(
+        device_class=raw.get("deviceClassName", ""),
+        name=raw.get("name", ""),
+        selectors=_expressions(raw),
+        mode=raw.get("allocationMode") or "ExactCount",
+        count=int(raw.get("count") or 1),
+        admin_access=bool(raw.get("adminAccess")),
+        tolerations=many(raw.get("tolerations"), toleration_from),
+        capacity=quantities((raw.get("capacity") or {}).get("requests")),
+        unsupported=tuple(sorted(set(raw) - _KNOWN_WANT_FIELDS)),
+    )
+
+
+def _expressions(raw: Json) -> tuple[str, ...]:
+    return tuple((item.get("cel") or {}).get("expression", "") for item in raw.get("selectors") or ())
+
+
+def class_from(raw: Json) -> DeviceClass:
+    """A DeviceClass object as a value."""
+    spec = raw.get("spec") or {}
+    return DeviceClass(raw["metadata"]["name"], _expressions(spec), many(spec.get("config"), config_from))

@@ -1,0 +1,24 @@
+"""What all translations share."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from driver.quantity import Quantity
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+
+def many(items: Sequence[Json] | None, decode: Callable[[Json], T]) -> tuple[T, ...]:
+    """Every item decoded; of an absent list none."""
+    return tuple(decode(item) for item in items or ())
+
+
+def quantities(raw: Mapping[str, str] | None) -> dict[str, Quantity]:
+    """A map of names to quantities."""
+    return {name: Quantity.parse(str(value)) for name, value in (raw or {}).items()}
+
+
+def sparse(**fields: Any) -> Json:
+    """An object without its empty fields."""
+    return {name: value for name, value in fields.items() if value not in (None, "", (), [], {}, False)}

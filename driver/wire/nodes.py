@@ -1,0 +1,40 @@
+"""Node selectors of core/v1."""
+
+from driver.model import NodeRequirement, NodeSelector, NodeSelectorTerm
+from driver.wire.fields import Json, many, sparse
+
+
+def node_selector_from(raw: Json) -> NodeSelector:
+    """A core/v1 NodeSelector."""
+    return NodeSelector(many(raw.get("nodeSelectorTerms"), node_term_from))
+
+
+def node_term_from(raw: Json) -> NodeSelectorTerm:
+    """A core/v1 NodeSelectorTerm."""
+
+    def requirement(item: Json) -> NodeRequirement:
+        return NodeRequirement(item["key"], item["operator"], tuple(item.get("values") or ()))
+
+    return NodeSelectorTerm(many(raw.get("matchExpressions"), requirement), many(raw.get("matchFields"), requirement))
+
+
+def node_selector_to(selector: NodeSelector) -> Json:
+    """A core/v1 NodeSelector as JSON."""
+
+    def requirement(item: NodeRequirement) -> Json:
+        return sparse(key=item.key, operator=item.operator, values=list(item.values))
+
+    return {
+        "nodeSelectorTerms": [
+            sparse(
+                matchExpressions=[requirement(item) for item in term.expressions],
+                matchFields=[requirement(item) for item in term.fields],
+            )
+            for term in selector.terms
+        ]
+    }
+
+
+def only_node(name: str) -> NodeSelector:
+    """The selector for exactly one node, in the one shape Kubernetes' node authorization recognises."""
+    return NodeSelector((NodeSelectorTerm(fields=(NodeRequirement("metadata.name", "In", (name,)),)),))

@@ -1,0 +1,191 @@
+"""ResourceSlices and their devices."""
+
+from driver.model import (
+    NO_VALUE,
+    AttributeValue,
+    Capacity,
+    CounterConsumption,
+    CounterSet,
+    Device,
+    NodeScope,
+    RequestPolicy,
+    Scalar,
+    Slice,
+    Version,
+)
+from driver.quantity import Quantity
+from driver.wire.fields import Json, many, sparse
+from driver.wire.nodes import node_selector_from, node_selector_to
+from driver.wire.taints import taint_from
+
+
+def slice_from(raw: Json) -> Slice:
+    """A ResourceSlice object as a value."""
+    spec = raw["spec"]
+    return Slice(
+        name=raw["metadata"]["name"],
+        driver=spec["driver"],
+        pool=spec["pool"]["name"],
+        generation=int(spec["pool"].get("generation", 0)),
+        slice_count=int(spec["pool"].get("resourceSliceCount", 0)),
+        scope=_scope_from(spec),
+        devices=many(spec.get("devices"), lambda device: device_from(device, spec["driver"])),
+        counter_sets=many(
+            spec.get("sharedCounters"),
+            lambda s: CounterSet(
+                s["name"], {k: Quantity.parse(str(c["value"])) for k, c in (s.get("counters") or {}).items()}
+            ),
+        ),
+        skip_node_operations=tuple(spec.get("skipNodeOperations") or ()),
+    )
+
+
+def _scope_from(raw: Json) -> NodeScope:
+    return NodeScope(
+        node_name=raw.get("nodeName") or "",
+        selector=node_selector_from(raw["nodeSelector"]) if raw.get("nodeSelector") else None,
+        all_nodes=bool(raw.get("allNodes")),
+        per_device=bool(raw.get("perDeviceNodeSelection")),
+    )
+
+
+def device_from(raw: Json, driver: str) -> Device:
+    """A device of a slice; unqualified attribute names get the driver's domain."""
+    scoped = any(raw.get(name) for name in ("nodeName", "nodeSelector", "allNodes"))
+    return Device(
+        name=raw["name"],
+        attributes={qualify(k, driver): _attribute_from(v) for k, v in (raw.get("attributes") or {}).items()},
+        capacity={name: _capacity_from(value) for name, value in (raw.get("capacity") or {}).items()},
+        consumes=many(
+            raw.get("consumesCounters"),
+            lambda c: CounterConsumption(
+                c["counterSet"],
+                {k: Quantity.parse(str(v["value"])) for k, v in c["counters"].items()},
+                tuple(c.get("compatibilityGroups") or ()),
+            ),
+        ),
+        taints=many(raw.get("taints"), taint_from),
+        allow_multiple=bool(raw.get("allowMultipleAllocations")),
+        scope=_scope_from(raw) if scoped else None,
+        binds_to_node=bool(raw.get("bindsToNode")),
+        binding_conditions=tuple(raw.get("bindingConditions") or ()),
+        binding_failure_conditions=tuple(raw.get("bindingFailureConditions") or ()),
+    )
+
+
+def qualify(name: str, driver: str) -> str:
+    """``name`` with the driver's domain where it has none."""
+    return name if "/" in name else f"{driver}/{name}"
+
+
+def _attribute_from(raw: Json) -> AttributeValue:
+    def version(text: str) -> Scalar:
+        return Version(text)
+
+    kinds = (("int", int), ("bool", bool), ("string", str), ("version", version))
+    for key, convert in kinds:
+        if raw.get(key + "s") is not None:
+            return tuple(convert(item) for item in raw[key + "s"])
+    for key, convert in kinds:
+        if raw.get(key) is not None:
+            return convert(raw[key])
+    return NO_VALUE
+
+
+def _capacity_from(raw: Json) -> Capacity:
+    policy = raw.get("requestPolicy")
+    if not policy:
+        return Capacity(Quantity.parse(str(raw["value"])))
+    valid_range = policy.get("validRange") or {}
+
+    def amount(source: Json, name: str) -> Quantity | None:
+        return Quantity.parse(str(source[name])) if source.get(name) is not None else None
+
+    return Capacity(
+        Quantity.parse(str(raw["value"])),
+        RequestPolicy(
+            default=amount(policy, "default"),
+            valid_values=tuple(Quantity.parse(str(value)) for value in policy.get("validValues") or ()),
+            minimum=amount(valid_range, "min"),
+            maximum=amount(valid_range, "max"),
+            step=amount(valid_range, "step"),
+        ),
+    )
+
+
+def device_to(device: Device, driver: str) -> Json:
+    """A device as a slice writes it; our own domain is left off attribute names."""
+    own = f"{driver}/"
+    return sparse(
+        name=device.name,
+        attributes={name.removeprefix(own): _attribute_to(value) for name, value in device.attributes.items()},
+        capacity={name: _capacity_to(value) for name, value in device.capacity.items()},
+        consumesCounters=[
+            sparse(
+                counterSet=c.counter_set,
+                counters={name: {"value": str(value)} for name, value in c.counters.items()},
+                compatibilityGroups=list(c.compatibility_groups),
+            )
+            for c in device.consumes
+        ],
+        taints=[sparse(key=t.key, value=t.value, effect=t.effect, timeAdded=t.time_added) for t in device.taints],
+        allowMultipleAllocations=device.allow_multiple,
+        bindsToNode=device.binds_to_node,
+        bindingConditions=list(device.binding_conditions),
+        bindingFailureConditions=list(device.binding_failure_conditions),
+    )
+
+
+def _attribute_to(value: AttributeValue) -> Json:
+    if isinstance(value, tuple):
+        return {key + "s": item for key, item in _attribute_list(value).items()}
+    match value:
+        case bool():
+            return {"bool": value}
+        case int():
+            return {"int": value}
+        case Version(text):
+            return {"version": text}
+        case _:
+            return {"string": value}
+
+
+def _attribute_list(values: tuple[Scalar, ...]) -> Json:
+    entries = [next(iter(_attribute_to(value).items())) for value in values]
+    return {entries[0][0]: [item for _, item in entries]}
+
+
+def _capacity_to(capacity: Capacity) -> Json:
+    raw: Json = {"value": str(capacity.value)}
+    if policy := capacity.policy:
+        valid_range = {
+            name: str(value)
+            for name, value in (("min", policy.minimum), ("max", policy.maximum), ("step", policy.step))
+            if value is not None
+        }
+        raw["requestPolicy"] = sparse(
+            default=str(policy.default) if policy.default is not None else None,
+            validValues=[str(value) for value in policy.valid_values],
+            validRange=valid_range,
+        )
+    return raw
+
+
+def slice_spec_to(part: Slice) -> Json:
+    """The ``spec`` of a ResourceSlice."""
+    spec = sparse(
+        driver=part.driver,
+        pool={"name": part.pool, "generation": part.generation, "resourceSliceCount": part.slice_count},
+        nodeName=part.scope.node_name,
+        nodeSelector=node_selector_to(part.scope.selector) if part.scope.selector else None,
+        allNodes=part.scope.all_nodes,
+        perDeviceNodeSelection=part.scope.per_device,
+        devices=[device_to(device, part.driver) for device in part.devices],
+        sharedCounters=[
+            {"name": s.name, "counters": {name: {"value": str(v)} for name, v in s.counters.items()}}
+            for s in part.counter_sets
+        ],
+    )
+    if not part.counter_sets:
+        spec.setdefault("devices", [])
+    return spec
