@@ -1,0 +1,36 @@
+"""The command starts quickly, and ends quietly when nobody reads on."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.cluster import claim, listed, slices
+
+HEAVY = ("controller", "grpc", "kubernetes", "pydantic", "rehearsal", "yaml")
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["simulate", "--help"], ["explain", "--help"]])
+def test_help_loads_nothing_that_takes_long(argv: list[str]) -> None:
+    code = (
+        "import sys\nfrom cli.__main__ import main\n"
+        f"try: main({argv!r})\nexcept SystemExit as end: assert not end.code\n"
+        f"sys.exit(', '.join(name for name in {HEAVY!r} if name in sys.modules) or 0)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "usage: lode" in ended.stdout
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "many.json").write_text(listed(*slices("g", "t4x2"), *(claim(f"c{i}") for i in range(600))))
+    argv = [sys.executable, "-m", "cli", "simulate", "-f", str(tmp_path / "many.json")]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        told = running.stderr.read()
+    assert "Traceback" not in told
+    assert "Broken pipe" not in told
+    assert running.returncode == 141
