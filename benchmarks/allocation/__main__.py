@@ -121,7 +121,9 @@ def _allocations(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[
     for scenario, forms in plan(arguments):
         with_peer = arguments.peer_everywhere or scenario.nodes == table.BAR_NODES
         _say(f"{scenario.name}: {', '.join(forms)}")
-        yield measure.measure(scenario, forms, folder, arguments.seconds, with_peer=with_peer)
+        load, rows = measure.measure(scenario, forms, folder, arguments.seconds, with_peer=with_peer)
+        _say(table.allocations(rows))
+        yield load, rows
 
 
 def _families(arguments: argparse.Namespace, folder: Path) -> Iterator[FamilyRow]:

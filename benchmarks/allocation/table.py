@@ -33,15 +33,15 @@ def lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def allocations(rows: Sequence[Row]) -> str:
     """Claims a second on both sides."""
     header = [
-        "workload", "nodes", "in use %", "form", "ours/s", "p99 ms", "ok/run", "scheduler/s", "first fit/s", "ok/run",
-        "x sched.", "x first", "same", "bar",
+        "workload", "nodes", "in use %", "form", "ours/s", "first ms", "p99 ms", "ok/run", "scheduler/s", "first fit/s",
+        "ok/run", "x sched.", "x first", "same", "bar",
     ]  # fmt: skip
     return lines(header, [_allocation(row) for row in rows])
 
 
 def _allocation(row: Row) -> list[str]:
     asked = [f"{row.scenario.nodes:,}", row.scenario.in_use, row.form]
-    mine = [number(row.ours.rate), f"{row.ours.p99:.1f}", _of(row.ours)]
+    mine = [number(row.ours.rate), f"{row.ours.first:.1f}", f"{row.ours.p99:.1f}", _of(row.ours)]
     theirs = [
         number(row.scheduler.rate) if row.scheduler else "-",
         number(row.first_fit.rate) if row.first_fit else "-",
@@ -126,14 +126,14 @@ def _family(row: FamilyRow) -> list[str]:
 
 def selectors(rows: Sequence[SelectorRow]) -> str:
     """Evaluations a second."""
-    header = ["selector", "devices", "ours/s", "peer/s", "times", "bar"]
+    header = ["selector", "devices", "first/s", "ours/s", "peer/s", "times", "bar"]
     return lines(header, [_selector(row) for row in rows])
 
 
 def _selector(row: SelectorRow) -> list[str]:
     times = row.theirs / row.ours
     bar = "met" if times >= TIMES_SELECTORS else f"missed: {times:.1f} of {TIMES_SELECTORS}"
-    rates = [number(row.devices / seconds) for seconds in (row.ours, row.theirs)]
+    rates = [number(row.devices / seconds) for seconds in (row.first, row.ours, row.theirs)]
     return [row.text, f"{row.devices:,}", *rates, f"{times:.1f}", bar if row.agree else "WRONG"]
 
 

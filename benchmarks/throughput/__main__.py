@@ -13,7 +13,7 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,17 +60,17 @@ def main() -> int:
     for flavour in FLAVOURS:
         if arguments.only in flavour.name:
             print(f"==> {flavour.name}", file=sys.stderr, flush=True)
-            with world(flavour, arguments.nodes, profile=arguments.profile) as (api, _):
-                found.append(measure(flavour, api, arguments.pods))
+            with world(flavour, arguments.nodes, profile=arguments.profile) as (api, alive):
+                found.append(measure(flavour, api, arguments.pods, alive))
     print(report(found))
     return 0
 
 
-def measure(flavour: Flavour, api: Api, count: int) -> Figures:
+def measure(flavour: Flavour, api: Api, count: int, alive: Callable[[], None]) -> Figures:
     """Create the pods as fast as the API takes them, and wait until all are bound."""
     with bindings(api) as bound:
         api.create(PODS, pod("first"), NAMESPACE)
-        wait_until("the first pod is bound", lambda: "first" in bound)
+        wait_until("the first pod is bound", lambda: "first" in bound, alive)
         names = [f"pod-{number}" for number in range(count)]
         created: dict[str, float] = {}
 
@@ -80,7 +80,7 @@ def measure(flavour: Flavour, api: Api, count: int) -> Figures:
 
         with ThreadPoolExecutor(WRITERS) as writers:
             list(writers.map(create, names))
-        wait_until(f"{count} pods are bound", lambda: len(bound) > count, PATIENCE)
+        wait_until(f"{count} pods are bound", lambda: len(bound) > count, alive, PATIENCE)
     latencies = sorted(bound[name] - created[name] for name in names)
     seconds = max(bound.values()) - min(created.values())
     return Figures(flavour.name, count, seconds, latencies, faults(api))
@@ -98,7 +98,7 @@ def bindings(api: Api) -> Iterator[dict[str, float]]:
             try:
                 for event in api.watch(PODS, namespace=NAMESPACE, resource_version=version, timeout_seconds=600):
                     version = event.object["metadata"]["resourceVersion"]
-                    if event.object["spec"].get("nodeName") if event.type != "BOOKMARK" else False:
+                    if event.type != "BOOKMARK" and event.object["spec"].get("nodeName"):
                         seen.setdefault(event.object["metadata"]["name"], time.perf_counter())
             except ApiError:
                 ended.wait(0.5)

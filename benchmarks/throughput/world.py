@@ -56,8 +56,8 @@ FLAVOURS = (
 
 
 @contextmanager
-def world(flavour: Flavour, nodes: int, *, profile: bool) -> Iterator[tuple[Api, ControlPlane]]:
-    """The API as administrator, once everything is in place and the controller, if there is one, has listed it.
+def world(flavour: Flavour, nodes: int, *, profile: bool) -> Iterator[tuple[Api, Callable[[], None]]]:
+    """The API as administrator once everything is in place, and what raises `RuntimeError` if the controller has ended.
 
     With ``profile`` the controller's main thread is profiled; what took its time goes to standard error at the end.
     """
@@ -74,29 +74,32 @@ def world(flavour: Flavour, nodes: int, *, profile: bool) -> Iterator[tuple[Api,
         api.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
         api.create(RESOURCE_CLAIM_TEMPLATES, _template(), NAMESPACE)
         if flavour.with_controller:
-            ending.enter_context(_controller(plane, profile=profile))
-        yield api, plane
+            yield api, ending.enter_context(_controller(plane, profile=profile))
+        else:
+            yield api, lambda: None
 
 
 @contextmanager
-def _controller(plane: ControlPlane, *, profile: bool) -> Iterator[None]:
+def _controller(plane: ControlPlane, *, profile: bool) -> Iterator[Callable[[], None]]:
     settings, stats = plane.folder / "settings.yaml", plane.folder / "controller.prof"
     settings.write_text('observeAddress: ""\n')
     profiler = ["-m", "cProfile", "-o", str(stats)] if profile else []
     kubeconfig = plane.kubeconfig(_ACCOUNT, _GROUPS)
     own = ["-m", "controller", "--settings", str(settings), "--kubeconfig", str(kubeconfig)]
     process = start([sys.executable, *profiler, *own], plane.folder / "controller.log")
-    try:
-        wait_until("the gate is in force", lambda: _gated(plane))
-        yield
+
+    def alive() -> None:
         if process.poll() is not None:
-            raise RuntimeError(
-                f"the controller ended with status {process.returncode}:\n{plane.log('controller')[-2000:]}"
-            )
+            said = plane.log("controller")[-2000:]
+            raise RuntimeError(f"the controller ended with status {process.returncode}:\n{said}")
+
+    try:
+        wait_until("the gate is in force", lambda: _gated(plane), alive)
+        yield alive
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(START_SECONDS)
-        if profile:
+        if profile and stats.exists():
             pstats.Stats(str(stats), stream=sys.stderr).sort_stats("cumulative").print_stats(PROFILED)
 
 
@@ -105,10 +108,11 @@ def _gated(plane: ControlPlane) -> bool:
     return bool(json.loads(asked.stdout)["spec"].get("schedulingGates"))
 
 
-def wait_until(what: str, holds: Callable[[], bool], seconds: float = START_SECONDS) -> None:
-    """Return as soon as ``holds``; raises `TimeoutError` when it never does."""
+def wait_until(what: str, holds: Callable[[], bool], alive: Callable[[], None], seconds: float = START_SECONDS) -> None:
+    """Return as soon as ``holds``; raises `TimeoutError` when it never does, and whatever ``alive`` raises."""
     deadline = time.monotonic() + seconds
     while not holds():
+        alive()
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what}: not within {seconds:.0f} s")
         time.sleep(0.1)
