@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from controller.selectors import estimates
+from controller.selectors import deep, estimates
 from controller.selectors.checker import Checked
+from controller.selectors.deep import Steps
 from controller.selectors.estimates import LIST_COST, MAP_COST, Given
-from controller.selectors.sizes import ONE, UNBOUNDED, UNKNOWN, Path, Size, add, declared, multiply
+from controller.selectors.sizes import ONE, UNBOUNDED, UNKNOWN, Path, Size, add, below, declared, multiply
 from controller.selectors.syntax import (
     Bind,
     Call,
@@ -24,6 +25,7 @@ from controller.selectors.syntax import (
     Node,
     OptionalMap,
     Select,
+    children,
 )  # fmt: skip
 from controller.selectors.types import Type
 
@@ -58,7 +60,7 @@ Scope = Mapping[str, _Local]
 
 def estimate(node: Node, checked: Checked) -> int:
     """The most that evaluating ``node`` may cost; UNBOUNDED if nothing limits it."""
-    return _Estimator(checked).cost(node, {})
+    return deep.run(_Estimator(checked).cost(node, {}))
 
 
 class _Estimator:
@@ -69,7 +71,7 @@ class _Estimator:
         self._entries: dict[Node, Entry] = {}
         self._paths: dict[Node, Path] = {}
 
-    def cost(self, node: Node, scope: Scope) -> int:
+    def cost(self, node: Node, scope: Scope) -> Steps[int]:
         """The most ``node`` costs; also notes the sizes of what it yields."""
         match node:
             case Literal():
@@ -78,49 +80,57 @@ class _Estimator:
                 self._paths[node] = scope[name].path if name in scope and not absolute else (name,)
                 return 1
             case Select():
-                return self._select(node, scope)
+                return (yield from self._select(node, scope))
             case Index():
-                return self._index(node, scope)
+                return (yield from self._index(node, scope))
             case Call():
-                return self._call(node, scope)
+                return (yield from self._call(node, scope))
             case ListOf():
-                return self._list(node, scope)
+                return (yield from self._list(node, scope))
             case MapOf():
-                return self._map(node, scope)
+                return (yield from self._map(node, scope))
             case Fold():
-                return self._sort_by(node, scope) if node.kind == "sortBy" else self._fold(node, scope)
+                walk = self._sort_by if node.kind == "sortBy" else self._fold
+                return (yield from walk(node, scope))
             case Bind():
-                return self._bind(node, scope)
+                return (yield from self._bind(node, scope))
             case OptionalMap():
-                return self._optional_map(node, scope)
+                return (yield from self._optional_map(node, scope))
 
-    def _select(self, node: Select, scope: Scope) -> int:
-        cost = self.cost(node.operand, scope)
+    def _each(self, nodes: Sequence[Node], scope: Scope) -> Steps[list[int]]:
+        costs: list[int] = []
+        for node in nodes:
+            cost: int = yield self.cost(node, scope)
+            costs += (cost,)
+        return costs
+
+    def _select(self, node: Select, scope: Scope) -> Steps[int]:
+        cost: int = yield self.cost(node.operand, scope)
         if node.test:
             return cost
         if node.optional:
             return add(cost, 1)
-        self._paths[node] = (*self._path(node.operand, scope), node.field)
+        self._paths[node] = below(self._path(node.operand, scope), node.field)
         kind = self._types[node.operand].kind
         return add(cost, 1 if kind == "map" or kind.startswith("kubernetes.") else 0)
 
-    def _index(self, node: Index, scope: Scope) -> int:
-        cost = add(1, self.cost(node.operand, scope), self.cost(node.key, scope))
+    def _index(self, node: Index, scope: Scope) -> Steps[int]:
+        costs = yield from self._each((node.operand, node.key), scope)
         size = None
         for overload in self._overloads[node]:
             if overload in ("index_list", "index_map"):
                 entry = self._entry(node.operand, scope)
                 size = entry and entry.value
                 step = "@items" if overload == "index_list" else "@values"
-                self._paths[node] = (*self._path(node.operand, scope), step)
+                self._paths[node] = below(self._path(node.operand, scope), step)
             size = size or self._size(node, scope)
         if size is not None:
             self._sizes[node] = size
-        return cost
+        return add(1, *costs)
 
-    def _call(self, node: Call, scope: Scope) -> int:
+    def _call(self, node: Call, scope: Scope) -> Steps[int]:
         parts = node.args if node.target is None else (node.target, *node.args)
-        costs = [self.cost(part, scope) for part in parts]
+        costs = yield from self._each(parts, scope)
         match node.function:
             case "dyn":
                 self._same(node, node.args[0], scope)
@@ -154,7 +164,7 @@ class _Estimator:
             tuple(parts),
             tuple([self._types[part] for part in parts]),
             tuple([self._size(part, scope) for part in parts]),
-            tuple([declared((*self._path(part, scope), "@items")) or UNKNOWN for part in parts]),
+            tuple([declared(below(self._path(part, scope), "@items")) or UNKNOWN for part in parts]),
         )
 
     def _join_entries(self, node: Node, parts: Sequence[Node], scope: Scope) -> None:
@@ -166,16 +176,16 @@ class _Estimator:
         self._sizes[node] = self._size_or_unknown(then, scope).union(self._size_or_unknown(otherwise, scope))
         self._join_entries(node, (then, otherwise), scope)
 
-    def _list(self, node: ListOf, scope: Scope) -> int:
-        cost = add(LIST_COST, *[self.cost(item, scope) for item in node.items])
+    def _list(self, node: ListOf, scope: Scope) -> Steps[int]:
+        costs = yield from self._each(node.items, scope)
         self._entries[node] = Entry(True, ONE, self._largest(node.items, scope))
-        return cost
+        return add(LIST_COST, *costs)
 
-    def _map(self, node: MapOf, scope: Scope) -> int:
-        cost = add(MAP_COST, *[self.cost(part, scope) for key, value, _ in node.entries for part in (key, value)])
+    def _map(self, node: MapOf, scope: Scope) -> Steps[int]:
+        costs = yield from self._each(children(node), scope)
         keys = self._largest([key for key, _, _ in node.entries], scope)
         self._entries[node] = Entry(False, keys, self._largest([value for _, value, _ in node.entries], scope))
-        return cost
+        return add(MAP_COST, *costs)
 
     def _largest(self, nodes: Sequence[Node], scope: Scope) -> Size:
         size = Size(UNBOUNDED if nodes else 0, 0)
@@ -183,11 +193,11 @@ class _Estimator:
             size = size.union(self._size_or_unknown(node, scope))
         return size
 
-    def _fold(self, node: Fold, scope: Scope) -> int:
-        cost = self.cost(node.range, scope)
+    def _fold(self, node: Fold, scope: Scope) -> Steps[int]:
+        cost: int = yield self.cost(node.range, scope)
         inner = {**scope, **self._elements(node, scope)}
-        where = 0 if node.where is None else self.cost(node.where, inner)
-        body = self.cost(node.body, inner)
+        where: int = 0 if node.where is None else (yield self.cost(node.where, inner))
+        body: int = yield self.cost(node.body, inner)
         count = self._size_or_unknown(node.range, scope)
         match node.kind:
             case "all":
@@ -228,16 +238,16 @@ class _Estimator:
         """What is known of the variables of a macro that walks a list or map."""
         entry, path = self._entry(node.range, scope), self._path(node.range, scope)
         is_list = entry.is_list if entry else self._types[node.range].kind == "list"
-        key = _Local((*path, "@indices" if is_list else "@keys"), entry and entry.key)
-        value = _Local((*path, "@items" if is_list else "@values"), entry and entry.value)
+        key = _Local(below(path, "@indices" if is_list else "@keys"), entry and entry.key)
+        value = _Local(below(path, "@items" if is_list else "@values"), entry and entry.value)
         if len(node.variables) == 2:
             return dict(zip(node.variables, (key, value), strict=True))
         return {node.variables[0]: value if is_list else key}
 
-    def _sort_by(self, node: Fold, scope: Scope) -> int:
+    def _sort_by(self, node: Fold, scope: Scope) -> Steps[int]:
         """A variable bound to the list, and a list of keys by which it is sorted."""
-        cost = self.cost(node.range, scope)
-        body = self.cost(node.body, {**scope, **self._elements(node, scope)})
+        cost: int = yield self.cost(node.range, scope)
+        body: int = yield self.cost(node.body, {**scope, **self._elements(node, scope)})
         count = self._size_or_unknown(node.range, scope)
         keys = add(1, LIST_COST + 1, multiply(count.most, add(body, 2, LIST_COST)))
         text = self._types[node.body].kind in ("string", "bytes", "dyn", "any")
@@ -245,22 +255,23 @@ class _Estimator:
         self._sizes[node] = size
         return add(LIST_COST, cost, keys, sorting, 1)
 
-    def _bind(self, node: Bind, scope: Scope) -> int:
-        cost = add(LIST_COST, self.cost(node.value, scope))
+    def _bind(self, node: Bind, scope: Scope) -> Steps[int]:
+        value: int = yield self.cost(node.value, scope)
         local = _Local(self._path(node.value, scope), self._size(node.value, scope), self._entry(node.value, scope))
         inner = {**scope, node.name: local}
-        cost = add(cost, self.cost(node.body, inner))
+        body: int = yield self.cost(node.body, inner)
         self._same(node, node.body, scope)
-        return cost
+        return add(LIST_COST, value, body)
 
-    def _optional_map(self, node: OptionalMap, scope: Scope) -> int:
+    def _optional_map(self, node: OptionalMap, scope: Scope) -> Steps[int]:
         """``target.hasValue() ? ... target.value() ... : optional.none()``: the target counts twice."""
-        cost = self.cost(node.target, scope)
+        cost: int = yield self.cost(node.target, scope)
         target = self._types[node.target]
         held = target.of[0] if target.of else target
         inner = {**scope, node.name: _Local(size=_of_type(held))}
-        present = add(LIST_COST, 1, cost, self.cost(node.body, inner), 0 if node.flat else 1)
-        result = self._size_or_unknown(node.body, inner) if node.flat else _of_type(self._types[node]) or UNKNOWN
+        body: int = yield self.cost(node.body, inner)
+        present = add(LIST_COST, 1, cost, body, 0 if node.flat else 1)
+        result = self._size_or_unknown(node.body, scope) if node.flat else _of_type(self._types[node]) or UNKNOWN
         self._sizes[node] = result.union(_of_type(self._types[node]) or UNKNOWN)
         return add(1, cost, max(present, 1))
 

@@ -7,8 +7,8 @@ from controller.selectors.errors import SelectorError
 from controller.selectors.syntax import Call, Index, ListOf, Literal, MapOf, Name, Node, Select
 from controller.selectors.tokens import Token, tokenize
 
-MAX_LENGTH = 10 * 1024
-"""Bytes of an expression the API accepts (resource.k8s.io CELSelectorExpressionMaxLength)."""
+MAX_LENGTH = 100_000
+"""Characters of an expression that Kubernetes' parser takes. The API accepts fewer (`Environment.max_length`)."""
 MAX_DEPTH = 250
 """How deep Kubernetes' parser follows each rule of the grammar, and operators, calls and indexes in one another."""
 
@@ -29,8 +29,8 @@ def parse(source: str) -> Node:
     Raises:
         SelectorError: no CEL expression, or one beyond the limits.
     """
-    if len(source.encode()) > MAX_LENGTH:
-        raise SelectorError(source, 0, f"longer than {MAX_LENGTH} bytes; shorten it")
+    if len(source) > MAX_LENGTH:
+        raise SelectorError(source, 0, f"longer than {MAX_LENGTH} characters; shorten it")
     return deep.run(_Parser(source).whole())
 
 
@@ -280,9 +280,9 @@ def _select(position: int, operand: Node, field: str, optional: bool) -> Node:
 
 
 def dotted(node: Node) -> str:
-    """``a.b.c`` where ``node`` is just names joined by dots, else ""."""
+    """``a.b.c`` where ``node`` is just names joined by dots, else "". No declared name has more than three."""
     parts: list[str] = []
-    while isinstance(node, Select) and not node.test and not node.optional:
+    while isinstance(node, Select) and not node.test and not node.optional and len(parts) < 3:
         parts.append(node.field)
         node = node.operand
     return ".".join([node.name, *reversed(parts)]) if isinstance(node, Name) else ""

@@ -23,7 +23,7 @@ _ABSENT: Final = ("absent",)
 def paths(node: Node) -> tuple[Path, ...] | None:
     """The parts of ``device`` that ``node`` reads, each once, or None where it may read any of them."""
     found: dict[Path, None] = {}
-    return tuple(found) if _collect(node, {}, found) else None
+    return tuple(found) if _collect(node, found) else None
 
 
 def value_at(path: Path, device: model.Device, driver: str) -> Hashable:
@@ -56,28 +56,39 @@ Aliases = Mapping[str, Steps | None]
 """Variables of macros that stand for ``device`` or a part of it, and (None) those that hold other values."""
 
 
-def _collect(node: Node, aliases: Aliases, found: dict[Path, None]) -> bool:
-    """Add what ``node`` reads; False where that cannot be told from the text."""
-    steps = _steps(node, aliases)
-    if steps is not None:
-        return _add(node, steps, found)
+def _collect(root: Node, found: dict[Path, None]) -> bool:
+    """Note what ``root`` reads; False where that cannot be told from the text."""
+    waiting: list[tuple[Node, Aliases]] = [(root, {})]
+    while waiting:
+        node, aliases = waiting.pop()
+        steps = _looked_up(node, aliases)
+        if steps is not None:
+            if not _add(node, steps, found):
+                return False
+            continue
+        inner, outer = aliases, 1
+        match node:
+            case Fold(variables=variables):
+                inner = {**aliases, **dict.fromkeys(variables)}
+            case Bind(name=name, value=value) | OptionalMap(name=name, target=value):
+                bound = _steps(value, aliases)
+                known = bound is not None and len(bound) < _FULL
+                inner, outer = {**aliases, name: bound if known else None}, 0 if known else 1
+                parts = children(node)[1 - outer :]
+                waiting += [(part, aliases if at < outer else inner) for at, part in reversed(list(enumerate(parts)))]
+                continue
+        parts = children(node)
+        waiting += [(part, aliases if at < outer else inner) for at, part in reversed(list(enumerate(parts)))]
+    return True
+
+
+def _looked_up(node: Node, aliases: Aliases) -> Steps | None:
+    """The steps that lead to ``node``, or to what ``"name" in ...`` looks for."""
     match node:
         case Call(function="@in", args=(Literal(value=str(name)), container)):
             within = _steps(container, aliases)
-            if within is not None and len(within) == _FULL - 1:
-                return _add(node, (*within, name), found)
-        case Fold(variables=variables, range=range_, body=body, where=where):
-            inner = {**aliases, **dict.fromkeys(variables)}
-            rest = [body] if where is None else [where, body]
-            return _collect(range_, aliases, found) and all(_collect(part, inner, found) for part in rest)
-        case Bind(name=name, value=value, body=body) | OptionalMap(name=name, target=value, body=body):
-            bound = _steps(value, aliases)
-            if bound is None or len(bound) == _FULL:
-                bound = None
-                if not _collect(value, aliases, found):
-                    return False
-            return _collect(body, {**aliases, name: bound}, found)
-    return all(_collect(child, aliases, found) for child in children(node))
+            return (*within, name) if within is not None and len(within) == _FULL - 1 else None
+    return _steps(node, aliases)
 
 
 def _add(node: Node, steps: Steps, found: dict[Path, None]) -> bool:
@@ -94,15 +105,16 @@ def _add(node: Node, steps: Steps, found: dict[Path, None]) -> bool:
 
 def _steps(node: Node, aliases: Aliases) -> Steps | None:
     """The constant steps below ``device`` that lead to ``node``, or None if it is something else."""
-    match node:
-        case Name(name=name, absolute=absolute):
-            if name in aliases and not absolute:
-                return aliases[name]
-            return () if name == "device" else None
-        case Select(operand=operand, field=field) | Index(operand=operand, key=Literal(value=str(field))):
-            above = _steps(operand, aliases)
-        case _:
-            return None
-    if above is None or len(above) == _FULL:
-        return None
-    return (*above, field)
+    steps: list[str] = []
+    while len(steps) <= _FULL:
+        match node:
+            case Select(operand=operand, field=field) | Index(operand=operand, key=Literal(value=str(field))):
+                steps.append(field)
+                node = operand
+            case Name(name=name, absolute=absolute):
+                start = (() if name == "device" else None) if absolute or name not in aliases else aliases[name]
+                found = None if start is None else (*start, *reversed(steps))
+                return found if found is not None and len(found) <= _FULL else None
+            case _:
+                return None
+    return None

@@ -53,6 +53,15 @@ Path: TypeAlias = tuple[str, ...]
 """Where a value comes from: a variable, then fields and ``@items``, ``@keys``, ``@values``, ``@indices``."""
 
 
+_DEEPEST: Final = 6
+"""Steps after which no limit is declared for sure, so that a path need not grow further."""
+
+
+def below(path: Path, step: str) -> Path:
+    """``path`` and one step more."""
+    return (*path, step) if len(path) < _DEEPEST else path
+
+
 @dataclass(frozen=True, slots=True)
 class _Declared:
     most: int
