@@ -16,8 +16,7 @@ from driver.settings import Settings
 from kubeletplugin.hardware.simulated import Profile, Simulated, load_profile
 from rehearsal.api import MemoryApi
 from rehearsal.clock import VirtualClock
-from rehearsal.faults import CALM as NO_MISFORTUNE
-from rehearsal.faults import Crash, FaultyApi, Misfortune
+from rehearsal.faults import Crash, FaultyApi
 from rehearsal.files import MemoryFiles
 from rehearsal.invariants import Invariants
 from rehearsal.process import Diary, DiaryLog, Process, ProcessApi, ProcessClock, ProcessFiles
@@ -28,6 +27,7 @@ from rehearsal.standins.jobs import GarbageCollector, JobController
 from rehearsal.standins.kubelet import Kubelet
 from rehearsal.standins.machine import Machine
 from rehearsal.standins.scheduler import KubeScheduler
+from rehearsal.weather import CALM, Weather
 
 QUIET_SECONDS = 130.0
 """Nothing changed for so long: longer than every back-off of controller and plugin. Kubelets say when they wait."""
@@ -36,23 +36,6 @@ LONGEST_HOP_SECONDS = 20.0
 RESTART_SECONDS = 1.0
 DEEPEST = 2
 """How many programs may overtake one another inside one call."""
-
-
-@dataclass(frozen=True, slots=True)
-class Weather:
-    """How rough it is; probabilities, all 0 on a calm day."""
-
-    crash: float = 0.0
-    """That a program dies before a call."""
-    overtaken: float = 0.0
-    """That another program runs before a call."""
-    unseen: float = 0.0
-    """That a program's turn comes and goes without a look at one of its watches."""
-    network: Misfortune = NO_MISFORTUNE
-    """What befalls the programs' calls; ``crash`` above is for their deaths."""
-
-
-CALM = Weather()
 
 
 @dataclass(slots=True)
