@@ -25,6 +25,7 @@ def render(
         return _cut("; ".join(map(str, answer.faults)), limit)
     told = between.join(_group(group) for group in answer.groups)
     closest = between + _closest(answer.closest) if answer.closest and len(answer.groups) > 1 else ""
+    closest = _cut(closest, limit // 2)
     return _cut(told, limit - len(closest)) + closest
 
 

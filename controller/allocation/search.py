@@ -48,6 +48,8 @@ def first_fit(attempt: Attempt, offers: Iterable[tuple[Demand, int, Iterable[Can
             return None
         for candidate in candidates:
             if candidate.fault is not None:
+                if attempt.passes_over(demand.claim, choice, candidate.unit):
+                    continue
                 raise FaultyDevice(choice, candidate.unit, candidate.fault)
             if not attempt.hindrance(demand.claim, choice, candidate):
                 attempt.put(demand.claim, choice, candidate)
@@ -175,6 +177,8 @@ class Search:
             candidate = option.candidates[level.position]
             level.position += 1
             if candidate.fault is not None:
+                if self._attempt.passes_over(claim, option.choice, candidate.unit):
+                    continue
                 raise FaultyDevice(option.choice, candidate.unit, candidate.fault)
             if level.cells is not None and self._bounds.cell(candidate.unit) not in level.cells:
                 continue
@@ -233,20 +237,23 @@ class Search:
         for index, task in enumerate(self._tasks):
             if not any(_fills(attempt, task.demand.claim, option) for option in task.options):
                 claim, option = task.demand.claim, task.options[-1]
-                sound = (one for one in option.candidates if one.fault is None)
+                before = len(attempt.picks)
+                _fills(attempt, claim, option, keep=True)
+                own = {pick.candidate.unit for pick in attempt.picks[before:]}
+                sound = (one for one in option.candidates if one.fault is None and one.unit not in own)
                 reasons = (attempt.hindrance(claim, option.choice, one) for one in sound)
                 self.deepest, self.losses = index, Counter(reason for reason in reasons if reason)
                 return
 
 
-def _fills(attempt: Attempt, claim: int, option: Option) -> bool:
-    """Pick what fits first for the option; whether that is enough. If not, all of it is taken back."""
+def _fills(attempt: Attempt, claim: int, option: Option, *, keep: bool = False) -> bool:
+    """Pick what fits first for the option; whether that is enough. If not, all of it is taken back, unless kept."""
     left = option.wanted
     for candidate in option.candidates:
         if left and candidate.fault is None and not attempt.hindrance(claim, option.choice, candidate):
             attempt.put(claim, option.choice, candidate)
             left -= 1
-    for _ in range(option.wanted - left if left else 0):
+    for _ in range(option.wanted - left if left and not keep else 0):
         attempt.take_back()
     return not left
 

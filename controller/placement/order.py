@@ -3,14 +3,10 @@
 from collections.abc import Iterable
 
 
-def in_order(nodes: Iterable[str], policy: str = "firstFit") -> list[str]:
-    """Node names in the order to try them; the first that takes the pod gets it.
+def in_order(nodes: Iterable[str]) -> list[str]:
+    """Node names in natural order: by name. The first that takes the pod gets it, unless the pod prefers another.
 
-    ``firstFit`` is by name: the same cluster gives the same answer, and nodes fill up one after another.
-
-    Raises:
-        ValueError: a policy this version does not have; ``driver.parameters`` and the settings admit none.
+    The same cluster gives the same answer, and nodes fill up one after another. What a pod prefers is in its claims
+    (``controller.allocation.ranking``).
     """
-    if policy != "firstFit":
-        raise ValueError(f"placement policy {policy!r} is not known")
     return sorted(nodes)
