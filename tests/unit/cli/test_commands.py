@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cli import explain, simulate
 from tests.unit.cli.cluster import claim, listed, slices
 
 HEAVY = ("controller", "grpc", "kubernetes", "pydantic", "rehearsal", "yaml")
@@ -34,3 +35,17 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     assert "Traceback" not in told
     assert "Broken pipe" not in told
     assert running.returncode == 141
+
+
+@pytest.mark.parametrize("content", ["", "a: [", "hello", "- a", "kind: Config\n", None])
+def test_a_kubeconfig_that_cannot_be_used_is_told_with_the_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None
+) -> None:
+    path = tmp_path / "config"
+    if content is not None:
+        path.write_text(content)
+    for main, argv in ((explain.main, ["p"]), (simulate.main, ["--live"])):
+        assert main([*argv, "--kubeconfig", str(path)]) == 2
+        told = capsys.readouterr().err
+        assert str(path) in told
+        assert "name another in $KUBECONFIG" in told
