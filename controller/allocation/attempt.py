@@ -91,6 +91,13 @@ class Attempt:
                 return f"{'distinctAttribute' if tracker.distinct else 'matchAttribute'} {tracker.attribute}"
         return ""
 
+    def passes_over(self, claim: int, choice: Choice, unit: Unit) -> bool:
+        """Whether the unit is not looked at, since this attempt has it in use: its selectors cannot fail then."""
+        held = self.held.get(unit)
+        if held is None or unit.device.allow_multiple or choice.want.mode != "ExactCount":
+            return False
+        return bool(held.claims.get(claim)) or (held.whole and not choice.want.admin_access)
+
     def remaining(self, unit: Unit, capacity: str) -> int:
         """What is left of a capacity of a shareable device (nanos)."""
         held = self.held.get(unit)

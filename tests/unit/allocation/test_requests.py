@@ -21,7 +21,7 @@ from driver.model import (
     Toleration,
 )  # fmt: skip
 from driver.wire import only_node
-from tests.unit.allocation.rig import NODE, claim, device, fleet, hold, memory, names, pool, q, refused, want
+from tests.unit.allocation.rig import DRIVER, NODE, claim, device, fleet, hold, memory, names, pool, q, refused, want
 
 CARDS = [device(f"gpu-{i}", {"numa": i // 2}, capacity={"memory": "80Gi"}) for i in range(4)]
 
@@ -208,6 +208,13 @@ def test_a_taint_rule_holds_while_it_exists_and_only_for_what_it_selects() -> No
     built.upsert_taint_rule(replace(rule, device=""))
     built.remove_taint_rule("rule")
     assert names(built.allocate(NODE, {}, [claim(want(count=2))])) == [["gpu-0", "gpu-1"]]
+
+
+def test_a_selector_is_not_asked_about_a_device_that_the_pod_has_got_already() -> None:
+    built = fleet(*pool(device("gpu-0"), device("gpu-1", {"fast": True})))
+    fast = f'device.attributes["{DRIVER}"].fast'
+    assert names(built.allocate(NODE, {}, [claim(want(), want("any", fast))])) == [["gpu-0", "gpu-1"]]
+    assert not isinstance(built.allocate(NODE, {}, [claim(want("any", fast))]), tuple)
 
 
 def test_binding_conditions_are_copied_and_such_pools_come_last() -> None:

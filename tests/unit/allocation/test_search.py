@@ -39,6 +39,8 @@ class Trying:
         for position in range(start, len(option.candidates)):
             candidate = option.candidates[position]
             if candidate.fault is not None:
+                if self.attempt.passes_over(self.tasks[index].demand.claim, option.choice, candidate.unit):
+                    continue
                 raise FaultyDevice(option.choice, candidate.unit, candidate.fault)
             if not self.attempt.hindrance(self.tasks[index].demand.claim, option.choice, candidate):
                 self.attempt.put(self.tasks[index].demand.claim, option.choice, candidate)
