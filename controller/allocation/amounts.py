@@ -1,8 +1,8 @@
 """How much of each capacity one allocation of a device takes. Amounts are nanos, the API's finest step.
 
 The rules are those of ``capacity[..].requestPolicy`` (resource.k8s.io/v1): without a policy an unnamed capacity is
-taken whole; with one, requests are rounded up to what it allows. Ranges mean what they say, fractions too: a step of 100m
-is a tenth (as with the gate DRAFractionalCapacityRange; without it kube-scheduler rounds min, max and step up to 1).
+taken whole; with one, requests are rounded up to what it allows. Ranges mean what they say, fractions too: a step of
+100m is a tenth (as with the gate DRAFractionalCapacityRange; without it kube-scheduler rounds min and step up to 1).
 """
 
 from collections.abc import Mapping

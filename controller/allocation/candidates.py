@@ -70,7 +70,8 @@ class Survey:
         if choice.want.mode == "All":
             return self._every(choice)
         found = tuple(self.fitting(choice))
-        if len(found) < choice.want.count:
+        if len(found) < choice.want.count and not any(one.fault for one in found):
+            # Where a selector fails on a device, looking for more would come to it.
             return None
         return Option(choice, tuple(arrange(choice.preference, choice.want.count, found)), choice.want.count)
 

@@ -59,6 +59,13 @@ def test_a_selector_that_fails_on_a_device_of_one_node_leaves_the_other_nodes() 
     assert names(built.allocate("n2", {}, asked)) == [["gpu-0"]]
 
 
+def test_a_selector_is_not_asked_about_a_device_for_another_node() -> None:
+    good = device("good", {"missing": 1}, scope=NodeScope(NODE))
+    other = device("other", scope=NodeScope("n2"))
+    built = fleet(Slice("s", DRIVER, "p", 1, 1, NodeScope(per_device=True), (other, good)))
+    assert names(built.allocate(NODE, {}, [claim(want("any", FAILING))])) == [["good"]]
+
+
 @pytest.mark.parametrize(
     ("constraint", "chosen"),
     [(Constraint((), f"{DRIVER}/near"), ["a", "b"]), (Constraint((), "", f"{DRIVER}/near"), ["a", "c"])],

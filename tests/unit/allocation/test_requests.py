@@ -217,6 +217,13 @@ def test_a_selector_is_not_asked_about_a_device_that_the_pod_has_got_already() -
     assert not isinstance(built.allocate(NODE, {}, [claim(want("any", fast))]), tuple)
 
 
+def test_an_alternative_whose_selector_fails_on_a_device_is_not_passed_over() -> None:
+    """Even if it had too few devices anyway: whoever looks for them comes to the one on which it fails."""
+    failing = want("any", f'device.attributes["{DRIVER}"].fast', count=9, name="failing")
+    asked = claim((want(count=9, name="many"), failing, want(name="one")))
+    assert "fast" in " ".join(refused(fleet(*pool(*CARDS)).allocate(NODE, {}, [asked])).reasons)
+
+
 def test_binding_conditions_are_copied_and_such_pools_come_last() -> None:
     slow = device("slow", binding_conditions=("Ready",), binding_failure_conditions=("Failed",))
     built = fleet(*pool(slow, driver="a.example.com"), *pool(*CARDS[:1]))
