@@ -101,9 +101,8 @@ def optional_index(value: Any, key: Any) -> Optional:
     if isinstance(value, list):
         at = _list_index(key)
         return Optional(True, value[at]) if 0 <= at < len(value) else NONE
-    if isinstance(value, dict):
-        return _found(value, key_of(key))
-    return NONE
+    wanted = key_of(key)
+    return _found(value, wanted) if isinstance(value, dict) else NONE
 
 
 def _list_index(key: Any) -> int:

@@ -9,6 +9,7 @@ from math import ceil
 from typing import Any, Final, TypeAlias
 
 from controller.selectors.budget import Budget
+from controller.selectors.errors import Cancelled
 from controller.selectors.estimates import LIST_COST, PATTERN, SCAN
 from controller.selectors.values import Optional, kind
 
@@ -140,6 +141,8 @@ def _listed(_: Budget, __: Sequence[Any], result: Any) -> int:
 
 def _flattened(_: Budget, args: Sequence[Any], __: Any) -> int:
     depth = args[1] if len(args) == 2 else 1
+    if type(depth) is not int:
+        raise Cancelled(f"flatten() takes an int for the depth, not {kind(depth)}")
     return int(size(args[0]) * float(depth if depth >= 0 else 1)) + 1 + LIST_COST
 
 

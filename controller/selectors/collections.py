@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from controller.selectors import strings
+from controller.selectors.addresses import Address, Network
 from controller.selectors.budget import Budget
-from controller.selectors.errors import NoOverload, SelectorFault, no_overload
-from controller.selectors.moments import Duration
+from controller.selectors.errors import Cancelled, NoOverload, SelectorFault, no_overload
+from controller.selectors.moments import Duration, Timestamp
 from controller.selectors.values import (
     NONE,
     Optional,
@@ -16,6 +17,7 @@ from controller.selectors.values import (
     equal,
     is_number,
     key_of,
+    keys,
     kind,
     unsigned,
     whole,
@@ -42,12 +44,18 @@ def same(a: Any, b: Any) -> bool:
 
 def in_list(budget: Budget, value: Any, values: List) -> bool:
     """``value in values``."""
-    budget.spend(len(values) // 10)
     return any(same(value, element) for element in values)
 
 
 def _in_map(_: Budget, value: Any, map_: Any) -> bool:
-    return key_of(value) in map_
+    """Nothing but a bool, number or text is found, save moments and addresses in a map literal that holds the same."""
+    if isinstance(value, bool | str | int | float):
+        return key_of(value) in map_
+    if map_ and type(map_) is dict and kind(value) in ("bytes", "kubernetes.Semver", "kubernetes.NamedFormat"):
+        raise Cancelled(f"a value of type {kind(value)} cannot be looked up in a map")
+    return isinstance(value, Duration | Timestamp | Address | Network) and any(
+        type(key) is type(value) and key == value for key in keys(map_)
+    )
 
 
 def _pairwise(budget: Budget, a: List, b: List) -> None:
@@ -75,14 +83,17 @@ def _slice(_: Budget, values: List, start: int, end: int) -> List:
 
 
 def _flatten(budget: Budget, values: List, depth: int = 1) -> List:
+    if type(depth) is not int or not isinstance(values, list):
+        raise no_overload("flatten")
     if depth < 0:
         raise SelectorFault("level must be non-negative")
     if depth == 0:
         return values
     result: List = []
     for value in values:
-        result += _flatten(budget, value, depth - 1) if isinstance(value, list) else [value]
-        budget.grow(len(result))
+        part = _flatten(budget, value, depth - 1) if isinstance(value, list) else [value]
+        budget.grow(len(part))
+        result += part
     return result
 
 
@@ -170,7 +181,6 @@ def _plus(a: Any, b: Any) -> Any:
 
 def _position(positions: Callable[[int], range]) -> Callable[[Budget, List, Any], int]:
     def run(budget: Budget, values: List, wanted: Any) -> int:
-        budget.spend(len(values) // 10)
         return next((i for i in positions(len(values)) if same(values[i], wanted)), -1)
 
     return run

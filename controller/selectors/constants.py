@@ -7,10 +7,23 @@ from controller.selectors import formatting
 from controller.selectors.budget import Budget
 from controller.selectors.checker import Checked
 from controller.selectors.declarations import TYPE_NAMES
-from controller.selectors.errors import SelectorError, SelectorFault
+from controller.selectors.errors import BudgetSpent, SelectorError, SelectorFault
 from controller.selectors.functions import FUNCTIONS
 from controller.selectors.strings import compile_regex
-from controller.selectors.syntax import Call, ListOf, Literal, MapOf, Name, Node, children, walk
+from controller.selectors.syntax import (
+    Bind,
+    Call,
+    Fold,
+    Index,
+    ListOf,
+    Literal,
+    MapOf,
+    Name,
+    Node,
+    OptionalMap,
+    children,
+    walk,
+)
 from controller.selectors.types import Type
 from controller.selectors.values import TypeValue, key_in, kind
 
@@ -18,6 +31,7 @@ _CONVERSIONS: Final = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
 )
 _PATTERNS: Final = frozenset({"matches", "find", "findAll"})
+_KEYS: Final = frozenset({"bool", "double", "int", "string", "uint"})
 _UNKNOWN: Final = object()
 
 
@@ -41,6 +55,7 @@ class _Checks:
         self._source = source
         self._types = checked.types
         self.values: dict[Node, Any] = {}
+        self._budget = Budget()
 
     def _error(self, node: Node, message: str) -> SelectorError:
         return SelectorError(self._source, node.position, message)
@@ -50,10 +65,33 @@ class _Checks:
         value = self._constant(node)
         if value is not _UNKNOWN:
             self.values[node] = value
+        self._index(node)
+        self._type_variable(node)
         if isinstance(node, Call) and node.function in _PATTERNS:
             self._pattern(node)
         if isinstance(node, Call) and node.function == "format" and node.target is not None:
             self._format(node)
+
+    def _index(self, node: Node) -> None:
+        if isinstance(node, Index) and node.key in self.values and kind(self.values[node.key]) not in _KEYS:
+            found = kind(self.values[node.key])
+            raise self._error(node.key, f"a value of type {found} is no index; it must be {', '.join(sorted(_KEYS))}")
+
+    def _type_variable(self, node: Node) -> None:
+        """Upstream takes a variable that holds a type for the name of a type, which it then does not know."""
+        match node:
+            case Name(name=name):
+                variable = name not in TYPE_NAMES and self._types[node].kind == "type"
+            case Bind(value=value):
+                variable = self._types[value].kind == "type"
+            case OptionalMap(target=target):
+                variable = self._types[target].of[:1] != () and self._types[target].of[0].kind == "type"
+            case Fold(kind="filter"):
+                variable = self._types[node].of[:1] != () and self._types[node].of[0].kind == "type"
+            case _:
+                variable = False
+        if variable:
+            raise self._error(node, "a variable cannot hold a type here; wrap it as dyn(...)")
 
     def _constant(self, node: Node) -> Any:
         """The value upstream computes in advance: of literals, and of conversions of such values."""
@@ -97,10 +135,18 @@ class _Checks:
         for pattern in patterns:
             value = self.values.get(pattern)
             if isinstance(value, str):
+                self._prepare(pattern, value)
                 try:
                     compile_regex(value)
                 except ValueError as error:
                     raise self._error(pattern, str(error)) from None
+
+    def _prepare(self, node: Node, pattern: str) -> None:
+        try:
+            self._budget.prepare(pattern)
+        except BudgetSpent:
+            message = "more different regular expressions than are supported"
+            raise SelectorError(self._source, node.position, message, unsupported=True) from None
 
     def _format(self, node: Call) -> None:
         if not (isinstance(node.target, Literal) and isinstance(node.target.value, str)):
@@ -150,8 +196,9 @@ class _Checks:
         first: Type | None = None
         for node, unwrap in zip(nodes, optional, strict=True):
             found = self._types[node]
-            if unwrap and found.kind == "optional_type":
-                found = found.of[0]
+            if unwrap and found.kind != "optional_type":
+                raise self._error(node, f"expected an optional value, found {found}: its type must be known here")
+            found = found.of[0] if unwrap else found
             if first is not None and found != first:
                 raise self._error(node, f"expected type {first} but found {found}; all entries need one type")
             first = first or found

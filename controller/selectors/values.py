@@ -74,6 +74,12 @@ class Domains(dict[str, Any]):
     __slots__ = ()
 
 
+class Identifiers(dict[str, Any]):
+    """What a device has in one domain; unlike a map literal it can be asked for anything, and has only texts."""
+
+    __slots__ = ()
+
+
 class Device(dict[str, Any]):
     """The variable ``device``."""
 
@@ -135,7 +141,7 @@ def _identifier(part: str) -> tuple[int, int, str]:
 
 _KINDS: Final[Mapping[type, str]] = {
     bool: "bool", int: "int", UInt: "uint", float: "double", str: "string", bytes: "bytes", type(None): "null_type",
-    list: "list", dict: "map", Domains: "map", Device: "map", Optional: "optional_type",
+    list: "list", dict: "map", Domains: "map", Identifiers: "map", Device: "map", Optional: "optional_type",
     TypeValue: "type", Amount: "kubernetes.Quantity", Semver: "kubernetes.Semver", Address: "net.IP",
     Network: "net.CIDR", Url: "kubernetes.URL", Format: "kubernetes.NamedFormat",
     Duration: "google.protobuf.Duration", Timestamp: "google.protobuf.Timestamp",
@@ -160,6 +166,8 @@ def equal(a: Any, b: Any) -> bool:
     """
     if is_number(a) and is_number(b):
         return bool(a == b)
+    if a is None or b is None:
+        return a is b
     match a:
         case Semver() | Amount() | Address() | Network() | Url() | Format():
             return _equal_opaque(a, b)

@@ -5,7 +5,7 @@ from typing import Any
 
 from controller.selectors.amounts import Amount
 from controller.selectors.errors import SelectorFault
-from controller.selectors.values import Device, Domains, Semver
+from controller.selectors.values import Device, Domains, Identifiers, Semver
 from driver import model
 from driver.wire import qualify
 
@@ -32,7 +32,7 @@ def _domains(values: Mapping[str, Any]) -> Domains:
     domains = Domains()
     for name, value in values.items():
         domain, _, identifier = name.rpartition("/")
-        domains.setdefault(domain, {})[identifier] = value
+        domains.setdefault(domain, Identifiers())[identifier] = value
     return domains
 
 
