@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import get_args
@@ -43,7 +43,7 @@ def main() -> int:
             rows += found
             loads.append(load)
         families = list(_families(arguments, folder)) if "families" in arguments.parts else []
-        chosen = selectors.SELECTORS if "selectors" in arguments.parts else ()
+        chosen = selectors.SELECTORS if "selectors" in arguments.parts else {}
         nodes = 1000 if arguments.quick else selectors.NODES
         evaluated = measure.measure_selectors(selectors.cluster(nodes), chosen, folder) if chosen else []
     _print(rows, loads, families, evaluated)
@@ -51,7 +51,7 @@ def main() -> int:
         everything = {
             "allocations": [table.as_json(row) for row in rows],
             "loads": [{**asdict(load), "scenario": load.scenario.name} for load in loads],
-            "families": [asdict(row) for row in families],
+            "families": [table.family_as_json(row) for row in families],
             "selectors": [asdict(row) for row in evaluated],
         }
         arguments.json.write_text(json.dumps(everything, indent=1))
@@ -84,7 +84,7 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
-def _listed(known: Sequence[str]):  # type: ignore[no-untyped-def]
+def _listed(known: Sequence[str]) -> Callable[[str], list[str]]:
     def parse(text: str) -> list[str]:
         parts = text.split(",")
         if unknown := set(parts) - set(known):
@@ -128,7 +128,7 @@ def _allocations(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[
 
 def _families(arguments: argparse.Namespace, folder: Path) -> Iterator[FamilyRow]:
     for name, (make, sizes) in LISTED.items():
-        for size in sizes:
+        for size in sizes[:1] if arguments.quick else sizes:
             _say(f"{name} {size}")
             with_peer = size == sizes[0]
             timeout = arguments.family_timeout

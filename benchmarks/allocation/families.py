@@ -1,10 +1,13 @@
 """The families of `rehearsal.families` as API objects, so that both sides can be asked."""
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.allocation.scenario import FLOOR
+from controller.allocation import Fleet
+from controller.allocation.search import STEP_LIMIT
 from driver.model import Claim, Constraint, Request, Want
 from driver.wire import Json, slice_spec_to
 from rehearsal.families import NODE, Family
@@ -27,6 +30,21 @@ def pods(family: Family) -> Iterator[str]:
     first = _claim_object("first", {"devices": {"requests": [warming]}})
     for claims in ([first], [_claim_object(claim.name, _spec(claim)) for claim in family.claims]):
         yield json.dumps({"claims": claims, "release": -1, "floor": FLOOR}) + "\n"
+
+
+def steps(family: Family) -> int:
+    """The fewest devices our search must be allowed to try to decide; one more than its limit if that is too few."""
+    return bisect_left(range(STEP_LIMIT + 1), True, key=lambda limit: _decided(family, limit))
+
+
+def _decided(family: Family, limit: int) -> bool:
+    fleet = Fleet(limit)
+    for device_class in family.classes:
+        fleet.upsert_class(device_class)
+    for part in family.slices:
+        fleet.upsert_slice(part)
+    answer = fleet.allocate(NODE, {}, family.claims)
+    return isinstance(answer, tuple) or not answer.undecided
 
 
 def _line(kind: str, name: str, metadata: Json | None = None, **more: Any) -> str:

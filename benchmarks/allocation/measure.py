@@ -2,7 +2,7 @@
 
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +47,11 @@ class Figures:
     def rate(self) -> float:
         """Claims a second, fitting or not."""
         return self.run / self.seconds
+
+    @property
+    def later(self) -> float:
+        """Microseconds a pod after the first, which may find selectors that nobody has asked for before."""
+        return (1e6 * self.seconds - 1e3 * self.first) / max(1, self.run - 1)
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ def _load(scenario: Scenario, raw: Json) -> Load:
 
 @dataclass(frozen=True)
 class FamilyRow:
-    """Milliseconds for one decision. ``theirs`` is None where the peer was not asked, infinite where it gave up."""
+    """Milliseconds and steps for one decision; the peer's are None where it was not asked, infinite if it gave up."""
 
     name: str
     size: int
@@ -135,8 +140,9 @@ class FamilyRow:
     ours: float
     wrong: bool
     """Whether our answer is not the right one."""
-    theirs: float | None
     steps: int
+    theirs: float | None
+    their_steps: int | None
 
 
 def measure_family(name: str, size: int, family: Family, folder: Path, timeout: float, *, with_peer: bool) -> FamilyRow:
@@ -146,20 +152,30 @@ def measure_family(name: str, size: int, family: Family, folder: Path, timeout: 
     _write(pods, families.pods(family))
     run = {"pods": str(pods), "seconds": 1000, "timeout": timeout}
     _, (mine,) = ours("allocate", cluster, [run])
-    theirs, steps = None, 0
+    theirs: float | None = None
+    their_steps: int | None = None
     if with_peer:
         (answer,) = peer.ask("allocate", cluster, [{**run, **peer.FIRST_FIT, "patience": 10 * timeout}])
         gave_up = answer["answers"][1].get("error", "")
-        theirs, steps = float("inf") if gave_up else 1000 * answer["each"][1], answer["steps"]
+        theirs, their_steps = float("inf") if gave_up else 1000 * answer["each"][1], answer["steps"]
     found = bool(mine["answers"][1].get("node"))
-    return FamilyRow(name, size, family.satisfiable, 1000 * mine["each"][1], found != family.satisfiable, theirs, steps)
+    return FamilyRow(
+        name,
+        size,
+        fits=family.satisfiable,
+        ours=1000 * mine["each"][1],
+        wrong=found != family.satisfiable,
+        steps=families.steps(family),
+        theirs=theirs,
+        their_steps=their_steps,
+    )
 
 
 @dataclass(frozen=True)
 class SelectorRow:
     """One selector over all devices of a fleet, one thread each."""
 
-    text: str
+    name: str
     devices: int
     first: float
     """Our seconds for the first selector that reads what it reads, compiling included."""
@@ -170,15 +186,16 @@ class SelectorRow:
     agree: bool
 
 
-def measure_selectors(cluster_lines: Iterable[str], selectors: Sequence[str], folder: Path) -> list[SelectorRow]:
+def measure_selectors(cluster_lines: Iterable[str], selectors: Mapping[str, str], folder: Path) -> list[SelectorRow]:
     """Evaluate each selector on every device."""
     cluster = folder / "cluster.jsonl"
     _write(cluster, cluster_lines)
-    _, mine = ours("match", cluster, selectors)
-    theirs = peer.ask("match", cluster, selectors)
+    texts = list(selectors.values())
+    _, mine = ours("match", cluster, texts)
+    theirs = peer.ask("match", cluster, texts)
     return [
         SelectorRow(
-            text, other["devices"], one["first"], one["seconds"], other["seconds"], one["matched"] == other["matched"]
+            name, other["devices"], one["first"], one["seconds"], other["seconds"], one["matched"] == other["matched"]
         )
-        for text, one, other in zip(selectors, mine, theirs, strict=True)
+        for name, one, other in zip(selectors, mine, theirs, strict=True)
     ]

@@ -15,14 +15,14 @@ VERSIONS = ("535.129.3", "550.54.14", "570.86.15")
 _GUARD = 'device.driver == "gpu.example.com" && '
 _A = 'device.attributes["gpu.example.com"]'
 _C = 'device.capacity["gpu.example.com"]'
-SELECTORS = (
-    f'{_GUARD}{_A}.type == "A100" && {_C}.memory.compareTo(quantity("40Gi")) >= 0',
-    f'{_GUARD}{_A}.type in ["A100", "H100", "L40S"]',
-    f'{_GUARD}{_A}.driverVersion.compareTo(semver("550.0.0")) >= 0',
-    "true",
-    f'{_A}.nosuch == "A100"',
-)
-"""The last one fails on every device."""
+SELECTORS = {
+    "type and memory": f'{_GUARD}{_A}.type == "A100" && {_C}.memory.compareTo(quantity("40Gi")) >= 0',
+    "type in a list": f'{_GUARD}{_A}.type in ["A100", "H100", "L40S"]',
+    "driver version": f'{_GUARD}{_A}.driverVersion.compareTo(semver("550.0.0")) >= 0',
+    "true": "true",
+    "error everywhere": f'{_A}.nosuch == "A100"',
+}
+"""What each is called in the table, and its text."""
 
 
 def cluster(nodes: int = NODES) -> Iterator[str]:

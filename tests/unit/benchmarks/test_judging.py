@@ -64,7 +64,7 @@ def test_the_same_answers_are_counted_where_both_sides_answered() -> None:
 
 
 def figures(rate: float) -> Figures:
-    return Figures(run=100, allocated=100, seconds=100 / rate, first=1, cpu=1, median=1, p99=1)
+    return Figures(run=100, allocated=100, seconds=100 / rate, first=1000 / rate, cpu=1, median=1, p99=1)
 
 
 @pytest.mark.parametrize(
