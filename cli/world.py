@@ -71,7 +71,7 @@ def world(given: Sequence[Given], names: Names, classes: Sequence[Object] = (), 
     _admit(tables, names)
     _make_claims(tables)
     pods = {f"{space}/{name}": pod for (_, space, name), pod in tables.get(PODS, {}).items()}
-    made = World(State(Fleet(), names), notes, pods)
+    made = World(State(Fleet(names=names), names), notes, pods)
     problems = []
     for resource in made.state.kinds:
         objects = [tables.get(resource, {})[key] for key in sorted(tables.get(resource, {}))]
