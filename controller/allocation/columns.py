@@ -95,6 +95,11 @@ def _read(pool: Pool, path: tuple[str, ...]) -> Sequence[Hashable]:
         if len(kinds) == 1 and not kinds & {tuple, NoneType}:
             (kind,) = kinds
             return [(kind, value) for value in values]
+    if path[0] == "capacity":
+        name, short = path[1], path[1].removeprefix(f"{driver}/")
+        amounts = [unit.device.capacity.get(short) for unit in pool.units]
+        if short == name or not any(name in unit.device.capacity for unit in pool.units):
+            return [((one.value.nanos, one.value.format),) if one else () for one in amounts]
     return [value_at(path, unit.device, driver) for unit in pool.units]
 
 

@@ -21,7 +21,7 @@ from controller.allocation.states import state
 from controller.allocation.supply import Seat, Supply
 from controller.allocation.taints import applies
 from controller.allocation.trial import Eligible, Placed, Trial
-from controller.allocation.usage import IDLE, Ledger, Use, only_more
+from controller.allocation.usage import Changes, Ledger, Use, only_more
 from driver.model import Allocation, Claim, DeviceClass, DeviceId, Slice, TaintRule
 from driver.names import Names
 
@@ -449,11 +449,10 @@ class Fleet:
         if not only_less:
             self._supply.free(pool.seat)
 
-    def _note(self, touched: set[DeviceId]) -> None:
-        for device in touched:
+    def _note(self, changes: Changes) -> None:
+        for device, before, after in changes:
             unit = self._units.get(device)
             if unit is not None:
-                before, after = unit.use, self._ledger.uses.get(device, IDLE)
                 unit.pool.set_use(unit, after)
                 self._changed(unit.pool, only_less=only_more(before, after) and unit.pool.soundly_drawn(unit))
 

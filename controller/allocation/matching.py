@@ -166,8 +166,9 @@ class Matching:
     def partition(self, paths: Paths) -> Partition:
         """All pools in buckets of those alike in ``paths``."""
         partition = self._partition(paths)
-        while partition.pending:
-            self._classify(partition, next(iter(partition.pending)), paths)
+        if partition.pending:
+            for pool in tuple(partition.pending):
+                self._classify(partition, pool, paths)
         return partition
 
     def _partition(self, paths: Paths) -> Partition:

@@ -1,6 +1,6 @@
 """What is in use: the sum over the allocations of all live claims, and over decisions whose writes are in flight."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,6 +30,10 @@ def only_more(before: Use, after: Use) -> bool:
     return all(amount >= 0 for amount in after.consumed.values())
 
 
+Changes = Sequence[tuple[DeviceId, Use, Use]]
+"""Devices whose use changed, one change after the other: the use before and after."""
+
+
 class Ledger:
     """Uses by device. A claim counts with its allocation, or with the one assumed for it."""
 
@@ -42,8 +46,8 @@ class Ledger:
         """The allocation that counts for the claim."""
         return self._written.get(uid) or self._assumed.get(uid)
 
-    def write(self, uid: str, allocation: Allocation | None) -> set[DeviceId]:
-        """The claim's allocation as the API has it; it ends what was assumed, if any. Returns devices touched."""
+    def write(self, uid: str, allocation: Allocation | None) -> Changes:
+        """The claim's allocation as the API has it; it ends what was assumed, if any. Returns what it changed."""
         before = self.counted(uid)
         if allocation is None:
             self._written.pop(uid, None)
@@ -52,50 +56,48 @@ class Ledger:
             self._assumed.pop(uid, None)
         return self._exchange(uid, before)
 
-    def assume(self, uid: str, allocation: Allocation) -> set[DeviceId]:
-        """A decision whose write is not confirmed. Returns devices touched."""
+    def assume(self, uid: str, allocation: Allocation) -> Changes:
+        """A decision whose write is not confirmed. Returns what it changed."""
         before = self.counted(uid)
         self._assumed[uid] = allocation
         return self._exchange(uid, before)
 
-    def forget(self, uid: str) -> set[DeviceId]:
-        """The assumed decision was not written. Returns devices touched."""
+    def forget(self, uid: str) -> Changes:
+        """The assumed decision was not written. Returns what it changed."""
         before = self.counted(uid)
         self._assumed.pop(uid, None)
         return self._exchange(uid, before)
 
-    def remove(self, uid: str) -> set[DeviceId]:
-        """The claim is gone. Returns devices touched."""
+    def remove(self, uid: str) -> Changes:
+        """The claim is gone. Returns what it changed."""
         before = self.counted(uid)
         self._written.pop(uid, None)
         self._assumed.pop(uid, None)
         return self._exchange(uid, before)
 
-    def _exchange(self, uid: str, before: Allocation | None) -> set[DeviceId]:
+    def _exchange(self, uid: str, before: Allocation | None) -> Changes:
         after = self.counted(uid)
-        if before is after:
-            return set()
-        touched: set[DeviceId] = set()
-        for allocation, sign in ((before, -1), (after, 1)):
-            for result in held(allocation):
-                self._count(uid, result, sign)
-                touched.add(result.device)
-        return touched
+        if before is after or (before is not None and after is not None and before.results == after.results):
+            return ()
+        signed = [(result, sign) for one, sign in ((before, -1), (after, 1)) for result in held(one)]
+        return [(result.device, *self._count(uid, result, sign)) for result, sign in signed]
 
-    def _count(self, uid: str, result: Result, sign: int) -> None:
+    def _count(self, uid: str, result: Result, sign: int) -> tuple[Use, Use]:
+        """The device's use before and after."""
         use = self.uses.get(result.device, IDLE)
         holders = _plus(use.holders, {uid: 1}, sign)
         if not holders:
             del self.uses[result.device]
-            return
+            return use, IDLE
         share = bool(result.share_id)
         amounts = {name: amount.nanos for name, amount in result.consumed.items()} if share else {}
-        self.uses[result.device] = Use(
+        after = self.uses[result.device] = Use(
             use.exclusive + (0 if share else sign),
             use.shares + (sign if share else 0),
             _plus(use.consumed, amounts, sign),
             holders,
         )
+        return use, after
 
 
 def held(allocation: Allocation | None) -> Iterable[Result]:

@@ -250,7 +250,7 @@ def state(built: Fleet) -> object:
 worlds = st.builds(World, clusters(), questions, st.lists(happenings, max_size=16))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(worlds)
 def test_the_fleet_answers_as_a_new_one_does_node_by_node(world: World) -> None:
     for pod in world.pods:
@@ -258,7 +258,7 @@ def test_the_fleet_answers_as_a_new_one_does_node_by_node(world: World) -> None:
     assert state(world.fleet) == state(world.rebuilt())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(worlds)
 def test_masks_choose_what_the_search_chooses(world: World) -> None:
     for pod in world.pods:
@@ -267,7 +267,7 @@ def test_masks_choose_what_the_search_chooses(world: World) -> None:
             assert had(world, pod) == quick
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(worlds)
 def test_there_is_room_as_often_as_putting_succeeds(world: World) -> None:
     before = state(world.fleet)
@@ -280,7 +280,7 @@ def test_there_is_room_as_often_as_putting_succeeds(world: World) -> None:
             assert room.get(node, 0) == count
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(worlds, st.integers(0, 4))
 def test_a_trial_leaves_nothing_behind(world: World, undone: int) -> None:
     before, answers = state(world.fleet), [world.fleet.place(pod) for pod in world.pods]
@@ -315,6 +315,63 @@ def test_only_eligible_nodes_are_chosen_and_only_those_that_could_are_asked_abou
     placed = built.place([claim(want())], eligible)
     assert isinstance(placed, Placed)
     assert (placed.node, seen) == ("n3", ["n1", "n3"])
+
+
+def test_devices_of_several_pools_of_a_node_count_together() -> None:
+    built = fleet(*pool(device("a"), node="n1"), *pool(device("a"), node="n2"))
+    for part in pool(device("b"), node="n2", driver="other.dev"):
+        built.upsert_slice(part)
+    for node in NODES:
+        built.upsert_node(node, {})
+    placed = built.place([claim(want(count=2))])
+    assert isinstance(placed, Placed)
+    assert placed.node == "n2"
+    assert built.room([claim(want(count=2))]) == {"n2": 1}
+
+
+def test_a_node_that_a_faulty_device_kept_from_the_claim_takes_it_once_that_device_is_in_use() -> None:
+    built = fleet(*pool(device("a"), device("b", {"size": 2}), node="n1"))
+    built.upsert_node("n1", {})
+    pod = [claim(want("any", SIZE))]
+    assert built.place(pod) is None
+    taken = built.place([claim(want())])
+    assert isinstance(taken, Placed)
+    built.assume("u", taken.allocations[0])
+    placed = built.place(pod)
+    assert isinstance(placed, Placed)
+    assert placed.allocations[0].results[0].device.device == "b"
+
+
+def test_a_node_that_comes_later_is_tried_in_its_place() -> None:
+    built = fleet(*[part for node in NODES for part in pool(device("a"), node=node)])
+    pod = [claim(want())]
+    found = []
+    for node in ("n3", "n1", "n2"):
+        built.upsert_node(node, {})
+        placed = built.place(pod)
+        assert isinstance(placed, Placed)
+        found.append(placed.node)
+        built.assume(f"u-{node}", placed.allocations[0])
+    assert found == ["n3", "n1", "n2"]
+    built.remove_claim("u-n3")
+    built.remove_claim("u-n2")
+    placed = built.place(pod)
+    assert isinstance(placed, Placed)
+    assert placed.node == "n2"
+
+
+def test_a_claim_said_again_as_it_is_frees_nothing() -> None:
+    built = fleet(*pool(device("a"), node="n1"))
+    built.upsert_node("n1", {})
+    one = claim(want())
+    placed = built.place([one])
+    assert isinstance(placed, Placed)
+    built.assume(one.uid, placed.allocations[0])
+    before = state(built)
+    built.upsert_claim(replace(one, allocation=replace(placed.allocations[0], timestamp="2026-01-01T00:00:00Z")))
+    assert state(built) == before
+    built.remove_claim(one.uid)
+    assert built.place([one]) == placed
 
 
 def test_claims_that_are_wrong_as_written_are_refused_for_all_nodes() -> None:
