@@ -5,19 +5,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from controller.selectors import strings
-from controller.selectors.addresses import Address, Network
 from controller.selectors.budget import Budget
 from controller.selectors.errors import Cancelled, NoOverload, SelectorFault, no_overload
-from controller.selectors.moments import Duration, Timestamp
+from controller.selectors.moments import Duration
 from controller.selectors.values import (
     NONE,
+    OddKey,
     Optional,
     Table,
     UInt,
     equal,
     is_number,
     key_of,
-    keys,
     kind,
     unsigned,
     whole,
@@ -53,9 +52,7 @@ def _in_map(_: Budget, value: Any, map_: Any) -> bool:
         return key_of(value) in map_
     if map_ and type(map_) is dict and kind(value) in ("bytes", "kubernetes.Semver", "kubernetes.NamedFormat"):
         raise Cancelled(f"a value of type {kind(value)} cannot be looked up in a map")
-    return isinstance(value, Duration | Timestamp | Address | Network) and any(
-        type(key) is type(value) and key == value for key in keys(map_)
-    )
+    return OddKey(value) in map_
 
 
 def _pairwise(budget: Budget, a: List, b: List) -> None:

@@ -60,12 +60,23 @@ class BoolKey:
 
 
 class OddKey:
-    """A key of a type that no lookup finds."""
+    """A key of a type that indexing refuses: a moment, address, type or null equals its like, anything else itself."""
 
     __slots__ = ("value",)
 
     def __init__(self, value: object):
         self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, OddKey) or type(self.value) is not type(other.value):
+            return False
+        alike = isinstance(self.value, Duration | Timestamp | Address | Network | TypeValue) and str(self.value) == str(
+            other.value
+        )
+        return alike or self.value is other.value
+
+    def __hash__(self) -> int:
+        return hash(type(self.value))
 
 
 class Domains(dict[str, Any]):
