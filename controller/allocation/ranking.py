@@ -32,6 +32,7 @@ Standings = tuple[Standing, ...]
 """One for each request that has a preference."""
 
 _SHAPES: Final = 16
+_NODES: Final = 1 << 16
 
 
 def prefers(wanted: Sequence[Demand]) -> bool:
@@ -74,6 +75,8 @@ class Ranking:
             if len(self._known) >= _SHAPES:
                 self._known.popitem(last=False)
             known = self._known[shape] = {}
+        elif len(known) > _NODES:
+            known.clear()
         self._known.move_to_end(shape)
         return known
 

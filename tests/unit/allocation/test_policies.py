@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from controller.allocation import Fleet, Placed, Unsatisfiable, render
 from controller.allocation.preference import Preference, load, node_rank
-from driver.model import Claim, Device, DeviceClass, OpaqueConfig, Result, Want
-from driver.names import NUMA_NODE, PCIE_ROOT
+from driver.model import Allocation, Claim, Device, DeviceClass, OpaqueConfig, Result, Want
+from driver.names import NUMA_NODE, PCIE_ROOT, Names
 from tests.unit.allocation.rig import (
     DRIVER,
     NODE,
@@ -407,3 +408,48 @@ def test_a_policy_never_decides_whether_some_node_takes_a_claim(
         if isinstance(answer, Placed):
             assert answer.allocations == built.allocate(answer.node, {}, [with_policy(asked, policy)])
             assert built.place([with_policy(asked, policy)]) == answer
+
+
+@settings(max_examples=50)
+@given(cards(), cards(), st.lists(st.tuples(claims(), st.sampled_from(POLICIES), st.integers(0, 5)), max_size=6))
+def test_what_is_remembered_of_nodes_is_what_a_new_fleet_finds(
+    one: tuple[list[Device], dict[str, dict[str, int]]],
+    two: tuple[list[Device], dict[str, dict[str, int]]],
+    steps: list[tuple[Claim, str, int]],
+) -> None:
+    made = {"a": one, "b": two}
+    slices = [part for name, (devices, sets) in made.items() for part in pool(*devices, sets=sets, node=name)]
+
+    def fresh() -> Fleet:
+        built = fleet(*slices, step_limit=100_000)
+        for name in made:
+            built.upsert_node(name, {})
+        return built
+
+    built, held = fresh(), dict[str, Allocation]()
+    for number, (asked, policy, gone) in enumerate(steps):
+        wanted = with_policy(asked, policy)
+        rebuilt = fresh()
+        for uid, allocated in held.items():
+            rebuilt.assume(uid, allocated)
+        answer = built.place([wanted])
+        assert answer == rebuilt.place([wanted])
+        if isinstance(answer, Placed):
+            held[f"u{number}"] = answer.allocations[0]
+            built.assume(f"u{number}", answer.allocations[0])
+        if held.pop(f"u{gone}", None):
+            built.forget(f"u{gone}")
+
+
+def test_parameters_are_those_of_the_driver_as_it_is_called() -> None:
+    named = Fleet(names=Names("acme.example"))
+    named.upsert_class(DeviceClass("any"))
+    for part in pool(*[device(f"g{i}", {"numa": i % 2}) for i in range(2)], driver="acme.example"):
+        named.upsert_slice(part)
+    theirs, ours = placement(policy="nonsense"), {"apiVersion": "acme.example/v1alpha1", "kind": "PlacementConfig"}
+    good = claim(want("any"), config=(theirs, OpaqueConfig("acme.example", {**ours, "policy": "spread"})))
+    assert names(named.allocate(NODE, {}, [good])) == [["g0"]]
+    bad = claim(want("any"), config=(OpaqueConfig("acme.example", {**ours, "policy": "nonsense"}),))
+    assert "spec.devices.config[0].opaque.parameters.policy: 'nonsense'" in render(
+        refused(named.allocate(NODE, {}, [bad]))
+    )
