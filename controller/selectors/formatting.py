@@ -116,7 +116,7 @@ def _written(budget: Budget, directive: Directive, value: Any) -> str:
             return format(int(value), "o")
         case "x" | "X":
             return _hex(value, letter)
-    number = _SPECIAL[value] if isinstance(value, str) else value
+    number = _SPECIAL[value] if isinstance(value, str) else value or 0.0  # the sign of a zero is not shown
     return _fixed(number, directive.precision) if letter == "f" else _scientific(number, directive.precision)
 
 

@@ -22,6 +22,7 @@ from controller.selectors.values import (
     Table,
     TypeValue,
     UInt,
+    comparable,
     is_number,
     kind,
     unsigned,
@@ -110,7 +111,7 @@ _ARITHMETIC: dict[str, Table] = {
 def _comparison(holds: Callable[[Any, Any], bool]) -> Table:
     def compare(_: Budget, a: Any, b: Any) -> bool:
         if is_number(a) and is_number(b):
-            return holds(a, b)
+            return holds(*comparable(a, b))
         if type(a) is type(b) and isinstance(a, bool | str | bytes | Duration | Timestamp):
             return holds(a, b)
         raise no_overload("comparison")

@@ -169,6 +169,11 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def comparable(a: float, b: float) -> tuple[float, float]:
+    """Two numbers as they are compared: as doubles if one of them is, which cannot tell large integers apart."""
+    return (a, b) if isinstance(a, float) == isinstance(b, float) else (float(a), float(b))
+
+
 def equal(a: Any, b: Any) -> bool:
     """CEL's ``==``: numbers by value across types, everything else by type and value.
 
@@ -176,6 +181,7 @@ def equal(a: Any, b: Any) -> bool:
         NoOverload: where upstream refuses to compare (a version or quantity with something else on its right).
     """
     if is_number(a) and is_number(b):
+        a, b = comparable(a, b)
         return bool(a == b)
     if a is None or b is None:
         return a is b
