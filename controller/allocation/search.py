@@ -24,8 +24,8 @@ from controller.allocation.search_task import Option, Task
 from controller.allocation.symmetry import Symmetry, View
 from driver.model import Claim
 
-STEP_LIMIT: Final = 4_000
-"""Devices tried before a search gives up; far above what any satisfiable request of a real node needs."""
+STEP_LIMIT: Final = 1_000
+"""Devices tried before a search gives up; the largest families of inputs known to be hard take less than a hundred."""
 _MEMORY: Final = 10_000
 
 
