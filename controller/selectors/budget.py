@@ -13,8 +13,10 @@ COST_LIMIT: Final = 1_000_000
 """The limit on the cost of one evaluation, estimated and actual (resource.k8s.io CELSelectorExpressionMaxCost)."""
 GROWTH_LIMIT: Final = 12_000_000
 """Characters and elements that one evaluation may build. Concatenation alone cannot pass it: its cost is counted."""
-STEP_LIMIT: Final = 12_000_000
+STEP_LIMIT: Final = 4_000_000
 """Elements that one evaluation may visit inside functions and comparisons."""
+PATTERN_STEPS: Final = 50_000
+"""As how many elements visited a regular expression counts that is compiled: more than a list attribute can hold."""
 
 
 class Budget:
@@ -24,13 +26,14 @@ class Budget:
         cost: what it has cost so far, as Kubernetes counts.
     """
 
-    __slots__ = ("_growth", "_limit", "_steps", "cost")
+    __slots__ = ("_growth", "_limit", "_patterns", "_steps", "cost")
 
     def __init__(self, limit: int = COST_LIMIT):
         self.cost = 0
         self._limit = limit
         self._growth = GROWTH_LIMIT
         self._steps = STEP_LIMIT
+        self._patterns: frozenset[str] = frozenset()
 
     def charge(self, cost: int) -> None:
         """Add ``cost`` to what Kubernetes counts.
@@ -62,22 +65,28 @@ class Budget:
         if self._growth < 0:
             raise BudgetSpent(f"operation cancelled: more than {GROWTH_LIMIT} characters or elements built")
 
-    def walk(self, value: Any) -> None:
-        """Account for visiting all that ``value`` holds, however often it holds the same.
+    def prepare(self, pattern: str) -> None:
+        """Account for compiling a regular expression, which can take many milliseconds; once for each.
+
+        Raises:
+            BudgetSpent: there are too many.
+        """
+        if pattern not in self._patterns:
+            self._patterns |= {pattern}
+            self.spend(PATTERN_STEPS)
+
+    def walk(self, value: Any, times: int = 1) -> None:
+        """Account for visiting all that ``value`` holds ``times`` times, however often it holds the same.
 
         Raises:
             BudgetSpent: it holds too much.
         """
-        if isinstance(value, list):
-            self.spend(len(value))
-            for element in value:
-                self.walk(element)
-        elif isinstance(value, dict):
-            self.spend(len(value))
-            for element in value.values():
-                self.walk(element)
-        elif isinstance(value, str | bytes):
-            self.spend(len(value) // 100)
+        if not isinstance(value, list | dict):
+            return
+        self.spend(len(value) * times)
+        for element in value if isinstance(value, list) else value.values():
+            if isinstance(element, list | dict):
+                self.walk(element, times)
 
 
 class Unmetered(Budget):
@@ -92,6 +101,9 @@ class Unmetered(Budget):
         """Nothing to do."""
 
     def grow(self, size: int) -> None:
+        """Nothing to do."""
+
+    def prepare(self, pattern: str) -> None:
         """Nothing to do."""
 
 

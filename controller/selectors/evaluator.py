@@ -9,14 +9,14 @@ from typing import Any
 
 from controller.selectors import calls, charges, deep, folds
 from controller.selectors.amounts import Amount
-from controller.selectors.budget import UNMETERED
+from controller.selectors.budget import Budget
 from controller.selectors.chains import Cost, Step, chain, of_device, or_value
 from controller.selectors.charges import AFTER, CANCELLING
 from controller.selectors.checker import Checked
 from controller.selectors.declarations import FUNCTIONS as DECLARED
 from controller.selectors.declarations import TYPE_NAMES
 from controller.selectors.deep import Steps
-from controller.selectors.errors import SelectorFault, no_overload
+from controller.selectors.errors import BudgetSpent, SelectorFault, no_overload
 from controller.selectors.estimates import LIST_COST, MAP_COST
 from controller.selectors.frames import (
     BUDGET,
@@ -48,9 +48,14 @@ from controller.selectors.values import NONE, Optional, Semver, TypeValue, equal
 
 Scope = Mapping[str, Code]
 """How the variables of macros are read."""
+_KEPT = 1_000
+"""Characters of a text that is kept with the program rather than made anew."""
 _PRIMITIVE = (bool, int, float, str)
 _BINARY = frozenset({"_+_", "_-_", "_*_", "_/_", "_%_", "_<_", "_<=_", "_>_", "_>=_", "_==_", "_!=_", "@in", "matches"})
 """Functions that upstream runs by one implementation for all overloads: both arguments are always evaluated."""
+_PAIRWISE = frozenset({"sets.contains", "sets.equivalent", "sets.intersects", "distinct"})
+_COMPARING = _PAIRWISE | {"_==_", "_!=_", "@in"}
+"""Functions that compare elements, and those that compare each with each: what they visit is not in their cost."""
 _UNGUARDED = _BINARY | {"size", "flatten", "sort"}
 
 
@@ -291,7 +296,7 @@ class Program:
     def _counted(self, node: Call, parts: Sequence[Node], args: Sequence[Code]) -> Code:
         overloads = self._checked.overloads[node]
         overload = overloads[0] if len(overloads) == 1 else ""
-        return calls.counted(
+        code = calls.counted(
             self._apply(node),
             args,
             charges.rule(node.function, overloads),
@@ -299,6 +304,7 @@ class Program:
             after=overload in AFTER or node.function in AFTER,
             cancelling=CANCELLING.get(overload),
         )
+        return self._computed(node, code) if all(part in self._constants for part in parts) else code
 
     def _evaluates_all(self, node: Call, parts: Sequence[Node]) -> bool:
         if len(parts) != 2:
@@ -326,9 +332,10 @@ class Program:
                 if not calls.accepts(wanted, values[at]):
                     raise no_overload(name)
             budget = frame[BUDGET]
-            for value in values:
-                if isinstance(value, list | dict):
-                    budget.walk(value)
+            if function in _COMPARING:
+                times = len(values[-1]) if function in _PAIRWISE and isinstance(values[-1], list) else 1
+                for value in values:
+                    budget.walk(value, times)
             if function == "_==_":
                 return equal(*values)
             if function == "_!=_":
@@ -363,12 +370,18 @@ class Program:
         return code
 
     def _computed(self, node: Call, code: Code) -> Code:
-        """A call of constants is run in advance; what it fails with, it fails with each time."""
+        """A call of constants is run in advance; what it fails with, it fails with each time, at the same cost."""
+        budget = Budget()
         try:
-            value = self._known[node] = code([None, UNMETERED])
+            value = code([None, budget])
+        except BudgetSpent:
+            return code
         except SelectorFault as fault:
-            return calls.failing(type(fault), str(fault))
-        return constant(value)
+            return self._charged(calls.failing(type(fault), str(fault)), budget.cost)
+        if isinstance(value, list | dict) or (isinstance(value, str | bytes) and len(value) > _KEPT):
+            return code
+        self._known[node] = value
+        return self._charged(constant(value), budget.cost)
 
 
 def _is_device(node: Node, scope: Scope) -> bool:

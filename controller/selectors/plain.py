@@ -43,6 +43,11 @@ _NUMERIC: Final = {"add_int64", "add_uint64", "add_double"}
 
 def is_plain(source: str, node: Node, checked: Checked, constants: Container[Node]) -> bool:
     """Whether no evaluation of ``node`` can cost more than the limit."""
+    return bound(source, node, checked, constants) is not None
+
+
+def bound(source: str, node: Node, checked: Checked, constants: Container[Node]) -> int | None:
+    """What evaluating ``node`` costs at most, where that can be told in this way and is within the limit."""
     size = max(len(source), _LARGEST_VALUE)
     each = _LARGEST_VALUE + size
     product = (size // 10 + 2) * (max(size, _LONGEST_PATTERN) // 4 + 2)
@@ -54,19 +59,19 @@ def is_plain(source: str, node: Node, checked: Checked, constants: Container[Nod
             continue
         match node:
             case Fold():
-                return False
+                return None
             case Call() if not _is_plain_call(node, checked):
-                return False
+                return None
             case Bind() | OptionalMap():
                 binds = True
             case ListOf() | MapOf():
                 builds = True
         cost += times * (product if isinstance(node, Call) and node.function in _PAIRWISE else each)
         if cost > COST_LIMIT or (binds and builds):
-            return False
+            return None
         twice = node.target if isinstance(node, OptionalMap) else None
         waiting.extend((child, 2 * times if child is twice else times) for child in children(node))
-    return True
+    return cost
 
 
 def _is_plain_call(node: Call, checked: Checked) -> bool:

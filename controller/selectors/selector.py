@@ -1,6 +1,6 @@
 """A compiled selector: CEL exactly as kube-scheduler 1.37 evaluates it on devices, or a refusal."""
 
-from typing import Any
+from typing import Any, Final
 
 from controller.selectors import constants
 from controller.selectors.budget import UNMETERED, Budget
@@ -86,8 +86,12 @@ def compile_selector(expression: str, environment: Environment = SCHEDULER) -> S
         raise SelectorError(expression, 0, message, unsupported=True) from None
 
 
+_NOT_BOUNDED: Final = UNBOUNDED // 100
+"""What an estimate comes to where a size is not known: a part of UNBOUNDED."""
+
+
 def _check_cost(expression: str, cost: int, limit: int) -> None:
     if cost > limit:
-        shown = "without bound" if cost >= UNBOUNDED else f"{cost}"
+        shown = "without bound" if cost >= _NOT_BOUNDED else f"{cost}"
         message = f"the estimated cost ({shown}) exceeds the limit of {limit}; walk shorter lists, or nest less"
         raise SelectorError(expression, 0, message)

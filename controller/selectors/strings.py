@@ -22,6 +22,8 @@ _DOUBLE = re.compile(
 )
 _HEX_DOUBLE = re.compile(rf"[+-]?0x(?:_?{_HEX}\.?(?:{_HEX})?|\.{_HEX})p[+-]?{_DIGITS}", re.A | re.I)
 _ONE_BYTE = re.compile(r"(?:[^\\]|\\Q(?:(?!\\E).)*(?:\\E|$)|\\[^CQ])*\\C.*", re.S)
+_PATTERN_MEMORY = 1 << 20
+"""Bytes of a compiled pattern: room for any that a person writes, and made within milliseconds."""
 _WIDTHS = (1,) * 12 + (2, 2, 3, 4)
 """Bytes of a UTF-8 character by the upper half of its first byte."""
 _TRUE, _FALSE = {"1", "t", "T", "true", "TRUE", "True"}, {"0", "f", "F", "false", "FALSE", "False"}
@@ -39,6 +41,7 @@ def compile_regex(pattern: str) -> Any:
         raise ValueError(f"{pattern!r} is no regular expression here: \\C is not allowed")
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = _PATTERN_MEMORY
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
@@ -46,25 +49,26 @@ def compile_regex(pattern: str) -> Any:
         raise ValueError(f"{pattern!r} is no RE2 regular expression: {reason}") from None
 
 
-def _regex(pattern: str) -> Any:
+def _regex(budget: Budget, pattern: str) -> Any:
+    budget.prepare(pattern)
     try:
         return compile_regex(pattern)
     except ValueError as error:
         raise SelectorFault(str(error)) from None
 
 
-def _matches(_: Budget, text: str, pattern: str) -> bool:
-    return _regex(pattern).search(text) is not None
+def _matches(budget: Budget, text: str, pattern: str) -> bool:
+    return _regex(budget, pattern).search(text) is not None
 
 
-def _find(_: Budget, text: str, pattern: str) -> str:
-    found = _regex(pattern).search(text)
+def _find(budget: Budget, text: str, pattern: str) -> str:
+    found = _regex(budget, pattern).search(text)
     return found[0] if found else ""
 
 
 def _find_all(budget: Budget, text: str, pattern: str, limit: int = -1) -> list[str]:
     """All matches from left to right; an empty one right after another match does not count."""
-    regex, raw = _regex(pattern), text.encode("utf-8", "surrogateescape")
+    regex, raw = _regex(budget, pattern), text.encode("utf-8", "surrogateescape")
     result: list[str] = []
     at, last = 0, -1
     while at <= len(raw) and len(result) != limit:
