@@ -99,7 +99,8 @@ class Shortage:
     more_holders: int = 0
     """How many other claims do."""
     freeing: tuple[str, ...] = ()
-    """Claims whose end would leave enough devices; empty where a few would not do."""
+    """Claims whose end would leave enough devices for this request alone; empty where a few would not do, and where
+    constraints decide whether devices go together."""
 
     @property
     def missing(self) -> int:

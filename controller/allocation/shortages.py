@@ -48,7 +48,7 @@ def shortage(claim: str, choice: Choice, pools: Pools, matching: Matching, names
         exclusions=exclusions(count.causes.items()),
         holders=tuple(sorted(names.get(uid, uid) for uid in count.holders)[:MOST_HOLDERS]),
         more_holders=max(0, len(count.holders) - MOST_HOLDERS),
-        freeing=_freeing(count.freed, needed, names),
+        freeing=() if choice.constraints else _freeing(count.freed, needed, names),
     )
 
 

@@ -12,6 +12,7 @@ from controller.allocation.reasons import MOST_CAUSES
 from controller.allocation.summary import MOST_GROUPS
 from driver.model import Capacity, Claim, Constraint, Device, RequestPolicy, Slice, Taint, Want
 from tests.unit.allocation.rig import NODE, claim, device, fleet, hold, names, pool, q, refused, want
+from tests.unit.allocation.test_laws import cards, claims
 
 CARDS = [device(f"gpu-{i}", {"type": "A100" if i < 3 else "H100"}) for i in range(4)]
 H100 = 'device.attributes["lode.dev"].type == "H100"'
@@ -346,3 +347,29 @@ def test_every_node_is_told_of_once_and_the_text_is_never_too_long(
         for one in group.reasons.devices.shortages
     )
     assert seen == sum(available + busy for available, busy, ready in nodes if ready)
+
+
+@given(cards(), st.lists(claims(), max_size=3), claims(), st.sampled_from(["", "NoSchedule"]))
+def test_every_device_is_counted_once_and_every_no_has_a_reason(
+    made: tuple[list[Device], dict[str, dict[str, int]]], held: list[Claim], asked: Claim, effect: str
+) -> None:
+    taints = (Taint("t", "", effect),) if effect else ()
+    devices = [replace(one, taints=taints) if number % 3 == 0 else one for number, one in enumerate(made[0])]
+    built = fleet(*pool(*devices, sets=made[1]), step_limit=100_000)
+    for number, one in enumerate(held):
+        answer = built.allocate(NODE, {}, [one])
+        if isinstance(answer, tuple):
+            built.assume(f"held-{number}", answer[0])
+    answer = built.allocate(NODE, {}, [asked])
+    if isinstance(answer, tuple):
+        return
+    assert answer.reasons
+    assert any(one.missing for one in answer.shortages) or answer.together
+    for one in answer.shortages:
+        assert one.seen == len(devices) == one.available + sum(exclusion.count for exclusion in one.exclusions)
+        busy = any(exclusion.by in ("inUse", "counter", "capacityLeft") for exclusion in one.exclusions)
+        assert bool(one.holders) == busy
+    if len(asked.spec.requests) == 1 and len(answer.shortages) == 1 and answer.shortages[0].freeing:
+        for uid in answer.shortages[0].freeing:
+            built.forget(uid)
+        assert isinstance(built.allocate(NODE, {}, [asked]), tuple)
