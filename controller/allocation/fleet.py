@@ -256,7 +256,10 @@ class Fleet:
         supply = self._supply
         shape.catch_up(supply)
         spare = sum(pool.available.bit_count() for pool in self._roaming.values() if not pool.problem)
-        return supply.with_available(shape.least - spare) & self._reach(shape) & ~shape.refused
+        nodes = supply.with_available(shape.least - spare) & self._reach(shape) & ~shape.refused
+        if shape.total > shape.least and not any(pool.multiple for pool in self._roaming.values()):
+            nodes &= supply.with_available(shape.total - spare) | supply.sharing
+        return nodes
 
     def _reach(self, shape: Shape) -> int:
         """The nodes with enough devices that match, in use or not."""

@@ -298,6 +298,11 @@ class Matching:
 
     def _invalid(self, pool: Pool) -> Mapping[int, SelectorFault]:
         if pool.invalid is None:
+            every = [value for unit in pool.units for value in unit.device.attributes.values()]
+            doubtful = [value for value in every if type(value) not in _VALID]
+            if all(isinstance(value, Version) and value.text in self._versions for value in doubtful):
+                pool.invalid = {}
+                return pool.invalid
             pool.invalid = {unit.index: fault for unit in pool.units if (fault := self._fault(unit)) is not None}
         return pool.invalid
 

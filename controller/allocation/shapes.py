@@ -48,7 +48,8 @@ class Shape:
         lone: whether each request has one way to satisfy it.
         alike: its constraints of the kind matchAttribute, as far as requests with one way are concerned.
         attributes: all that its constraints look at.
-        least: devices it needs at once of those that are available; 0 if it needs none.
+        least: devices one of its requests needs at once of those that are available; 0 if none needs any.
+        total: devices all its requests need together where none can be shared.
         refused: nodes that cannot take it unless something is given back there.
         doubtful: nodes that did not take it, with their clock, where any change may make them.
         states: what is known of nodes by their state: how often they can take it.
@@ -65,7 +66,9 @@ class Shape:
             dict.fromkeys(one.match_attribute or one.distinct_attribute for spec in specs for one in spec.constraints)
         )
         self.alike = tuple(_alike(self.demands, specs))
-        self.least = max((min(_needed(step) for step in steps) for steps in self.steps), default=0)
+        needed = [min(_needed(step) for step in steps) for steps in self.steps]
+        self.least = max(needed, default=0)
+        self.total = sum(needed)
         self.refused = 0
         self.doubtful: dict[Seat, tuple[int, int]] = {}
         self.states: dict[Hashable, int] = {}

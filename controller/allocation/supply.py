@@ -51,6 +51,8 @@ class Supply:
         """Nodes by place. Those that are gone keep theirs until there are too many of them."""
         self.present = 0
         """The nodes that may be chosen."""
+        self.sharing = 0
+        """Nodes with devices of their own that can be shared, so that one can serve several requests."""
         self.numbering = 0
         """Grows whenever places change."""
         self._levels = [0] * (MOST + 1)
@@ -127,6 +129,8 @@ class Supply:
         for seat in self._stale:
             opened = sum(pool.available.bit_count() for pool in seat.pools.values() if not pool.problem)
             self._raise(seat, opened)
+            shares = any(pool.multiple for pool in seat.pools.values())
+            self.sharing = self.sharing | seat.bit if shares else self.sharing & ~seat.bit
         self._stale.clear()
 
     def _raise(self, seat: Seat, opened: int) -> None:
@@ -150,6 +154,7 @@ class Supply:
                 self._shifts.append(place)
                 self.present = _opened(self.present, place) | 1 << place
                 self._levels = [_opened(level, place) for level in self._levels]
+                self.sharing = _opened(self.sharing, place)
                 seat.open = 0
                 self._stale[seat] = None
             seat.bit = 1 << place
@@ -166,6 +171,7 @@ class Supply:
             seat.bit, seat.open = 1 << place, 0
         self.present = (1 << len(self.seats)) - 1
         self._levels = [0] * (MOST + 1)
+        self.sharing = 0
         self._stale = dict.fromkeys((*self._stale, *self.seats))
         self.numbering += len(self._shifts) + 1
         self._shifts.clear()

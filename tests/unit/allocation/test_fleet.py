@@ -43,17 +43,22 @@ def zoned(value: str) -> NodeScope:
 # Clusters of a few nodes with pools of every kind, and what happens there
 
 
+def rarely(times: int) -> st.SearchStrategy[bool]:
+    """True about once in so many times."""
+    return st.sampled_from([False] * (times - 1) + [True])
+
+
 @st.composite
 def card(draw: st.DrawFn, number: int, sets: dict[str, dict[str, int]]) -> list[Device]:
     """One card: whole, with partitions, or shared; sometimes tainted, invalid, or without what selectors read."""
     values: list[AttributeValue] = [0, 0, 1, (0, 1)]
     attributes: dict[str, AttributeValue] = {"v": draw(st.sampled_from(values))}
-    if draw(st.integers(0, 5)):
+    if not draw(rarely(8)):
         attributes["size"] = draw(st.integers(1, 3))
-    if not draw(st.integers(0, 12)):
+    if draw(rarely(40)):
         attributes["broken"] = Version("none")
-    taints = (Taint("t"),) if not draw(st.integers(0, 6)) else ()
-    style = draw(st.sampled_from(["plain", "plain", "parted", "shared"]))
+    taints = (Taint("t"),) if draw(rarely(10)) else ()
+    style = draw(st.sampled_from(["plain", "plain", "parted", "shared", "shared"]))
     if style == "plain":
         return [device(f"gpu-{number}", attributes, taints=taints)]
     name = f"card-{draw(st.integers(0, number))}"
@@ -74,7 +79,7 @@ def card(draw: st.DrawFn, number: int, sets: dict[str, dict[str, int]]) -> list[
 @st.composite
 def pools(draw: st.DrawFn, node: str, driver: str = DRIVER) -> list[Slice]:
     sets: dict[str, dict[str, int]] = {}
-    devices = [one for number in range(draw(st.integers(0, 4))) for one in draw(card(number, sets))]
+    devices = [one for number in range(draw(st.sampled_from([3, 2, 4, 1, 0]))) for one in draw(card(number, sets))]
     return pool(*devices, sets=sets, node=node, driver=driver)
 
 
@@ -95,7 +100,7 @@ def clusters(draw: st.DrawFn) -> list[Slice]:
     parts = [part for node in NODES for part in draw(pools(node))]
     if draw(st.booleans()):
         parts += draw(pools("n2", "other.dev"))
-    if not draw(st.integers(0, 2)):
+    if draw(rarely(3)):
         parts += draw(roaming())
     return parts
 
@@ -109,32 +114,32 @@ wants = st.builds(
         tolerations=(Toleration(operator="Exists"),) if tolerates else (),
         mode=mode,
     ),
-    st.sampled_from(["gpu", "gpu", "mig", "share", "any"]),
-    st.sampled_from([1, 1, 2, 3]),
-    st.integers(0, 3),
+    st.sampled_from(["share", "gpu", "gpu", "mig", "share", "any"]),
+    st.sampled_from([1, 1, 1, 2, 3]),
+    st.integers(0, 2),
     st.sampled_from([(), (), (SIZE,)]),
     st.booleans(),
-    st.sampled_from(["ExactCount"] * 9 + ["All"]),
+    st.sampled_from(["ExactCount"] * 15 + ["All"]),
 )
-constraints = st.lists(
-    st.sampled_from(
-        [Constraint((), V), Constraint((), "", V), Constraint(("r0",), V), Constraint((), f"{DRIVER}/size")]
-    ),
-    max_size=2,
+same, differ = Constraint((), V), Constraint((), "", V)
+constraints = st.sampled_from(
+    [(), (), (), (same,), (differ,), (Constraint(("r0",), V),), (Constraint((), f"{DRIVER}/size"),), (same, differ)]
 )
 
 
 @st.composite
 def asked(draw: st.DrawFn) -> Claim:
-    some: list[Want | tuple[Want, ...]] = list(draw(st.lists(wants, min_size=1, max_size=2)))
-    if not draw(st.integers(0, 3)):
+    some: list[Want | tuple[Want, ...]] = [draw(wants) for _ in range(draw(st.sampled_from([1, 1, 2])))]
+    if draw(rarely(4)):
         some[-1] = (replace(draw(wants), name="a"), replace(draw(wants), name="b"))
-    return claim(*some, constraints=tuple(draw(constraints)))
+    return claim(*some, constraints=draw(constraints))
 
 
 Pod = tuple[Claim, ...]
-pods = st.lists(asked(), min_size=1, max_size=2).map(
-    lambda claims: tuple(replace(one, name=f"c{i}", uid=f"u{i}") for i, one in enumerate(claims))
+pods = (
+    st.sampled_from([1, 1, 1, 2])
+    .flatmap(lambda count: st.tuples(*[asked()] * count))
+    .map(lambda claims: tuple(replace(one, name=f"c{i}", uid=f"u{i}") for i, one in enumerate(claims)))
 )
 
 
@@ -146,10 +151,10 @@ class Do:
     which: int
 
 
-_WHAT = ["place", "place", "place", "release", "release", "ask", "room", "trial"]
+_WHAT = ["place", "place", "place", "place", "place", "release", "release", "ask", "room", "trial"]
 _CHANGES = ["no slice", "slice", "no node", "node", "rule", "no rule"]
-happenings = st.builds(Do, st.sampled_from(_WHAT * 3 + _CHANGES), st.integers(0, 30))
-questions = st.lists(pods, min_size=1, max_size=3)
+happenings = st.builds(Do, st.sampled_from(_WHAT * 2 + _CHANGES), st.integers(0, 30))
+questions = st.lists(pods, min_size=2, max_size=3)
 
 
 class World:
@@ -247,7 +252,7 @@ def state(built: Fleet) -> object:
     return built.usage_snapshot(), built.free_counters()
 
 
-worlds = st.builds(World, clusters(), questions, st.lists(happenings, max_size=16))
+worlds = st.builds(World, clusters(), questions, st.lists(happenings, min_size=4, max_size=20))
 
 
 @settings(max_examples=200, deadline=None)
