@@ -356,10 +356,10 @@ def test_every_device_is_counted_once_and_every_no_has_a_reason(
     taints = (Taint("t", "", effect),) if effect else ()
     devices = [replace(one, taints=taints) if number % 3 == 0 else one for number, one in enumerate(made[0])]
     built = fleet(*pool(*devices, sets=made[1]), step_limit=100_000)
-    for number, one in enumerate(held):
-        answer = built.allocate(NODE, {}, [one])
-        if isinstance(answer, tuple):
-            built.assume(f"held-{number}", answer[0])
+    for number, before in enumerate(held):
+        got = built.allocate(NODE, {}, [before])
+        if isinstance(got, tuple):
+            built.assume(f"held-{number}", got[0])
     answer = built.allocate(NODE, {}, [asked])
     if isinstance(answer, tuple):
         return
