@@ -86,7 +86,7 @@ def index(value: Any, key: Any) -> Any:
         wanted = key_of(key)
         if wanted in value:
             return value[wanted]
-        if isinstance(value, Domains) and isinstance(key, str):
+        if isinstance(value, Domains):
             return EMPTY
         raise MissingKey(key, value)
     raise no_overload("_[_]")

@@ -111,6 +111,9 @@ class _Checks:
     def _map(self, entries: Sequence[tuple[Node, Node, bool]]) -> Any:
         if not all(key in self.values and value in self.values for key, value, _ in entries):
             return _UNKNOWN
+        for key, _, _ in entries:
+            if isinstance(self.values[key], bytes):
+                raise self._error(key, "bytes cannot be the key of a map")
         try:
             return {key_in(self.values[key]): self.values[value] for key, value, _ in entries}
         except SelectorFault:

@@ -55,15 +55,16 @@ def _fold(
     where: Node | None,
     position: int,
 ) -> Node:
-    variables = tuple(_variable(source, name) for name in names)
+    variables = tuple(_variable(source, name, absolute=kind != "filter") for name in names)
     if len(set(variables)) != len(variables):
         raise SelectorError(source, position, f"the two variables of {kind} need different names")
     return Fold(position, kind, target, variables, body, where)
 
 
-def _variable(source: str, node: Node) -> str:
-    if not isinstance(node, Name) or node.absolute:
+def _variable(source: str, node: Node, *, absolute: bool = False) -> str:
+    """The variable that ``node`` names. With a leading dot, where upstream lets that pass, nothing can refer to it."""
+    if not isinstance(node, Name) or (node.absolute and not absolute):
         raise SelectorError(source, node.position, "expected a plain variable name here")
     if node.name == "__result__":
         raise SelectorError(source, node.position, "this variable name is taken by CEL itself")
-    return node.name
+    return f".{node.name}" if node.absolute else node.name

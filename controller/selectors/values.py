@@ -70,10 +70,9 @@ class OddKey:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, OddKey) or type(self.value) is not type(other.value):
             return False
-        alike = isinstance(self.value, Duration | Timestamp | Address | Network | TypeValue) and str(self.value) == str(
-            other.value
-        )
-        return alike or self.value is other.value
+        if isinstance(self.value, Duration | Timestamp | Address | Network | TypeValue):
+            return str(self.value) == str(other.value)
+        return self.value is other.value and not isinstance(self.value, Amount)
 
     def __hash__(self) -> int:
         return hash(type(self.value))

@@ -13,7 +13,7 @@ from driver.wire import device_from
 
 _DATA = Path(__file__).parents[2] / "data" / "conformance" / "cel"
 
-FILES = ("upstream", "more", "random")
+FILES = ("upstream", "more", "random", "libraries")
 
 
 @dataclass(frozen=True)

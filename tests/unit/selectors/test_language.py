@@ -1,17 +1,21 @@
 """What selectors mean, statement by statement."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.selectors import (
     ADMISSION,
+    SCHEDULER,
     BudgetSpent,
     InvalidAttribute,
     SelectorError,
     SelectorFault,
     compile_selector,
 )
+from controller.selectors.parser import parse
 from driver.model import Capacity, Device, Version
 from driver.quantity import Quantity
 
@@ -86,6 +90,18 @@ REFUSED = (
     (f'{C}.memory > quantity("1Gi")', "use compareTo()"),
     ("1 == 1.0", "not defined for (int, double)"),
     ('"a".frobnicate()', "unknown function"),
+    ('device.driver.startWith("x")', "did you mean 'startsWith'?"),
+    ("semvr('1.2.3') == semver('1.2.3')", "did you mean 'semver'?"),
+    ("[1].all(item, itm > 0)", "did you mean 'item'?"),
+    ('duration("1 hour") > duration("0s")', "no duration such as 1h30m"),
+    ('timestamp("2026-02-30T00:00:00Z") > timestamp(0)', "a date, time or offset that does not exist"),
+    ('"%d and %s".format([1]) == ""', "more than the 1 arguments"),
+    ('"%d".format(["x"]) == ""', "%d in a format takes int, uint; not string"),
+    ('"%q".format(["x"]) == ""', "no directive such as %s"),
+    ('"a".find("(") == ""', "RE2"),
+    ('dyn({"a": 1})[b"a"] == 1', "a value of type bytes is no index"),
+    ("cel.bind(t, int, t == int)", "a variable cannot hold a type"),
+    ("[?dyn(1)].size() == 1", "expected an optional value, found dyn"),
     ("(true", "expected ')'"),
     ('"open', "no closing quote"),
     ("true &&", "expected a value, found the end"),
@@ -158,11 +174,57 @@ def test_a_hostile_expression_is_stopped(expression: str) -> None:
         compile_selector(expression + " || true").matches(CARD, DRIVER)
 
 
-def test_expressions_beyond_the_limits_are_refused() -> None:
-    for expression in ("(" * 80 + "true" + ")" * 80, "true" + " || true" * 2000, "1" + "+1" * 300 + " > 0"):
-        with pytest.raises(SelectorError):
-            compile_selector(expression)
-    assert compile_selector(" || ".join(["false"] * 900 + ["true"])).matches(CARD, DRIVER)
+DEEP = (
+    "({})",
+    "[{}][0]",
+    "(true ? {} : false)",
+    "false ? true : {}",
+    "[1].exists(x, {})",
+    "!(!({}))",
+    "(true && ({} || false))",
+    "cel.bind(x, 1, {})",
+    '{{"a": {}}}.a',
+    "optional.of(1).optMap(x, {}).value()",
+    "dyn({})",
+)
+
+
+@pytest.mark.parametrize("around", DEEP)
+def test_what_lies_inside_may_be_nested_as_deep_as_the_grammar_allows(around: str) -> None:
+    levels = 100 if around in DEEP[1:] else 249
+    expression = "true"
+    for _ in range(levels):
+        expression = around.format(expression)
+    assert compile_selector(expression, replace(SCHEDULER, max_cost=None)).matches(CARD, DRIVER)
+
+
+LIMITS = (
+    ("({})", "true", 249),
+    ("{}+1", "1", 250),
+    ("{} == true", "true", 250),
+    ("[{}]", "1", 249),
+    ("{}.reverse()", "[1]", 250),
+    ("(1+{})", "1", 124),
+)
+"""Of each way to nest: how often Kubernetes' parser lets it, one inside the other."""
+
+
+@pytest.mark.parametrize(("around", "start", "levels"), LIMITS)
+def test_nesting_ends_where_that_of_kubernetes_ends(around: str, start: str, levels: int) -> None:
+    expression = start
+    for _ in range(levels):
+        expression = around.format(expression)
+    parse(expression)
+    with pytest.raises(SelectorError, match=r"nested deeper|one inside the other"):
+        parse(around.format(expression))
+
+
+def test_chains_of_and_and_or_are_as_long_as_an_expression_may_be() -> None:
+    for operator, terms in (("&&", "true"), ("||", "false")):
+        chain = operator.join([terms] * (10_000 // (len(terms) + 2)))
+        assert compile_selector(chain).matches(CARD, DRIVER) is (operator == "&&")
+    with pytest.raises(SelectorError, match="longer than 10240 bytes"):
+        compile_selector("true" + " || true" * 2000, ADMISSION)
 
 
 READING = (
