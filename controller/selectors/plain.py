@@ -7,20 +7,41 @@ Nothing grows. Only functions in `_PLAIN` are called, none of which gives more t
 not built from variables. So every string, list or map is at most as large as the expression is long, or as the API
 lets an attribute be (`_LARGEST_VALUE`): call that the size.
 
-Nothing is repeated. There is no macro that walks a list; then each node is evaluated at most once, but for the target
-of optMap() and optFlatMap(), which upstream evaluates twice. So the cost is at most the sum over all nodes of how
-often each is evaluated, times the most one evaluation of it can cost at that size. The sum is taken here.
+Little is repeated. A node is evaluated at most once, but for two cases: the target of optMap() and optFlatMap(), which
+upstream evaluates twice; and the predicate of all(), exists() and existsOne(), as often as the list it walks is long.
+So the cost is at most the sum over all nodes of how often each is evaluated, times the most one evaluation of it can
+cost at that size. The sum is taken here.
 """
 
-from collections.abc import Container
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from controller.selectors.budget import COST_LIMIT
 from controller.selectors.checker import Checked
-from controller.selectors.syntax import Bind, Call, Fold, ListOf, MapOf, Node, OptionalMap, children
+from controller.selectors.estimates import MAP_COST
+from controller.selectors.syntax import (
+    Bind,
+    Call,
+    Fold,
+    Index,
+    ListOf,
+    MapOf,
+    Name,
+    Node,
+    OptionalMap,
+    Select,
+    children,
+)
 
 _LARGEST_VALUE: Final = 400
 """More than the cost or size of reading all of an attribute: 48 values of 64 characters cost 48 x 6."""
+_MOST_VALUES: Final = 64
+"""More than a device has of anything: 48 values of a list, 32 attributes and capacities."""
+_LEAST: Final = 5
+"""More than the steps of a loop or a chain cost, for each of its nodes."""
+_LOOPS: Final = frozenset({"all", "exists", "exists_one"})
+_TRAVERSING: Final = frozenset({"@in", "includes", "isSorted", "min", "max", "sum", "indexOf", "lastIndexOf"})
+"""Functions whose cost is that of reading a list, at 1 or more for each element."""
 _PAIRWISE: Final = frozenset({"matches", "contains", "find", "validate"})
 """Functions that cost a part of the product of two sizes."""
 _LONGEST_PATTERN: Final = 1103
@@ -41,37 +62,63 @@ _PLAIN: Final = _PAIRWISE | {
 _NUMERIC: Final = {"add_int64", "add_uint64", "add_double"}
 
 
-def is_plain(source: str, node: Node, checked: Checked, constants: Container[Node]) -> bool:
+def is_plain(source: str, node: Node, checked: Checked, constants: Mapping[Node, Any]) -> bool:
     """Whether no evaluation of ``node`` can cost more than the limit."""
     return bound(source, node, checked, constants) is not None
 
 
-def bound(source: str, node: Node, checked: Checked, constants: Container[Node]) -> int | None:
-    """What evaluating ``node`` costs at most, where that can be told in this way and is within the limit."""
+def bound(source: str, root: Node, checked: Checked, constants: Mapping[Node, Any]) -> int | None:
+    """What evaluating ``root`` costs at most, where that can be told in this way and is within the limit."""
     size = max(len(source), _LARGEST_VALUE)
-    each = _LARGEST_VALUE + size
-    product = (size // 10 + 2) * (max(size, _LONGEST_PATTERN) // 4 + 2)
     cost, binds, builds = 0, False, False
-    waiting = [(node, 1)]
+    waiting = [(root, 1)]
     while waiting:
         node, times = waiting.pop()
         if node in constants:
             continue
         match node:
-            case Fold():
+            case Fold() if node.kind not in _LOOPS:
                 return None
             case Call() if not _is_plain_call(node, checked):
                 return None
-            case Bind() | OptionalMap():
+            case Fold() | Bind() | OptionalMap():
                 binds = True
             case ListOf() | MapOf():
                 builds = True
-        cost += times * (product if isinstance(node, Call) and node.function in _PAIRWISE else each)
+        loops = _loops(node, constants, size)
+        cost += times * (_LEAST * loops if loops else _most(node, size))
         if cost > COST_LIMIT or (binds and builds):
             return None
-        twice = node.target if isinstance(node, OptionalMap) else None
-        waiting.extend((child, 2 * times if child is twice else times) for child in children(node))
+        for child in children(node):
+            again = loops if isinstance(node, Fold) and child is not node.range else 1
+            twice = isinstance(node, OptionalMap) and child is node.target
+            waiting.append((child, times * again * (2 if twice else 1)))
     return cost
+
+
+def _most(node: Node, size: int) -> int:
+    """What one evaluation of ``node`` costs at most, without what is inside it."""
+    match node:
+        case Call(function=function):
+            if function in _PAIRWISE:
+                return (size // 10 + 2) * (max(size, _LONGEST_PATTERN) // 4 + 2)
+            return size + _LARGEST_VALUE if function in _TRAVERSING else size // 5 + _LEAST
+        case ListOf() | MapOf():
+            return MAP_COST
+    return _LEAST
+
+
+def _loops(node: Node, constants: Mapping[Node, Any], size: int) -> int:
+    """How often a fold goes round at most, counting its end as once more; 0 if ``node`` is none."""
+    if not isinstance(node, Fold):
+        return 0
+    known = constants.get(node.range)
+    if isinstance(known, list | dict):
+        return len(known) + 1
+    base = node.range
+    while isinstance(base, Select | Index):
+        base = base.operand
+    return _MOST_VALUES if isinstance(base, Name) and base.name == "device" else size + 1
 
 
 def _is_plain_call(node: Call, checked: Checked) -> bool:
