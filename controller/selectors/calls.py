@@ -70,6 +70,28 @@ def either(target: Code, other: Code, name: str) -> Code:
     return run
 
 
+def value_again(target: Code) -> Code:
+    """``target.value()`` of a target that has a value: upstream evaluates it once more."""
+
+    def run(frame: Frame) -> Any:
+        value = target(frame).value
+        frame[BUDGET].charge(1)
+        return value
+
+    return run
+
+
+def as_optional(value: Any) -> Optional:
+    """``value``, which stands where ``?`` asks for an optional one.
+
+    Raises:
+        SelectorFault: it is none.
+    """
+    if isinstance(value, Optional):
+        return value
+    raise SelectorFault(f"cannot initialize an optional entry from a value of type {kind(value)}")
+
+
 def equals(left: Code, right: Code) -> Code:
     """``left == right``."""
     return lambda frame: equal(left(frame), right(frame))
@@ -93,12 +115,13 @@ _ORDERS: Final = {"_<_": operator.lt, "_<=_": operator.le, "_>_": operator.gt, "
 
 
 def ordered_constant(function: str, left: Code, number: int | float, otherwise: Code) -> Code:
-    """``left < number`` and the like; ``otherwise`` decides where ``left`` is no number."""
+    """``left < number`` and the like; ``otherwise`` decides where ``left`` is no number of the same type."""
     holds = _ORDERS[function]
+    alike = int if number.__class__ is int else None
 
     def run(frame: Frame) -> Any:
         value = left(frame)
-        return holds(value, number) if value.__class__ is int or value.__class__ is float else otherwise(frame)
+        return holds(value, number) if value.__class__ is alike else otherwise(frame)
 
     return run
 

@@ -44,7 +44,7 @@ from controller.selectors.syntax import (
     Select,
 )  # fmt: skip
 from controller.selectors.types import Type
-from controller.selectors.values import NONE, Optional, Semver, TypeValue, equal, key_in, kind
+from controller.selectors.values import NONE, Optional, Semver, TypeValue, equal, key_in
 
 Scope = Mapping[str, Code]
 """How the variables of macros are read."""
@@ -57,6 +57,7 @@ _PAIRWISE = frozenset({"sets.contains", "sets.equivalent", "sets.intersects", "d
 _COMPARING = _PAIRWISE | {"_==_", "_!=_", "@in"}
 """Functions that compare elements, and those that compare each with each: what they visit is not in their cost."""
 _UNGUARDED = _BINARY | {"size", "flatten", "sort"}
+"""Functions that upstream runs without comparing their arguments to the overload."""
 
 
 class Program:
@@ -184,7 +185,7 @@ class Program:
                 value = item(frame)
                 if not optional:
                     result.append(value)
-                elif _as_optional(value).present:
+                elif calls.as_optional(value).present:
                     result.append(value.value)
             return result
 
@@ -200,7 +201,7 @@ class Program:
             for key_code, value_code, optional in entries:
                 key, value = key_code(frame), value_code(frame)
                 if optional:
-                    if not _as_optional(value).present:
+                    if not calls.as_optional(value).present:
                         result.pop(key_in(key), None)
                         continue
                     value = value.value
@@ -237,7 +238,7 @@ class Program:
         """``target.hasValue() ? optional.of(body) : optional.none()``, with a variable bound to ``target.value()``."""
         target = yield self._compile(node.target, scope)
         slot = self._slot()
-        value = _value_again(target) if self.metered else constant(None)
+        value = calls.value_again(target) if self.metered else constant(None)
         body = yield self._compile(node.body, {**scope, node.name: bound(slot, value)})
         metered, flat = self.metered, node.flat
 
@@ -386,20 +387,3 @@ class Program:
 
 def _is_device(node: Node, scope: Scope) -> bool:
     return isinstance(node, Name) and node.name == "device" and (node.absolute or "device" not in scope)
-
-
-def _value_again(target: Code) -> Code:
-    """``target.value()``: upstream evaluates the target once more."""
-
-    def run(frame: Frame) -> Any:
-        value = target(frame).value
-        frame[BUDGET].charge(1)
-        return value
-
-    return run
-
-
-def _as_optional(value: Any) -> Optional:
-    if isinstance(value, Optional):
-        return value
-    raise SelectorFault(f"cannot initialize an optional entry from a value of type {kind(value)}")

@@ -8,7 +8,7 @@ from controller.selectors import ADMISSION, BudgetSpent, SelectorError, compile_
 from controller.selectors.budget import COST_LIMIT, UNMETERED, Budget
 from controller.selectors.checker import check
 from controller.selectors.declarations import SCHEDULER
-from controller.selectors.errors import SelectorFault
+from controller.selectors.errors import Cancelled, SelectorFault
 from controller.selectors.evaluator import Program
 from controller.selectors.parser import parse
 from controller.selectors.plain import bound
@@ -77,6 +77,23 @@ SPENT = {
 def test_what_would_take_long_is_stopped_and_nothing_absorbs_that(expression: str) -> None:
     with pytest.raises(BudgetSpent):
         compile_selector(f"({expression}) || true").matches(CARD, DRIVER)
+
+
+@pytest.mark.parametrize("key", [f"bytes({A}.type)", f"{A}.version", "format.uuid()"])
+def test_a_key_that_upstream_cannot_keep_ends_the_evaluation(key: str) -> None:
+    with pytest.raises(Cancelled):
+        compile_selector(f"{{{key}: 1}}.size() == 1 || true").matches(CARD, DRIVER)
+
+
+def test_a_constant_key_that_crashes_upstream_is_refused() -> None:
+    with pytest.raises(SelectorError, match="bytes cannot be the key"):
+        compile_selector('{b"x": 1}.size() == 1 || true')
+
+
+@pytest.mark.parametrize("failing", ["[1/0].distinct()", "[1/0].sort()", "[[1]].flatten(1/0)", "[1].sortBy(x, 1/0)"])
+def test_where_upstreams_count_breaks_off_so_does_the_evaluation(failing: str) -> None:
+    with pytest.raises(Cancelled):
+        compile_selector(f"{failing} == [] || true").matches(CARD, DRIVER)
 
 
 FINE = (
