@@ -282,7 +282,7 @@ class _Checker:
         whole = t.list_of(self.types.fresh())
         if not self.types.fits(over, whole):
             raise self.error(node.range, f"sortBy needs a list, not {over}")
-        if not (t.is_dynamic(key) or key.kind == "?" or key.kind in SORT_KEYS):
+        if not (t.is_dynamic(key) or key.kind in ("?", "null_type") or key.kind in SORT_KEYS):
             raise self.error(node.body, f"values of type {key} have no order")
         if key.kind == "?":
             self.types.fits(key, t.INT)  # the first of the types that have an order

@@ -5,7 +5,7 @@ remaining elements are still evaluated and counted. The numbers below are what t
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from controller.selectors.charges import self_compared
@@ -210,6 +210,8 @@ def _sort_by(frame: Frame, loop: Loop) -> list[Any]:
     """The list is bound to a variable, a list of keys is made of it, and then it is sorted by them."""
     budget, cost = frame[BUDGET], 2 if loop.constant else APPEND
     budget.charge(2)
+    values = loop.over(frame)
+    loop = replace(loop, over=lambda _: values)
     found: list[Any] = []
     ordering: list[Any] = []
 
@@ -227,6 +229,8 @@ def _sort_by(frame: Frame, loop: Loop) -> list[Any]:
             budget.charge(1)
             raise
         raise Cancelled(str(fault)) from None
+    if not isinstance(values, list):
+        raise no_overload("sortBy")
     budget.charge(1 if loop.sorts_dynamic else self_compared(ordering))
     kinds = {kind(key) for key in ordering}
     if len(kinds) > 1:

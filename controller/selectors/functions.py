@@ -111,6 +111,8 @@ _ARITHMETIC: dict[str, Table] = {
 def _comparison(holds: Callable[[Any, Any], bool]) -> Table:
     def compare(_: Budget, a: Any, b: Any) -> bool:
         if is_number(a) and is_number(b):
+            if a != a or b != b:
+                raise SelectorFault("a double that is no number (NaN) has no order")
             return holds(*comparable(a, b))
         if type(a) is type(b) and isinstance(a, bool | str | bytes | Duration | Timestamp):
             return holds(a, b)
