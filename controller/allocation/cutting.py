@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from controller.allocation.layout import Draws, Layout
+from controller.allocation.layout import Draws, Layout, bits
 from controller.allocation.pools import Pool, Unit
 from controller.allocation.preference import load
 
@@ -82,6 +82,14 @@ class Cards:
         self._cards: list[Card] = []
         self._counters = layout.counters
         self._groups = layout.groups
+        self.partitions = sum(
+            1 << index
+            for index, draws in enumerate(layout.draws)
+            if any(amount < total[counter] for counter, amount in draws)
+        )
+        """Devices that leave something of the counters they draw on."""
+        self._members = layout.members
+        self._cheapest: dict[tuple[int, int, tuple[int, ...]], Lost] = {}
         self._within: list[Draws] = [()] * len(layout.draws)
         drawing: list[Counter[Draws]] = [Counter() for _ in layout.counters]
         for index, draws in enumerate(layout.draws):
@@ -100,6 +108,23 @@ class Cards:
         return self._cards[group].cost(
             tuple([free[index] for index in self._counters[group]]), self._within[unit.index]
         )
+
+    def cheapest(self, devices: int, free: Sequence[int]) -> Lost | None:
+        """The least loss by taking one of these devices (a bit for each, none blocked); None if there are none."""
+        best: Lost | None = None
+        for group, members in enumerate(self._members):
+            inside = devices & members
+            if inside:
+                left = tuple([free[index] for index in self._counters[group]])
+                known = self._cheapest.get((group, inside, left))
+                if known is None:
+                    if len(self._cheapest) >= _REMEMBERED:
+                        self._cheapest.clear()
+                    costs = (self._cards[group].cost(left, self._within[index])[0] for index in bits(inside))
+                    known = self._cheapest[group, inside, left] = min(costs)
+                if best is None or known < best:
+                    best = known
+        return best
 
 
 _cards: WeakKeyDictionary[Layout, dict[tuple[int, ...], Cards]] = WeakKeyDictionary()

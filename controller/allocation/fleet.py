@@ -17,6 +17,7 @@ from controller.allocation.reasons import Unsatisfiable
 from controller.allocation.room import times
 from controller.allocation.search import STEP_LIMIT, Search, SearchEnded, first_fit
 from controller.allocation.shapes import Shape, Shapes
+from controller.allocation.standing import Standings, standings
 from controller.allocation.states import state
 from controller.allocation.supply import Seat, Supply
 from controller.allocation.taints import applies
@@ -239,9 +240,11 @@ class Fleet:
         seats = self._seated(self._candidates(shape))
         if not prefers(shape.demands):
             return seats
-        return self._ranking.best_first(
-            seats, shape, lambda seat: (seat.clock, self._roamed), lambda seat: self._survey(seat, claims)
-        )
+
+        def standing_of(seat: Seat) -> Standings | None:
+            return standings(self._order(seat), shape, self._matching, lambda: self._survey(seat, claims))
+
+        return self._ranking.best_first(seats, shape, lambda seat: (seat.clock, self._roamed), standing_of)
 
     def _seated(self, nodes: int) -> Iterator[Seat]:
         seats = self._supply.seats
