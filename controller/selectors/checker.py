@@ -297,6 +297,8 @@ class _Checker:
         body: Type = yield self.visit(node.body, {**scope, node.name: self.types.resolve(inner)})
         if not node.flat:
             return t.optional(body)
+        if t.is_dynamic(body):
+            return body
         result = t.optional(self.types.fresh())
         if not self.types.fits(body, result):
             raise self.error(node.body, f"optFlatMap needs an optional value, found {body}")
