@@ -10,7 +10,7 @@ Every test is necessary for a solution, none is sufficient: a search that stops 
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 from controller.allocation.amounts import Amounts
@@ -252,10 +252,9 @@ class _Check:
             limit = next((limit for limit in need.limits if self._distinct(limit)), None)
             key = tuple(id(way.cells) for way in need.ways), limit
             merged[key] = need, merged.get(key, (need, 0))[1] + need.least * times
-        if len(merged) == 1:
-            ((_, limit), (need, amount)), *_ = merged.items()
-            if limit is None and len(need.ways) == 1 and amount <= sum(need.ways[0].cells.values()):
-                return True
+        apart = self._apart(merged)
+        if apart is not None:
+            return apart
         network = Network()
         rooms: dict[int, list[Amounts | None]] = {}
         for number, ((_, limit), (need, amount)) in enumerate(merged.items()):
@@ -267,6 +266,23 @@ class _Check:
         for cell, takes in rooms.items():
             network.pipe(("cell", cell), SINK, self._room(cell, takes))
         return network.carries(sum(amount for _, amount in merged.values()))
+
+    def _apart(self, merged: Mapping[tuple[Hashable, Limit | None], tuple[Need, int]]) -> bool | None:
+        """The answer where no two needs compete for a cell; None where they do, or it takes more than counting."""
+        cells: set[int] = set()
+        number = 0
+        enough = True
+        for (_, limit), (need, amount) in merged.items():
+            if limit is not None or len(need.ways) > 1:
+                return None
+            mine = need.ways[0].cells
+            number += len(mine)
+            cells.update(mine)
+            enough = enough and amount <= sum(mine.values())
+        if number > len(cells):
+            return None
+        # A device that can be shared is counted once, but may serve several.
+        return True if enough else None if self._ground.shareable.intersection(cells) else False
 
     def _connect(self, network: Network, need: Hashable, cell: int, limit: Limit | None, amount: int) -> None:
         if limit is None:

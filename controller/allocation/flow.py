@@ -1,7 +1,7 @@
 """How much can flow through a network of pipes; with it, whether enough is there for several who compete for it."""
 
-from collections import deque
 from collections.abc import Hashable
+from itertools import pairwise
 from typing import Final
 
 SOURCE: Final = "source"
@@ -9,7 +9,7 @@ SINK: Final = "sink"
 
 
 class Network:
-    """Pipes between nodes, any hashable values. Augmenting paths, shortest first (Edmonds and Karp)."""
+    """Pipes between nodes, any hashable values. All shortest ways are filled at once, then longer ones (Dinic)."""
 
     def __init__(self) -> None:
         self._room: dict[Hashable, dict[Hashable, int]] = {SOURCE: {}, SINK: {}}
@@ -28,31 +28,50 @@ class Network:
     def carries(self, amount: int) -> bool:
         """Whether ``amount`` can flow from ``SOURCE`` to ``SINK``; uses the network up."""
         while amount > 0:
-            found = self._path()
-            if found is None:
+            ahead = self._ahead()
+            if SINK not in ahead:
                 return False
-            path, room = found
-            for start, end in path:
-                self._room[start][end] -= room
-                self._room[end][start] += room
-            amount -= room
+            while (filled := self._fill(ahead)) > 0:
+                amount -= filled
         return True
 
-    def _path(self) -> tuple[list[tuple[Hashable, Hashable]], int] | None:
-        """The pipes of a shortest way with room left, and its room."""
-        reached: dict[Hashable, Hashable] = {SOURCE: SOURCE}
-        queue: deque[Hashable] = deque([SOURCE])
-        while queue and SINK not in reached:
-            start = queue.popleft()
-            for end, room in self._room[start].items():
-                if room > 0 and end not in reached:
-                    reached[end] = start
-                    queue.append(end)
-        if SINK not in reached:
-            return None
-        path: list[tuple[Hashable, Hashable]] = []
-        node: Hashable = SINK
-        while node != SOURCE:
-            path.append((reached[node], node))
-            node = reached[node]
-        return path, min(self._room[start][end] for start, end in path)
+    def _ahead(self) -> dict[Hashable, list[Hashable]]:
+        """Per node that can be reached, those one step further from the source on a shortest way."""
+        depth: dict[Hashable, int] = {SOURCE: 0}
+        ahead: dict[Hashable, list[Hashable]] = {}
+        front: list[Hashable] = [SOURCE]
+        while front and SINK not in depth:
+            further: list[Hashable] = []
+            for node in front:
+                ahead[node] = []
+                level = depth[node] + 1
+                for end, room in self._room[node].items():
+                    if room > 0 and depth.setdefault(end, level) == level:
+                        if end not in ahead:
+                            ahead[end] = []
+                            further.append(end)
+                        ahead[node].append(end)
+            front = further
+        return ahead
+
+    def _fill(self, ahead: dict[Hashable, list[Hashable]]) -> int:
+        """Fill one of the shortest ways; how much went through, 0 if none has room. Dead ends are struck off."""
+        way: list[Hashable] = [SOURCE]
+        while way[-1] != SINK:
+            node = way[-1]
+            ends = ahead[node]
+            while ends and self._room[node][ends[-1]] <= 0:
+                ends.pop()
+            if ends:
+                way.append(ends[-1])
+                continue
+            way.pop()
+            if not way:
+                return 0
+            ahead[way[-1]].pop()
+        steps = list(pairwise(way))
+        room = min(self._room[start][end] for start, end in steps)
+        for start, end in steps:
+            self._room[start][end] -= room
+            self._room[end][start] += room
+        return room

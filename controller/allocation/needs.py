@@ -86,6 +86,7 @@ class Ground:
             if cell == len(self.members):
                 self.members.append([])
             self.members[cell].append(unit)
+        self.shareable = frozenset(cell for cell, units in enumerate(self.members) if units[0].device.allow_multiple)
         self.values: Mapping[tuple[int, str], Values] = {
             (cell, name): values_of(units[0].device, name) for cell, units in enumerate(self.members) for name in names
         }

@@ -26,6 +26,8 @@ from driver.model import Claim
 
 STEP_LIMIT: Final = 1_000
 """Devices tried before a search gives up; the largest families of inputs known to be hard take less than a hundred."""
+_LOOKS: Final = 64
+"""Requests looked at for each step of the limit: hundreds of requests end a search sooner than a few."""
 _MEMORY: Final = 10_000
 
 
@@ -105,6 +107,8 @@ class Search:
         self._live = [_limits(tasks[index:]) for index in range(len(tasks))]
         self._tight = _tight(tasks)
         self._failed: set[Hashable] = set()
+        self._looks = 0
+        """Requests that bounds have looked at so far."""
         self.steps = 0
         """Devices tried so far."""
         self.deepest = -1
@@ -211,6 +215,9 @@ class Search:
         if self._attempt.counts[claim] + level.begun.left > RESULTS_LIMIT:
             level.closed = True
         elif level.index < self._sound:
+            self._looks += self._sound - level.index
+            if self._looks > self._limit * _LOOKS:
+                raise SearchEnded
             level.cells = self._bounds.possible(level.index, self._sound, level.begun)
             level.closed = level.cells is None
 
