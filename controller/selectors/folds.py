@@ -210,10 +210,14 @@ def _sort_by(frame: Frame, loop: Loop) -> list[Any]:
     """The list is bound to a variable, a list of keys is made of it, and then it is sorted by them."""
     budget, cost = frame[BUDGET], 2 if loop.constant else APPEND
     budget.charge(2)
-    values = loop.over(frame)
-    loop = replace(loop, over=lambda _: values)
+    values: Any = None
     found: list[Any] = []
     ordering: list[Any] = []
+
+    def over(frame: Frame) -> Any:
+        nonlocal values
+        values = loop.over(frame)
+        return values
 
     def step(element: Any) -> None:
         budget.charge(cost)
@@ -221,7 +225,7 @@ def _sort_by(frame: Frame, loop: Loop) -> list[Any]:
         ordering.append(loop.body(frame))
 
     try:
-        _accumulate(frame, loop, step)
+        _accumulate(frame, replace(loop, over=over), step)
     except BudgetSpent:
         raise
     except SelectorFault as fault:

@@ -90,7 +90,10 @@ def test_a_constant_key_that_crashes_upstream_is_refused() -> None:
         compile_selector('{b"x": 1}.size() == 1 || true')
 
 
-@pytest.mark.parametrize("failing", ["[1/0].distinct()", "[1/0].sort()", "[[1]].flatten(1/0)", "[1].sortBy(x, 1/0)"])
+@pytest.mark.parametrize(
+    "failing",
+    ["[1/0].distinct()", "[1/0].sort()", "[[1]].flatten(1/0)", "[1].sortBy(x, 1/0)", "[1/0].sortBy(x, x)"],
+)
 def test_where_upstreams_count_breaks_off_so_does_the_evaluation(failing: str) -> None:
     with pytest.raises(Cancelled):
         compile_selector(f"{failing} == [] || true").matches(CARD, DRIVER)
