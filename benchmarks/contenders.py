@@ -3,15 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from tests.clusters.kind import KindCluster
 
 MANIFESTS = Path(__file__).parent.parent / "manifests"
 NAMESPACE = "bench"
-PEER_IMAGE = "lode-test/dra-example-driver:1"
+PEER_MANIFEST = Path(__file__).parent / "example-driver.yaml"
 PEER = "gpu.example.com"
 
 
@@ -50,79 +47,13 @@ def _overlay(name: str) -> tuple[Callable[[KindCluster], None], Callable[[KindCl
 
 
 def _install_peer(cluster: KindCluster) -> None:
-    cluster.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(_peer_objects()))
+    cluster.kubectl("apply", "-f", PEER_MANIFEST)
     cluster.kubectl("-n", "kube-system", "rollout", "status", "ds/dra-example", "--timeout=120s", timeout=130)
 
 
 def _remove_peer(cluster: KindCluster) -> None:
-    cluster.kubectl("delete", "-f", "-", "--ignore-not-found", input=yaml.safe_dump_all(_peer_objects()), timeout=100)
+    cluster.kubectl("delete", "-f", PEER_MANIFEST, "--ignore-not-found", timeout=100)
     cluster.kubectl("delete", "resourceslices", "--all")
-
-
-def _peer_objects() -> list[dict[str, Any]]:
-    """The example driver v0.4.0 with eight devices a node, as its chart would install it."""
-    name = {"name": "dra-example"}
-    here = {**name, "namespace": "kube-system"}
-    everything = ["get", "list", "watch", "create", "update", "patch", "delete"]
-    rules = [
-        {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": everything},
-        {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get"]},
-        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
-    ]
-    folders = {
-        "plugins-registry": "/var/lib/kubelet/plugins_registry",
-        "plugins": "/var/lib/kubelet/plugins",
-        "cdi": "/var/run/cdi",
-    }
-    fields = {"NODE_NAME": "spec.nodeName", "NAMESPACE": "metadata.namespace", "POD_UID": "metadata.uid"}
-    container = {
-        "name": "plugin",
-        "image": PEER_IMAGE,
-        "imagePullPolicy": "IfNotPresent",
-        "securityContext": {"privileged": True},
-        "env": [
-            *({"name": key, "valueFrom": {"fieldRef": {"fieldPath": path}}} for key, path in fields.items()),
-            {"name": "CDI_ROOT", "value": folders["cdi"]},
-            {"name": "NUM_DEVICES", "value": "8"},
-        ],
-        "volumeMounts": [{"name": key, "mountPath": path} for key, path in folders.items()],
-    }
-    pod = {
-        "serviceAccountName": name["name"],
-        "containers": [container],
-        "volumes": [
-            {"name": key, "hostPath": {"path": path, "type": "DirectoryOrCreate"}} for key, path in folders.items()
-        ],
-    }
-    labels = {"app": name["name"]}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **name}
-    selector = {"cel": {"expression": f"device.driver == '{PEER}'"}}
-    return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": here},
-        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": name, "rules": rules},
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": name,
-            "roleRef": role,
-            "subjects": [{"kind": "ServiceAccount", **here}],
-        },
-        {
-            "apiVersion": "apps/v1",
-            "kind": "DaemonSet",
-            "metadata": here,
-            "spec": {
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": pod},
-            },
-        },
-        {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "DeviceClass",
-            "metadata": {"name": PEER},
-            "spec": {"selectors": [selector]},
-        },
-    ]
 
 
 CONTROLLER = ("lode controller", "lode controller")

@@ -30,9 +30,9 @@ LOADED = Scenario(WORKLOADS[0], 5000, "50")
 """5,000 nodes with 40,000 cards and 20,000 claims."""
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run what is asked for, print the tables and, with --json, write all figures to a file."""
-    arguments = _arguments()
+    arguments = parse(argv)
     with tempfile.TemporaryDirectory(prefix="lode-benchmark-") as name:
         folder = Path(name)
         if arguments.profile:
@@ -58,7 +58,8 @@ def main() -> int:
     return 0
 
 
-def _arguments() -> argparse.Namespace:
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The command line, with what --quick implies."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.allocation", description=__doc__.partition("\n")[0])
     names = ",".join(workload.name for workload in WORKLOADS)
     parser.add_argument("--quick", action="store_true", help="a few rows at 1,000 nodes, about two minutes")
@@ -67,14 +68,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--nodes", type=lambda text: [int(part) for part in text.split(",")], help="such as 100,1000")
     parser.add_argument("--in-use", type=lambda text: text.split(","), help="per cent of the cards, such as 0,90")
     parser.add_argument("--forms", type=_listed(get_args(Form)), help=",".join(FORMS))
-    parser.add_argument("--seconds", type=float, default=2.0, help="for each side, way and row; the pod begun is ended")
-    parser.add_argument("--family-timeout", type=float, default=5.0, help="seconds after which the peer gives up")
+    parser.add_argument("--seconds", type=float, default=1.5, help="for each side, way and row; the pod begun is ended")
+    parser.add_argument("--family-timeout", type=float, default=3.0, help="seconds after which the peer gives up")
     parser.add_argument("--peer-everywhere", action="store_true", help="ask the peer at every size")
     parser.add_argument("--json", type=Path, help="a file for all figures")
     parser.add_argument(
         "--profile", metavar="WORKLOAD", choices=names.split(","), help="profile our side, nothing else"
     )
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     if arguments.quick:
         arguments.seconds, arguments.family_timeout = 1.0, 1.0
         arguments.nodes = arguments.nodes or [1000]
@@ -85,13 +86,13 @@ def _arguments() -> argparse.Namespace:
 
 
 def _listed(known: Sequence[str]) -> Callable[[str], list[str]]:
-    def parse(text: str) -> list[str]:
+    def chosen(text: str) -> list[str]:
         parts = text.split(",")
         if unknown := set(parts) - set(known):
             raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: known are {', '.join(known)}")
         return parts
 
-    return parse
+    return chosen
 
 
 def plan(arguments: argparse.Namespace) -> Iterator[tuple[Scenario, list[Form]]]:
@@ -107,7 +108,7 @@ def plan(arguments: argparse.Namespace) -> Iterator[tuple[Scenario, list[Form]]]
 
 def _states(workload: Workload, nodes: int, arguments: argparse.Namespace) -> Sequence[str]:
     if arguments.in_use:
-        return [state for state in arguments.in_use if state in workload.in_use or state == "50"]
+        return [state for state in arguments.in_use if state in workload.in_use or not state.endswith("p")]
     return workload.in_use if nodes == table.BAR_NODES else workload.in_use[:1]
 
 
