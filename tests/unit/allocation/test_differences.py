@@ -122,6 +122,12 @@ def test_derived_attributes_are_refused_on_the_claim() -> None:
     assert "derivedAttributes" in str(fault)
 
 
+def test_operations_to_be_skipped_are_told_whatever_the_node_declares() -> None:
+    (part,) = pool(*CARDS)
+    (allocation,) = hold(fleet(replace(part, skip_node_operations=("*",))), claim(want()))
+    assert allocation.results[0].skip_node_operations == ("*",)
+
+
 def test_counters_of_two_drivers_whose_pools_share_a_name_are_counted_apart() -> None:
     card = device("card", draws={"set.units": 1})
     parts = [
