@@ -71,13 +71,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Load:
-    """What it takes to know a cluster: seconds from JSON text to the first answer, and MiB of the process by then."""
+    """What it takes to know a cluster: from JSON text to the first answer, and what the process has used by then."""
 
     scenario: Scenario
     slices: int
     devices: int
     claims: int
     seconds: float
+    cpu: float
     mebibytes: float
 
 
@@ -127,7 +128,7 @@ def _write(path: Path, lines: Iterable[str]) -> None:
 
 def _load(scenario: Scenario, raw: Json) -> Load:
     seconds = raw["read"] + raw["told"] + raw["first"]
-    return Load(scenario, raw["slices"], raw["devices"], raw["claims"], seconds, raw["mebibytes"])
+    return Load(scenario, raw["slices"], raw["devices"], raw["claims"], seconds, raw["cpu"], raw["mebibytes"])
 
 
 @dataclass(frozen=True)

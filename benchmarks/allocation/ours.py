@@ -84,6 +84,7 @@ def load(path: Path) -> tuple[Cluster, Json]:
         "read": cluster.read_seconds,
         "told": told - began,
         "first": first - told,
+        "cpu": time.process_time(),
         "mebibytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "slices": len(cluster.slices),
         "devices": sum(len(part.devices) for part in cluster.slices),

@@ -93,7 +93,7 @@ def growth(rows: Sequence[Row]) -> str:
 
 def loads(rows: Sequence[Load]) -> str:
     """Seconds and memory to know a cluster; the bar is for whole cards with 20,000 claims."""
-    header = ["cluster", "slices", "devices", "claims", "seconds", "MiB", "bar"]
+    header = ["cluster", "slices", "devices", "claims", "seconds", "cpu s", "MiB", "bar"]
     return lines(header, [_load(row) for row in rows])
 
 
@@ -104,6 +104,7 @@ def _load(row: Load) -> list[str]:
         row.scenario.name,
         *(f"{count:,}" for count in (row.slices, row.devices, row.claims)),
         f"{row.seconds:.1f}",
+        f"{row.cpu:.1f}",
         f"{row.mebibytes:.0f}",
         met if judged else "-",
     ]
