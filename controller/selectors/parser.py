@@ -21,6 +21,14 @@ _RESERVED = frozenset(
 _RELATIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
 _STRENGTH = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
 _INT_MAX = (1 << 63) - 1
+_MESSAGES = frozenset(
+    f"google.protobuf.{name}"
+    for name in (
+        "Any", "BoolValue", "BytesValue", "DoubleValue", "Duration", "Empty", "FloatValue", "Int32Value", "Int64Value",
+        "ListValue", "StringValue", "Struct", "Timestamp", "UInt32Value", "UInt64Value", "Value",
+    )
+)  # fmt: skip
+"""Messages upstream can construct, which become plain values at once; nobody would in a selector."""
 
 
 def parse(source: str) -> Node:
@@ -176,7 +184,17 @@ class _Parser:
                 node = self._made(self._method(node, field, args), node, *args)
             else:
                 node = self._made(_select(position, node, field.text, optional), node)
+        if self._is("{") and dotted(node):
+            raise self._message(node)
         return node
+
+    def _message(self, node: Node) -> SelectorError:
+        name = dotted(node)
+        if name not in _MESSAGES:
+            return SelectorError(self.source, node.position, f"unknown message type {name!r}")
+        remedy = "write the value itself, or timestamp() or duration()"
+        message = f"messages such as {name}{{}} are not supported; {remedy}"
+        return SelectorError(self.source, node.position, message, unsupported=True)
 
     def _method(self, target: Node, name: Token, args: tuple[Node, ...]) -> Node:
         path = dotted(target)

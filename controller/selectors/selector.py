@@ -13,7 +13,7 @@ from controller.selectors.parser import parse
 from controller.selectors.plain import is_plain
 from controller.selectors.reads import Path, paths, value_at
 from controller.selectors.sizes import UNBOUNDED
-from controller.selectors.values import Device, kind
+from controller.selectors.values import Device, Optional, kind
 from controller.selectors.view import view
 from driver import model
 
@@ -58,6 +58,10 @@ class Selector:
             return True
         if result is False:
             return False
+        while isinstance(result, Optional) and result.present:
+            result = result.value
+        if result is True or result is False:
+            return bool(result)
         raise SelectorFault(f"the result is of type {kind(result)}, but a selector must give a bool")
 
     def projection(self, device: model.Device, driver: str) -> tuple[Any, ...] | None:

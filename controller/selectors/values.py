@@ -72,7 +72,7 @@ class OddKey:
             return False
         if isinstance(self.value, Duration | Timestamp | Address | Network | TypeValue):
             return str(self.value) == str(other.value)
-        return self.value is other.value and not isinstance(self.value, Amount | Domains | Identifiers | Device)
+        return self.value is other.value and not isinstance(self.value, Amount | Identifiers | Device)
 
     def __hash__(self) -> int:
         return hash(type(self.value))

@@ -110,6 +110,7 @@ REFUSED = (
     ("9223372036854775808 > 0", "does not fit"),
     ("true || package", "reserved word"),
     ("", "expected a value"),
+    ("device{} == 1", "unknown message type 'device'"),
 )
 
 
@@ -136,6 +137,12 @@ def test_what_is_no_selector_is_refused_before_it_runs(expression: str, why: str
         compile_selector(expression)
     assert why in str(error.value)
     assert not error.value.unsupported
+
+
+def test_a_message_is_refused_as_what_kubernetes_would_construct() -> None:
+    with pytest.raises(SelectorError, match=r"messages such as google\.protobuf\.Int64Value") as error:
+        compile_selector("google.protobuf.Int64Value{value: 1} == 1")
+    assert error.value.unsupported
 
 
 def test_an_error_points_at_what_is_wrong() -> None:

@@ -72,6 +72,7 @@ TRUE = (
     '!(dyn([1]) in {"a": 1}) && !(dyn(b"a") in {}) && dyn(timestamp(0)) in {timestamp(0): 1}',
     '!(quantity("1") == dyn(null)) && !(dyn("x") == ip("::1")) && ip("::1") != dyn("x")',
     "[1, 2].transformMap(i, v, v * 2) == {0: 2, 1: 4}",
+    "dyn(optional.of(optional.of(true)))",
 )
 
 FAULTS = (
@@ -85,6 +86,10 @@ FAULTS = (
     ('"%d".format([dyn("x")]) == ""', "%d in a format takes int, uint; not string"),
     ('dyn(1).allowed() || dyn(1).path("/x").check("get").allowed()', "no such overload"),
     ('quantity("1e1000000").add(quantity("1")).isInteger()', "too many digits"),
+    ("0.0 / 0.0 < 1.0", "NaN"),
+    ("dyn({1: 2}).sortBy(x, x) == []", "no such overload"),
+    ("0.0 / 0.0 < 1.0", "NaN"),
+    ("dyn({1: 2}).sortBy(x, x) == []", "no such overload"),
     ("{semver('1.0.0'): 1}.size() == 1", "cannot be the key of a map"),
 )
 
