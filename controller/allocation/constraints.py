@@ -1,15 +1,16 @@
 """matchAttribute and distinctAttribute, as devices are tried. A list-valued attribute is a set of values."""
 
-from driver.model import AttributeValue, Constraint, Device, Scalar
+from driver.model import Constraint, Device, Scalar
 
 Values = frozenset[tuple[type, Scalar]]
 
 
 def values_of(device: Device, attribute: str) -> Values:
     """The device's values of a fully qualified attribute; empty if it has none."""
-    value: AttributeValue = device.attributes.get(attribute, ())
-    many = value if isinstance(value, tuple) else (value,)
-    return frozenset((type(one), one) for one in many)
+    value = device.attributes.get(attribute, ())
+    if isinstance(value, tuple):
+        return frozenset((type(one), one) for one in value)
+    return frozenset(((type(value), value),))
 
 
 class Tracker:
