@@ -4,7 +4,7 @@ What it finds is what the search would find: it takes the first device that fits
 that no solution holds. Where something would have to be taken back it does not know, and the search has to say.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from enum import Enum
 
 from controller.allocation.attempt import Attempt, Candidate, Pick
@@ -20,6 +20,8 @@ Order = Sequence[tuple[Pool, int]]
 """Pools that reach a node in the order of allocation, each with those of its devices that do."""
 Masks = list[int]
 """Devices of each pool of an order."""
+Groups = Mapping[Hashable, int]
+"""The devices of a pool that have each value of an attribute."""
 
 
 class Answer(Enum):
@@ -61,6 +63,9 @@ class Quick:
         for alike in shape.alike:
             if not self._agree(order, shape, offers, alike):
                 return Answer.IMPOSSIBLE
+        for apart in shape.apart:
+            if not self._separable(order, shape, offers, apart):
+                return Answer.IMPOSSIBLE
         return offers
 
     def masks(self, order: Order, step: Step) -> Masks | None:
@@ -98,36 +103,36 @@ class Quick:
 
     def _together(self, order: Order, shape: Shape, offers: Sequence[Sequence[Masks]]) -> bool:
         """Whether there are as many devices as all requests take, unless some can be shared."""
-        union = [0] * len(order)
-        for (masks,) in offers:
-            union = [one | other for one, other in zip(union, masks, strict=True)]
-        if any(mask & pool.multiple for mask, (pool, _) in zip(union, order, strict=True)):
+        union = _union([masks for (masks,) in offers])
+        if _shares(order, union):
             return True
         return _count(union) >= sum(step.count for (step,) in shape.steps)
 
+    def _separable(self, order: Order, shape: Shape, offers: Sequence[Sequence[Masks]], apart: Alike) -> bool:
+        """Whether the devices of each value, cut up by what the smallest request takes, are enough for all requests."""
+        union = _union([offers[at][0] for at in apart.steps])
+        several = any(self._columns.values(pool, apart.attribute).several for pool, _ in order)
+        if several or _shares(order, union):
+            return True
+        least = min(shape.steps[at][0].count for at in apart.steps)
+        numbers = _numbers(self._groups(order, apart.attribute), union)
+        return sum(number // least for number in numbers.values()) >= len(apart.steps)
+
     def _agree(self, order: Order, shape: Shape, offers: Sequence[list[Masks]], alike: Alike) -> bool:
         """Leave only devices with a value that every request has enough devices of; False if there is none."""
-        columns = [self._columns.values(pool, alike.attribute) for pool, _ in order]
-        groups = [column.groups or {} for column in columns]
+        groups = self._groups(order, alike.attribute)
         allowed: set[Hashable] | None = None
         for at in alike.steps:
-            count = shape.steps[at][0].count
-            numbers: dict[Hashable, int] = {}
-            for mask, by_value in zip(offers[at][0], groups, strict=True):
-                if mask:
-                    for value, group in by_value.items():
-                        numbers[value] = numbers.get(value, 0) + (group & mask).bit_count()
-            enough = {value for value, number in numbers.items() if number >= count}
+            enough = _enough(groups, offers[at][0], shape.steps[at][0].count)
             allowed = enough if allowed is None else allowed & enough
         if not allowed:
             return False
-        for position, by_value in enumerate(groups):
-            union = 0
-            for value in allowed:
-                union |= by_value.get(value, 0)
-            for at in alike.steps:
-                offers[at][0][position] &= union
+        for at in alike.steps:
+            offers[at][0] = _with_values(groups, offers[at][0], allowed)
         return True
+
+    def _groups(self, order: Order, attribute: str) -> Sequence[Groups]:
+        return [self._columns.values(pool, attribute).groups or {} for pool, _ in order]
 
     def _greedy(
         self, order: Order, shape: Shape, claims: Sequence[Claim], offers: Sequence[Sequence[Masks]]
@@ -149,6 +154,8 @@ class Quick:
         left, choice = step.count, step.choice
         if attempt.counts[claim] + left > RESULTS_LIMIT:
             return False
+        if left > 1 and step.alike and attempt.held:
+            masks = self._left(order, attempt, step, masks)
         for (pool, _), mask in zip(order, masks, strict=True):
             takes = self._columns.takes(pool, step.want.capacity)[1] if mask & pool.multiple else None
             while mask:
@@ -162,6 +169,57 @@ class Quick:
                     if not left:
                         return True
         return False
+
+    def _left(self, order: Order, attempt: Attempt, step: Step, masks: Masks) -> Masks:
+        """The devices with values of which there are still enough."""
+        taken: dict[Pool, int] = {}
+        for unit, held in attempt.held.items():
+            if held.whole:
+                taken[unit.pool] = taken.get(unit.pool, 0) | 1 << unit.index
+        masks = [mask & ~taken.get(pool, 0) for mask, (pool, _) in zip(masks, order, strict=True)]
+        for attribute in step.alike:
+            groups = self._groups(order, attribute)
+            masks = _with_values(groups, masks, _enough(groups, masks, step.count))
+        return masks
+
+
+def _numbers(groups: Sequence[Groups], masks: Masks) -> Mapping[Hashable, int]:
+    """How many of the devices have each value."""
+    numbers: dict[Hashable, int] = {}
+    for mask, by_value in zip(masks, groups, strict=True):
+        if mask:
+            for value, group in by_value.items():
+                numbers[value] = numbers.get(value, 0) + (group & mask).bit_count()
+    return numbers
+
+
+def _enough(groups: Sequence[Groups], masks: Masks, count: int) -> set[Hashable]:
+    """The values that so many of the devices have."""
+    return {value for value, number in _numbers(groups, masks).items() if number >= count}
+
+
+def _union(every: Sequence[Masks]) -> Masks:
+    """The devices that are in any."""
+    union = every[0]
+    for masks in every[1:]:
+        union = [one | other for one, other in zip(union, masks, strict=True)]
+    return union
+
+
+def _shares(order: Order, masks: Masks) -> bool:
+    """Whether one of the devices can be shared, so that it can serve several requests."""
+    return any(mask & pool.multiple for mask, (pool, _) in zip(masks, order, strict=True))
+
+
+def _with_values(groups: Sequence[Groups], masks: Masks, values: set[Hashable]) -> Masks:
+    """Those of the devices that have one of the values."""
+    found = []
+    for mask, by_value in zip(masks, groups, strict=True):
+        having = 0
+        for value in values:
+            having |= by_value.get(value, 0)
+        found.append(mask & having)
+    return found
 
 
 def _count(masks: Sequence[int]) -> int:

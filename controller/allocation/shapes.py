@@ -28,6 +28,8 @@ class Step:
     paths: Paths
     count: int
     """Devices it takes at least."""
+    alike: tuple[str, ...]
+    """Attributes in which all its devices must agree."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +49,7 @@ class Shape:
         plain: whether it can be tried with masks: no policy, no admin access, no request for all devices.
         lone: whether each request has one way to satisfy it.
         alike: its constraints of the kind matchAttribute, as far as requests with one way are concerned.
+        apart: requests with a constraint of their own, where several have one on the same attribute.
         attributes: all that its constraints look at.
         least: devices one of its requests needs at once of those that are available; 0 if none needs any.
         total: devices all its requests need together where none can be shared.
@@ -57,7 +60,9 @@ class Shape:
 
     def __init__(self, wanted: Sequence[Demand], specs: Sequence[ClaimSpec], matching: Matching):
         self.demands = tuple(wanted)
-        self.steps = tuple([tuple([_step(choice, matching) for choice in demand.choices]) for demand in wanted])
+        self.steps = tuple(
+            [tuple([_step(choice, specs[demand.claim], matching) for choice in demand.choices]) for demand in wanted]
+        )
         every = [step for steps in self.steps for step in steps]
         self.lone = all(len(steps) == 1 for steps in self.steps)
         self.plain = all(_plain(step.choice) for step in every)
@@ -66,6 +71,7 @@ class Shape:
             dict.fromkeys(one.match_attribute or one.distinct_attribute for spec in specs for one in spec.constraints)
         )
         self.alike = tuple(_alike(self.demands, specs))
+        self.apart = tuple(_apart(self.alike))
         needed = [min(_needed(step) for step in steps) for steps in self.steps]
         self.least = max(needed, default=0)
         self.total = sum(needed)
@@ -160,9 +166,12 @@ def _config(config: OpaqueConfig) -> Hashable:
     return config.driver, config.requests, config.source, json.dumps(config.parameters, sort_keys=True)
 
 
-def _step(choice: Choice, matching: Matching) -> Step:
+def _step(choice: Choice, spec: ClaimSpec, matching: Matching) -> Step:
     want = choice.want
-    return Step(choice, want, choice.filter, matching.paths(choice.filter), want.count if want.mode != "All" else 1)
+    count = want.count if want.mode != "All" else 1
+    constraints = [spec.constraints[number] for number in choice.constraints]
+    alike = tuple([one.match_attribute for one in constraints if one.match_attribute])
+    return Step(choice, want, choice.filter, matching.paths(choice.filter), count, alike)
 
 
 def _plain(choice: Choice) -> bool:
@@ -181,6 +190,14 @@ def _alike(wanted: Sequence[Demand], specs: Sequence[ClaimSpec]) -> Sequence[Ali
             if steps and _matches(constraint):
                 found.append(Alike(constraint.match_attribute, steps))
     return found
+
+
+def _apart(alike: Sequence[Alike]) -> Sequence[Alike]:
+    own: dict[str, set[int]] = {}
+    for one in alike:
+        if len(one.steps) == 1:
+            own.setdefault(one.attribute, set()).update(one.steps)
+    return [Alike(attribute, tuple(sorted(steps))) for attribute, steps in own.items() if len(steps) > 1]
 
 
 def _bound(demand: Demand, claim: int, constraint: int) -> bool:
