@@ -15,11 +15,12 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from controller.allocation import Fleet, Placed
-from driver.model import Allocation, Claim, ClaimSpec, DeviceClass, Request, Slice, Want
+from driver.model import Claim, ClaimSpec, DeviceClass, Request, Slice, Want
 from driver.wire import Json, allocation_to, claim_from, class_from, slice_from
 
 PASSES = 6
@@ -105,43 +106,49 @@ def allocate_all(cluster: Cluster, run: Json) -> Json:
     _look_around(cluster, fleet)
     held = [claim.uid for claim in cluster.claims]
     each: list[float] = []
-    answers: list[tuple[str, Sequence[Allocation]]] = []
+    answers: list[Placed | None] = []
     gc.collect()
-    profile = cProfile.Profile() if run.get("profile") else None
-    if profile:
-        profile.enable()
-    began, used = time.perf_counter(), time.process_time()
-    for claims, release, floor in pods:
-        before = time.perf_counter()
-        if before - began > run["seconds"]:
-            break
-        answer = fleet.place(claims)
-        if isinstance(answer, Placed):
-            for claim, allocation in zip(claims, answer.allocations, strict=True):
-                fleet.assume(claim.uid, allocation)
-        each.append(time.perf_counter() - before)
-        if isinstance(answer, Placed):
-            held += [claim.uid for claim in claims]
-            answers.append((answer.node, answer.allocations))
-        else:
-            answers.append(("", ()))
-        if release >= 0 and len(held) > floor:
-            index = release % len(held)
-            held[index], held[-1] = held[-1], held[index]
-            fleet.remove_claim(held.pop())
-    seconds, cpu = time.perf_counter() - began, time.process_time() - used
-    if profile:
-        profile.disable()
-        pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(PROFILED)
-    return {
-        "seconds": seconds,
-        "cpu": cpu,
-        "each": each,
-        "answers": [
-            {"node": node, "results": [allocation_to(one) for one in allocations]} if node else {}
-            for node, allocations in answers
-        ],
-    }
+    with _profiled(run.get("profile", False)):
+        began, used = time.perf_counter(), time.process_time()
+        for claims, release, floor in pods:
+            before = time.perf_counter()
+            if before - began > run["seconds"]:
+                break
+            answers.append(_assumed(fleet, claims))
+            each.append(time.perf_counter() - before)
+            held += [claim.uid for claim in claims] if answers[-1] else []
+            if release >= 0 and len(held) > floor:
+                index = release % len(held)
+                held[index], held[-1] = held[-1], held[index]
+                fleet.remove_claim(held.pop())
+        seconds, cpu = time.perf_counter() - began, time.process_time() - used
+    told = [
+        {"node": answer.node, "results": [allocation_to(one) for one in answer.allocations]} if answer else {}
+        for answer in answers
+    ]
+    return {"seconds": seconds, "cpu": cpu, "each": each, "answers": told}
+
+
+def _assumed(fleet: Fleet, claims: Sequence[Claim]) -> Placed | None:
+    """Where the claims go, counted as in use; None if nowhere."""
+    answer = fleet.place(claims)
+    if not isinstance(answer, Placed):
+        return None
+    for claim, allocation in zip(claims, answer.allocations, strict=True):
+        fleet.assume(claim.uid, allocation)
+    return answer
+
+
+@contextmanager
+def _profiled(wanted: bool) -> Iterator[None]:
+    if not wanted:
+        yield
+        return
+    profile = cProfile.Profile()
+    profile.enable()
+    yield
+    profile.disable()
+    pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(PROFILED)
 
 
 def evaluate_all(cluster: Cluster, expression: str) -> Json:

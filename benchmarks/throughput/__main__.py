@@ -62,6 +62,7 @@ def main() -> int:
             print(f"==> {flavour.name}", file=sys.stderr, flush=True)
             with world(flavour, arguments.nodes, profile=arguments.profile) as (api, alive):
                 found.append(measure(flavour, api, arguments.pods, alive))
+            print(f"    {found[-1].rate:.1f} pods/s", file=sys.stderr, flush=True)
     print(report(found))
     return 0
 
