@@ -57,8 +57,9 @@ KINDS = ("gpu", "nic", "share", "mig")
 
 @st.composite
 def offered(draw: st.DrawFn) -> Pool:
-    """Up to seven devices: plain ones, shareable ones, and such as draw on counters of one of two cards."""
+    """Up to seven devices: plain ones, shareable ones, and such as draw on counters of two cards, some with groups."""
     devices: list[Device] = []
+    grouped = draw(st.integers(0, 3)) == 0
     for number in range(draw(st.integers(1, 7))):
         kind = draw(st.sampled_from(KINDS))
         few, listed = st.integers(0, 1), st.lists(st.integers(0, 6), min_size=1, max_size=2, unique=True).map(tuple)
@@ -68,15 +69,16 @@ def offered(draw: st.DrawFn) -> Pool:
         draws = {f"card-{draw(few)}.u{u}": draw(st.integers(1, 3)) for u in range(draw(few) + 1)}
         capacity = {"memory": memory(f"{draw(st.integers(2, 5))}Gi", "1Gi", step="1Gi")}
         shared = kind == "share"
-        devices.append(
-            device(
-                f"d{number}",
-                attributes,
-                draws=draws if kind == "mig" or (shared and draw(st.booleans())) else {},
-                capacity=capacity if shared and draw(st.booleans()) else {},
-                shared=shared,
-            )
+        plain = device(
+            f"d{number}",
+            attributes,
+            draws=draws if kind == "mig" or (shared and draw(st.booleans())) else {},
+            capacity=capacity if shared and draw(st.booleans()) else {},
+            shared=shared,
         )
+        groups = tuple(draw(st.sets(st.sampled_from("xyz"), max_size=2))) if grouped else ()
+        drawn = tuple(replace(one, compatibility_groups=groups) for one in plain.consumes)
+        devices.append(replace(plain, consumes=drawn))
     sets = {f"card-{card}": {"u0": draw(st.integers(1, 4)), "u1": 4} for card in range(2)}
     return Pool((DRIVER, "p"), pool(*devices, sets=sets), {}, Layouts())
 
