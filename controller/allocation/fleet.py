@@ -6,11 +6,9 @@ from typing import Final
 
 from controller.allocation.attempt import Attempt, FaultyDevice, Pick
 from controller.allocation.candidates import Node, Survey
-from controller.allocation.layout import Layouts, bits
-from controller.allocation.matching import Matching
-from controller.allocation.nodes import reaches
+from controller.allocation.layout import bits
 from controller.allocation.outcome import allocation
-from controller.allocation.pools import Pool, PoolKey, Unit
+from controller.allocation.pools import PoolKey
 from controller.allocation.quick import Answer, Quick
 from controller.allocation.ranking import Ranking, prefers
 from controller.allocation.reasons import Unsatisfiable
@@ -19,14 +17,13 @@ from controller.allocation.search import STEP_LIMIT, Search, SearchEnded, first_
 from controller.allocation.shapes import Shape, Shapes
 from controller.allocation.standing import Standings, standings
 from controller.allocation.states import state
-from controller.allocation.supply import Seat, Supply
-from controller.allocation.taints import applies
+from controller.allocation.stock import Stock
+from controller.allocation.supply import Seat
 from controller.allocation.trial import Eligible, Placed, Trial
-from controller.allocation.usage import Changes, Ledger, Use, only_more
+from controller.allocation.usage import Ledger, Use
 from driver.model import Allocation, Claim, DeviceClass, DeviceId, Slice, TaintRule
 from driver.names import Names
 
-_EVERYWHERE: Final = ""
 _NAMES: Final = Names()
 
 
@@ -54,71 +51,33 @@ class Fleet:
 
     def __init__(self, step_limit: int = STEP_LIMIT, names: Names = _NAMES) -> None:
         self._step_limit = step_limit
-        self._slices: dict[str, Slice] = {}
-        self._members: dict[PoolKey, dict[str, Slice]] = {}
-        self._at: dict[str, dict[PoolKey, int]] = {}
-        """Per node name ("" for slices that are not of one named node): pools with slices there, and how many."""
-        self._pools: dict[PoolKey, Pool] = {}
-        self._roaming: dict[PoolKey, Pool] = {}
-        """Pools that are not of one node."""
-        self._roamed = 0
-        """Grows with every change to these or their usage."""
-        self._roamers = 0
-        """Grows when one of these comes or goes."""
-        self._outdated: dict[PoolKey, None] = {}
-        self._units: dict[DeviceId, Unit] = {}
-        self._classes: dict[str, DeviceClass] = {}
-        self._rules: dict[str, TaintRule] = {}
         self._ledger = Ledger()
+        self._stock = Stock(self._ledger.uses)
+        self._classes: dict[str, DeviceClass] = {}
         self._names: dict[str, str] = {}
-        self._matching = Matching()
+        self._matching = self._stock.matching
+        self._supply = self._stock.supply
         self._ranking = Ranking()
-        self._layouts = Layouts()
         self._shapes = Shapes(self._matching, names)
         self._quick = Quick(self._matching)
-        self._supply = Supply()
-        self._seats: dict[str, Seat] = {}
 
     # Events
 
     def upsert_node(self, name: str, labels: Mapping[str, str]) -> None:
         """A node that ``place`` and ``room`` may choose was added, or its labels changed."""
-        seat = self._seat(name)
-        if seat.listed and seat.labels == labels:
-            return
-        seat.labels = labels
-        seat.order_of = -1
-        self._supply.list(seat)
-        self._supply.change(seat)
-        self._supply.free(seat)
+        self._stock.upsert_node(name, labels)
 
     def remove_node(self, name: str) -> None:
         """A node is gone; its pools and what is allocated there stay known."""
-        if seat := self._seats.get(name):
-            seat.labels = {}
-            seat.order_of = -1
-            self._supply.unlist(seat)
-            self._tidy()
+        self._stock.remove_node(name)
 
     def upsert_slice(self, part: Slice) -> None:
         """A ResourceSlice was added or changed."""
-        before = self._slices.get(part.name)
-        if before == part:
-            return
-        if before is not None:
-            self._unlink(before)
-        self._slices[part.name] = part
-        key = (part.driver, part.pool)
-        self._members.setdefault(key, {})[part.name] = part
-        at = self._at.setdefault(part.scope.node_name, {})
-        at[key] = at.get(key, 0) + 1
-        self._outdate(key)
+        self._stock.upsert_slice(part)
 
     def remove_slice(self, name: str) -> None:
         """A ResourceSlice is gone; what is allocated from it stays in use."""
-        before = self._slices.pop(name, None)
-        if before is not None:
-            self._unlink(before)
+        self._stock.remove_slice(name)
 
     def upsert_class(self, device_class: DeviceClass) -> None:
         """A DeviceClass was added or changed."""
@@ -134,31 +93,28 @@ class Fleet:
     def upsert_claim(self, claim: Claim) -> None:
         """A claim was added or changed: what it holds is in use; if it holds nothing, what was assumed for it stays."""
         self._names[claim.uid] = claim.key
-        self._note(self._ledger.write(claim.uid, claim.allocation))
+        self._stock.note(self._ledger.write(claim.uid, claim.allocation))
 
     def remove_claim(self, uid: str) -> None:
         """A claim is gone, and with it what it held or was assumed to hold."""
         self._names.pop(uid, None)
-        self._note(self._ledger.remove(uid))
+        self._stock.note(self._ledger.remove(uid))
 
     def assume(self, uid: str, decided: Allocation) -> None:
         """A decision is being written: its devices are in use until the claim shows it or ``forget`` is called."""
-        self._note(self._ledger.assume(uid, decided))
+        self._stock.note(self._ledger.assume(uid, decided))
 
     def forget(self, uid: str) -> None:
         """The decision assumed for the claim was not written."""
-        self._note(self._ledger.forget(uid))
+        self._stock.note(self._ledger.forget(uid))
 
     def upsert_taint_rule(self, rule: TaintRule) -> None:
         """A DeviceTaintRule was added or changed."""
-        before = self._rules.get(rule.name)
-        self._rules[rule.name] = rule
-        self._taint([rule] if before is None else [before, rule])
+        self._stock.upsert_taint_rule(rule)
 
     def remove_taint_rule(self, name: str) -> None:
         """A DeviceTaintRule is gone."""
-        if before := self._rules.pop(name, None):
-            self._taint([before])
+        self._stock.remove_taint_rule(name)
 
     # Questions
 
@@ -168,8 +124,7 @@ class Fleet:
 
     def free_counters(self) -> Mapping[PoolKey, tuple[int, ...]]:
         """What is left of the counters of every pool that has any (nanos, in the pool's order)."""
-        self._settle()
-        return {key: tuple(pool.free) for key, pool in self._pools.items() if pool.free}
+        return self._stock.free_counters()
 
     def allocate(
         self, node_name: str, node_labels: Mapping[str, str], claims: Sequence[Claim]
@@ -181,15 +136,8 @@ class Fleet:
         shape = self._shapes.of(claims, self._classes)
         if not isinstance(shape, Shape):
             return Unsatisfiable(faults=shape)
-        for key in (*self._at.get(node_name, ()), *self._at.get(_EVERYWHERE, ())):
-            self._pool(key)
-        seat = self._seats.get(node_name)
-        if seat is None or (seat.labels != node_labels and self._roaming):
-            seat = Seat(node_name, node_labels)
-            seat.pools = {
-                key: pool for key in self._at.get(node_name, ()) if (pool := self._pool(key)).one_node == node_name
-            }
-        picks = self._quick.fit(self._order(seat), shape, claims) if shape.plain else Answer.UNKNOWN
+        seat = self._stock.seat(node_name, node_labels)
+        picks = self._quick.fit(self._stock.order(seat), shape, claims) if shape.plain else Answer.UNKNOWN
         if isinstance(picks, Answer):
             survey = self._survey(seat, claims)
             if picks is Answer.IMPOSSIBLE and (refusal := survey.refusal(shape.demands)).shortages:
@@ -242,9 +190,9 @@ class Fleet:
             return seats
 
         def standing_of(seat: Seat) -> Standings | None:
-            return standings(self._order(seat), shape, self._matching, lambda: self._survey(seat, claims))
+            return standings(self._stock.order(seat), shape, self._matching, lambda: self._survey(seat, claims))
 
-        return self._ranking.best_first(seats, shape, lambda seat: (seat.clock, self._roamed), standing_of)
+        return self._ranking.best_first(seats, shape, lambda seat: (seat.clock, self._stock.roamed), standing_of)
 
     def _seated(self, nodes: int) -> Iterator[Seat]:
         seats = self._supply.seats
@@ -255,19 +203,19 @@ class Fleet:
 
     def _candidates(self, shape: Shape) -> int:
         """The nodes that may take claims of this shape, as far as can be told without asking them."""
-        self._settle()
+        self._stock.settle()
         supply = self._supply
         shape.catch_up(supply)
-        spare = sum(pool.available.bit_count() for pool in self._roaming.values() if not pool.problem)
+        spare = sum(pool.available.bit_count() for pool in self._stock.roaming.values() if not pool.problem)
         nodes = supply.with_available(shape.least - spare) & self._reach(shape) & ~shape.refused
-        if shape.total > shape.least and not any(pool.multiple for pool in self._roaming.values()):
+        if shape.total > shape.least and not any(pool.multiple for pool in self._stock.roaming.values()):
             nodes &= supply.with_available(shape.total - spare) | supply.sharing
         return nodes
 
     def _reach(self, shape: Shape) -> int:
         """The nodes with enough devices that match, in use or not."""
         partitions = {step.paths: self._matching.partition(step.paths) for steps in shape.steps for step in steps}
-        key = (self._supply.numbering, self._roamers, *((one, one.version) for one in partitions.values()))
+        key = (self._supply.numbering, self._stock.roamers, *((one, one.version) for one in partitions.values()))
         if shape.reach_of != key:
             shape.reach, shape.reach_of = -1, key
             for steps in shape.steps:
@@ -275,7 +223,7 @@ class Fleet:
                 for step in steps:
                     roaming = sum(
                         self._matching.selection(pool, step.paths, step.filter).match.bit_count()
-                        for pool in self._roaming.values()
+                        for pool in self._stock.roaming.values()
                         if not pool.problem
                     )
                     nodes |= self._matching.nodes(step.paths, step.filter, step.count - roaming, self._supply.numbering)
@@ -286,10 +234,10 @@ class Fleet:
 
     def _fit(self, seat: Seat, shape: Shape, claims: Sequence[Claim]) -> Sequence[Pick] | None:
         """What the claims would get of the node; None, which is remembered, if it does not take them."""
-        clock = (seat.clock, self._roamed)
+        clock = (seat.clock, self._stock.roamed)
         if shape.doubtful and shape.doubtful.get(seat) == clock:
             return None
-        order = self._order(seat)
+        order = self._stock.order(seat)
         picks = self._quick.fit(order, shape, claims) if shape.plain else Answer.UNKNOWN
         if picks is Answer.IMPOSSIBLE:
             shape.refused |= seat.bit
@@ -332,7 +280,7 @@ class Fleet:
             return _Failure(search, faulty=faulty)
 
     def _times(self, seat: Seat, shape: Shape, claims: Sequence[Claim], most: int) -> int:
-        order = self._order(seat)
+        order = self._stock.order(seat)
         if shape.plain and shape.lone and len(shape.steps) == 1:
             offers = self._quick.offers(order, shape)
             if offers is Answer.IMPOSSIBLE:
@@ -341,138 +289,29 @@ class Fleet:
                 counted = times(order, shape, offers[0][0], self._matching.columns, most)
                 if counted is not None:
                     return counted
+        if prefers(shape.demands):
+            return self._tried_out(seat, shape, claims, most)
         seen = (state(order, shape, self._matching), most)
         known = shape.states.get(seen)
         if known is None:
-            with self.trial() as trial:
-                known = 0
-                while known < most and (picks := self._fit(seat, shape, claims)) is not None:
-                    trial.hold(claims, _allocations(claims, picks, seat.name))
-                    known += 1
+            known = self._tried_out(seat, shape, claims, most)
             shape.note_state(seen, known)
         return known
+
+    def _tried_out(self, seat: Seat, shape: Shape, claims: Sequence[Claim], most: int) -> int:
+        count = 0
+        with self.trial() as trial:
+            while count < most and (picks := self._fit(seat, shape, claims)) is not None:
+                trial.hold(claims, _allocations(claims, picks, seat.name))
+                count += 1
+        return count
 
     def _survey(self, seat: Seat, claims: Sequence[Claim]) -> Survey:
         pools = [
             (pool, pool.units if visible == pool.layout.every else [pool.units[index] for index in bits(visible)])
-            for pool, visible in self._order(seat)
+            for pool, visible in self._stock.order(seat)
         ]
         return Survey(Node(seat.name, seat.labels, pools), claims, self._matching, self._names)
-
-    def _order(self, seat: Seat) -> list[tuple[Pool, int]]:
-        """The pools that reach the node in the order of allocation, each with its devices that do."""
-        if seat.order_of != self._roamers:
-            order = [(pool, pool.layout.every) for pool in seat.pools.values()]
-            for pool in self._roaming.values():
-                visible = sum(1 << unit.index for unit in pool.units if reaches(unit.scope, seat.name, seat.labels))
-                if visible or any(reaches(part.scope, seat.name, seat.labels) for part in pool.parts):
-                    order.append((pool, visible))
-            seat.order = sorted(order, key=lambda entry: (entry[0].late, entry[0].key))
-            seat.order_of = self._roamers
-        return seat.order
-
-    # Upkeep
-
-    def _seat(self, name: str) -> Seat:
-        seat = self._seats.get(name)
-        if seat is None:
-            seat = self._seats[name] = Seat(name, {})
-        return seat
-
-    def _tidy(self) -> None:
-        """Forget names that neither a node nor a pool has any more, once there are many."""
-        if len(self._seats) > 2 * len(self._supply.seats) + 64:
-            used = {name: seat for name, seat in self._seats.items() if seat.listed or seat.pools or seat.bit}
-            self._seats = used
-
-    def _unlink(self, part: Slice) -> None:
-        key = (part.driver, part.pool)
-        del self._members[key][part.name]
-        at = self._at[part.scope.node_name]
-        at[key] -= 1
-        if not at[key]:
-            del at[key]
-        if not at:
-            del self._at[part.scope.node_name]
-        if not self._members[key]:
-            del self._members[key]
-        self._outdate(key)
-
-    def _outdate(self, key: PoolKey) -> None:
-        """Forget what was made of the pool's slices; it is made anew when it is asked for."""
-        if key in self._members:
-            self._outdated[key] = None
-        else:
-            self._outdated.pop(key, None)
-        pool = self._pools.pop(key, None)
-        if pool is None:
-            return
-        for unit in pool.units:
-            if self._units.get(unit.id) is unit:
-                del self._units[unit.id]
-        if not pool.problem:
-            self._matching.drop(pool)
-        if pool.seat is None:
-            del self._roaming[key]
-            self._roamers += 1
-        else:
-            del pool.seat.pools[key]
-            pool.seat.order_of = -1
-        self._changed(pool, only_less=False)
-
-    def _settle(self) -> None:
-        """Take in what has happened."""
-        for key in tuple(self._outdated):
-            self._pool(key)
-        self._supply.settle()
-
-    def _pool(self, key: PoolKey) -> Pool:
-        pool = self._pools.get(key)
-        if pool is None:
-            pool = self._pools[key] = Pool(key, self._members[key].values(), self._ledger.uses, self._layouts)
-            self._outdated.pop(key, None)
-            self._units.update((unit.id, unit) for unit in pool.units)
-            if self._rules:
-                self._taint_units(pool)
-            if pool.one_node:
-                pool.seat = self._seat(pool.one_node)
-                pool.seat.pools[key] = pool
-                pool.seat.order_of = -1
-            else:
-                self._roaming[key] = pool
-                self._roamers += 1
-            if not pool.problem:
-                self._matching.add(pool)
-            self._changed(pool, only_less=False)
-        return pool
-
-    def _changed(self, pool: Pool, *, only_less: bool) -> None:
-        """The pool has changed: only by giving less, or in any way."""
-        if pool.seat is None:
-            self._roamed += 1
-        else:
-            self._supply.change(pool.seat)
-        if not only_less:
-            self._supply.free(pool.seat)
-
-    def _note(self, changes: Changes) -> None:
-        for device, before, after in changes:
-            unit = self._units.get(device)
-            if unit is not None:
-                unit.pool.set_use(unit, after)
-                self._changed(unit.pool, only_less=only_more(before, after) and unit.pool.soundly_drawn(unit))
-
-    def _taint(self, rules: Sequence[TaintRule]) -> None:
-        """Rules have come or gone."""
-        for pool in self._pools.values():
-            if any(rule.driver in ("", pool.key[0]) and rule.pool in ("", pool.key[1]) for rule in rules):
-                self._taint_units(pool)
-                self._changed(pool, only_less=False)
-
-    def _taint_units(self, pool: Pool) -> None:
-        for unit in pool.units:
-            ruled = tuple(rule.taint for _, rule in sorted(self._rules.items()) if applies(rule, unit.id))
-            pool.set_taints(unit, unit.device.taints + ruled)
 
 
 def _allocations(claims: Sequence[Claim], picks: Sequence[Pick], node: str) -> tuple[Allocation, ...]:

@@ -160,10 +160,10 @@ def test_masks_tell_of_a_node_what_its_devices_tell(
     built.upsert_node(NODE, {})
     wanted = [with_policy(asked, policy)]
     built.place(wanted)
-    shape, seat = built._shapes.of(wanted, built._classes), built._seats[NODE]
+    shape, seat = built._shapes.of(wanted, built._classes), built._stock.seat(NODE, {})
     assert isinstance(shape, Shape)
     by_masks, by_devices = (
-        standings(built._order(seat), shape, built._matching, lambda: built._survey(seat, wanted), masks=masks)
+        standings(built._stock.order(seat), shape, built._matching, lambda: built._survey(seat, wanted), masks=masks)
         for masks in (True, False)
     )
     assert by_masks == by_devices

@@ -153,7 +153,7 @@ def test_what_a_partition_costs_is_what_could_be_had_before_and_not_after(scheme
 
 def _pool(built: Fleet) -> Pool:
     built.free_counters()
-    (pool,) = built._pools.values()
+    (pool,) = built._stock.pools.values()
     return pool
 
 
