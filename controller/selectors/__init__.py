@@ -1,7 +1,7 @@
 """Device selectors: CEL as Kubernetes defines it for Dynamic Resource Allocation. Pure."""
 
-from controller.selectors.declarations import ADMISSION, SCHEDULER, Environment
 from controller.selectors.errors import BudgetSpent, SelectorError, SelectorFault
+from controller.selectors.language.declarations import ADMISSION, SCHEDULER, Environment
 from controller.selectors.reads import Path, value_at
 from controller.selectors.selector import Selector, compile_selector
 from controller.selectors.view import InvalidAttribute, view

@@ -3,14 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from controller.selectors import formatting
-from controller.selectors.budget import Budget
-from controller.selectors.checker import Checked
-from controller.selectors.declarations import TYPE_NAMES
+from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import BudgetSpent, SelectorError, SelectorFault
-from controller.selectors.functions import FUNCTIONS
-from controller.selectors.strings import compile_regex
-from controller.selectors.syntax import (
+from controller.selectors.language.checker import Checked
+from controller.selectors.language.declarations import TYPE_NAMES
+from controller.selectors.language.syntax import (
     Bind,
     Call,
     Fold,
@@ -24,8 +21,11 @@ from controller.selectors.syntax import (
     children,
     walk,
 )
-from controller.selectors.types import Type
-from controller.selectors.values import TypeValue, key_in, kind
+from controller.selectors.language.types import Type
+from controller.selectors.library import formatting
+from controller.selectors.library.functions import FUNCTIONS
+from controller.selectors.library.strings import compile_regex
+from controller.selectors.library.values import TypeValue, key_in, kind
 
 _CONVERSIONS: Final = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}

@@ -9,7 +9,18 @@ all paths of a selector get the same outcome from it (the hint of a fault may na
 from collections.abc import Hashable, Mapping
 from typing import Final, TypeAlias
 
-from controller.selectors.syntax import Bind, Call, Fold, Index, Literal, Name, Node, OptionalMap, Select, children
+from controller.selectors.language.syntax import (
+    Bind,
+    Call,
+    Fold,
+    Index,
+    Literal,
+    Name,
+    Node,
+    OptionalMap,
+    Select,
+    children,
+)
 from driver import model
 
 Path: TypeAlias = tuple[str, ...]

@@ -3,17 +3,17 @@
 from typing import Any, Final
 
 from controller.selectors import constants
-from controller.selectors.budget import UNMETERED, Budget
-from controller.selectors.checker import check
-from controller.selectors.declarations import SCHEDULER, Environment
+from controller.selectors.cost.budget import UNMETERED, Budget
+from controller.selectors.cost.estimate import estimate
+from controller.selectors.cost.plain import is_plain
+from controller.selectors.cost.sizes import UNBOUNDED
 from controller.selectors.errors import SelectorError, SelectorFault
-from controller.selectors.estimate import estimate
-from controller.selectors.evaluator import Program
-from controller.selectors.parser import parse
-from controller.selectors.plain import is_plain
+from controller.selectors.language.checker import check
+from controller.selectors.language.declarations import SCHEDULER, Environment
+from controller.selectors.language.parser import parse
+from controller.selectors.library.values import Device, Optional, kind
 from controller.selectors.reads import Path, paths, value_at
-from controller.selectors.sizes import UNBOUNDED
-from controller.selectors.values import Device, Optional, kind
+from controller.selectors.running.evaluator import Program
 from controller.selectors.view import view
 from driver import model
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from controller.selectors.amounts import Amount
 from controller.selectors.errors import SelectorFault
-from controller.selectors.values import Device, Domains, Identifiers, Semver
+from controller.selectors.library.amounts import Amount
+from controller.selectors.library.values import Device, Domains, Identifiers, Semver
 from driver import model
 from driver.wire import qualify
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from controller.selectors import ADMISSION, SCHEDULER, Environment, SelectorFault, constants, view
-from controller.selectors.budget import COST_LIMIT, UNMETERED, Budget
-from controller.selectors.checker import check
-from controller.selectors.estimate import estimate
-from controller.selectors.evaluator import Program
-from controller.selectors.parser import parse
-from controller.selectors.plain import bound
-from controller.selectors.sizes import UNBOUNDED
+from controller.selectors.cost.budget import COST_LIMIT, UNMETERED, Budget
+from controller.selectors.cost.estimate import estimate
+from controller.selectors.cost.plain import bound
+from controller.selectors.cost.sizes import UNBOUNDED
+from controller.selectors.language.checker import check
+from controller.selectors.language.parser import parse
+from controller.selectors.running.evaluator import Program
 from driver.wire import device_from
 
 _DATA = Path(__file__).parents[2] / "data" / "conformance" / "cel"

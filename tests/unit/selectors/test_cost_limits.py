@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.selectors import ADMISSION, BudgetSpent, SelectorError, compile_selector, constants, view
-from controller.selectors.budget import COST_LIMIT, UNMETERED, Budget
-from controller.selectors.checker import check
-from controller.selectors.declarations import SCHEDULER
+from controller.selectors.cost.budget import COST_LIMIT, UNMETERED, Budget
+from controller.selectors.cost.plain import bound
 from controller.selectors.errors import Cancelled, SelectorFault
-from controller.selectors.evaluator import Program
-from controller.selectors.parser import parse
-from controller.selectors.plain import bound
+from controller.selectors.language.checker import check
+from controller.selectors.language.declarations import SCHEDULER
+from controller.selectors.language.parser import parse
+from controller.selectors.running.evaluator import Program
 from driver.model import Capacity, Device, Version
 from driver.quantity import Quantity
 

@@ -15,7 +15,7 @@ from controller.selectors import (
     SelectorFault,
     compile_selector,
 )
-from controller.selectors.parser import parse
+from controller.selectors.language.parser import parse
 from driver.model import Capacity, Device, Version
 from driver.quantity import Quantity
 

@@ -3,8 +3,8 @@
 import pytest
 
 from controller.selectors import SelectorFault, compile_selector
-from controller.selectors.declarations import FUNCTIONS as DECLARED
-from controller.selectors.functions import FUNCTIONS
+from controller.selectors.language.declarations import FUNCTIONS as DECLARED
+from controller.selectors.library.functions import FUNCTIONS
 from driver.model import NO_VALUE, Device
 
 BUILT_IN = {"_&&_", "_||_", "_?_:_", "_==_", "_!=_", "_[_]", "_[?_]", "or", "orValue"}

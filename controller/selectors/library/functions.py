@@ -8,11 +8,11 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from controller.selectors import collections, formatting, network, strings, timing, versions
-from controller.selectors.budget import Budget
+from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import SelectorFault, no_overload
-from controller.selectors.moments import MIN_UNIX, SECOND, Duration, Timestamp
-from controller.selectors.values import (
+from controller.selectors.library import collections, formatting, network, strings, timing, versions
+from controller.selectors.library.moments import MIN_UNIX, SECOND, Duration, Timestamp
+from controller.selectors.library.values import (
     INT_MAX,
     INT_MIN,
     NONE,

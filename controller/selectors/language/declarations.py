@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controller.selectors import declared
-from controller.selectors import types as t
-from controller.selectors.types import Type
+from controller.selectors.language import declared
+from controller.selectors.language import types as t
+from controller.selectors.language.types import Type
 
 _SHORT = {
     "duration": t.DURATION, "timestamp": t.TIMESTAMP, "quantity": t.QUANTITY, "semver": t.SEMVER,

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from controller.selectors import deep, estimates
-from controller.selectors.checker import Checked
-from controller.selectors.deep import Steps
-from controller.selectors.estimates import LIST_COST, MAP_COST, Given
-from controller.selectors.sizes import ONE, UNBOUNDED, UNKNOWN, Path, Size, add, below, declared, multiply
-from controller.selectors.syntax import (
+from controller.selectors.cost import estimates
+from controller.selectors.cost.estimates import LIST_COST, MAP_COST, Given
+from controller.selectors.cost.sizes import ONE, UNBOUNDED, UNKNOWN, Path, Size, add, below, declared, multiply
+from controller.selectors.language import deep
+from controller.selectors.language.checker import Checked
+from controller.selectors.language.deep import Steps
+from controller.selectors.language.syntax import (
     Bind,
     Call,
     Fold,
@@ -27,7 +28,7 @@ from controller.selectors.syntax import (
     Select,
     children,
 )  # fmt: skip
-from controller.selectors.types import Type
+from controller.selectors.language.types import Type
 
 _SCALARS: Final = frozenset(
     {"bool", "double", "int", "uint", "google.protobuf.Duration", "google.protobuf.Timestamp"}

@@ -3,19 +3,19 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from controller.selectors import urls
-from controller.selectors.addresses import (
+from controller.selectors.cost.budget import Budget
+from controller.selectors.errors import SelectorFault
+from controller.selectors.library import urls
+from controller.selectors.library.addresses import (
     Address,
     Network,
     is_global_unicast,
     is_link_local,
     is_link_local_multicast,
 )
-from controller.selectors.budget import Budget
-from controller.selectors.errors import SelectorFault
-from controller.selectors.formats import FORMATS, Format
-from controller.selectors.urls import Url
-from controller.selectors.values import NONE, Optional, Table
+from controller.selectors.library.formats import FORMATS, Format
+from controller.selectors.library.urls import Url
+from controller.selectors.library.values import NONE, Optional, Table
 
 
 def _parsed(parse: Callable[[str], Any]) -> Callable[[Budget, str], Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-from controller.selectors import urls
+from controller.selectors.library import urls
 
 Complaints = list[str]
 

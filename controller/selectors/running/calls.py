@@ -4,13 +4,13 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from controller.selectors.amounts import Amount
-from controller.selectors.charges import Rule
-from controller.selectors.collections import in_list
+from controller.selectors.cost.charges import Rule
 from controller.selectors.errors import BudgetSpent, Cancelled, NoOverload, SelectorFault, no_overload
-from controller.selectors.frames import BUDGET, Code, Frame
-from controller.selectors.types import Type
-from controller.selectors.values import Optional, Semver, equal, kind
+from controller.selectors.language.types import Type
+from controller.selectors.library.amounts import Amount
+from controller.selectors.library.collections import in_list
+from controller.selectors.library.values import Optional, Semver, equal, kind
+from controller.selectors.running.frames import BUDGET, Code, Frame
 
 Impl: TypeAlias = Callable[..., Any]
 Table: TypeAlias = Mapping[tuple[str, ...] | int, Impl]

@@ -1,11 +1,11 @@
 """CEL text to syntax nodes: precedence climbing, macros expanded on the way."""
 
-from controller.selectors import deep, macros
-from controller.selectors.declarations import NAMESPACED_FUNCTIONS, TYPE_NAMES
-from controller.selectors.deep import Steps
 from controller.selectors.errors import SelectorError
-from controller.selectors.syntax import Call, Index, ListOf, Literal, MapOf, Name, Node, Select
-from controller.selectors.tokens import Token, tokenize
+from controller.selectors.language import deep, macros
+from controller.selectors.language.declarations import NAMESPACED_FUNCTIONS, TYPE_NAMES
+from controller.selectors.language.deep import Steps
+from controller.selectors.language.syntax import Call, Index, ListOf, Literal, MapOf, Name, Node, Select
+from controller.selectors.language.tokens import Token, tokenize
 
 MAX_LENGTH = 100_000
 """Characters of an expression that Kubernetes' parser takes. The API accepts fewer (`Environment.max_length`)."""

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from controller.selectors import deep
-from controller.selectors import types as t
-from controller.selectors.declarations import FUNCTIONS, SORT_KEYS, TYPE_NAMES, Environment, Overload
-from controller.selectors.deep import Steps
 from controller.selectors.errors import SelectorError
-from controller.selectors.suggest import suggest
-from controller.selectors.syntax import (
+from controller.selectors.language import deep
+from controller.selectors.language import types as t
+from controller.selectors.language.declarations import FUNCTIONS, SORT_KEYS, TYPE_NAMES, Environment, Overload
+from controller.selectors.language.deep import Steps
+from controller.selectors.language.suggest import suggest
+from controller.selectors.language.syntax import (
     Bind,
     Call,
     Fold,
@@ -22,8 +22,8 @@ from controller.selectors.syntax import (
     OptionalMap,
     Select,
 )  # fmt: skip
-from controller.selectors.types import Bindings, Type
-from controller.selectors.values import UInt
+from controller.selectors.language.types import Bindings, Type
+from controller.selectors.library.values import UInt
 
 _LITERALS: dict[type, Type] = {
     bool: t.BOOL, int: t.INT, UInt: t.UINT, float: t.DOUBLE, str: t.STRING, bytes: t.BYTES, type(None): t.NULL,

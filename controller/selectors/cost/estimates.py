@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final, TypeAlias
 
-from controller.selectors import types as t
-from controller.selectors.sizes import ONE, UNBOUNDED, UNKNOWN, Size, add, multiply, scale
-from controller.selectors.syntax import Literal, Node
-from controller.selectors.types import Type
+from controller.selectors.cost.sizes import ONE, UNBOUNDED, UNKNOWN, Size, add, multiply, scale
+from controller.selectors.language import types as t
+from controller.selectors.language.syntax import Literal, Node
+from controller.selectors.language.types import Type
 
 SCAN: Final = 0.1
 """The cost of a character read."""

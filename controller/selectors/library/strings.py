@@ -7,9 +7,9 @@ from typing import Any
 
 import re2
 
-from controller.selectors.budget import Budget
+from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import SelectorFault, no_overload
-from controller.selectors.values import INT_MAX, INT_MIN, UINT_MAX, Table, UInt
+from controller.selectors.library.values import INT_MAX, INT_MIN, UINT_MAX, Table, UInt
 
 _SPACES = (
     "\t\n\v\f\r \x85\xa0\u1680"

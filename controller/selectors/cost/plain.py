@@ -16,10 +16,10 @@ cost at that size. The sum is taken here.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from controller.selectors.budget import COST_LIMIT
-from controller.selectors.checker import Checked
-from controller.selectors.estimates import MAP_COST
-from controller.selectors.syntax import (
+from controller.selectors.cost.budget import COST_LIMIT
+from controller.selectors.cost.estimates import MAP_COST
+from controller.selectors.language.checker import Checked
+from controller.selectors.language.syntax import (
     Bind,
     Call,
     Fold,

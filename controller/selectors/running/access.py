@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from controller.selectors.errors import SelectorFault, no_overload
-from controller.selectors.suggest import suggest
-from controller.selectors.values import EMPTY, NONE, Domains, Optional, is_number, key_of, kind
+from controller.selectors.language.suggest import suggest
+from controller.selectors.library.values import EMPTY, NONE, Domains, Optional, is_number, key_of, kind
 
 
 class MissingKey(SelectorFault):

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from controller.selectors.amounts import Amount
-from controller.selectors.budget import Budget
+from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import SelectorFault
-from controller.selectors.values import INT_MAX, Semver, Table
+from controller.selectors.library.amounts import Amount
+from controller.selectors.library.values import INT_MAX, Semver, Table
 
 
 def _quantity(_: Budget, text: str) -> Amount:

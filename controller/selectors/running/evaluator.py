@@ -7,31 +7,17 @@ that no limit can be reached. Both give the same outcome.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from controller.selectors import calls, charges, deep, folds
-from controller.selectors.amounts import Amount
-from controller.selectors.budget import Budget
-from controller.selectors.chains import Cost, Step, chain, of_device, or_value
-from controller.selectors.charges import AFTER, CANCELLING
-from controller.selectors.checker import Checked
-from controller.selectors.declarations import FUNCTIONS as DECLARED
-from controller.selectors.declarations import TYPE_NAMES
-from controller.selectors.deep import Steps
+from controller.selectors.cost import charges
+from controller.selectors.cost.budget import Budget
+from controller.selectors.cost.charges import AFTER, CANCELLING
+from controller.selectors.cost.estimates import LIST_COST, MAP_COST
 from controller.selectors.errors import BudgetSpent, SelectorFault, no_overload
-from controller.selectors.estimates import LIST_COST, MAP_COST
-from controller.selectors.frames import (
-    BUDGET,
-    DEVICE,
-    FIRST_VARIABLE,
-    UNSET,
-    Code,
-    Frame,
-    bound,
-    charged,
-    constant,
-    variable,
-)  # fmt: skip
-from controller.selectors.functions import FUNCTIONS
-from controller.selectors.syntax import (
+from controller.selectors.language import deep
+from controller.selectors.language.checker import Checked
+from controller.selectors.language.declarations import FUNCTIONS as DECLARED
+from controller.selectors.language.declarations import TYPE_NAMES
+from controller.selectors.language.deep import Steps
+from controller.selectors.language.syntax import (
     Bind,
     Call,
     Fold,
@@ -43,8 +29,24 @@ from controller.selectors.syntax import (
     OptionalMap,
     Select,
 )  # fmt: skip
-from controller.selectors.types import Type
-from controller.selectors.values import NONE, Optional, Semver, TypeValue, equal, key_in
+from controller.selectors.language.types import Type
+from controller.selectors.library.amounts import Amount
+from controller.selectors.library.functions import FUNCTIONS
+from controller.selectors.library.values import NONE, Optional, Semver, TypeValue, equal, key_in
+from controller.selectors.running import calls, folds
+from controller.selectors.running.chains import Cost, Step, chain, of_device, or_value
+from controller.selectors.running.frames import (
+    BUDGET,
+    DEVICE,
+    FIRST_VARIABLE,
+    UNSET,
+    Code,
+    Frame,
+    bound,
+    charged,
+    constant,
+    variable,
+)  # fmt: skip
 
 Scope = Mapping[str, Code]
 """How the variables of macros are read."""

@@ -7,10 +7,10 @@ is optional, too; an optional value met on the way is opaque.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from controller.selectors import access
-from controller.selectors.access import MissingKey
-from controller.selectors.frames import BUDGET, DEVICE, Code, Frame
-from controller.selectors.values import EMPTY, NONE, Optional
+from controller.selectors.library.values import EMPTY, NONE, Optional
+from controller.selectors.running import access
+from controller.selectors.running.access import MissingKey
+from controller.selectors.running.frames import BUDGET, DEVICE, Code, Frame
 
 
 class Step(NamedTuple):

@@ -1,7 +1,7 @@
 """The macros of the DRA environment: calls that are syntax, not functions."""
 
 from controller.selectors.errors import SelectorError
-from controller.selectors.syntax import Bind, Fold, FoldKind, Name, Node, OptionalMap, Select
+from controller.selectors.language.syntax import Bind, Fold, FoldKind, Name, Node, OptionalMap, Select
 
 _ONE_VARIABLE: dict[str, FoldKind] = {"all": "all", "exists": "exists", "exists_one": "exists_one", "filter": "filter"}
 _TWO_VARIABLES: dict[str, FoldKind] = {

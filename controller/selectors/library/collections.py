@@ -4,11 +4,11 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from controller.selectors import strings
-from controller.selectors.budget import Budget
+from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import Cancelled, NoOverload, SelectorFault, no_overload
-from controller.selectors.moments import Duration
-from controller.selectors.values import (
+from controller.selectors.library import strings
+from controller.selectors.library.moments import Duration
+from controller.selectors.library.values import (
     NONE,
     OddKey,
     Optional,

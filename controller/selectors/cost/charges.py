@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any, Final, TypeAlias
 
-from controller.selectors.budget import Budget
+from controller.selectors.cost.budget import Budget
+from controller.selectors.cost.estimates import LIST_COST, PATTERN, SCAN
 from controller.selectors.errors import Cancelled
-from controller.selectors.estimates import LIST_COST, PATTERN, SCAN
-from controller.selectors.values import Optional, kind
+from controller.selectors.library.values import Optional, kind
 
 Rule: TypeAlias = Callable[[Budget, Sequence[Any], Any], int]
 """The cost of a call, of its arguments and its result (None where the rule does not look at that)."""

@@ -1,0 +1,1 @@
+"""What CEL computes with, and its functions as Kubernetes has them."""

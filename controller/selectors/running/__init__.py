@@ -1,0 +1,1 @@
+"""Syntax to Python closures that evaluate it."""
