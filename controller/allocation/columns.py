@@ -16,6 +16,7 @@ from controller.selectors.reads import value_at
 from driver.model import Capacity
 
 _TAKES: Final = ("takes",)
+_SHARES: Final = ("shares",)
 _PER_POOL: Final = 64
 _REMEMBERED: Final = 256
 
@@ -55,15 +56,26 @@ class Columns:
             column.several = any(len(some) > 1 for some in column.values)
         return column
 
-    def capacity(self, pool: Pool) -> Column:
-        """The column of all that decides what a request takes of the capacities of each device."""
-        return pool.columns.get(_TAKES) or self._column(
-            pool, _TAKES, lambda: [_capacities(unit) for unit in pool.units]
+    def capacity(self, pool: Pool, *, whole: bool = True) -> Column:
+        """The column of all that decides what a request takes of the capacities of each device.
+
+        Args:
+            whole: also of the devices that cannot be shared.
+        """
+        name = _TAKES if whole else _SHARES
+        return pool.columns.get(name) or self._column(
+            pool,
+            name,
+            lambda: [_capacities(unit) if whole or unit.device.allow_multiple else None for unit in pool.units],
         )
 
-    def takes(self, pool: Pool, requested: Amounts) -> tuple[int, tuple[Amounts | None, ...]]:
-        """The devices large enough for a request, and what it takes of each: None where that is the whole device."""
-        column = self.capacity(pool)
+    def takes(self, pool: Pool, requested: Amounts, mask: int) -> tuple[int, tuple[Amounts | None, ...]]:
+        """Which devices of ``mask`` are large enough for a request, and what it takes of each.
+
+        That is None where it is the whole device. Of devices not in ``mask`` nothing is said.
+        """
+        whole = bool(requested) and mask & ~pool.multiple != 0
+        column = self.capacity(pool, whole=whole)
         key = tuple([(name, amount.nanos, amount.format) for name, amount in requested.items()])
         known = column.takes.get(key)
         if known is None:

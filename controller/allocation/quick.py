@@ -90,7 +90,7 @@ class Quick:
         return found
 
     def _with_room(self, pool: Pool, step: Step, mask: int) -> int:
-        enough, takes = self._columns.takes(pool, step.want.capacity)
+        enough, takes = self._columns.takes(pool, step.want.capacity, mask)
         mask &= enough
         for index in bits(mask & pool.shared):
             amounts, unit = takes[index], pool.units[index]
@@ -157,7 +157,7 @@ class Quick:
         if left > 1 and step.alike and attempt.held:
             masks = self._left(order, attempt, step, masks)
         for (pool, _), mask in zip(order, masks, strict=True):
-            takes = self._columns.takes(pool, step.want.capacity)[1] if mask & pool.multiple else None
+            takes = self._columns.takes(pool, step.want.capacity, mask)[1] if mask & pool.multiple else None
             while mask:
                 low = mask & -mask
                 mask ^= low

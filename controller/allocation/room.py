@@ -48,7 +48,7 @@ def _one_by_one(pool: Pool, mask: int, columns: Columns, asked: Amounts, most: i
     """How many requests for one device find one: the first that is left, until there is none."""
     if not mask & pool.multiple and not _contended(pool, mask):
         return mask.bit_count()
-    takes: Sequence[Amounts | None] = columns.takes(pool, asked)[1]
+    takes: Sequence[Amounts | None] = columns.takes(pool, asked, mask)[1]
     free = list(pool.free)
     found = 0
     for index in bits(mask):
