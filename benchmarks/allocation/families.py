@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.allocation.scenario import FLOOR
 from controller.allocation import Fleet
-from controller.allocation.search import STEP_LIMIT
+from controller.allocation.search.search import STEP_LIMIT
 from driver.model import Claim, Constraint, Request, Want
 from driver.wire import Json, slice_spec_to
 from rehearsal.families import NODE, Family

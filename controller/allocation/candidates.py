@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from controller.allocation.arrange import arrange
-from controller.allocation.attempt import Attempt, Candidate, FaultyDevice
-from controller.allocation.demand import RESULTS_LIMIT, Choice, Demand
 from controller.allocation.fitting import busy, hindrance, takes_of
-from controller.allocation.matching import Matching
-from controller.allocation.pools import Pool, Unit
-from controller.allocation.reasons import Exclusion, Shortage, Unsatisfiable, exclusions
-from controller.allocation.search import Search
-from controller.allocation.search_task import Option, Task
-from controller.allocation.shortages import shortage, together
+from controller.allocation.policies.arrange import arrange
+from controller.allocation.reasons.reasons import Exclusion, Shortage, Unsatisfiable, exclusions
+from controller.allocation.reasons.shortages import shortage, together
+from controller.allocation.requests.demand import RESULTS_LIMIT, Choice, Demand
+from controller.allocation.search.attempt import Attempt, Candidate, FaultyDevice
+from controller.allocation.search.search import Search
+from controller.allocation.search.search_task import Option, Task
+from controller.allocation.stock.matching import Matching
+from controller.allocation.stock.pools import Pool, Unit
 from controller.selectors import SelectorFault
 from driver.model import Claim
 

@@ -1,10 +1,10 @@
 """Whether one device can be had for one way to satisfy a request, and what of it would be taken."""
 
-from controller.allocation.amounts import Amounts, lacking, take
-from controller.allocation.demand import Choice
-from controller.allocation.pools import Unit
-from controller.allocation.reasons import Cause
-from controller.allocation.taints import untolerated
+from controller.allocation.reasons.reasons import Cause
+from controller.allocation.requests.demand import Choice
+from controller.allocation.stock.amounts import Amounts, lacking, take
+from controller.allocation.stock.pools import Unit
+from controller.allocation.stock.taints import untolerated
 from driver.model import Want
 from driver.quantity import Quantity
 

@@ -4,23 +4,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.allocation.attempt import Attempt, FaultyDevice, Pick
 from controller.allocation.candidates import Node, Survey
-from controller.allocation.layout import bits
 from controller.allocation.outcome import allocation
-from controller.allocation.pools import PoolKey
+from controller.allocation.policies.ranking import Ranking, prefers
+from controller.allocation.policies.standing import Standings, standings
 from controller.allocation.quick import Answer, Quick
-from controller.allocation.ranking import Ranking, prefers
-from controller.allocation.reasons import Unsatisfiable
+from controller.allocation.reasons.reasons import Unsatisfiable
+from controller.allocation.requests.shapes import Shape, Shapes
 from controller.allocation.room import times
-from controller.allocation.search import STEP_LIMIT, Search, SearchEnded, first_fit
-from controller.allocation.shapes import Shape, Shapes
-from controller.allocation.standing import Standings, standings
+from controller.allocation.search.attempt import Attempt, FaultyDevice, Pick
+from controller.allocation.search.search import STEP_LIMIT, Search, SearchEnded, first_fit
 from controller.allocation.states import state
-from controller.allocation.stock import Stock
-from controller.allocation.supply import Seat
+from controller.allocation.stock.layout import bits
+from controller.allocation.stock.pools import PoolKey
+from controller.allocation.stock.stock import Stock
+from controller.allocation.stock.supply import Seat
+from controller.allocation.stock.usage import Ledger, Use
 from controller.allocation.trial import Eligible, Placed, Trial
-from controller.allocation.usage import Ledger, Use
 from driver.model import Allocation, Claim, DeviceClass, DeviceId, Slice, TaintRule
 from driver.names import Names
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from controller.allocation.attempt import Pick
-from controller.allocation.nodes import merged
+from controller.allocation.search.attempt import Pick
+from controller.allocation.stock.nodes import merged
 from driver.model import Allocation, Claim, NodeSelector, OpaqueConfig, Result
 from driver.wire import only_node
 

@@ -7,13 +7,13 @@ that no solution holds. Where something would have to be taken back it does not 
 from collections.abc import Hashable, Mapping, Sequence
 from enum import Enum
 
-from controller.allocation.attempt import Attempt, Candidate, Pick
-from controller.allocation.columns import Columns
-from controller.allocation.demand import RESULTS_LIMIT
-from controller.allocation.layout import bits
-from controller.allocation.matching import Matching
-from controller.allocation.pools import Pool
-from controller.allocation.shapes import Alike, Shape, Step
+from controller.allocation.requests.demand import RESULTS_LIMIT
+from controller.allocation.requests.shapes import Alike, Shape, Step
+from controller.allocation.search.attempt import Attempt, Candidate, Pick
+from controller.allocation.stock.columns import Columns
+from controller.allocation.stock.layout import bits
+from controller.allocation.stock.matching import Matching
+from controller.allocation.stock.pools import Pool
 from driver.model import Claim
 
 Order = Sequence[tuple[Pool, int]]

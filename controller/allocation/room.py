@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from controller.allocation.amounts import Amounts
-from controller.allocation.columns import Columns
-from controller.allocation.layout import NO_GROUP, bits
-from controller.allocation.pools import Pool
 from controller.allocation.quick import Masks, Order
-from controller.allocation.shapes import Shape
+from controller.allocation.requests.shapes import Shape
+from controller.allocation.stock.amounts import Amounts
+from controller.allocation.stock.columns import Columns
+from controller.allocation.stock.layout import NO_GROUP, bits
+from controller.allocation.stock.pools import Pool
 
 
 def times(order: Order, shape: Shape, masks: Masks, columns: Columns, most: int) -> int | None:

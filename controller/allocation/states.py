@@ -2,11 +2,11 @@
 
 from collections.abc import Hashable
 
-from controller.allocation.layout import bits
-from controller.allocation.matching import Matching
-from controller.allocation.pools import Pool
 from controller.allocation.quick import Order
-from controller.allocation.shapes import Shape
+from controller.allocation.requests.shapes import Shape
+from controller.allocation.stock.layout import bits
+from controller.allocation.stock.matching import Matching
+from controller.allocation.stock.pools import Pool
 
 
 def state(order: Order, shape: Shape, matching: Matching) -> Hashable:

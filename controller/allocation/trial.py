@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from controller.allocation.reasons import Unsatisfiable
+from controller.allocation.reasons.reasons import Unsatisfiable
 from driver.model import Allocation, Claim
 
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.allocation import Fleet, Placed, Unsatisfiable
-from controller.allocation.preference import Preference, load, node_rank
-from controller.allocation.shapes import Shape
-from controller.allocation.standing import standings
+from controller.allocation.policies.preference import Preference, load, node_rank
+from controller.allocation.policies.standing import standings
+from controller.allocation.requests.shapes import Shape
 from driver.model import Allocation, Claim, Device, Taint
 from tests.unit.allocation.rig import NODE, claim, device, fleet, pool, want
 from tests.unit.allocation.test_laws import cards, claims

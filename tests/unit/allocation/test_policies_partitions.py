@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from controller.allocation import Fleet, Placed
-from controller.allocation.cutting import cards_of
-from controller.allocation.pools import Pool
+from controller.allocation.policies.cutting import cards_of
+from controller.allocation.stock.pools import Pool
 from driver.model import (
     Allocation,
     Claim,

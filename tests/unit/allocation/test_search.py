@@ -6,12 +6,12 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.allocation.attempt import Attempt, Candidate, FaultyDevice, Pick
-from controller.allocation.demand import RESULTS_LIMIT, Choice, Demand
-from controller.allocation.layout import Layouts
-from controller.allocation.pools import Pool
-from controller.allocation.search import Search
-from controller.allocation.search_task import Option, Task
+from controller.allocation.requests.demand import RESULTS_LIMIT, Choice, Demand
+from controller.allocation.search.attempt import Attempt, Candidate, FaultyDevice, Pick
+from controller.allocation.search.search import Search
+from controller.allocation.search.search_task import Option, Task
+from controller.allocation.stock.layout import Layouts
+from controller.allocation.stock.pools import Pool
 from controller.selectors import SelectorFault
 from driver.model import AttributeValue, Claim, ClaimSpec, Constraint, Device, DeviceClass, Request
 from tests.unit.allocation.rig import DRIVER, claim, device, memory, pool, q, want

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from controller.allocation.demand import Choice
 from controller.allocation.fitting import hindrance, takes_of
-from controller.allocation.layout import bits
-from controller.allocation.matching import Filter, Matching
-from controller.allocation.pools import Pool, Unit
-from controller.allocation.reasons import MOST_HOLDERS, By, Cause, Shortage, exclusions
+from controller.allocation.reasons.reasons import MOST_HOLDERS, By, Cause, Shortage, exclusions
+from controller.allocation.requests.demand import Choice
+from controller.allocation.stock.layout import bits
+from controller.allocation.stock.matching import Filter, Matching
+from controller.allocation.stock.pools import Pool, Unit
 
 Pools = Sequence[tuple[Pool, Sequence[Unit]]]
 """The pools that reach a node, with the devices that do."""

@@ -9,9 +9,9 @@ from types import NoneType
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from controller.allocation.amounts import Amounts, lacking, take
-from controller.allocation.constraints import Values, values_of
-from controller.allocation.pools import Pool, Unit
+from controller.allocation.search.constraints import Values, values_of
+from controller.allocation.stock.amounts import Amounts, lacking, take
+from controller.allocation.stock.pools import Pool, Unit
 from controller.selectors.reads import value_at
 from driver.model import Capacity
 

@@ -4,8 +4,8 @@ Requests are compared one after the other, in the order of the claims; a request
 two nodes the better one for a request is, in this order, the one
 
 1. that satisfies an earlier one of its alternatives (``firstAvailable``);
-2. where several cards can be had closer to one another (``controller.allocation.arrange``);
-3. for partitions under ``binpack``: where the partition it would get costs least (``controller.allocation.cutting``);
+2. where several cards can be had closer to one another (``policies.arrange``);
+3. for partitions under ``binpack``: where the partition it would get costs least (``policies.cutting``);
 4. that ``node_rank`` puts first: with the highest load under ``binpack``, with the lowest under ``spread``.
 
 Nodes that are equal in all of that stay in natural order.
@@ -16,10 +16,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Final
 
-from controller.allocation.demand import Demand
-from controller.allocation.shapes import Shape
-from controller.allocation.standing import Standings, orders
-from controller.allocation.supply import Seat
+from controller.allocation.policies.standing import Standings, orders
+from controller.allocation.requests.demand import Demand
+from controller.allocation.requests.shapes import Shape
+from controller.allocation.stock.supply import Seat
 
 _SHAPES: Final = 16
 _NODES: Final = 1 << 16

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from controller.allocation.demand import ClaimFault
-from controller.allocation.reasons import MOST_HOLDERS, Cause, Shortage, Unsatisfiable, exclusions
+from controller.allocation.reasons.reasons import MOST_HOLDERS, Cause, Shortage, Unsatisfiable, exclusions
+from controller.allocation.requests.demand import ClaimFault
 
 MOST_GROUPS: Final = 8
 """Groups of nodes told apart."""

@@ -6,7 +6,7 @@
   sorts, partitions come first, then shares, then whole devices.
 - **Shares**: ``binpack`` takes cards in use before idle ones, and of these the fullest: the one with the highest load
   after the pick, counted in the capacity that is then used most. ``spread`` takes idle cards first, then the emptiest.
-- **Partitions**: ``binpack`` takes the one that costs least (``controller.allocation.cutting``); ``spread`` takes the
+- **Partitions**: ``binpack`` takes the one that costs least (``policies.cutting``); ``spread`` takes the
   emptiest card, and on it the one that costs least.
 - **Whole devices** are either free or not and differ by their neighbours only: ``binpack`` takes them where fewest
   are free close by, so that larger groups stay whole, ``spread`` where most are.
@@ -25,10 +25,10 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, Protocol
 
-from controller.allocation.attempt import Candidate
-from controller.allocation.cutting import Cards, cards_of, partial
-from controller.allocation.pools import Pool, Unit
-from controller.allocation.preference import Preference, load
+from controller.allocation.policies.cutting import Cards, cards_of, partial
+from controller.allocation.policies.preference import Preference, load
+from controller.allocation.search.attempt import Candidate
+from controller.allocation.stock.pools import Pool, Unit
 
 _PARTITION: Final = 0
 _SHARE: Final = 1

@@ -6,10 +6,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.allocation.demand import Choice, ClaimFault, Demand, demands
-from controller.allocation.matching import Filter, Matching, Paths
-from controller.allocation.preference import FIRST_FIT
-from controller.allocation.supply import Seat, Supply
+from controller.allocation.policies.preference import FIRST_FIT
+from controller.allocation.requests.demand import Choice, ClaimFault, Demand, demands
+from controller.allocation.stock.matching import Filter, Matching, Paths
+from controller.allocation.stock.supply import Seat, Supply
 from driver.model import Claim, ClaimSpec, Constraint, DeviceClass, OpaqueConfig, Request, Want
 from driver.names import Names
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from controller.allocation.demand import ClaimFault
+from controller.allocation.requests.demand import ClaimFault
 
 MOST_HOLDERS: Final = 3
 """Claims named as users of the devices somebody else wants."""

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from controller.allocation.amounts import Amounts
-from controller.allocation.layout import Draws, Layouts
-from controller.allocation.taints import untolerated
-from controller.allocation.usage import IDLE, Use
+from controller.allocation.stock.amounts import Amounts
+from controller.allocation.stock.layout import Draws, Layouts
+from controller.allocation.stock.taints import untolerated
+from controller.allocation.stock.usage import IDLE, Use
 from controller.selectors import SelectorFault
 from driver.model import Device, DeviceId, NodeScope, Slice, Taint, Toleration
 
 if TYPE_CHECKING:
-    from controller.allocation.columns import Column
-    from controller.allocation.matching import Bucket
-    from controller.allocation.supply import Seat
+    from controller.allocation.stock.columns import Column
+    from controller.allocation.stock.matching import Bucket
+    from controller.allocation.stock.supply import Seat
 
 PoolKey = tuple[str, str]
 """Driver and pool name."""

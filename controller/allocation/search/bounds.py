@@ -13,16 +13,16 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
-from controller.allocation.amounts import Amounts
-from controller.allocation.attempt import Attempt
-from controller.allocation.constraints import Values
-from controller.allocation.demand import RESULTS_LIMIT, Choice
-from controller.allocation.flow import SINK, SOURCE, Network
-from controller.allocation.needs import Begun, Cells, Ground, Limit, Need, Offer, Way
-from controller.allocation.pools import Unit
-from controller.allocation.search_task import Option, Task
-from controller.allocation.symmetry import Symmetry
-from controller.allocation.volumes import Volumes
+from controller.allocation.requests.demand import RESULTS_LIMIT, Choice
+from controller.allocation.search.attempt import Attempt
+from controller.allocation.search.constraints import Values
+from controller.allocation.search.flow import SINK, SOURCE, Network
+from controller.allocation.search.needs import Begun, Cells, Ground, Limit, Need, Offer, Way
+from controller.allocation.search.search_task import Option, Task
+from controller.allocation.search.symmetry import Symmetry
+from controller.allocation.search.volumes import Volumes
+from controller.allocation.stock.amounts import Amounts
+from controller.allocation.stock.pools import Unit
 
 Restriction = tuple[str, bool, Values | None]
 """An attribute, whether it must be distinct, and the values that it may, or may not have; None for any."""

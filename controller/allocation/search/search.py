@@ -15,13 +15,13 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
-from controller.allocation.attempt import Attempt, Candidate, FaultyDevice, Pick
-from controller.allocation.bounds import Bounds
-from controller.allocation.demand import RESULTS_LIMIT, Demand
-from controller.allocation.needs import Begun
-from controller.allocation.pools import Unit
-from controller.allocation.search_task import Option, Task
-from controller.allocation.symmetry import Symmetry, View
+from controller.allocation.requests.demand import RESULTS_LIMIT, Demand
+from controller.allocation.search.attempt import Attempt, Candidate, FaultyDevice, Pick
+from controller.allocation.search.bounds import Bounds
+from controller.allocation.search.needs import Begun
+from controller.allocation.search.search_task import Option, Task
+from controller.allocation.search.symmetry import Symmetry, View
+from controller.allocation.stock.pools import Unit
 from driver.model import Claim
 
 STEP_LIMIT: Final = 1_000

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.allocation.matching import Filter, Matching
-from controller.allocation.preference import FIRST_FIT, Preference, Preferences
+from controller.allocation.policies.preference import FIRST_FIT, Preference, Preferences
+from controller.allocation.stock.matching import Filter, Matching
 from controller.selectors import SelectorError
 from driver.errors import Fault
 from driver.model import Claim, Constraint, DeviceClass, Request, Want

@@ -7,7 +7,7 @@ first. What is kept here never says that a node suffices: it says of which nodes
 from collections.abc import Mapping
 from typing import Final
 
-from controller.allocation.pools import Pool, PoolKey
+from controller.allocation.stock.pools import Pool, PoolKey
 from controller.placement.order import in_order
 
 MOST: Final = 32

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from controller.allocation.reasons import Unsatisfiable, sentences
-from controller.allocation.summary import MOST_NAMED, Closest, Group, NodeReasons, Summary, summarise
+from controller.allocation.reasons.reasons import Unsatisfiable, sentences
+from controller.allocation.reasons.summary import MOST_NAMED, Closest, Group, NodeReasons, Summary, summarise
 
 LIMIT: Final = 1024
 """Characters of an Event's message (core/v1)."""

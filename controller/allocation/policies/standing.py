@@ -1,20 +1,20 @@
-"""A node's place among those that can satisfy a pod, as ``controller.allocation.ranking`` compares them. Pure.
+"""A node's place among those that can satisfy a pod, as ``controller.allocation.policies.ranking`` compares them. Pure.
 
 Found from masks of devices where these tell, else device by device; the answer is the same.
 """
 
 from collections.abc import Callable, Sequence
 
-from controller.allocation.arrange import arrange, closeness, share_load
-from controller.allocation.attempt import Candidate
 from controller.allocation.candidates import Survey
-from controller.allocation.cutting import Lost, cards_of, partial
-from controller.allocation.demand import Choice
-from controller.allocation.matching import Matching
-from controller.allocation.pools import Unit
-from controller.allocation.preference import MILLION, node_rank
+from controller.allocation.policies.arrange import arrange, closeness, share_load
+from controller.allocation.policies.cutting import Lost, cards_of, partial
+from controller.allocation.policies.preference import MILLION, node_rank
 from controller.allocation.quick import Order
-from controller.allocation.shapes import Shape, Step
+from controller.allocation.requests.demand import Choice
+from controller.allocation.requests.shapes import Shape, Step
+from controller.allocation.search.attempt import Candidate
+from controller.allocation.stock.matching import Matching
+from controller.allocation.stock.pools import Unit
 
 Standing = tuple[int, int, Lost, tuple[int, ...]]
 """A node's place for one request: alternative, closeness, cost of a partition, rank by load. The smallest is best."""

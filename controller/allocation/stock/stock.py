@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from controller.allocation.layout import Layouts
-from controller.allocation.matching import Matching
-from controller.allocation.nodes import reaches
-from controller.allocation.pools import Pool, PoolKey, Unit
-from controller.allocation.supply import Seat, Supply
-from controller.allocation.taints import applies
-from controller.allocation.usage import Changes, Use, only_more
+from controller.allocation.stock.layout import Layouts
+from controller.allocation.stock.matching import Matching
+from controller.allocation.stock.nodes import reaches
+from controller.allocation.stock.pools import Pool, PoolKey, Unit
+from controller.allocation.stock.supply import Seat, Supply
+from controller.allocation.stock.taints import applies
+from controller.allocation.stock.usage import Changes, Use, only_more
 from driver.model import DeviceId, Slice, TaintRule
 
 _EVERYWHERE: Final = ""

@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
-from controller.allocation.attempt import Attempt
-from controller.allocation.compatibility import groups_of
-from controller.allocation.constraints import values_of
-from controller.allocation.layout import bits
-from controller.allocation.pools import Pool, Unit
-from controller.allocation.search_task import Task
+from controller.allocation.search.attempt import Attempt
+from controller.allocation.search.constraints import values_of
+from controller.allocation.search.search_task import Task
+from controller.allocation.stock.compatibility import groups_of
+from controller.allocation.stock.layout import bits
+from controller.allocation.stock.pools import Pool, Unit
 
 FEW_VALUES: Final = 4
 """Up to so many values of an attribute are told apart by name: groups of NUMA nodes would hide likeness inside them."""

@@ -7,13 +7,13 @@ look.
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from controller.allocation.amounts import Amounts
-from controller.allocation.attempt import Attempt, Candidate
-from controller.allocation.constraints import Values, values_of
-from controller.allocation.demand import Choice
-from controller.allocation.pools import Unit
-from controller.allocation.search_task import Task
-from controller.allocation.symmetry import Symmetry
+from controller.allocation.requests.demand import Choice
+from controller.allocation.search.attempt import Attempt, Candidate
+from controller.allocation.search.constraints import Values, values_of
+from controller.allocation.search.search_task import Task
+from controller.allocation.search.symmetry import Symmetry
+from controller.allocation.stock.amounts import Amounts
+from controller.allocation.stock.pools import Unit
 
 Cells = Mapping[int, int]
 """Cell to how many of its devices could be had."""

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
-from controller.allocation.amounts import Amounts
-from controller.allocation.attempt import Attempt
-from controller.allocation.needs import Ground, Need, Way
-from controller.allocation.pools import Pool, Unit
+from controller.allocation.search.attempt import Attempt
+from controller.allocation.search.needs import Ground, Need, Way
+from controller.allocation.stock.amounts import Amounts
+from controller.allocation.stock.pools import Pool, Unit
 
 Measure = tuple[str, Hashable]
 Sizes = dict[Measure, frozenset[int]]

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from controller.allocation.attempt import Candidate
-from controller.allocation.demand import Choice, Demand
+from controller.allocation.requests.demand import Choice, Demand
+from controller.allocation.search.attempt import Candidate
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.allocation.amounts import Amounts
-from controller.allocation.compatibility import go_together, groups_of
-from controller.allocation.constraints import Tracker
-from controller.allocation.demand import Choice
-from controller.allocation.layout import bits
-from controller.allocation.pools import Pool, Unit
+from controller.allocation.requests.demand import Choice
+from controller.allocation.search.constraints import Tracker
+from controller.allocation.stock.amounts import Amounts
+from controller.allocation.stock.compatibility import go_together, groups_of
+from controller.allocation.stock.layout import bits
+from controller.allocation.stock.pools import Pool, Unit
 from controller.selectors import SelectorFault
 from driver.model import Claim
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from controller.allocation.layout import Draws, Layout, bits
-from controller.allocation.pools import Pool, Unit
-from controller.allocation.preference import load
+from controller.allocation.policies.preference import load
+from controller.allocation.stock.layout import Draws, Layout, bits
+from controller.allocation.stock.pools import Pool, Unit
 
 _REMEMBERED: Final = 65_536
 

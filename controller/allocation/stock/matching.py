@@ -5,9 +5,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.allocation.columns import Column, Columns
-from controller.allocation.layout import bits
-from controller.allocation.pools import Pool, Unit
+from controller.allocation.stock.columns import Column, Columns
+from controller.allocation.stock.layout import bits
+from controller.allocation.stock.pools import Pool, Unit
 from controller.selectors import InvalidAttribute, Selector, SelectorError, SelectorFault, compile_selector
 from controller.selectors.reads import Path
 from controller.selectors.view import view

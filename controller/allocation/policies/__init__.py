@@ -1,0 +1,1 @@
+"""Which of the devices and nodes that would do are preferred (``PlacementConfig``)."""
