@@ -273,8 +273,7 @@ class Fleet:
         search = Search(claims, tasks, self._step_limit)
         try:
             return search.picks if search.run() else _Failure(search)
-        except (SearchEnded, RecursionError):
-            # Hundreds of devices for one pod exceed Python's stack before the step budget.
+        except SearchEnded:
             return _Failure(search, undecided=True)
         except FaultyDevice as faulty:
             return _Failure(search, faulty=faulty)

@@ -1,6 +1,6 @@
 """A compiled selector: CEL exactly as kube-scheduler 1.37 evaluates it on devices, or a refusal."""
 
-from typing import Any, Final
+from typing import Final
 
 from controller.selectors import constants
 from controller.selectors.cost.budget import UNMETERED, Budget
@@ -12,7 +12,7 @@ from controller.selectors.language.checker import check
 from controller.selectors.language.declarations import SCHEDULER, Environment
 from controller.selectors.language.parser import parse
 from controller.selectors.library.values import Device, Optional, kind
-from controller.selectors.reads import Path, paths, value_at
+from controller.selectors.reads import Path, paths
 from controller.selectors.running.evaluator import Program
 from controller.selectors.view import view
 from driver import model
@@ -63,10 +63,6 @@ class Selector:
         if result is True or result is False:
             return bool(result)
         raise SelectorFault(f"the result is of type {kind(result)}, but a selector must give a bool")
-
-    def projection(self, device: model.Device, driver: str) -> tuple[Any, ...] | None:
-        """The values of all paths; None: everything may matter."""
-        return None if self.paths is None else tuple([value_at(path, device, driver) for path in self.paths])
 
 
 def compile_selector(expression: str, environment: Environment = SCHEDULER) -> Selector:

@@ -22,7 +22,6 @@ Paths = tuple[Path, ...] | None
 
 _VALID: Final = frozenset({str, int, bool})
 """Types of attribute values which cannot be wrong."""
-_PER_POOL: Final = 64
 _MOST_SELECTORS: Final = 2048
 _MOST_OUTCOMES: Final = 1 << 18
 _MOST_PARTITIONS: Final = 64
@@ -243,23 +242,6 @@ class Matching:
         """
         found = self.selection(pool, self.paths(wanted), wanted)
         return [(pool.units[index], found.faults.get(index)) for index in bits(found.match | found.faulty)]
-
-    def outcomes(self, pool: Pool, expression: str) -> Sequence[Outcome]:
-        """What one selector says of each unit of the pool.
-
-        Raises:
-            SelectorError: it cannot be compiled.
-        """
-        column = pool.outcomes.get(expression)
-        if column is None:
-            if len(pool.outcomes) >= _PER_POOL:
-                pool.outcomes.clear()
-            selector = self.compile(expression)
-            column = pool.outcomes[expression] = [
-                self._fault(unit) or self._outcome(selector, unit, selector.projection(unit.device, unit.id.driver))
-                for unit in pool.units
-            ]
-        return column
 
     def _select(self, bucket: Bucket, wanted: Filter) -> Selection:
         pool = next(iter(bucket.pools))

@@ -93,8 +93,6 @@ class Pool:
         """The node all of it belongs to, or "" where that differs by slice or device."""
         self.late = any(unit.device.binding_conditions for unit in self.units)
         """Whether it has devices with binding conditions; such pools are used last."""
-        self.outcomes: dict[str, list[bool | SelectorFault]] = {}
-        """Per selector, what it says of each unit; filled as it is asked for."""
         self.columns: dict[tuple[str, ...], Column] = {}
         self.buckets: dict[tuple[tuple[str, ...], ...] | None, Bucket] = {}
         """Per set of paths, the pools alike in them that it belongs to; filled as it is asked for."""

@@ -234,46 +234,6 @@ def test_chains_of_and_and_or_are_as_long_as_an_expression_may_be() -> None:
         compile_selector("true" + " || true" * 2000, ADMISSION)
 
 
-READING = (
-    f'{A}.type == "H100"',
-    f"{A}.?index.orValue(0) > 1 && device.driver == 'lode.dev'",
-    f'has({A}.type) && {C}.memory.compareTo(quantity("40Gi")) > 0',
-    f"{A}.index in [1, 3] || device.allowMultipleAllocations",
-)
-devices = st.builds(
-    lambda kind, index, memory, uuid, shared: Device(
-        "d",
-        {"lode.dev/type": kind, "lode.dev/index": index, "lode.dev/uuid": uuid},
-        {"memory": Capacity(Quantity.of(memory << 30))},
-        allow_multiple=shared,
-    ),
-    st.sampled_from(["H100", "A100", 3]),
-    st.sampled_from([0, 1, 3, True, "3"]),
-    st.sampled_from([16, 80]),
-    st.uuids().map(str),
-    st.booleans(),
-)
-
-
-@given(st.sampled_from(READING), devices, devices)
-def test_devices_alike_in_what_a_selector_reads_get_the_same_outcome(expression: str, one: Device, two: Device) -> None:
-    selector = compile_selector(expression)
-    assert selector.projection(one, DRIVER) is not None
-    if selector.projection(one, DRIVER) == selector.projection(two, DRIVER):
-        assert _outcome(expression, one) == _outcome(expression, two)
-
-
-def _outcome(expression: str, device: Device) -> str:
-    try:
-        return str(compile_selector(expression).matches(device, DRIVER))
-    except SelectorFault as fault:
-        return str(fault)
-
-
-def test_an_expression_that_walks_the_attributes_reads_the_whole_device() -> None:
-    assert compile_selector("device.attributes.exists(d, d == 'lode.dev')").projection(CARD, DRIVER) is None
-
-
 @given(st.text(alphabet="device.atributs[]()\"'!&|?:=<>0123 \\u,{}+-*/%xinhas", max_size=40))
 def test_any_text_is_compiled_or_refused(text: str) -> None:
     try:
