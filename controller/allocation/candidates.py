@@ -1,6 +1,6 @@
 """What a node offers for each demand, or why that is too little."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.allocation.fitting import busy, hindrance, takes_of
@@ -40,8 +40,9 @@ class Survey:
     def tasks(self, wanted: Sequence[Demand]) -> list[Task] | None:
         """The demands with their candidates; None if one of them cannot be satisfied even alone."""
         found: list[Task] = []
+        known: dict[Hashable, tuple[Candidate, ...]] = {}
         for demand in wanted:
-            options = tuple(option for choice in demand.choices if (option := self._option(choice)) is not None)
+            options = tuple(option for choice in demand.choices if (option := self._option(choice, known)) is not None)
             if not options:
                 return None
             found.append(Task(demand, options))
@@ -66,10 +67,13 @@ class Survey:
             option = self._every(choice)
             yield (demand, 1, ()) if option is None else (demand, option.wanted, option.candidates)
 
-    def _option(self, choice: Choice) -> Option | None:
+    def _option(self, choice: Choice, known: dict[Hashable, tuple[Candidate, ...]]) -> Option | None:
+        """The choice with its candidates; ``known`` are those of choices that ask for the same."""
         if choice.want.mode == "All":
             return self._every(choice)
-        found = tuple(self.fitting(choice))
+        found = known.get(key := _alone(choice))
+        if found is None:
+            found = known[key] = tuple(self.fitting(choice))
         if len(found) < choice.want.count and not any(one.fault for one in found):
             # Where a selector fails on a device, looking for more would come to it.
             return None
@@ -132,8 +136,9 @@ class Survey:
             every = [one for demand in wanted for one in self._shortages(demand)]
             short = tuple(one for one in every if one.missing or _failed(one))
         else:
-            lost = exclusions(together(search.losses))
-            short = tuple(self._shortages(wanted[search.deepest])) if search.deepest >= 0 and not undecided else ()
+            deepest, losses = search.loss()
+            lost = exclusions(together(losses))
+            short = tuple(self._shortages(wanted[deepest])) if deepest >= 0 and not undecided else ()
         problems = [f"{'/'.join(pool.key)} {pool.problem}" for pool, _ in self._pools if pool.problem]
         return Unsatisfiable((), short, lost, tuple(problems[:_MOST_POOLS]), undecided)
 
@@ -141,6 +146,13 @@ class Survey:
         claim = self._claims[demand.claim].key
         for choice in demand.choices:
             yield shortage(claim, choice, self._pools, self._matching, self._names)
+
+
+def _alone(choice: Choice) -> Hashable:
+    """All of the choice that decides which devices fit it if it is alone."""
+    want = choice.want
+    amounts = tuple([(name, amount.nanos, amount.format) for name, amount in want.capacity.items()])
+    return choice.filter, want.admin_access, want.tolerations, choice.preference.memory_percent, amounts
 
 
 def _failed(one: Shortage) -> bool:

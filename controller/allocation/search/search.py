@@ -111,9 +111,6 @@ class Search:
         """Requests that bounds have looked at so far."""
         self.steps = 0
         """Devices tried so far."""
-        self.deepest = -1
-        """The task that first fit does not satisfy; ``losses`` says why, in candidates per reason."""
-        self.losses: Mapping[str, int] = {}
 
     @property
     def picks(self) -> Sequence[Pick]:
@@ -127,16 +124,6 @@ class Search:
             SearchEnded: the step budget is spent.
             FaultyDevice: a selector fails on a device that has to be looked at.
         """
-        try:
-            found = self._find()
-        except SearchEnded:
-            self._explain()
-            raise
-        if not found:
-            self._explain()
-        return found
-
-    def _find(self) -> bool:
         if not self._tasks:
             return True
         levels = [self._enter(0, 0)]
@@ -238,8 +225,11 @@ class Search:
 
     # Reasons
 
-    def _explain(self) -> None:
-        """Note where first fit fails, and what takes the devices of the request that fails."""
+    def loss(self) -> tuple[int, Mapping[str, int]]:
+        """The task that first fit does not satisfy, and what takes its devices, in candidates per reason; -1 if none.
+
+        To be asked while what is in use is what the search has seen.
+        """
         attempt = Attempt(self._claims)
         for index, task in enumerate(self._tasks):
             if not any(_fills(attempt, task.demand.claim, option) for option in task.options):
@@ -249,8 +239,8 @@ class Search:
                 own = {pick.candidate.unit for pick in attempt.picks[before:]}
                 sound = (one for one in option.candidates if one.fault is None and one.unit not in own)
                 reasons = (attempt.hindrance(claim, option.choice, one) for one in sound)
-                self.deepest, self.losses = index, Counter(reason for reason in reasons if reason)
-                return
+                return index, Counter(reason for reason in reasons if reason)
+        return -1, {}
 
 
 def _fills(attempt: Attempt, claim: int, option: Option, *, keep: bool = False) -> bool:
