@@ -1,5 +1,6 @@
 """Device selectors: CEL as Kubernetes defines it for Dynamic Resource Allocation. Pure."""
 
+from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import BudgetSpent, SelectorError, SelectorFault
 from controller.selectors.language.declarations import ADMISSION, SCHEDULER, Environment
 from controller.selectors.reads import Path, value_at
@@ -9,6 +10,7 @@ from controller.selectors.view import InvalidAttribute, view
 __all__ = [
     "ADMISSION",
     "SCHEDULER",
+    "Budget",
     "BudgetSpent",
     "Environment",
     "InvalidAttribute",

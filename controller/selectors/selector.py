@@ -24,15 +24,16 @@ class Selector:
     Attributes:
         expression: the text it was compiled from.
         paths: the parts of a device that decide the outcome, for `value_at`; None where any part may.
+        metered: whether what an evaluation costs is counted; others cannot cost much.
     """
 
-    __slots__ = ("_code", "_metered", "_unset", "expression", "paths")
+    __slots__ = ("_code", "_unset", "expression", "metered", "paths")
 
     def __init__(self, expression: str, program: Program, paths: tuple[Path, ...] | None):
         self.expression = expression
         self.paths = paths
         self._code = program.code
-        self._metered = program.metered
+        self.metered = program.metered
         self._unset = [None] * program.variables
 
     def matches(self, device: model.Device, driver: str) -> bool:
@@ -44,14 +45,17 @@ class Selector:
         """
         return self.evaluate(view(device, driver))
 
-    def evaluate(self, device: Device) -> bool:
+    def evaluate(self, device: Device, budget: Budget | None = None) -> bool:
         """As `matches`, for a device that the caller turned into the variable ``device`` once with `view`.
+
+        Args:
+            budget: counts what this evaluation costs, if the selector is ``metered``.
 
         Raises:
             SelectorFault: evaluation failed on this device; its message names the attribute and the remedy.
         """
         try:
-            result = self._code([device, Budget() if self._metered else UNMETERED, *self._unset])
+            result = self._code([device, (budget or Budget()) if self.metered else UNMETERED, *self._unset])
         except RecursionError:
             raise SelectorFault("the expression is nested too deeply to evaluate") from None
         if result is True:

@@ -8,7 +8,7 @@ from typing import Final
 from controller.allocation.stock.columns import Column, Columns
 from controller.allocation.stock.layout import bits
 from controller.allocation.stock.pools import Pool, Unit
-from controller.selectors import InvalidAttribute, Selector, SelectorError, SelectorFault, compile_selector
+from controller.selectors import Budget, InvalidAttribute, Selector, SelectorError, SelectorFault, compile_selector
 from controller.selectors.reads import Path
 from controller.selectors.view import view
 from driver.model import Version
@@ -23,6 +23,11 @@ Paths = tuple[Path, ...] | None
 _VALID: Final = frozenset({str, int, bool})
 """Types of attribute values which cannot be wrong."""
 _MOST_SELECTORS: Final = 2048
+_ALLOWANCE: Final = 10_000_000
+"""What a selector may cost on all devices together (``Budget.effort``), over ``_PER_EVALUATION`` on each: some ten
+seconds. One evaluation may cost a million by Kubernetes' rules, and a fleet has many devices."""
+_PER_EVALUATION: Final = 200
+"""More than what a selector costs that walks all attributes of a device once."""
 _MOST_OUTCOMES: Final = 1 << 18
 _MOST_PARTITIONS: Final = 64
 _MOST_FILTERS: Final = 1024
@@ -100,6 +105,8 @@ class Matching:
         self.columns = Columns()
         self._compiled: dict[str, Selector | SelectorError] = {}
         self._outcomes: dict[str, dict[Hashable, Outcome]] = {}
+        self._allowances: dict[str, int] = {}
+        """What selectors that are metered may still cost, if less than ``_ALLOWANCE``."""
         self._known = 0
         self._versions: set[str] = set()
         """Attribute values known to be valid versions."""
@@ -117,6 +124,7 @@ class Matching:
             if len(self._compiled) >= _MOST_SELECTORS:
                 self._compiled.clear()
                 self._outcomes.clear()
+                self._allowances.clear()
             try:
                 found = compile_selector(expression)
             except SelectorError as error:
@@ -267,7 +275,7 @@ class Matching:
 
     def _outcome(self, selector: Selector, unit: Unit, projection: Hashable) -> Outcome:
         if projection is None:
-            return _evaluate(selector, unit)
+            return self._evaluate(selector, unit)
         known = self._outcomes.setdefault(selector.expression, {})
         outcome = known.get(projection)
         if outcome is None:
@@ -275,7 +283,7 @@ class Matching:
             if self._known > _MOST_OUTCOMES:
                 self._known = 0
                 self._outcomes = {selector.expression: (known := {})}
-            outcome = known[projection] = _evaluate(selector, unit)
+            outcome = known[projection] = self._evaluate(selector, unit)
         return outcome
 
     def _invalid(self, pool: Pool) -> Mapping[int, SelectorFault]:
@@ -303,9 +311,17 @@ class Matching:
                 self._versions.add(value.text)
         return None
 
-
-def _evaluate(selector: Selector, unit: Unit) -> Outcome:
-    try:
-        return selector.matches(unit.device, unit.id.driver)
-    except SelectorFault as fault:
-        return fault
+    def _evaluate(self, selector: Selector, unit: Unit) -> Outcome:
+        budget = Budget() if selector.metered else None
+        if budget is not None:
+            left = self._allowances.get(selector.expression, _ALLOWANCE)
+            if left <= 0:
+                self._allowances[selector.expression] = left + _PER_EVALUATION
+                return SelectorFault("costs too much on too many devices; simplify the expression")
+        try:
+            return selector.evaluate(view(unit.device, unit.id.driver), budget)
+        except SelectorFault as fault:
+            return fault
+        finally:
+            if budget is not None:
+                self._allowances[selector.expression] = min(_ALLOWANCE, left + _PER_EVALUATION - budget.effort)

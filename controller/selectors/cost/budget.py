@@ -35,6 +35,15 @@ class Budget:
         self._steps = STEP_LIMIT
         self._patterns: frozenset[str] = frozenset()
 
+    @property
+    def effort(self) -> int:
+        """All that was spent, each kind in millionths of its limit: at most some 3,000,000."""
+        grown, visited = GROWTH_LIMIT - self._growth, STEP_LIMIT - self._steps
+        return sum(
+            spent * 1_000_000 // limit
+            for spent, limit in ((self.cost, COST_LIMIT), (grown, GROWTH_LIMIT), (visited, STEP_LIMIT))
+        )
+
     def charge(self, cost: int) -> None:
         """Add ``cost`` to what Kubernetes counts.
 
