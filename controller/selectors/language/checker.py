@@ -193,6 +193,8 @@ class _Checker:
         return result
 
     def _instantiate(self, overload: Overload) -> tuple[tuple[Type, ...], Type]:
+        if not overload.open:
+            return overload.args, overload.result
         fresh: dict[str, Type] = {}
 
         def copy(one: Type) -> Type:
@@ -200,7 +202,7 @@ class _Checker:
                 if one.name not in fresh:
                     fresh[one.name] = self.types.fresh()
                 return fresh[one.name]
-            return Type(one.kind, tuple(map(copy, one.of)), one.name) if one.of else one
+            return Type(one.kind, tuple(map(copy, one.of)), one.name) if one.open else one
 
         return tuple(map(copy, overload.args)), copy(overload.result)
 

@@ -6,7 +6,7 @@ attributes as Any.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from controller.selectors.language import declared
@@ -31,6 +31,11 @@ class Overload:
     member: bool
     args: tuple[Type, ...]
     result: Type
+    open: bool = field(init=False, compare=False, repr=False)
+    """Whether there are type parameters in it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "open", any(one.open for one in (*self.args, self.result)))
 
 
 def _parse_type(text: str) -> Type:

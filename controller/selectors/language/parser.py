@@ -46,13 +46,15 @@ class _Parser:
     def __init__(self, source: str):
         self.source = source
         self._tokens = tokenize(source)
-        self._at = 0
+        self._at = -1
+        self._advance()
         self._within = dict.fromkeys(("expression", "relation", "calculation"), 0)
         self._depth: dict[Node, int] = {}
 
-    @property
-    def current(self) -> Token:
-        return self._tokens[self._at]
+    def _advance(self) -> None:
+        self._at += 1
+        self.current = self._tokens[self._at]
+        self._operator = self.current.text if self.current.kind == "op" else ""
 
     def whole(self) -> Steps[Node]:
         node: Node = yield self.expression()
@@ -64,17 +66,17 @@ class _Parser:
         return SelectorError(self.source, self.current.position if position is None else position, message)
 
     def _is(self, *operators: str) -> bool:
-        return self.current.kind == "op" and self.current.text in operators
+        return self._operator in operators
 
     def _take(self) -> Token:
         token = self.current
         if token.kind != "end":
-            self._at += 1
+            self._advance()
         return token
 
     def _accept(self, operator: str) -> bool:
-        if self._is(operator):
-            self._at += 1
+        if self._operator == operator:
+            self._advance()
             return True
         return False
 
@@ -128,7 +130,7 @@ class _Parser:
     def _relation(self) -> Steps[Node]:
         self._enter("relation")
         left = yield from self._calculation(1)
-        while self.current.kind == "op" and self.current.text in _RELATIONS:
+        while self._operator in _RELATIONS:
             operator = self._take()
             self._enter("relation")
             right = yield from self._calculation(1)
@@ -141,7 +143,7 @@ class _Parser:
     def _calculation(self, lowest: int) -> Steps[Node]:
         self._enter("calculation")
         left = yield from self._unary()
-        while self.current.kind == "op" and (strength := _STRENGTH.get(self.current.text, 0)) >= lowest:
+        while (strength := _STRENGTH.get(self._operator, 0)) >= lowest:
             operator = self._take()
             right = yield from self._calculation(strength + 1)
             left = self._made(Call(operator.position, f"_{operator.text}_", None, (left, right)), left, right)

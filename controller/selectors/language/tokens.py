@@ -16,6 +16,8 @@ _NUMBER = re.compile(
 _IDENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.A)
 _ESCAPED = re.compile(r"`([A-Za-z0-9_.\-/ ]+)`", re.A)
 _QUOTE = re.compile(r"([bB]?[rR]?)(\"\"\"|'''|\"|')")
+_ORDINARY = re.compile(r"[^\\\"'\r\n]+")
+"""Part of a string that means itself, whatever the kind of string."""
 _OPERATORS = re.compile(r"&&|\|\||==|!=|<=|>=|[-+*/%<>!?:.,()\[\]{}]")
 _ESCAPES = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92, "?": 63, '"': 34, "'": 39, "`": 96}
 _CODE = re.compile(r"x([0-9a-fA-F]{2})|X([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})")
@@ -91,6 +93,10 @@ def _string(source: str, at: int, quote: re.Match[str]) -> tuple[Token, int]:
     while not source.startswith(mark, i):
         if i >= len(source) or (len(mark) == 1 and source[i] in "\r\n"):
             raise SelectorError(source, at, "this string has no closing quote")
+        if run := _ORDINARY.match(source, i):
+            parts.append(_plain(run[0], binary))
+            i = run.end()
+            continue
         if source[i] == "\r":
             parts.append("\n")
             i += 2 if source.startswith("\n", i + 1) else 1

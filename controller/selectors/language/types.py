@@ -1,6 +1,6 @@
 """Static types of CEL, and which may stand for which (type parameters are bound on the way)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,6 +10,11 @@ class Type:
     kind: str
     of: tuple["Type", ...] = ()
     name: str = ""
+    open: bool = field(init=False, compare=False, repr=False)
+    """Whether there are type parameters in it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "open", self.kind == "?" or any(part.open for part in self.of))
 
     def __str__(self) -> str:
         if self.kind == "?":
@@ -70,17 +75,24 @@ class Bindings:
             if bound is not None:
                 return self.resolve(bound, free_as_dyn=free_as_dyn)
             return DYN if free_as_dyn else t
-        if not t.of:
+        if not t.open:
             return t
         return Type(t.kind, tuple(self.resolve(part, free_as_dyn=free_as_dyn) for part in t.of), t.name)
 
     def all_fit(self, givens: tuple[Type, ...], wanted: tuple[Type, ...]) -> bool:
         """Whether each of ``givens`` may stand where ``wanted`` is asked for; binds nothing if not."""
-        before = dict(self._bound)
-        if len(givens) == len(wanted) and all(self._fits(g, w) for g, w in zip(givens, wanted, strict=True)):
-            return True
-        self._bound = before
-        return False
+        if len(givens) != len(wanted):
+            return False
+        before: dict[str, Type] | None = None
+        for given, one in zip(givens, wanted, strict=True):
+            if given is one and not one.open:
+                continue
+            if before is None and (given.open or one.open):
+                before = dict(self._bound)
+            if not self._fits(given, one):
+                self._bound = self._bound if before is None else before
+                return False
+        return True
 
     def fits(self, given: Type, wanted: Type) -> bool:
         """Whether ``given`` may stand where ``wanted`` is asked for."""
