@@ -99,7 +99,7 @@ def plan(arguments: argparse.Namespace) -> Iterator[tuple[Scenario, list[Form]]]
     """The scenarios and their forms: everything at 1,000 nodes, and elsewhere what shows the growth."""
     chosen = [workload for workload in WORKLOADS if not arguments.workloads or workload.name in arguments.workloads]
     for workload in chosen:
-        for nodes in arguments.nodes or SIZES:
+        for nodes in arguments.nodes or [size for size in SIZES if size <= workload.largest]:
             for in_use in _states(workload, nodes, arguments):
                 yield Scenario(workload, nodes, in_use), arguments.forms or _forms(nodes, in_use)
     if not (arguments.nodes or arguments.workloads or arguments.in_use):

@@ -36,6 +36,8 @@ class Workload:
     in_use: tuple[str, ...] = ("0", "90")
     """Per cent of the cards; ``90p``: whole nodes."""
     models: tuple[Model, ...] = MODELS
+    largest: int = 5000
+    """Nodes, unless more are asked for: at 5,000 making and reading the slices can take minutes."""
 
     def classes(self) -> list[Json]:
         """The DeviceClass objects its claims ask for."""
@@ -203,6 +205,7 @@ WORKLOADS = (
         driver=DEFAULT_DRIVER,
         in_use=("0", "50", "90"),
         models=MODELS[:1],
+        largest=1000,
     ),
     Workload(
         "gang",
