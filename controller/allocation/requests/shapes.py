@@ -90,7 +90,8 @@ class Shape:
             self.refused = supply.moved(self.refused, self._numbering)
             self._numbering = supply.numbering
         if self._time != supply.time:
-            self.refused &= ~supply.freed_since(self._time)
+            if self.refused:
+                self.refused &= ~supply.freed_since(self._time)
             self._time = supply.time
 
     def note_doubt(self, seat: Seat, clock: tuple[int, int]) -> None:

@@ -9,6 +9,7 @@ from controller.allocation.stock.columns import Column, Columns
 from controller.allocation.stock.layout import bits
 from controller.allocation.stock.pools import Pool, Unit
 from controller.selectors import Budget, InvalidAttribute, Selector, SelectorError, SelectorFault, compile_selector
+from controller.selectors.library.values import Device
 from controller.selectors.reads import Path
 from controller.selectors.view import view
 from driver.model import Version
@@ -31,6 +32,7 @@ _PER_EVALUATION: Final = 200
 _MOST_OUTCOMES: Final = 1 << 18
 _MOST_PARTITIONS: Final = 64
 _MOST_FILTERS: Final = 1024
+_MOST_VIEWS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ class Matching:
         self.columns = Columns()
         self._compiled: dict[str, Selector | SelectorError] = {}
         self._outcomes: dict[str, dict[Hashable, Outcome]] = {}
+        self._views: dict[Unit, Device] = {}
+        """Devices as selectors see them, of pools that stand for many."""
         self._allowances: dict[str, int] = {}
         """What selectors that are metered may still cost, if less than ``_ALLOWANCE``."""
         self._known = 0
@@ -160,6 +164,7 @@ class Matching:
     def drop(self, pool: Pool) -> None:
         """The pool is not used any more."""
         self._pools.pop(pool, None)
+        self._views.clear()
         for partition in self._partitions.values():
             partition.pending.pop(pool, None)
         for paths, bucket in pool.buckets.items():
@@ -261,12 +266,16 @@ class Matching:
             match &= ~(1 << index)
         for expression in expressions:
             selector = self.compile(expression)
-            columns = None
+            projections: list[Hashable] | None = None
             if bucket.columns is not None and selector.paths is not None:
                 columns = [bucket.columns[path].values for path in selector.paths]
+                projections = list(zip(*columns, strict=True)) if columns else [()] * len(pool.units)
+            told: dict[Hashable, Outcome] = {}
             for index in bits(match):
-                projection = None if columns is None else tuple([values[index] for values in columns])
-                outcome = self._outcome(selector, pool.units[index], projection)
+                projection = projections[index] if projections else None
+                outcome = told.get(projection) if projections else None
+                if outcome is None:
+                    outcome = told[projection] = self._outcome(selector, pool.units[index], projection)
                 if outcome is not True:
                     match &= ~(1 << index)
                     if outcome is not False:
@@ -311,6 +320,14 @@ class Matching:
                 self._versions.add(value.text)
         return None
 
+    def _view(self, unit: Unit) -> Device:
+        found = self._views.get(unit)
+        if found is None:
+            if len(self._views) >= _MOST_VIEWS:
+                self._views.clear()
+            found = self._views[unit] = view(unit.device, unit.id.driver)
+        return found
+
     def _evaluate(self, selector: Selector, unit: Unit) -> Outcome:
         budget = Budget() if selector.metered else None
         if budget is not None:
@@ -319,7 +336,7 @@ class Matching:
                 self._allowances[selector.expression] = left + _PER_EVALUATION
                 return SelectorFault("costs too much on too many devices; simplify the expression")
         try:
-            return selector.evaluate(view(unit.device, unit.id.driver), budget)
+            return selector.evaluate(self._view(unit), budget)
         except SelectorFault as fault:
             return fault
         finally:
