@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from controller.decisions import Place, TakeBack
+from controller.finalizer import add_finalizer
 from controller.pods import PodView
 from controller.records import Changes, ClaimRecord
 from controller.state import State
@@ -99,8 +100,9 @@ class Writer:
         record = self._known(key)
         if FINALIZER in record.claim.finalizers:
             return record.raw
-        metadata = {**record.raw["metadata"], "finalizers": [*record.claim.finalizers, FINALIZER]}
-        return self._update({**record.raw, "metadata": metadata})
+        answer = add_finalizer(self._api, record.raw)
+        self._changed(self._state.put(RESOURCE_CLAIMS, answer))
+        return answer
 
     def _reserve(self, key: str, pod: PodView) -> None:
         raw = self._known(key).raw

@@ -30,6 +30,7 @@ CLUSTER_WIDE = {
     | rights("get", DRA, "resourceclaims")
     | rights("get", "", "pods")
     | rights("update", DRA, "resourceclaims resourceclaims/status resourceclaims/binding")
+    | rights("patch", DRA, "resourceclaims")
     | rights("patch", "", "pods pods/status")
     | rights("create", "", "events"),
     PLUGIN: rights("get list watch create update delete", DRA, "resourceslices")

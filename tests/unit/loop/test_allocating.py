@@ -22,7 +22,7 @@ def test_the_writes_come_in_order_and_no_more_than_needed() -> None:
     world.add_pod("p", "a")
     world.settle()
     assert world.meddler.calls == [
-        "update resourceclaims",
+        "patch resourceclaims",
         "update resourceclaims/status",
         "patch pods/status",
         "patch pods",
