@@ -12,7 +12,7 @@ SHELL := /bin/bash
 CACHE := $(or $(LODE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lode)
 UV := $(or $(shell command -v uv),$(CACHE)/uv/bin/uv)
 VENV := .venv/synced
-CLUSTERS := .venv/bin/python -m tests.clusters
+CLUSTERS := .venv/bin/python -m testclusters
 
 export PATH := $(CURDIR)/.venv/bin:$(dir $(UV)):$(PATH)
 export LODE_KUBERNETES := $(KUBERNETES)

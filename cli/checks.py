@@ -23,10 +23,10 @@ from driver.kube.api import (
     Object,
     Resource,
 )
-from rehearsal.api import JOBS, claims, plain, pods, slices
-from rehearsal.api.kinds import Kind, Write, at
-from rehearsal.api.schema import Reading, Type, child, kind, read
-from rehearsal.api.writing import ADMIN_ACCESS
+from memoryapi import JOBS, claims, plain, pods, slices
+from memoryapi.kinds import Kind, Write, at
+from memoryapi.schema import Reading, Type, child, kind, read
+from memoryapi.writing import ADMIN_ACCESS
 
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet", namespaced=True)

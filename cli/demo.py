@@ -29,11 +29,11 @@ from driver.kube.api import (
 from driver.names import DEFAULT_DRIVER, Names
 from driver.observe import configure_logs
 from driver.wire import claim_from
-from rehearsal.api import JOBS
-from rehearsal.invariants import Violation
-from rehearsal.live import LiveCluster
-from rehearsal.standins.claims import claim_name
-from rehearsal.standins.informed import name_key, phase
+from memoryapi import JOBS
+from simulation.invariants import Violation
+from simulation.live import LiveCluster
+from simulation.standins.claims import claim_name
+from simulation.standins.informed import name_key, phase
 
 NAMES = Names()
 NODES = {

@@ -12,9 +12,9 @@ from typing import Final
 from cli.checks import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, Given, pod_of_template
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object, Resource
 from driver.names import POD_CLAIM_NAME
-from rehearsal.api import JOBS
-from rehearsal.standins.claims import base_name
-from rehearsal.standins.informed import owner_of
+from memoryapi import JOBS
+from simulation.standins.claims import base_name
+from simulation.standins.informed import owner_of
 
 MAX_PODS: Final = 10_000
 """Pods made of one workload at most."""

@@ -20,7 +20,7 @@ from driver.clock import rfc3339
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object
 from driver.model import Allocation, Claim, Consumer
 from driver.wire import allocation_to, consumer_to
-from rehearsal.standins.admission import gated
+from simulation.standins.admission import gated
 
 _ROUNDS: Final = 8
 """Decisions about one pod in a row: taking back, avoiding a node, placing anew."""

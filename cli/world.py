@@ -26,8 +26,8 @@ from driver.kube.api import (
 )
 from driver.kube.reflector import Synced
 from driver.names import Names
-from rehearsal.standins.admission import gated
-from rehearsal.standins.informed import is_deleting, is_terminal
+from simulation.standins.admission import gated
+from simulation.standins.informed import is_deleting, is_terminal
 
 _ROOM: Final = "1E"
 """Of everything, on a node that is assumed."""

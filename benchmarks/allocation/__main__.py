@@ -21,7 +21,7 @@ from benchmarks.allocation import measure, selectors, table
 from benchmarks.allocation.measure import FamilyRow, Load, Row, SelectorRow
 from benchmarks.allocation.scenario import FORMS, Form, Scenario
 from benchmarks.allocation.workloads import WORKLOADS, Workload
-from rehearsal.families import LISTED
+from tests.hard_searches import LISTED
 
 PARTS = ("allocations", "families", "selectors")
 SIZES = (100, 1000, 5000)

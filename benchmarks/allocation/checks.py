@@ -8,7 +8,7 @@ from pathlib import Path
 
 from driver.names import Names
 from driver.wire import Json, allocation_from
-from rehearsal.invariants import Catalogue, Holding
+from simulation.invariants import Catalogue, Holding
 
 _NODE_OF_SLICE = re.compile(r'"name": "(node-\d+)')
 _MOST = 3

@@ -1,4 +1,4 @@
-"""The families of `rehearsal.families` as API objects, so that both sides can be asked."""
+"""The families of `tests.hard_searches` as API objects, so that both sides can be asked."""
 
 import json
 from bisect import bisect_left
@@ -10,7 +10,7 @@ from controller.allocation import Fleet
 from controller.allocation.search.search import STEP_LIMIT
 from driver.model import Claim, Constraint, Request, Want
 from driver.wire import Json, slice_spec_to
-from rehearsal.families import NODE, Family
+from tests.hard_searches import NODE, Family
 
 
 def cluster(family: Family) -> Iterator[str]:

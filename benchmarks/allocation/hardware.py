@@ -13,7 +13,7 @@ from kubeletplugin.hardware.partitions import ASCEND_310P, H100_80GB, Partition,
 from kubeletplugin.hardware.simulated import load_profile
 from kubeletplugin.inventory import Facts, devices
 from kubeletplugin.slices import cut
-from rehearsal.files import MemoryFiles
+from simulation.files import MemoryFiles
 
 NODE = "@node@"
 FABRIC = "@fabric@"

@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.allocation import checks, families, peer
 from benchmarks.allocation.scenario import Form, Scenario
 from driver.wire import Json
-from rehearsal.families import Family
+from tests.hard_searches import Family
 
 OUR_SECONDS = 30.0
 """For each of our runs, which should reach its last pod."""

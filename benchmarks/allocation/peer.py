@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.wire import Json
-from tests.clusters import cache, programs
+from testclusters import cache, programs
 
 SOURCES = Path(__file__).parent / "peer"
 

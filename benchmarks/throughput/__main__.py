@@ -23,7 +23,7 @@ from benchmarks.throughput.world import FLAVOURS, NAMESPACE, WRITERS, Flavour, p
 from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiError, Page, Resource
 from driver.names import DEFAULT_DRIVER, Names
 from driver.wire import claim_from
-from rehearsal.invariants import Catalogue, Holding
+from simulation.invariants import Catalogue, Holding
 
 BAR = 3.0
 PATIENCE = 600.0

@@ -21,9 +21,9 @@ from driver.wire import Json, slice_spec_to
 from kubeletplugin.hardware.simulated import Profile, load_profile
 from kubeletplugin.inventory import Facts, Offer, devices
 from kubeletplugin.slices import cut
-from rehearsal.files import MemoryFiles
-from tests.clusters.commands import start
-from tests.clusters.plain import ControlPlane
+from simulation.files import MemoryFiles
+from testclusters.commands import start
+from testclusters.plain import ControlPlane
 
 NAMESPACE = "bench"
 TEMPLATE = "one"

@@ -1,7 +1,7 @@
 """The port to the Kubernetes API: JSON objects in and out, errors by what the caller must do next. No I/O here.
 
 Two implementations pass the same contract tests: ``driver.kube.client`` (a real kube-apiserver) and
-``rehearsal.api`` (in memory).
+``memoryapi`` (in memory).
 """
 
 from collections.abc import Iterator

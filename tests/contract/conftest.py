@@ -10,10 +10,10 @@ import pytest
 
 from driver.kube.api import NAMESPACES, Api, ApiError, Resource
 from driver.kube.client import KubeClient
-from rehearsal.api import MemoryApi
-from rehearsal.clock import VirtualClock
-from tests.clusters.plain import ControlPlane
-from tests.clusters.programs import ProgramMissing
+from memoryapi import MemoryApi
+from simulation.clock import VirtualClock
+from testclusters.plain import ControlPlane
+from testclusters.programs import ProgramMissing
 
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import urllib3
 
-from tests.clusters.plain import ControlPlane
+from testclusters.plain import ControlPlane
 
 Object = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Regenerates rehearsal/api/schema.json from what a real kube-apiserver says of its kinds.
+"""Regenerates memoryapi/schema.json from what a real kube-apiserver says of its kinds.
 
     python -m tests.contract.openapi        (needs the programs of a control plane)
 
@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.clusters.plain import ControlPlane
+from testclusters.plain import ControlPlane
 
-SCHEMA = Path(__file__).parents[2] / "rehearsal" / "api" / "schema.json"
+SCHEMA = Path(__file__).parents[2] / "memoryapi" / "schema.json"
 DOCUMENTS = {
     "/openapi/v3/api/v1": ("core.v1", ("Node", "Namespace", "Pod", "Event")),
     "/openapi/v3/apis/batch/v1": ("batch.v1", ("Job",)),

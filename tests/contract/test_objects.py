@@ -5,8 +5,8 @@ import json
 import pytest
 
 from driver.kube.api import EVENTS, LEASES, NAMESPACES, NODES, Api, Conflict, Forbidden, Invalid, Object
-from rehearsal.api import JOBS
-from tests.clusters.plain import ControlPlane
+from memoryapi import JOBS
+from testclusters.plain import ControlPlane
 from tests.contract import openapi
 from tests.contract.conftest import eventually
 from tests.contract.objects import pod

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from driver.kube.api import PODS, Api, Conflict, Invalid, NotFound, Object, Resource
-from rehearsal.api import MemoryApi
+from memoryapi import MemoryApi
 from tests.contract.objects import GATE, pod
 from tests.contract.test_reading import events
 

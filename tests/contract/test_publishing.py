@@ -11,7 +11,7 @@ from driver.settings import Settings
 from kubeletplugin.hardware.simulated import Simulated, load_profile, shipped_profiles
 from kubeletplugin.metrics import PublishingMetrics
 from kubeletplugin.publisher import Publisher
-from rehearsal.files import MemoryFiles
+from simulation.files import MemoryFiles
 from tests.contract.conftest import eventually
 
 

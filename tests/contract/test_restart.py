@@ -3,9 +3,9 @@
 import pytest
 
 from driver.kube.api import NAMESPACES, RESOURCE_SLICES, Api, Gone, Unavailable
-from rehearsal.api import MemoryApi
-from rehearsal.clock import VirtualClock
-from tests.clusters.plain import ControlPlane
+from memoryapi import MemoryApi
+from simulation.clock import VirtualClock
+from testclusters.plain import ControlPlane
 from tests.contract.conftest import eventually
 from tests.contract.objects import resource_slice
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tests.clusters.commands import CommandFailed
-from tests.clusters.kind import KindCluster
+from testclusters.commands import CommandFailed
+from testclusters.kind import KindCluster
 
 Object = dict[str, Any]
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from tests.clusters.kind import KindCluster
+from testclusters.kind import KindCluster
 from tests.e2e import flavours, nodes, report
 from tests.e2e.client import Client, gone
 from tests.e2e.watcher import Watcher
@@ -20,7 +20,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def cluster() -> KindCluster:
-    """The cluster that is up (see `python -m tests.clusters kind`), with the images of the tests on its nodes."""
+    """The cluster that is up (see `python -m testclusters kind`), with the images of the tests on its nodes."""
     cluster = KindCluster.attach()
     for image in ("lode-dra:dev", "lode-test/busybox:1"):
         cluster.load_image(image)

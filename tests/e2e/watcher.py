@@ -8,7 +8,7 @@ from collections import defaultdict
 from driver.model import Claim
 from driver.names import Names
 from driver.wire import claim_from
-from rehearsal.invariants import Catalogue, Holding
+from simulation.invariants import Catalogue, Holding
 from tests.e2e.client import Client, Object
 
 _COMMAND = ("get", "resourceclaims", "--all-namespaces", "--watch", "--output-watch-events", "-o", "json")

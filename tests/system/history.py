@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from driver.settings import ControllerSettings, Kind, KubeletPluginSettings, Settings
 from kubeletplugin.hardware.simulated import Profile, load_profile
-from rehearsal.cluster import Cluster
-from rehearsal.faults import Misfortune
-from rehearsal.files import MemoryFiles
-from rehearsal.rest import check_end, check_rest
-from rehearsal.weather import CALM, Weather
+from simulation.cluster import Cluster
+from simulation.faults import Misfortune
+from simulation.files import MemoryFiles
+from simulation.rest import check_end, check_rest
+from simulation.weather import CALM, Weather
 from tests.system.objects import device_classes
 from tests.system.workload import Workload
 

@@ -7,7 +7,7 @@ CDI file, and at every other place that nobody thought of.
 import pytest
 
 from driver.kube.api import PODS
-from rehearsal.rest import check_end
+from simulation.rest import check_end
 from tests.system.objects import NAMESPACE
 from tests.system.town import Town
 

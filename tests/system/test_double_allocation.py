@@ -9,7 +9,7 @@ from itertools import permutations
 import pytest
 
 from driver.kube.api import PODS, RESOURCE_CLAIMS
-from rehearsal.weather import Weather
+from simulation.weather import Weather
 from tests.system.objects import NAMESPACE
 from tests.system.town import Town
 

@@ -4,11 +4,11 @@ import pytest
 
 from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES
 from driver.settings import ControllerSettings, Settings
-from rehearsal.cluster import Cluster
-from rehearsal.faults import Misfortune
-from rehearsal.rest import check_end, check_rest
-from rehearsal.standins.informed import phase
-from rehearsal.weather import CALM, Weather
+from simulation.cluster import Cluster
+from simulation.faults import Misfortune
+from simulation.rest import check_end, check_rest
+from simulation.standins.informed import phase
+from simulation.weather import CALM, Weather
 from tests.system.history import cards
 from tests.system.objects import ASKS, NAMESPACE, device_classes, pod, template
 

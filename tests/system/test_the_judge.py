@@ -11,8 +11,8 @@ from driver.kube.api import PODS
 from driver.model import Claim
 from kubeletplugin.prepare import Preparer
 from kubeletplugin.publisher import Publisher
-from rehearsal.invariants import Violation
-from rehearsal.weather import Weather
+from simulation.invariants import Violation
+from simulation.weather import Weather
 from tests.system.history import HistoryFailed, play
 from tests.system.objects import NAMESPACE
 from tests.system.town import Town

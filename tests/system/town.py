@@ -3,9 +3,9 @@
 from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES
 from driver.model import Claim
 from driver.settings import ControllerSettings, Settings
-from rehearsal.cluster import Cluster
-from rehearsal.rest import check_rest
-from rehearsal.standins.informed import phase
+from simulation.cluster import Cluster
+from simulation.rest import check_rest
+from simulation.standins.informed import phase
 from tests.system.history import cards
 from tests.system.objects import ASKS, NAMESPACE, device_classes, pod, request, template
 

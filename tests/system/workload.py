@@ -4,9 +4,9 @@ import random
 from collections.abc import Callable
 
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, NotFound, Object
-from rehearsal.api import JOBS
-from rehearsal.cluster import Cluster
-from rehearsal.standins.informed import is_deleting, is_terminal, name_key
+from memoryapi import JOBS
+from simulation.cluster import Cluster
+from simulation.standins.informed import is_deleting, is_terminal, name_key
 from tests.system.objects import ASKS, IMPOSSIBLE, NAMESPACE, claim, job, pod, template
 
 MOST_PODS = 24

@@ -13,8 +13,8 @@ from benchmarks.allocation.workloads import SHAPES, WORKLOADS, Workload
 from driver.names import Names
 from driver.wire import claim_from, class_from, slice_from
 from kubeletplugin.limits import faults as limit_faults
-from rehearsal.families import LISTED
-from rehearsal.invariants import Catalogue, Holding
+from simulation.invariants import Catalogue, Holding
+from tests.hard_searches import LISTED
 
 NODES = 10
 SCENARIOS = [Scenario(workload, NODES, in_use) for workload in WORKLOADS for in_use in workload.in_use]

@@ -9,7 +9,7 @@ import pytest
 from cli import explain, simulate
 from tests.unit.cli.cluster import claim, listed, slices
 
-HEAVY = ("controller", "grpc", "kubernetes", "pydantic", "rehearsal", "yaml")
+HEAVY = ("controller", "grpc", "kubernetes", "pydantic", "simulation", "yaml")
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["simulate", "--help"], ["explain", "--help"]])

@@ -9,7 +9,7 @@ from cli.checks import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, Given, check
 from cli.documents import Document, Origin
 from cli.expand import claims_of, owned_claims, pods_of
 from driver.kube.api import Object, Resource
-from rehearsal.api import JOBS
+from memoryapi import JOBS
 from tests.unit.cli.cluster import claim, pod, stored, template
 
 

@@ -23,8 +23,8 @@ from driver.kube.api import (
     Resource,
     Unavailable,
 )
-from rehearsal.api import MemoryApi
-from rehearsal.clock import VirtualClock
+from memoryapi import MemoryApi
+from simulation.clock import VirtualClock
 from tests.unit.cli.cluster import Answer, allocated, claim, node, pod, slices
 
 UNCOUNTED = "what pods of other namespaces take on the nodes is not counted"

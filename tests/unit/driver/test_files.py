@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from driver.files import Files, SystemFiles
-from rehearsal.files import MemoryFiles
+from simulation.files import MemoryFiles
 
 Place = tuple[Files, str]
 

@@ -9,7 +9,7 @@ from driver.kube.api import NODES, Unavailable
 from driver.kube.following import LONGEST_REST_SECONDS, Following
 from driver.kube.reflector import Reflector
 from driver.observe import logger
-from rehearsal.clock import VirtualClock
+from simulation.clock import VirtualClock
 
 
 class Played:

@@ -12,9 +12,9 @@ from driver.observe import Metrics, logger
 from driver.settings import Settings
 from kubeletplugin.hardware.simulated import Profile, Simulated, load_profile
 from kubeletplugin.prepare import ClaimRef, Prepared, PrepareError, Preparer
-from rehearsal.api import MemoryApi
-from rehearsal.clock import VirtualClock
-from rehearsal.files import MemoryFiles
+from memoryapi import MemoryApi
+from simulation.clock import VirtualClock
+from simulation.files import MemoryFiles
 
 NODE = "node-a"
 POOL = "node-a/lode.dev"

@@ -25,7 +25,7 @@ from kubeletplugin.inventory import (
 )
 from kubeletplugin.limits import faults
 from kubeletplugin.slices import cut
-from rehearsal.files import MemoryFiles
+from simulation.files import MemoryFiles
 
 NAMES = Names()
 FACTS = Facts("ib-1", "leaf-3", "rail-9")

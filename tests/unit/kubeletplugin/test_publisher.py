@@ -15,9 +15,9 @@ from kubeletplugin.hardware import Card
 from kubeletplugin.hardware.simulated import Simulated, load_profile
 from kubeletplugin.metrics import PublishingMetrics
 from kubeletplugin.publisher import Publisher
-from rehearsal.api import MemoryApi
-from rehearsal.clock import VirtualClock
-from rehearsal.files import MemoryFiles
+from memoryapi import MemoryApi
+from simulation.clock import VirtualClock
+from simulation.files import MemoryFiles
 
 NODE = "node-a"
 WRITES = ("create", "update", "delete")

@@ -4,7 +4,7 @@ import pytest
 
 from driver.errors import InvalidInput, TransientFault
 from kubeletplugin.hardware.simulated import Simulated, load_profile, profile_from, shipped_profiles
-from rehearsal.files import MemoryFiles
+from simulation.files import MemoryFiles
 
 CARD = """
   - index: 0

@@ -10,7 +10,7 @@ from driver.names import Names
 from kubeletplugin.hardware.simulated import load_profile
 from kubeletplugin.inventory import EVERY_OFFER, Facts, Inventory, devices
 from kubeletplugin.prepare.overlap import blockers
-from rehearsal.files import MemoryFiles
+from simulation.files import MemoryFiles
 
 
 @cache

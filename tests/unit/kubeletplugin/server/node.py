@@ -10,8 +10,8 @@ from driver.settings import Settings
 from kubeletplugin.hardware.simulated import Simulated, load_profile
 from kubeletplugin.prepare import ClaimRef, Preparer
 from kubeletplugin.server import PluginServer
-from rehearsal.kubelet_client import KubeletClient
-from rehearsal.standins.kubelet import ClaimName
+from simulation.kubelet_client import KubeletClient
+from simulation.standins.kubelet import ClaimName
 from tests.unit.kubeletplugin.rig import DRIVER, NODE, Rig
 
 

@@ -21,8 +21,8 @@ from driver.clock import SystemClock
 from driver.kube.api import NODES, RESOURCE_SLICES, Api, Object, Resource, Unavailable
 from driver.settings import Settings
 from kubeletplugin.__main__ import Plugin, main
-from rehearsal.api import MemoryApi
-from rehearsal.kubelet_client import KubeletClient
+from memoryapi import MemoryApi
+from simulation.kubelet_client import KubeletClient
 
 # A thread that dies as it should may be noticed only while the next test runs.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

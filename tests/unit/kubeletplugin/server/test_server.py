@@ -12,8 +12,8 @@ import pytest
 
 from kubeletplugin.prepare import ClaimRef, Prepared, PrepareError, Preparer
 from kubeletplugin.registration import SUPPORTED_VERSIONS
-from rehearsal.kubelet_client import KubeletClient
-from rehearsal.standins.kubelet import ClaimName, PluginDown
+from simulation.kubelet_client import KubeletClient
+from simulation.standins.kubelet import ClaimName, PluginDown
 from tests.unit.kubeletplugin.rig import DRIVER, POOL, SHARE_A, result, share
 from tests.unit.kubeletplugin.server.node import SocketNode
 

@@ -1,0 +1,137 @@
+"""Which claim specs, allocations and reservations are well formed (resource.k8s.io/v1)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from driver.errors import Fault
+from driver.kube.api import Object
+from memoryapi import rules
+from memoryapi.kinds import at
+from memoryapi.rules import invalid, required
+
+MAX_CONSUMERS = 256
+MAX_REQUESTS = MAX_CONSTRAINTS = MAX_RESULTS = 32
+MAX_SUBREQUESTS = 8
+MAX_ALLOCATION_CONFIGS = 64
+
+
+def request_names(spec: Object) -> set[str]:
+    """How requests may be referred to: ``main``, and ``main/sub`` for each of its alternatives."""
+    names = set()
+    for request in at(spec, "devices.requests") or ():
+        names.add(request.get("name", ""))
+        names |= {f"{request.get('name')}/{sub.get('name')}" for sub in request.get("firstAvailable", ())}
+    return names
+
+
+def spec_faults(path: str, spec: Object) -> Iterator[Fault]:
+    """What is wrong with the spec of a claim or a template."""
+    devices = spec.get("devices", {})
+    where = f"{path}.devices"
+    requests = devices.get("requests", [])
+    yield from rules.at_most(f"{where}.requests", requests, MAX_REQUESTS)
+    yield from rules.distinct(f"{where}.requests", [request.get("name") for request in requests], ".name")
+    for i, request in enumerate(requests):
+        yield from _request_faults(f"{where}.requests[{i}]", request)
+    known = request_names(spec)
+    constraints = devices.get("constraints", [])
+    yield from rules.at_most(f"{where}.constraints", constraints, MAX_CONSTRAINTS)
+    for i, constraint in enumerate(constraints):
+        yield from _constraint_faults(f"{where}.constraints[{i}]", constraint, known)
+    yield from rules.configs(f"{where}.config", devices.get("config", []), known)
+
+
+def _request_faults(path: str, request: Object) -> Iterator[Fault]:
+    yield from rules.dns_label(f"{path}.name", request.get("name"))
+    alternatives = request.get("firstAvailable", [])
+    if ("exactly" in request) == bool(alternatives):
+        yield invalid(path, request, "exactly one of `exactly` or `firstAvailable` is required")
+    if "exactly" in request:
+        yield from _want_faults(f"{path}.exactly", request["exactly"])
+    yield from rules.at_most(f"{path}.firstAvailable", alternatives, MAX_SUBREQUESTS)
+    yield from rules.distinct(f"{path}.firstAvailable", [sub.get("name") for sub in alternatives], ".name")
+    for i, sub in enumerate(alternatives):
+        yield from rules.dns_label(f"{path}.firstAvailable[{i}].name", sub.get("name"))
+        yield from _want_faults(f"{path}.firstAvailable[{i}]", sub)
+
+
+def _want_faults(path: str, want: Object) -> Iterator[Fault]:
+    yield from rules.dns_subdomain(f"{path}.deviceClassName", want.get("deviceClassName"))
+    yield from rules.selectors(f"{path}.selectors", want.get("selectors", []))
+    yield from rules.tolerations(f"{path}.tolerations", want.get("tolerations", []))
+    mode, count = want.get("allocationMode"), want.get("count", 0)
+    yield from rules.one_of(f"{path}.allocationMode", mode, ("All", "ExactCount"))
+    if mode == "ExactCount" and count <= 0:
+        yield invalid(f"{path}.count", count, "must be greater than zero")
+    if mode == "All" and count:
+        yield invalid(f"{path}.count", count, "must not be specified when allocationMode is 'All'")
+
+
+def _constraint_faults(path: str, constraint: Object, known: set[str]) -> Iterator[Fault]:
+    yield from rules.references(f"{path}.requests", constraint.get("requests", []), known)
+    given = [name for name in ("matchAttribute", "distinctAttribute") if name in constraint]
+    if len(given) != 1:
+        yield required(path)
+    for name in given:
+        yield from rules.qualified_name(f"{path}.{name}", constraint[name], domain_required=True)
+
+
+def status_faults(new: Object, old: Object) -> Iterator[Fault]:
+    """What is wrong with the status of claim ``new``, which was ``old``."""
+    status, before = new.get("status", {}), old.get("status", {})
+    allocation, former = status.get("allocation"), before.get("allocation")
+    if allocation is not None and former is None:
+        yield from _allocation_faults("status.allocation", allocation, request_names(new["spec"]))
+    elif allocation is not None and allocation != former:
+        yield invalid("status.allocation", "...", "field is immutable")
+    yield from _reservation_faults(new, before)
+    allocated = [_device(item) for item in results(status)]
+    for i, device in enumerate(status.get("devices", [])):
+        if _device(device) not in allocated:
+            yield invalid(f"status.devices[{i}]", _device(device), "must be an allocated device in the claim")
+
+
+def results(status: Object) -> list[Object]:
+    """The devices a claim's status says are allocated."""
+    return list(at(status, "allocation.devices.results") or ())
+
+
+def _device(item: Object) -> tuple[Any, ...]:
+    return tuple(item.get(name, "") for name in ("driver", "pool", "device", "shareID"))
+
+
+def _reservation_faults(new: Object, before: Object) -> Iterator[Fault]:
+    consumers = new.get("status", {}).get("reservedFor", [])
+    path = "status.reservedFor"
+    if consumers and not new["status"].get("allocation"):
+        yield Fault(path, "Forbidden: may not be specified when `allocated` is not set")
+    yield from rules.at_most(path, consumers, MAX_CONSUMERS)
+    yield from rules.distinct(path, [consumer.get("uid") for consumer in consumers])
+    known = {consumer["uid"] for consumer in before.get("reservedFor", [])}
+    for i, consumer in enumerate(consumers):
+        for name in ("resource", "name", "uid"):
+            if not consumer.get(name):
+                yield required(f"{path}[{i}].{name}")
+        if new["metadata"].get("deletionTimestamp") and consumer.get("uid") not in known:
+            yield Fault(path, "Forbidden: new entries may not be added while `deletionTimestamp` is set")
+
+
+def _allocation_faults(path: str, allocation: Object, known: set[str]) -> Iterator[Fault]:
+    items = at(allocation, "devices.results") or []
+    yield from rules.at_most(f"{path}.devices.results", items, MAX_RESULTS)
+    for i, item in enumerate(items):
+        where = f"{path}.devices.results[{i}]"
+        if item.get("request") not in known:
+            yield invalid(f"{where}.request", item.get("request"), "must be the name of a request in the claim")
+        yield from rules.driver_name(f"{where}.driver", item.get("driver"))
+        yield from rules.pool_name(f"{where}.pool", item.get("pool"))
+        yield from rules.dns_label(f"{where}.device", item.get("device"))
+        yield from rules.tolerations(f"{where}.tolerations", item.get("tolerations", []))
+        if "shareID" in item:
+            yield from rules.share_id(f"{where}.shareID", item["shareID"])
+    configs = at(allocation, "devices.config") or []
+    yield from rules.configs(f"{path}.devices.config", configs, known, MAX_ALLOCATION_CONFIGS)
+    for i, config in enumerate(configs):
+        yield from rules.one_of(f"{path}.devices.config[{i}].source", config.get("source"), ("FromClass", "FromClaim"))
+    if "nodeSelector" in allocation:
+        yield from rules.node_selector(f"{path}.nodeSelector", allocation["nodeSelector"])

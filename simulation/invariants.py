@@ -1,0 +1,263 @@
+"""What must hold in a cluster at every moment, said from the API's objects alone.
+
+Nothing of the controller's is used to judge the controller: sums are made here, from claims and slices as the API has
+them, and from what runs on the machines.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
+from driver.kube.reflector import Reflector
+from driver.model import Allocation, Claim, CounterSet, Device, DeviceId, Result
+from driver.names import FINALIZER, Names
+from driver.quantity import Quantity
+from driver.wire import claim_from, slice_from
+from simulation.standins.claims import claim_name
+from simulation.standins.informed import Store, is_deleting, is_terminal, name_key, phase
+from simulation.standins.machine import Machine
+
+ZERO = Quantity(0)
+
+
+class Violation(AssertionError):
+    """The cluster is in a state that must never be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """One device, or a share of it, in somebody's hands."""
+
+    holder: str
+    result: Result
+
+
+class Catalogue:
+    """Every device of ours that was ever published: a kubelet's start wipes slices, and what runs goes on holding."""
+
+    def __init__(self, names: Names):
+        self._names = names
+        self.devices: dict[DeviceId, Device] = {}
+        self.counter_sets: dict[tuple[str, str], CounterSet] = {}
+        self._learned: dict[str, tuple[object, object]] = {}
+
+    def learn(self, raw: Object) -> None:
+        """Take in a ResourceSlice."""
+        name, spec = raw["metadata"]["name"], raw["spec"]
+        content = (spec.get("devices"), spec.get("sharedCounters"))
+        if self._learned.get(name) == content:
+            return
+        self._learned[name] = content
+        part = slice_from(raw)
+        for device in part.devices:
+            self.devices[DeviceId(part.driver, part.pool, device.name)] = device
+        for counters in part.counter_sets:
+            self.counter_sets[part.pool, counters.name] = counters
+
+    def conflicts(self, holdings: Iterable[Holding]) -> Iterator[str]:
+        """Every way in which these holdings cannot be true at once."""
+        by_device: dict[DeviceId, list[Holding]] = defaultdict(list)
+        for holding in holdings:
+            if holding.result.device.driver == self._names.driver and not holding.result.admin_access:
+                by_device[holding.result.device].append(holding)
+        unknown = [device for device in by_device if device not in self.devices]
+        yield from (f"{device} was never published, held by {_holders(by_device[device])}" for device in unknown)
+        known = {device: held for device, held in by_device.items() if device in self.devices}
+        for device, held in known.items():
+            yield from self._one_device(device, held)
+        yield from self._counters(known)
+        yield from self._cards(known)
+
+    def _one_device(self, device: DeviceId, held: list[Holding]) -> Iterator[str]:
+        described = self.devices[device]
+        if not described.allow_multiple:
+            if len(held) > 1:
+                yield f"{device} is exclusive, held by {_holders(held)}"
+            if any(holding.result.share_id for holding in held):
+                yield f"{device} is exclusive, but held with a share id by {_holders(held)}"
+            return
+        shares = [holding.result.share_id for holding in held]
+        if "" in shares or len(set(shares)) < len(shares):
+            yield f"{device} is shared, share ids {shares} of {_holders(held)} are not all there and different"
+        for name, capacity in described.capacity.items():
+            total = sum(holding.result.consumed.get(name, ZERO).nanos for holding in held)
+            used = Quantity(total, capacity.value.format)
+            if used > capacity.value:
+                yield f"{device}: {name} {used} of {capacity.value} in use by {_holders(held)}"
+        if any(set(holding.result.consumed) != set(described.capacity) for holding in held):
+            yield f"{device}: not every capacity is accounted for by {_holders(held)}"
+
+    def _counters(self, held: Mapping[DeviceId, list[Holding]]) -> Iterator[str]:
+        used: dict[tuple[str, str, str], Quantity] = defaultdict(lambda: ZERO)
+        for device in held:
+            for consumption in self.devices[device].consumes:
+                for counter, amount in consumption.counters.items():
+                    used[device.pool, consumption.counter_set, counter] += amount
+        for (pool, name, counter), amount in used.items():
+            counters = self.counter_sets.get((pool, name))
+            limit = counters.counters.get(counter, ZERO) if counters else ZERO
+            if amount > limit:
+                users = {d.device: _holders(h) for d, h in held.items() if d.pool == pool}
+                yield f"{pool}: counter {name}/{counter} {amount} of {limit} in use: {users}"
+
+    def _cards(self, held: Mapping[DeviceId, list[Holding]]) -> Iterator[str]:
+        """One card is held whole, or in shares, or in partitions."""
+        cards: dict[tuple[str, object], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        for device in held:
+            attributes = self.devices[device].attributes
+            kind = str(attributes[self._names.attribute("kind")])
+            cards[device.pool, attributes[self._names.attribute("index")]][kind].add(device.device)
+        for (pool, index), kinds in cards.items():
+            whole = any(kind in ("gpu", "npu") and len(devices) > 1 for kind, devices in kinds.items())
+            if len(kinds) > 1 or whole:
+                yield f"{pool}: card {index} is held as {dict(kinds)} at once"
+
+
+def _holders(held: Iterable[Holding]) -> str:
+    return ", ".join(sorted({holding.holder for holding in held}))
+
+
+class Invariants:
+    """Watches the API without faults and judges what it sees, and what runs on the machines."""
+
+    def __init__(self, api: Api, names: Names, machines: Iterable[Machine] = ()):
+        self._names = names
+        self._machines = tuple(machines)
+        self._catalogue = Catalogue(names)
+        self._slices = Store(self._learn)
+        self._raw_claims = Store(self._claim_changed)
+        self._pods = Store(lambda _: None)
+        self._claims: dict[tuple[str, str], Claim] = {}
+        self._reflectors = [
+            Reflector(api, RESOURCE_SLICES, self._slices.take),
+            Reflector(api, RESOURCE_CLAIMS, self._raw_claims.take),
+            Reflector(api, PODS, self._pods.take),
+        ]
+
+    def check(self) -> None:
+        """Judge the cluster as it is now.
+
+        Raises:
+            Violation: naming everything that is wrong.
+        """
+        self._look()
+        faults = [*self._claim_faults(), *self._pod_faults(), *self._machine_faults()]
+        if faults:
+            raise Violation("\n".join(faults))
+
+    def check_quiet(self) -> None:
+        """Judge a cluster in which nothing is under way any more: nothing may be held for nobody.
+
+        Raises:
+            Violation: naming everything that is wrong.
+        """
+        self.check()
+        faults = [*self._unreserved(), *self._idle_allocations(), *self._incomplete_pools()]
+        if faults:
+            raise Violation("\n".join(faults))
+
+    def pools(self) -> dict[str, tuple[Object, ...]]:
+        """What is published now, by pool: the specs of its slices without their generation."""
+        self._look()
+        pools: dict[str, list[Object]] = defaultdict(list)
+        for raw in self._slices.all():
+            spec = raw["spec"]
+            pool = {key: value for key, value in spec["pool"].items() if key != "generation"}
+            pools[spec["pool"]["name"]].append({**spec, "pool": pool})
+        return {name: tuple(sorted(specs, key=repr)) for name, specs in pools.items()}
+
+    def pods(self) -> list[Object]:
+        """All pods as they are now."""
+        self._look()
+        return list(self._pods.all())
+
+    def claims(self) -> list[Claim]:
+        """All claims as they are now."""
+        self._look()
+        return list(self._claims.values())
+
+    def _look(self) -> None:
+        for reflector in self._reflectors:
+            if not reflector.synced:
+                reflector.step()
+            reflector.step()
+
+    def _learn(self, raw: Object) -> None:
+        if raw["spec"]["driver"] == self._names.driver:
+            self._catalogue.learn(raw)
+
+    def _claim_changed(self, raw: Object) -> None:
+        key = name_key(raw)
+        if self._raw_claims.get(*key) is None:
+            self._claims.pop(key, None)
+        else:
+            self._claims[key] = claim_from(raw)
+
+    def _ours(self, claim: Claim) -> bool:
+        results = claim.allocation.results if claim.allocation else ()
+        return any(result.device.driver == self._names.driver for result in results)
+
+    def _claim_faults(self) -> Iterator[str]:
+        ours = [claim for claim in self._claims.values() if self._ours(claim)]
+        yield from self._catalogue.conflicts(
+            Holding(claim.key, result) for claim in ours if claim.allocation for result in claim.allocation.results
+        )
+        for claim in ours:
+            if FINALIZER not in claim.finalizers:
+                yield f"{claim.key} is allocated without the finalizer {FINALIZER}"
+            if claim.allocation:
+                yield from self._allocation_faults(claim.key, claim.allocation)
+
+    def _allocation_faults(self, key: str, allocation: Allocation) -> Iterator[str]:
+        if not allocation.timestamp:
+            yield f"{key}: allocationTimestamp is not set: kube-scheduler could never bind its pod"
+        pools = {r.device.pool for r in allocation.results if r.device.driver == self._names.driver}
+        if pools != {self._names.pool(allocation.node_name)}:
+            yield f"{key} is allocated for node {allocation.node_name!r}, with devices of {sorted(pools)}"
+
+    def _pod_faults(self) -> Iterator[str]:
+        for pod in self._pods.all():
+            if phase(pod) != "Running" or is_deleting(pod):
+                continue
+            namespace, name = name_key(pod)
+            for entry in pod["spec"].get("resourceClaims") or []:
+                claim = self._claims.get((namespace, claim_name(pod, entry)))
+                if claim is None or claim.allocation is None:
+                    yield f"pod {namespace}/{name} runs, but its claim for {entry['name']} is not allocated"
+                elif claim.allocation.node_name not in ("", pod["spec"]["nodeName"]):
+                    yield f"pod {namespace}/{name} runs away from its claim {claim.key}"
+
+    def _unreserved(self) -> Iterator[str]:
+        """Only at rest: kube-scheduler strips a reservation when the answer to a bind that took place gets lost."""
+        for pod in self._pods.all():
+            namespace, name = name_key(pod)
+            for entry in pod["spec"].get("resourceClaims") or [] if phase(pod) == "Running" else []:
+                claim = self._claims.get((namespace, claim_name(pod, entry)))
+                if claim and pod["metadata"]["uid"] not in [consumer.uid for consumer in claim.reserved_for]:
+                    yield f"pod {namespace}/{name} runs, but {claim.key} is not reserved for it"
+
+    def _machine_faults(self) -> Iterator[str]:
+        """Running containers may hold a claim together; different claims must not overlap on the hardware."""
+        for machine in self._machines:
+            running = [c for c in machine.containers.values() if not c.exit_phase]
+            held = {
+                (claim, result.device, result.share_id): Holding(f"containers of {container.pod}", result)
+                for container in running
+                for claim, result in container.devices
+            }
+            yield from (f"on machine {machine.name}: {fault}" for fault in self._catalogue.conflicts(held.values()))
+
+    def _idle_allocations(self) -> Iterator[str]:
+        live = {pod["metadata"]["uid"] for pod in self._pods.all() if not is_terminal(pod)}
+        for claim in self._claims.values():
+            users = [consumer.uid for consumer in claim.reserved_for if consumer.uid in live]
+            if claim.allocation and not users:
+                yield f"{claim.key} is allocated, and no living pod has it reserved"
+
+    def _incomplete_pools(self) -> Iterator[str]:
+        for machine in self._machines:
+            specs = self.pools().get(self._names.pool(machine.name), ())
+            wanted = {spec["pool"]["resourceSliceCount"] for spec in specs}
+            if wanted != {len(specs)}:
+                yield f"pool of {machine.name}: {len(specs)} slices published, which say {wanted}"

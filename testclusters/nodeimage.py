@@ -1,0 +1,155 @@
+"""The image of a cluster's nodes: the published one where it can be had, else one made of our programs and Debian's.
+
+What kind expects of such an image is in the files under `node/` (laid out as they land in it) and in the names below.
+The control plane's own images are files inside it, so that a cluster needs no registry.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from testclusters import cache, debian, images, oci, programs
+from testclusters.commands import run
+from testclusters.daemon import Docker
+
+PUBLISHED = {
+    "1.37": "kindest/node:v1.37.0@sha256:a1ed56cfb0e7b93589bdf97c8cd566405a265939e3620fc4f5de89adff580ae5",
+    "1.36": "kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed",
+}
+"""The node images of kind v0.33.0, from its release notes."""
+
+OWN = "lode-test/node"
+"""The name of the images made here; their tag is the version of Kubernetes and the key of their content."""
+
+_NODE = Path(__file__).parent / "node"
+_PACKAGES = ("systemd", "systemd-sysv", "iproute2", "iptables", "mount", "util-linux", "procps", "kmod", "runc")
+_PATH = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_UNWANTED = (
+    "apt-daily.timer",
+    "apt-daily-upgrade.timer",
+    "console-getty.service",
+    "dpkg-db-backup.timer",
+    "e2scrub_all.timer",
+    "fstrim.timer",
+    "getty.target",
+    "systemd-logind.service",
+    "systemd-udevd.service",
+)
+"""Units that Debian starts and a node in a container has no use for."""
+
+_IPTABLES = "usr/sbin/xtables-nft-multi"
+
+
+def provide(docker: Docker, kubernetes: str) -> str:
+    """The name of a node image of a Kubernetes minor version that `docker` has when this returns."""
+    published = PUBLISHED[kubernetes]
+    if not docker.private:
+        if docker.run("docker", "image", "inspect", published, check=False).returncode == 0:
+            return published
+        with cache.step(f"pulling {published}"):
+            pulled = docker.run("docker", "pull", published, check=False, timeout=900)
+        if pulled.returncode == 0:
+            return published
+        cache.say(f"    it cannot be pulled here ({pulled.stderr.strip()[-200:]}); making one")
+    return _provide_own(docker, kubernetes)
+
+
+def _provide_own(docker: Docker, kubernetes: str) -> str:
+    program = programs.kubernetes(kubernetes)
+    kube, runtime = program.build(), programs.CONTAINERS.build()
+    root = debian.root_filesystem("node", _PACKAGES)
+    name = f"{OWN}:{kubernetes}-{cache.key(kube.name, runtime.name, root.name, _NODE, Path(__file__))}"
+    if docker.run("docker", "image", "inspect", name, check=False).returncode == 0:
+        return name
+    with (
+        cache.step(f"making the node image for Kubernetes {program.version}"),
+        tempfile.TemporaryDirectory(dir=cache.root(), prefix=".node-") as folder,
+    ):
+        _overlay(Path(folder), kube, runtime)
+        (Path(folder) / "kind/version").write_text(f"{program.version}\n")
+        _control_plane_images(Path(folder) / "kind/images", kube, root, program.version)
+        _import(docker, root, Path(folder), name)
+    _remove_others(docker, kubernetes, name)
+    return name
+
+
+def _remove_others(docker: Docker, kubernetes: str, name: str) -> None:
+    """Remove earlier images of this version; those that a cluster runs stay, for Docker refuses."""
+    listed = docker.run("docker", "image", "list", "--format", "{{.Repository}}:{{.Tag}}", OWN).stdout.split()
+    old = [other for other in listed if other.startswith(f"{OWN}:{kubernetes}-") and other != name]
+    if old:
+        docker.run("docker", "image", "rm", *old, check=False)
+
+
+def _overlay(folder: Path, kube: Path, runtime: Path) -> None:
+    """Lay out in `folder` what a node has beyond Debian."""
+    folder.chmod(0o755)
+    shutil.copytree(_NODE, folder, dirs_exist_ok=True)
+    binaries, plugins, units = folder / "usr/local/bin", folder / "opt/cni/bin", folder / "etc/systemd/system"
+    plugins.mkdir(parents=True)
+    (units / "multi-user.target.wants").mkdir()
+    os.link(kube / "kubernetes", binaries / "kubernetes")
+    for name in ("kubeadm", "kubectl", "kubelet"):
+        (binaries / name).symlink_to("kubernetes")
+    for program in sorted(runtime.iterdir()):
+        os.link(program, (binaries if program.name.startswith(("containerd", "ctr")) else plugins) / program.name)
+    for name in ("containerd.service", "images.service", "kubelet.service"):
+        (units / "multi-user.target.wants" / name).symlink_to(f"../{name}")
+    for name in _UNWANTED:
+        (units / name).symlink_to("/dev/null")
+    (units / "default.target").symlink_to("/usr/lib/systemd/system/multi-user.target")
+
+
+def _control_plane_images(folder: Path, kube: Path, root: Path, version: str) -> None:
+    """Archives with the images that this version's kubeadm asks for (but for DNS, which the clusters do without)."""
+    folder.mkdir(parents=True)
+    listed = run([kube / "kubeadm", "config", "images", "list", f"--kubernetes-version={version}"]).stdout.split()
+    wanted = [name for name in listed if "/coredns:" not in name and "/pause:" not in name]
+    layer = folder / "layer"
+    with oci.Layer(layer) as out:
+        out.folder("tmp", 0o1777)
+        out.file("usr/local/bin/kubernetes", kube / "kubernetes")
+        for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler"):
+            out.link(f"usr/local/bin/{name}", "kubernetes")
+        _put_iptables(out, root)
+    oci.write_archive(folder / "control-plane.tar", wanted, [layer], {"Env": [f"PATH={_PATH}"]})
+    layer.unlink()
+    pause = {"Entrypoint": ["/bin/sleep", "2147483647"], "Env": ["PATH=/bin"]}
+    oci.write_archive(folder / "pause.tar", ["localhost/pause:1"], [images.busybox_layer()], pause)
+
+
+def _put_iptables(out: oci.Layer, root: Path) -> None:
+    """iptables with its libraries and extensions out of `root`, for kube-proxy."""
+    out.file(_IPTABLES, root / _IPTABLES)
+    for name in ("iptables", "ip6tables"):
+        for suffix in ("", "-save", "-restore"):
+            out.link(f"usr/sbin/{name}{suffix}", "xtables-nft-multi")
+    extensions = sorted(root.glob("usr/lib/*-linux-gnu/xtables/*"))
+    inside = [f"/{path.relative_to(root)}" for path in extensions]
+    for library, source in debian.libraries(root, [f"/{_IPTABLES}", *inside]).items():
+        out.file(f"usr{library}", source)
+    out.link("lib", "usr/lib")
+    out.link("lib64", "usr/lib64")
+    for extension, path in zip(extensions, inside, strict=True):
+        if extension.is_symlink():
+            out.link(path, str(extension.readlink()))
+        else:
+            out.file(path, extension)
+
+
+def _import(docker: Docker, root: Path, overlay: Path, name: str) -> None:
+    """Make the image `name` out of the root file system and what comes on top of it."""
+    command = docker.command("docker", "import", "-c", 'ENTRYPOINT ["/usr/local/bin/entrypoint"]')
+    command += ["-c", f"ENV container=docker PATH={_PATH}", "-", name]
+    # Docker takes no path twice, so of the overlay's folders only the new ones.
+    inside = [path.relative_to(overlay) for path in sorted(overlay.rglob("*"))]
+    added = [f"./{path}" for path in inside if not (root / path).is_dir()]
+    tar = ["tar", "-c", *debian.excludes(), "-C", str(root), ".", "--no-recursion", "-C", str(overlay), *added]
+    with subprocess.Popen(tar, stdout=subprocess.PIPE) as packing:
+        importing = subprocess.run(
+            command, stdin=packing.stdout, capture_output=True, text=True, check=False, env=docker.environment
+        )
+    if importing.returncode or packing.returncode:
+        raise RuntimeError(f"docker import of {name} failed: {importing.stderr}")

@@ -1,0 +1,375 @@
+"""Why not: named, counted, bounded."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.allocation import Closest, Exclusion, NodeReasons, Shortage, Unsatisfiable, render, summarise
+from controller.allocation.reasons.reasons import MOST_CAUSES
+from controller.allocation.reasons.summary import MOST_GROUPS
+from driver.model import Capacity, Claim, Constraint, Device, RequestPolicy, Slice, Taint, Want
+from tests.unit.controller.allocation.rig import NODE, claim, device, fleet, hold, names, pool, q, refused, want
+from tests.unit.controller.allocation.test_laws import cards, claims
+
+CARDS = [device(f"gpu-{i}", {"type": "A100" if i < 3 else "H100"}) for i in range(4)]
+H100 = 'device.attributes["lode.dev"].type == "H100"'
+
+FAULTY = (
+    (claim(want("nosuch")), ("spec.devices.requests[0].exactly.deviceClassName", "device class nosuch", "create it")),
+    (claim(want("gpu", "device.driver == 1")), ("exactly.selectors[0].cel.expression", "(string, int)")),
+    (claim((want("gpu", "true"), want("nosuch"))), ("requests[0].firstAvailable[1].deviceClassName",)),
+    (claim(want(mode="Some")), ("exactly.allocationMode", "'Some'", "ExactCount or All")),
+    (claim(want(count=0)), ("exactly.count", "at least 1")),
+    (claim(want(count=10**18)), ("exceed the limit of 32",)),
+    (claim(want(), constraints=(Constraint(),)), ("constraints[0]", "empty constraint")),
+    (claim(Want("gpu", unsupported=("derivedAttributes",))), ("derivedAttributes", "remove it")),
+)
+
+
+@pytest.mark.parametrize(("faulty", "told"), FAULTY)
+def test_a_claim_that_is_wrong_as_written_is_told_what_and_where(faulty: Claim, told: tuple[str, ...]) -> None:
+    answer = refused(fleet(*pool(*CARDS)).allocate(NODE, {}, [faulty]))
+    assert answer.faults
+    assert all(part in render(answer) for part in ("claim ns/c", *told))
+
+
+def test_all_faults_are_told_at_once() -> None:
+    answer = refused(
+        fleet().allocate(NODE, {}, [claim(want("no-a"), want("no-b", "1 +"), name="x"), claim(want("no-c"))])
+    )
+    assert [fault.claim for fault in answer.faults] == ["ns/x", "ns/x", "ns/x", "ns/c"]
+
+
+def test_every_device_is_counted_once_by_what_excludes_it_first() -> None:
+    built = fleet(*pool(*CARDS, device("nic-0", {"kind": "nic"})))
+    hold(built, claim(want("gpu", H100), name="a"))
+    answer = refused(built.allocate(NODE, {}, [claim(want("gpu", H100))]))
+    (shortage,) = answer.shortages
+    assert {exclusion.cause: exclusion.count for exclusion in shortage.exclusions} == {
+        "excluded by device class selector": 1,
+        "excluded by selector 0": 3,
+        "in use": 1,
+    }
+    assert (shortage.seen, shortage.available, shortage.missing) == (5, 0, 1)
+
+
+def test_the_closest_miss_says_whose_end_would_help() -> None:
+    built = fleet(*pool(*CARDS))
+    hold(built, claim(want(count=2), name="a"), claim(want(), name="b"))
+    near = refused(built.allocate(NODE, {}, [claim(want(count=2))]))
+    assert near.shortages[0].freeing == ("uid-a",)
+    far = refused(built.allocate(NODE, {}, [claim(want(count=5))]))
+    assert far.shortages[0].freeing == ()
+    text = render({"n1": near, "n2": near, "n3": far})
+    assert text.endswith("Closest: 2 nodes (n1, n2) have 1 of 2; freeing uid-a would do")
+
+
+def test_requests_that_fit_alone_but_not_together_say_so() -> None:
+    answer = refused(fleet(*pool(*CARDS)).allocate(NODE, {}, [claim(want(count=3), want(count=2))]))
+    assert "fits alone, but not together" in render(answer)
+    assert answer.together
+    assert not answer.undecided
+
+
+def test_a_constraint_nobody_meets_is_named() -> None:
+    apart = Constraint((), "lode.dev/index")
+    answer = refused(fleet(*pool(*CARDS)).allocate(NODE, {}, [claim(want(count=2), constraints=(apart,))]))
+    assert "matchAttribute lode.dev/index" in render(answer)
+
+
+def test_a_selector_that_fails_on_a_device_is_an_error_and_no_mismatch() -> None:
+    built = fleet(*pool(device("odd"), *CARDS))
+    answer = refused(built.allocate(NODE, {}, [claim(want("gpu", H100))]))
+    assert "failed selector 0: no such key: type" in render(answer)
+
+
+def test_a_device_that_fails_a_selector_does_not_matter_if_one_before_it_fits() -> None:
+    built = fleet(*pool(CARDS[3], device("odd")))
+    assert names(built.allocate(NODE, {}, [claim(want("gpu", H100))])) == [["gpu-3"]]
+
+
+def test_pools_that_cannot_be_used_are_named_with_the_reason() -> None:
+    half = pool(*CARDS)[0]
+    dangling = device("d", draws={"nowhere.x": 1})
+    cases: tuple[tuple[list[Slice], str], ...] = (
+        ([replace(half, slice_count=2)], "has 1 of 2 slices"),
+        (pool(CARDS[0], CARDS[0]), "two devices named 'gpu-0'"),
+        (pool(dangling), "draws on nowhere.x"),
+    )
+    for slices, reason in cases:
+        answer = refused(fleet(*slices).allocate(NODE, {}, [claim(want())]))
+        assert reason in render(answer)
+        assert refused(fleet(*slices).allocate(NODE, {}, [claim(want(mode="All"))]))
+
+
+def test_an_older_generation_of_a_pool_is_not_used() -> None:
+    old = pool(*CARDS)[0]
+    new = replace(old, name="new", generation=2, devices=tuple(CARDS[3:]))
+    assert names(fleet(old, new).allocate(NODE, {}, [claim(want())])) == [["gpu-3"]]
+
+
+def test_nodes_with_equal_reasons_are_told_together_and_within_the_limit() -> None:
+    answers: dict[str, Unsatisfiable] = {}
+    for number in range(300):
+        cards = [replace(card, name=f"{card.name}-{number % 40}") for card in CARDS]
+        built = fleet(*pool(*cards[: 1 + number % 4]))
+        hold(built, claim(want(), name=f"holder-{number % 25}"))
+        answers[f"node-{number:03}"] = refused(built.allocate(NODE, {}, [claim(want(count=9))]))
+    text = render(answers)
+    assert len(text) <= 1024
+    assert text.startswith(
+        "75 nodes (node-000, node-004, node-008, ...): claim ns/c, request r0: wants 9 of gpu, 0 of 1 d"
+    )
+    assert "in use by uid-holder-0, uid-holder-1, uid-holder-10 and 72 more" in text
+    assert text.endswith("Closest: 75 nodes (node-003, node-007, node-011, ...) have 3 of 9")
+    same = render({f"node-{number}": answers["node-000"] for number in range(5000)})
+    assert same.startswith("5000 nodes (node-0, node-1, node-10, ...): claim ns/c, request r0: wants 9 of gpu")
+
+
+def test_a_quantity_in_a_reason_is_never_a_reason_to_fail() -> None:
+    built = fleet(*pool(device("s", {"kind": "share"}, capacity={"memory": "1Gi"}, shared=True)))
+    answer = refused(built.allocate(NODE, {}, [claim(want("share", capacity={"memory": str(q("4Gi"))}))]))
+    assert "too small or without capacity memory" in render(answer)
+
+
+# What excludes a device: the fleet, the claim, and kind and name of the exclusion with its number of devices
+
+SHARED = Capacity(q("4Gi"), RequestPolicy(q("4Gi"), (), q("1Mi"), q("4Gi"), q("1Mi")))
+CUT = {"card-0": {"slice-0": 1, "slice-1": 1}}
+TAINTED = replace(CARDS[0], taints=(Taint("t", "v", "NoSchedule"),))
+
+
+def part(name: str, *slices: int) -> Device:
+    return device(name, {"kind": "mig"}, draws={f"card-0.slice-{number}": 1 for number in slices})
+
+
+def share(name: str = "s0") -> Device:
+    return device(name, {"kind": "share"}, capacity={"memory": SHARED}, shared=True)
+
+
+EXCLUDED: tuple[tuple[list[Slice], list[Claim], Claim, set[tuple[int, str, str]]], ...] = (
+    (pool(*CARDS, device("nic", {"kind": "nic"})), [], claim(want(count=9)), {(1, "classSelector", "")}),
+    (pool(*CARDS), [], claim(want("gpu", "true", H100, count=9)), {(3, "selector", "1")}),
+    (pool(device("odd")), [], claim(want("gpu", "1 / 0 == 1")), {(1, "selectorError", "selector 0: division by zero")}),
+    (pool(TAINTED), [], claim(want()), {(1, "taint", "t=v:NoSchedule")}),
+    (pool(share()), [], claim(want("share", capacity={"memory": "5Gi"})), {(1, "capacity", "memory")}),
+    (
+        pool(share()),
+        [claim(want("share", capacity={"memory": "3Gi"}), name="a")],
+        claim(want("share", capacity={"memory": "2Gi"})),
+        {(1, "capacityLeft", "memory")},
+    ),
+    (
+        pool(part("m0", 0), part("m1", 1), part("both", 0, 1), sets=CUT),
+        [claim(want("mig"), name="a")],
+        claim(want("mig", count=9)),
+        {(1, "inUse", ""), (1, "counter", "slice-*")},
+    ),
+    ([replace(pool(*CARDS)[0], slice_count=2)], [], claim(want()), {(4, "pool", "")}),
+)
+
+
+@pytest.mark.parametrize(("slices", "held", "asked", "excluded"), EXCLUDED)
+def test_what_excludes_a_device_is_a_kind_and_a_name(
+    slices: list[Slice], held: list[Claim], asked: Claim, excluded: set[tuple[int, str, str]]
+) -> None:
+    built = fleet(*slices)
+    hold(built, *held)
+    answer = refused(built.allocate(NODE, {}, [asked]))
+    (shortage,) = answer.shortages
+    assert {(one.count, one.by, one.name) for one in shortage.exclusions} == excluded
+    assert shortage.seen == shortage.available + sum(one.count for one in shortage.exclusions)
+    assert all(one.cause in render(answer) for one in shortage.exclusions)
+
+
+def test_requests_that_do_not_go_together_say_which_constraint_or_request_took_the_devices() -> None:
+    apart = Constraint((), "lode.dev/type")
+    answer = refused(fleet(*pool(*CARDS)).allocate(NODE, {}, [claim(want(count=4), constraints=(apart,))]))
+    assert {(one.by, one.name) for one in answer.together} >= {("matchAttribute", "lode.dev/type")}
+    both = refused(fleet(*pool(*CARDS)).allocate(NODE, {}, [claim(want(count=3), want(count=2))]))
+    assert ("otherRequests", "taken by another request") in {(one.by, one.name) for one in both.together}
+
+
+def test_who_holds_the_counters_of_a_card_is_in_the_way() -> None:
+    built = fleet(*pool(part("m0", 0), part("m1", 1), part("both", 0, 1), sets=CUT))
+    hold(built, claim(want("mig"), name="a"))
+    answer = refused(built.allocate(NODE, {}, [claim(want("mig", count=3))]))
+    assert answer.shortages[0].holders == ("uid-a",)
+
+
+def test_of_the_devices_of_one_card_only_one_is_said_to_become_free() -> None:
+    built = fleet(*pool(part("both", 0, 1), part("m0", 0), part("m1", 1), sets=CUT))
+    hold(built, claim(want("mig"), name="a"))
+    (shortage,) = refused(built.allocate(NODE, {}, [claim(want("mig", count=3))])).shortages
+    assert (shortage.missing, shortage.freeing) == (3, ())
+    (shortage,) = refused(built.allocate(NODE, {}, [claim(want("mig"))])).shortages
+    assert shortage.freeing == ("uid-a",)
+
+
+def test_many_causes_of_one_kind_are_counted_together() -> None:
+    cards = [replace(device(f"g{i}"), taints=(Taint("t", str(i), "NoSchedule"),)) for i in range(40)]
+    (shortage,) = refused(fleet(*pool(*cards)).allocate(NODE, {}, [claim(want())])).shortages
+    assert len(shortage.exclusions) == MOST_CAUSES + 1
+    assert shortage.exclusions[-1] == Exclusion(28, "other", "28")
+    assert sum(one.count for one in shortage.exclusions) == 40
+
+
+# The whole fleet
+
+
+def test_what_remains_of_many_groups_is_summed_up() -> None:
+    refusals = {}
+    for number in range(40):
+        built = fleet(*pool(*[device(f"g{i}") for i in range(number % 20 + 1)]))
+        hold(built, claim(want(), name=f"h{number}"))
+        refusals[f"n{number:02}"] = NodeReasons(devices=refused(built.allocate(NODE, {}, [claim(want(count=30))])))
+    told = summarise({**refusals, "n99": NodeReasons(("the node is not ready",))})
+    assert (told.nodes, len(told.groups)) == (41, MOST_GROUPS)
+    rest = told.groups[-1]
+    assert rest.summed
+    assert sum(group.nodes for group in told.groups) == 41
+    (shortage,) = rest.reasons.devices.shortages if rest.reasons.devices else ()
+    assert shortage.seen == shortage.available + shortage.exclusions[0].count
+    assert shortage.more_holders == rest.nodes - 1 - len(shortage.holders)
+    assert rest.reasons.predicates == ("the node is not ready",)
+    assert f"{rest.nodes} other nodes, together: the node is not ready; claim ns/c" in render(told, 10**6)
+    assert told.closest is not None
+    assert (told.closest.nodes, told.closest.fit, told.closest.wanted) == (2, 19, 30)
+
+
+def test_where_the_claims_in_the_way_differ_the_node_is_named() -> None:
+    refusals = {}
+    for node in ("n1", "n2", "n3"):
+        built = fleet(*pool(*CARDS, node=node))
+        one = built.allocate(node, {}, [claim(want(count=2))])
+        assert isinstance(one, tuple)
+        built.assume(f"held-{node}", one[0])
+        refusals[node] = refused(built.allocate(node, {}, [claim(want(count=4))]))
+    assert "; in use by held-n1, held-n2, held-n3" in render(refusals)
+    (group,) = summarise({node: NodeReasons(devices=one) for node, one in refusals.items()}).groups
+    assert (group.nodes, group.named) == (3, ("n1", "n2", "n3"))
+    closest = summarise({node: NodeReasons(devices=one) for node, one in refusals.items()}).closest
+    assert closest == Closest(3, ("n1", "n2", "n3"), "r0", 2, 4, ("held-n1",), "n1")
+
+
+def test_faults_of_the_claims_are_all_there_is_to_say() -> None:
+    answer = refused(fleet(*pool(*CARDS)).allocate(NODE, {}, [claim(want("nosuch"))]))
+    told = summarise({"n1": NodeReasons(("not ready",)), "n2": NodeReasons(devices=answer)})
+    assert (told.groups, told.faults) == ((), answer.faults)
+    assert render(told) == render(answer)
+
+
+def test_the_json_of_a_refusal_has_the_documented_keys() -> None:
+    built = fleet(*pool(*CARDS))
+    hold(built, claim(want(count=2), name="a"))
+    answer = refused(built.allocate(NODE, {}, [claim(want("gpu", count=3))]))
+    told = json.loads(json.dumps(summarise({"n1": NodeReasons(devices=answer)}).to_json()))
+    assert told == {
+        "nodes": 1,
+        "faults": [],
+        "groups": [
+            {
+                "nodes": 1,
+                "named": ["n1"],
+                "predicates": [],
+                "devices": {
+                    "faults": [],
+                    "requests": [
+                        {
+                            "claim": "ns/c",
+                            "request": "r0",
+                            "deviceClass": "gpu",
+                            "wanted": 3,
+                            "devices": 4,
+                            "fit": 2,
+                            "excluded": [{"count": 2, "by": "inUse", "name": "", "text": "in use"}],
+                            "inUseBy": ["uid-a"],
+                            "inUseByMore": 0,
+                            "freeing": ["uid-a"],
+                        }
+                    ],
+                    "together": [],
+                    "pools": [],
+                    "undecided": False,
+                },
+                "summed": False,
+            }
+        ],
+        "closest": {
+            "nodes": 1, "named": ["n1"], "request": "r0", "fit": 2, "wanted": 3, "freeing": ["uid-a"], "on": "",
+        },
+    }  # fmt: skip
+    (fault,) = refused(built.allocate(NODE, {}, [claim(want("nosuch"))])).to_json()["faults"]
+    assert (fault["claim"], fault["field"]) == ("ns/c", "spec.devices.requests[0].exactly.deviceClassName")
+
+
+def test_a_refusal_by_five_thousand_nodes_and_a_thousand_claims_is_small() -> None:
+    """Every node differs: in who holds its cards, in its taints, and in why."""
+    refusals: dict[str, NodeReasons] = {}
+    for number in range(5000):
+        holders = tuple(f"team-{number % 7}/{'long-' * 20}{number % 1000 + i}" for i in range(3))
+        excluded = tuple(Exclusion(number % 50 + 1, "taint", f"key-{number}={i}:NoSchedule") for i in range(5))
+        one = Shortage("ns/c", "r0", "gpu", 8, 64, number % 8, excluded, holders, 40, holders[: number % 3])
+        refusals[f"node-{'x' * 40}-{number:04}"] = NodeReasons(
+            (f"node taint {number % 3000} is not tolerated",) if number % 2 else (), Unsatisfiable(shortages=(one,))
+        )
+    told = summarise(refusals)
+    assert sum(group.nodes for group in told.groups) == told.nodes == 5000
+    assert len(told.groups) == MOST_GROUPS
+    assert len(json.dumps(told.to_json())) < 20_000
+    assert len(render(told)) <= 1024
+    assert ". Closest: 625 nodes (" in render(told)
+    assert all(group.reasons.devices for group in told.groups)
+
+
+reasons_of_nodes = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=40)
+
+
+@given(reasons_of_nodes, st.integers(40, 1024))
+def test_every_node_is_told_of_once_and_the_text_is_never_too_long(
+    nodes: list[tuple[int, int, bool]], limit: int
+) -> None:
+    refusals: dict[str, NodeReasons] = {}
+    for number, (available, busy, ready) in enumerate(nodes):
+        excluded = (Exclusion(busy, "inUse"),) if busy else ()
+        one = Shortage("ns/c", "r", "gpu", 9, available + busy, available, excluded, (f"ns/h{number}",) * bool(busy))
+        refusals[f"n{number}"] = NodeReasons((), Unsatisfiable(shortages=(one,))) if ready else NodeReasons(("off",))
+    told = summarise(refusals)
+    assert sum(group.nodes for group in told.groups) == len(nodes)
+    assert len(render(told, limit)) <= limit
+    seen = sum(
+        one.seen * (1 if group.summed else group.nodes)
+        for group in told.groups
+        if group.reasons.devices
+        for one in group.reasons.devices.shortages
+    )
+    assert seen == sum(available + busy for available, busy, ready in nodes if ready)
+
+
+@given(cards(), st.lists(claims(), max_size=3), claims(), st.sampled_from(["", "NoSchedule"]))
+def test_every_device_is_counted_once_and_every_no_has_a_reason(
+    made: tuple[list[Device], dict[str, dict[str, int]]], held: list[Claim], asked: Claim, effect: str
+) -> None:
+    taints = (Taint("t", "", effect),) if effect else ()
+    devices = [replace(one, taints=taints) if number % 3 == 0 else one for number, one in enumerate(made[0])]
+    built = fleet(*pool(*devices, sets=made[1]), step_limit=100_000)
+    for number, before in enumerate(held):
+        got = built.allocate(NODE, {}, [before])
+        if isinstance(got, tuple):
+            built.assume(f"held-{number}", got[0])
+    answer = built.allocate(NODE, {}, [asked])
+    if isinstance(answer, tuple):
+        return
+    assert answer.reasons
+    assert any(one.missing for one in answer.shortages) or answer.together
+    for one in answer.shortages:
+        assert one.seen == len(devices) == one.available + sum(exclusion.count for exclusion in one.exclusions)
+        busy = any(exclusion.by in ("inUse", "counter", "capacityLeft") for exclusion in one.exclusions)
+        assert bool(one.holders) == busy
+    if len(asked.spec.requests) == 1 and len(answer.shortages) == 1 and answer.shortages[0].freeing:
+        for uid in answer.shortages[0].freeing:
+            built.forget(uid)
+        assert isinstance(built.allocate(NODE, {}, [asked]), tuple)

@@ -1,0 +1,167 @@
+"""The search finds what trying everything in order finds first, however much it skips."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.allocation.requests.demand import RESULTS_LIMIT, Choice, Demand
+from controller.allocation.search.attempt import Attempt, Candidate, FaultyDevice, Pick
+from controller.allocation.search.search import Search
+from controller.allocation.search.search_task import Option, Task
+from controller.allocation.stock.layout import Layouts
+from controller.allocation.stock.pools import Pool
+from controller.selectors import SelectorFault
+from driver.model import AttributeValue, Claim, ClaimSpec, Constraint, Device, DeviceClass, Request
+from tests.unit.controller.allocation.rig import DRIVER, claim, device, memory, pool, q, want
+
+
+class Trying:
+    """Every device in order, nothing skipped: slow, and plainly right."""
+
+    def __init__(self, claims: Sequence[Claim], tasks: Sequence[Task]):
+        self.attempt = Attempt(claims)
+        self.tasks = tasks
+
+    def first(self, index: int = 0) -> bool:
+        if index == len(self.tasks):
+            return True
+        claim = self.tasks[index].demand.claim
+        return any(
+            self.attempt.counts[claim] + option.wanted <= RESULTS_LIMIT and self.choose(index, option, 0, option.wanted)
+            for option in self.tasks[index].options
+        )
+
+    def choose(self, index: int, option: Option, start: int, left: int) -> bool:
+        if not left:
+            return self.first(index + 1)
+        for position in range(start, len(option.candidates)):
+            candidate = option.candidates[position]
+            if candidate.fault is not None:
+                if self.attempt.passes_over(self.tasks[index].demand.claim, option.choice, candidate.unit):
+                    continue
+                raise FaultyDevice(option.choice, candidate.unit, candidate.fault)
+            if not self.attempt.hindrance(self.tasks[index].demand.claim, option.choice, candidate):
+                self.attempt.put(self.tasks[index].demand.claim, option.choice, candidate)
+                if self.choose(index, option, position + 1, left - 1):
+                    return True
+                self.attempt.take_back()
+        return False
+
+
+# Small inputs of every sort: tasks over the devices of one pool
+
+KINDS = ("gpu", "nic", "share", "mig")
+
+
+@st.composite
+def offered(draw: st.DrawFn) -> Pool:
+    """Up to seven devices: plain ones, shareable ones, and such as draw on counters of two cards, some with groups."""
+    devices: list[Device] = []
+    grouped = draw(st.integers(0, 3)) == 0
+    for number in range(draw(st.integers(1, 7))):
+        kind = draw(st.sampled_from(KINDS))
+        few, listed = st.integers(0, 1), st.lists(st.integers(0, 6), min_size=1, max_size=2, unique=True).map(tuple)
+        attributes: dict[str, AttributeValue] = {"kind": kind, "v": draw(few), "root": draw(st.integers(0, 6) | listed)}
+        if draw(st.integers(0, 9)) == 0:
+            del attributes["root"]
+        draws = {f"card-{draw(few)}.u{u}": draw(st.integers(1, 3)) for u in range(draw(few) + 1)}
+        capacity = {"memory": memory(f"{draw(st.integers(2, 5))}Gi", "1Gi", step="1Gi")}
+        shared = kind == "share"
+        plain = device(
+            f"d{number}",
+            attributes,
+            draws=draws if kind == "mig" or (shared and draw(st.booleans())) else {},
+            capacity=capacity if shared and draw(st.booleans()) else {},
+            shared=shared,
+        )
+        groups = tuple(draw(st.sets(st.sampled_from("xyz"), max_size=2))) if grouped else ()
+        drawn = tuple(replace(one, compatibility_groups=groups) for one in plain.consumes)
+        devices.append(replace(plain, consumes=drawn))
+    sets = {f"card-{card}": {"u0": draw(st.integers(1, 4)), "u1": 4} for card in range(2)}
+    return Pool((DRIVER, "p"), pool(*devices, sets=sets), {}, Layouts())
+
+
+limits = st.builds(
+    lambda requests, name, distinct: Constraint(
+        tuple(sorted(requests)), "" if distinct else f"{DRIVER}/{name}", f"{DRIVER}/{name}" if distinct else ""
+    ),
+    st.sets(st.sampled_from(["r0", "r1", "r2", "r3"]), max_size=3),
+    st.sampled_from(["v", "root", "root"]),
+    st.booleans(),
+)
+
+
+@st.composite
+def asked(draw: st.DrawFn, made: Pool, faulty: bool) -> tuple[list[Claim], list[Task]]:
+    claims = [claim(name=f"c{number}") for number in range(draw(st.integers(1, 2)))]
+    claims = [replace(one, spec=ClaimSpec((), tuple(draw(st.lists(limits, max_size=2))))) for one in claims]
+    tasks: list[Task] = []
+    for number in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(claims) - 1)) if not tasks else tasks[-1].demand.claim
+        at = min(len(claims) - 1, at + draw(st.integers(0, 1)))
+        options = [draw(options_of(made, claims[at], f"r{number}", faulty)) for _ in range(draw(st.integers(1, 2)))]
+        possible = tuple(one for one in options if len(one.candidates) >= one.wanted)
+        if possible:
+            tasks.append(Task(Demand(at, Request(f"r{number}", ()), ()), possible))
+    return claims, tasks
+
+
+@st.composite
+def options_of(draw: st.DrawFn, made: Pool, asking: Claim, name: str, faulty: bool) -> Option:
+    kinds = draw(st.sets(st.sampled_from(KINDS), min_size=1, max_size=2))
+    admin = draw(st.integers(0, 9)) == 0
+    amount = q(f"{draw(st.integers(1, 3))}Gi")
+    applying = tuple(i for i, one in enumerate(asking.spec.constraints) if not one.requests or name in one.requests)
+    choice = Choice(name, want(count=1, admin=admin), DeviceClass("c"), ((), ()), applying)
+    candidates: list[Candidate] = []
+    for unit in made.units:
+        if unit.device.attributes[f"{DRIVER}/kind"] not in kinds or draw(st.integers(0, 7)) == 0:
+            continue
+        if faulty and draw(st.integers(0, 5)) == 0:
+            candidates.append(Candidate(unit, fault=SelectorFault("no such key")))
+            continue
+        takes = {"memory": amount} if unit.device.capacity else {}
+        if takes and amount > unit.device.capacity["memory"].value:
+            continue
+        candidates.append(Candidate(unit, takes if unit.device.allow_multiple and not admin else None))
+    return Option(choice, tuple(candidates), draw(st.sampled_from([1, 1, 2, 3])))
+
+
+@st.composite
+def problems(draw: st.DrawFn, faulty: bool = False) -> tuple[list[Claim], list[Task]]:
+    return draw(asked(draw(offered()), faulty))
+
+
+def chosen(picks: Sequence[Pick]) -> list[tuple[int, str, str]]:
+    return [(pick.claim, pick.choice.name, pick.candidate.unit.id.device) for pick in picks]
+
+
+@settings(max_examples=300, deadline=None)
+@given(problems())
+def test_the_choice_is_the_first_of_all_and_none_is_missed(problem: tuple[list[Claim], list[Task]]) -> None:
+    trying, search = Trying(*problem), Search(*problem)
+    found = trying.first()
+    assert search.run() == found
+    if found:
+        assert chosen(search.picks) == chosen(trying.attempt.picks)
+    else:
+        assert search.loss()[0] >= 0
+
+
+@settings(max_examples=150, deadline=None)
+@given(problems(faulty=True))
+def test_a_device_on_which_a_selector_fails_counts_exactly_if_it_is_visited(
+    problem: tuple[list[Claim], list[Task]],
+) -> None:
+    assert outcome(Trying(*problem)) == outcome(Search(*problem))
+
+
+def outcome(one: Trying | Search) -> object:
+    try:
+        found = one.first() if isinstance(one, Trying) else one.run()
+        picks = one.attempt.picks if isinstance(one, Trying) else one.picks
+    except FaultyDevice as fault:
+        return fault.choice, fault.unit
+    return found and chosen(picks)

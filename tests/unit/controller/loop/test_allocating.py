@@ -1,0 +1,69 @@
+"""A gated pod gets its devices, in the order of writes the API wants, and only then is let go."""
+
+from tests.unit.controller.loop.world import GATE, World
+
+
+def test_a_pod_gets_a_device_and_is_let_go() -> None:
+    world = World()
+    world.add_claim("a")
+    pod = world.add_pod("p", "a")
+    world.settle()
+    assert world.devices("a") == ["n1/gpu-0"]
+    assert world.gates("p") == []
+    assert world.condition("p") == ("True", "Allocated", "on node n1")
+    reserved = world.claim("a")["status"]["reservedFor"]
+    assert reserved == [{"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}]
+    world.check()
+
+
+def test_the_writes_come_in_order_and_no_more_than_needed() -> None:
+    world = World()
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    world.settle()
+    assert world.meddler.calls == [
+        "patch resourceclaims",
+        "update resourceclaims/status",
+        "patch pods/status",
+        "patch pods",
+    ]
+
+
+def test_a_pod_without_claims_of_ours_is_let_go_at_once() -> None:
+    world = World()
+    world.add_class("other.example.com", 'device.driver == "other.example.com"')
+    world.add_claim("theirs", device_class="other.example.com")
+    world.add_pod("plain", gates=(GATE, "kueue.x-k8s.io/admission"))
+    world.add_pod("other", "theirs")
+    world.settle()
+    assert world.gates("plain") == ["kueue.x-k8s.io/admission"]
+    assert world.gates("other") == []
+    assert world.devices("theirs") == []
+
+
+def test_ours_must_be_the_last_gate() -> None:
+    world = World()
+    world.add_claim("a")
+    world.add_pod("p", "a", gates=(GATE, "kueue.x-k8s.io/admission"))
+    world.settle(100)
+    assert world.devices("a") == []
+    assert world.gates("p") == [GATE, "kueue.x-k8s.io/admission"]
+    assert world.events("p") == []
+
+
+def test_a_pod_replaced_under_its_name_before_it_is_told_is_decided_anew_without_a_false_alarm() -> None:
+    world = World()
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    done: list[str] = []
+
+    def replace(what: str, name: object) -> None:
+        if what == "patch pods/status" and not done:
+            done.append(what)
+            world.remove_pod("p")
+            world.add_pod("p", "a")
+
+    world.meddler.before = replace
+    world.settle()
+    assert (world.condition("p")[0], world.gates("p")) == ("True", [])
+    assert world.events("p", "WriteRefused") == []

@@ -1,0 +1,118 @@
+"""A pod that kube-scheduler refuses where its devices are loses them there and gets others elsewhere."""
+
+from driver.kube.api import RESOURCE_CLAIMS
+from tests.unit.controller.loop.world import World
+
+
+def refused(nodes: int = 2) -> World:
+    world = World(nodes=nodes)
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    world.settle()
+    world.refuse("p")
+    return world
+
+
+def test_the_pod_is_moved_to_another_node_and_told_so() -> None:
+    world = refused()
+    world.settle(10)
+    assert world.devices("a") == ["n2/gpu-0"]
+    assert world.pod("p")["status"]["nominatedNodeName"] == "n2"
+    assert world.condition("p") == ("True", "Allocated", "on node n2")
+    (event,) = world.events("p", "AllocationTakenBack")
+    assert event.startswith("took back the devices on node n1: kube-scheduler refuses the pod there: 0/1 nodes")
+    world.check()
+
+
+def test_one_refusal_of_the_moment_is_not_believed() -> None:
+    world = refused()
+    world.settle(4)
+    assert world.devices("a") == ["n1/gpu-0"]
+    world.bind("p", "n1")
+    world.settle(60)
+    assert world.devices("a") == ["n1/gpu-0"]
+
+
+def test_without_another_node_the_devices_are_free_for_others_until_the_pod_gets_another_chance() -> None:
+    world = refused(nodes=1)
+    world.settle(7)
+    assert world.devices("a") == []
+    assert world.condition("p")[:2] == ("False", "Unallocatable")
+    assert "kube-scheduler refused the pod there" in world.condition("p")[2]
+    world.settle(60)
+    assert world.devices("a") != []
+
+
+def test_refusals_back_off() -> None:
+    world = refused()
+    world.settle(600)
+    taken_back = world.events("p", "AllocationTakenBack")
+    assert 4 <= len(taken_back) <= 15
+    world.check()
+
+
+def test_kube_scheduler_reserving_again_between_the_two_steps_wins() -> None:
+    world = refused()
+    world.settle(5.5)
+    claim = world.claim("a")
+    assert claim["status"].get("reservedFor") is None, "the reservation is dropped first"
+    claim["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": world.pod("p")["metadata"]["uid"]}]
+    world.api.update(RESOURCE_CLAIMS, claim, "status")
+    world.bind("p", "n1")
+    world.settle(60)
+    assert world.devices("a") == ["n1/gpu-0"]
+
+
+def test_a_pod_bound_before_the_controller_has_heard_of_it_keeps_its_devices() -> None:
+    world = refused()
+    world.settle(5.5)
+    world.meddler.before = lambda what, _: world.bind("p", "n1") if what == "get pods" else None
+    world.settle(0.6)
+    world.meddler.before = None
+    world.settle(60)
+    assert world.devices("a") == ["n1/gpu-0"]
+
+
+def test_a_claim_that_others_use_stays() -> None:
+    world = World(nodes=2)
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    world.add_pod("q", "a")
+    world.settle()
+    assert len(world.claim("a")["status"]["reservedFor"]) == 2
+    world.refuse("p")
+    world.settle(100)
+    assert world.devices("a") == ["n1/gpu-0"]
+    assert world.condition("p")[:2] == ("False", "Refused")
+    assert "others use too" in world.condition("p")[2]
+
+
+def test_a_bound_pod_whose_devices_were_taken_gets_devices_on_its_node() -> None:
+    world = refused()
+    world.settle(1)
+    claim = world.claim("a")
+    claim["status"] = {}
+    world.api.update(RESOURCE_CLAIMS, claim, "status")
+    world.bind("p", "n2")
+    world.settle(1)
+    assert world.devices("a") == ["n2/gpu-0"]
+
+
+def test_a_gated_pod_whose_node_dies_is_moved() -> None:
+    world = World(nodes=2)
+    world.add_claim("a")
+    world.add_pod("p", "a")
+
+    def die(what: str, _: object) -> None:
+        if what == "patch pods/status" and world.devices("a") == ["n1/gpu-0"]:
+            world.set_ready("n1", False)
+            raise KeyboardInterrupt
+
+    world.meddler.before = die
+    try:
+        world.settle()
+    except KeyboardInterrupt:
+        world.start()
+    world.settle(1)
+    assert world.devices("a") == ["n2/gpu-0"]
+    assert world.gates("p") == []

@@ -1,0 +1,197 @@
+"""A pod that cannot be served is told why, once, and served as soon as it can be."""
+
+import pytest
+
+from driver.kube.api import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from tests.unit.controller.loop.world import GATE, World
+
+
+def full() -> World:
+    world = World(nodes=1, cards=1)
+    for name in "ab":
+        world.add_claim(name)
+        world.add_pod(f"pod-{name}", name)
+    world.settle(1)
+    assert (world.devices("a"), world.devices("b")) == (["n1/gpu-0"], [])
+    return world
+
+
+def test_a_pod_too_many_waits_behind_its_gate_with_condition_and_event() -> None:
+    world = full()
+    assert world.gates("pod-b") == [GATE]
+    status, reason, message = world.condition("pod-b")
+    assert (status, reason) == ("False", "Unallocatable")
+    assert message.startswith("0 of 1 node can take the pod.")
+    assert world.events("pod-b", "Unallocatable")[0] == message
+
+
+def test_it_is_served_when_another_pod_ends_without_waiting_for_the_back_off() -> None:
+    world = full()
+    world.settle(300)
+    world.remove_pod("pod-a")
+    world.settle()
+    assert world.devices("b") == ["n1/gpu-0"]
+    assert world.condition("pod-b")[0] == "True"
+
+
+@pytest.mark.parametrize("what", ["slice", "node"])
+def test_it_is_served_when_capacity_is_added(what: str) -> None:
+    world = full()
+    if what == "slice":
+        slices = world.api.get(RESOURCE_SLICES, "n1-slice")
+        slices["spec"]["devices"].append({"name": "gpu-9", "attributes": {"kind": {"string": "gpu"}}})
+        slices["spec"]["pool"]["generation"] = 2
+        world.api.update(RESOURCE_SLICES, slices)
+    else:
+        world.add_node("n2", 1)
+    world.settle()
+    assert world.devices("b") in (["n1/gpu-9"], ["n2/gpu-0"])
+
+
+def test_the_same_reason_is_not_said_again_and_again() -> None:
+    world = full()
+    world.settle(3600)
+    assert len(world.events("pod-b")) <= 9
+    calls = len(world.meddler.calls)
+    for _ in range(50):
+        node = world.api.get(NODES, "n1")
+        node["metadata"].setdefault("labels", {})["beat"] = str(world.clock.now())
+        world.api.update(NODES, node)
+        world.settle(1)
+    assert len(world.meddler.calls) == calls
+
+
+def test_a_busy_cluster_does_not_make_a_waiting_pod_talk() -> None:
+    world = full()
+    world.settle(120)
+    calls = len(world.meddler.calls)
+    for number in range(20):
+        world.add_node(f"small{number}", 0)
+        world.settle(0.1)
+    assert len(world.meddler.calls) == calls
+
+
+def test_node_predicates_are_told_by_group() -> None:
+    world = World(nodes=2)
+    world.set_ready("n2", False)
+    world.add_claim("a")
+    world.add_pod("p", "a", cpu="9")
+    world.settle(1)
+    message = world.condition("p")[2]
+    assert "1 node: insufficient cpu (9 requested)" in message
+    assert "1 node: the node is not ready; insufficient cpu (9 requested)" in message
+
+
+def test_two_pods_are_not_promised_the_same_cpu() -> None:
+    world = World(nodes=2)
+    for name in "ab":
+        world.add_claim(name)
+        world.add_pod(f"pod-{name}", name, cpu="5")
+    world.settle()
+    assert (world.devices("a"), world.devices("b")) == (["n1/gpu-0"], ["n2/gpu-0"])
+
+
+@pytest.mark.parametrize(
+    ("claim", "reason", "said", "at_claim"),
+    [
+        ({"device_class": "gpu-typo"}, "UnknownClass", "no DeviceClass is named gpu-typo", True),
+        (
+            {"config": [{"opaque": {"driver": "lode.dev", "parameters": {"kind": "GpuConfig", "x": 1}}}]},
+            "InvalidParameters",
+            "parameters.x: is not known",
+            True,
+        ),
+    ],
+)
+def test_bad_input_is_told_at_the_claim_and_others_go_on(
+    claim: dict[str, object], reason: str, said: str, at_claim: bool
+) -> None:
+    world = World()
+    world.add_claim("bad", **claim)  # type: ignore[arg-type]
+    world.add_claim("good")
+    world.add_pod("p", "bad")
+    world.add_pod("q", "good")
+    world.settle(1)
+    assert world.condition("p")[:2] == ("False", reason)
+    assert said in world.condition("p")[2]
+    assert bool(world.events("bad", reason)) == at_claim
+    assert world.gates("p") == [GATE]
+    assert world.devices("good") == ["n1/gpu-0"]
+
+
+def test_a_missing_class_is_mended_by_making_it() -> None:
+    world = World()
+    world.add_claim("a", device_class="late.lode.dev")
+    world.add_pod("p", "a")
+    world.settle(1)
+    world.add_class("late.lode.dev", 'device.driver == "lode.dev"')
+    world.settle()
+    assert world.devices("a") == ["n1/gpu-0"]
+
+
+def test_a_claim_for_devices_of_two_drivers_is_refused_with_the_remedy() -> None:
+    world = World()
+    world.add_class("other.example.com", 'device.driver == "other.example.com"')
+    other = {"name": "other", "exactly": {"deviceClassName": "other.example.com"}}
+    ours = {"name": "gpu", "exactly": {"deviceClassName": "gpu.lode.dev"}}
+    world.add_claim("mixed", requests=[ours, other])
+    world.add_pod("p", "mixed")
+    world.settle(1)
+    assert world.condition("p")[1] == "MixedClaim"
+    assert "put them into separate claims" in world.condition("p")[2]
+
+
+def test_a_missing_claim_is_waited_for() -> None:
+    world = World()
+    world.add_pod("p", "a")
+    world.settle(1)
+    assert world.condition("p") == ("False", "ClaimMissing", "ResourceClaim default/a does not exist")
+    world.add_claim("a")
+    world.settle()
+    assert world.devices("a") == ["n1/gpu-0"]
+
+
+def test_a_template_that_never_makes_its_claim_is_reported_but_not_before_it_had_time_to() -> None:
+    world = World()
+    pod = {
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {
+            "containers": [{"name": "main", "image": "pause"}],
+            "schedulingGates": [{"name": GATE}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gone"}],
+        },
+    }
+    from driver.kube.api import PODS
+
+    world.api.create(PODS, pod, "default")
+    world.settle(2)
+    assert world.events("p") == []
+    world.settle(10)
+    assert "ResourceClaimTemplate gone" in world.condition("p")[2]
+
+
+def test_two_claims_that_cannot_meet_on_one_node_are_never_held_in_part() -> None:
+    world = World(nodes=2, cards=1)
+    world.add_claim("a")
+    world.add_claim("b")
+    world.add_pod("p", "a", "b")
+    world.settle(60)
+    assert world.devices("a") + world.devices("b") == []
+    assert world.condition("p")[1] == "Unallocatable"
+
+
+def test_devices_without_a_consumer_are_freed() -> None:
+    world = World(cards=1)
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    world.settle()
+    claim = world.claim("a")
+    claim["status"].pop("reservedFor")
+    world.api.update(RESOURCE_CLAIMS, claim, "status")
+    world.settle(30)
+    assert world.devices("a") == ["n1/gpu-0"], "the pod may still need them"
+    world.remove_pod("p")
+    world.settle(3)
+    assert world.devices("a") == ["n1/gpu-0"], "the resource-claim-controller goes first"
+    world.settle(3)
+    assert world.devices("a") == []

@@ -1,0 +1,228 @@
+"""A small cluster on the API in memory, and a controller driven by hand. Nobody binds pods here but the tests."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from controller.loop import Controller
+from driver.kube.api import (
+    DEVICE_CLASSES,
+    EVENTS,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Api,
+    NotFound,
+    Object,
+)
+from driver.names import FINALIZER, Names
+from driver.observe import Metrics, logger
+from driver.settings import Settings
+from memoryapi import MemoryApi
+from simulation.clock import VirtualClock
+
+NAMES = Names()
+GATE = NAMES.gate
+
+
+class Killed(BaseException):
+    """The program is gone."""
+
+
+class Meddler:
+    """The API as one run of the controller has it: the test may do something before or after each call."""
+
+    def __init__(self, api: Api):
+        self._api = api
+        self.calls: list[str] = []
+        self.before: Any = None
+        self.after: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._api, name)
+        if name in ("list", "watch"):
+            return call
+
+        def meddled(resource: Any, *args: Any, **options: Any) -> Any:
+            what = f"{name} {resource.plural}{'/status' if 'status' in (*args, options.get('subresource')) else ''}"
+            self.calls.append(what)
+            if self.before:
+                self.before(what, args[0] if args else None)
+            answer = call(resource, *args, **options)
+            if self.after:
+                self.after(what, args[0] if args else None)
+            return answer
+
+        return meddled
+
+
+class World:
+    """Nodes ``n1``, ``n2``, ... with whole cards only, class ``gpu.lode.dev``, and as many controllers as are built."""
+
+    def __init__(self, nodes: int = 1, cards: int = 2, **settings: Any):
+        self.clock = VirtualClock()
+        self.api = MemoryApi(self.clock)
+        self.settings = Settings.model_validate({"controller": settings})
+        self.add_class("gpu.lode.dev", 'device.driver == "lode.dev" && device.attributes["lode.dev"].kind == "gpu"')
+        for number in range(1, nodes + 1):
+            self.add_node(f"n{number}", cards)
+        self.start()
+
+    def start(self) -> Meddler:
+        """A new run of the controller, in place of the old one."""
+        self.meddler = Meddler(self.api)
+        self.controller = Controller(self.meddler, self.clock, self.settings, Metrics(), logger("test"), "me")
+        return self.meddler
+
+    # The cluster
+
+    def add_class(self, name: str, expression: str) -> None:
+        spec = {"selectors": [{"cel": {"expression": expression}}]}
+        self.api.create(DEVICE_CLASSES, {"metadata": {"name": name}, "spec": spec})
+
+    def add_node(self, name: str, cards: int, cpu: str = "8") -> None:
+        node = self.api.create(NODES, {"metadata": {"name": name}})
+        allocatable = {"cpu": cpu, "memory": "32Gi", "pods": "110"}
+        node["status"] = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": allocatable}
+        self.api.update(NODES, node, "status")
+        self.publish(name, cards)
+
+    def publish(self, node: str, cards: int) -> None:
+        spec = {
+            "driver": NAMES.driver,
+            "nodeName": node,
+            "pool": {"name": NAMES.pool(node), "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": f"gpu-{card}", "attributes": {"kind": {"string": "gpu"}}} for card in range(cards)],
+        }
+        self.api.create(RESOURCE_SLICES, {"metadata": {"name": f"{node}-slice"}, "spec": spec})
+
+    def set_ready(self, node: str, ready: bool) -> None:
+        raw = self.api.get(NODES, node)
+        raw["status"]["conditions"] = [{"type": "Ready", "status": str(ready)}]
+        self.api.update(NODES, raw, "status")
+
+    def add_claim(self, name: str, count: int = 1, device_class: str = "gpu.lode.dev", **devices: Any) -> Object:
+        requests = [{"name": "gpu", "exactly": {"deviceClassName": device_class, "count": count}}]
+        spec = {"devices": {"requests": requests, **devices}}
+        return self.api.create(RESOURCE_CLAIMS, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+
+    def add_pod(self, name: str, *claims: str, gates: tuple[str, ...] = (GATE,), cpu: str = "1", **spec: Any) -> Object:
+        container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu}}}
+        pod = {
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "containers": [container],
+                "schedulingGates": [{"name": gate} for gate in gates],
+                "resourceClaims": [{"name": claim, "resourceClaimName": claim} for claim in claims],
+                **spec,
+            },
+        }
+        return self.api.create(PODS, pod, "default")
+
+    def refuse(self, name: str, message: str = "0/1 nodes are available: 1 node had a taint") -> None:
+        """Say about the pod what kube-scheduler says when it fits nowhere."""
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        patch = {"status": {"conditions": [condition]}}
+        self.api.patch(PODS, name, patch, namespace="default", subresource="status", patch_type="strategic")
+
+    def bind(self, name: str, node: str) -> None:
+        """What kube-scheduler does in the end."""
+        self.api.bind("default", name, node)
+
+    def remove_pod(self, name: str) -> None:
+        """Delete the pod for good, and do what the resource-claim-controller then does."""
+        uid = self.pod(name)["metadata"]["uid"]
+        self.api.delete(PODS, name, "default", grace_period_seconds=0)
+        for claim in self.api.list(RESOURCE_CLAIMS).items:
+            reserved = (claim.get("status") or {}).get("reservedFor") or []
+            if [entry["uid"] for entry in reserved] == [uid]:
+                claim["status"] = {}
+                self.api.update(RESOURCE_CLAIMS, claim, "status")
+
+    # Driving
+
+    def observe(self) -> None:
+        """Let the reflectors catch up."""
+        for reflector in self.controller.reflectors:
+            reflector.step()
+
+    def settle(self, seconds: float = 0) -> None:
+        """Work until nothing is due for ``seconds`` more of the clock."""
+        until = self.clock.monotonic() + seconds
+        for _ in range(10_000):
+            self.observe()
+            if self.controller.step():
+                continue
+            due = self.controller.next_due()
+            if due is not None and due <= self.clock.monotonic():
+                continue
+            if due is None or due > until:
+                self.clock.advance(until - self.clock.monotonic())
+                return
+            self.clock.advance(due - self.clock.monotonic())
+        raise AssertionError("the controller never comes to rest")
+
+    # Looking
+
+    def pod(self, name: str) -> Object:
+        return self.api.get(PODS, name, "default")
+
+    def claim(self, name: str) -> Object:
+        return self.api.get(RESOURCE_CLAIMS, name, "default")
+
+    def gates(self, name: str) -> list[str]:
+        return [gate["name"] for gate in self.pod(name)["spec"].get("schedulingGates") or []]
+
+    def devices(self, claim: str) -> list[str]:
+        """``pool/device`` of everything the claim holds."""
+        status = self.claim(claim).get("status") or {}
+        results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
+        return [f"{result['pool'].split('/')[0]}/{result['device']}" for result in results]
+
+    def condition(self, pod: str) -> tuple[str, str, str]:
+        conditions = self.pod(pod)["status"].get("conditions") or []
+        found = [c for c in conditions if c["type"] == "lode.dev/Allocated"]
+        return (found[0]["status"], found[0]["reason"], found[0]["message"]) if found else ("", "", "")
+
+    def events(self, name: str, reason: str = "") -> list[str]:
+        found = self.api.list(EVENTS).items
+        return [
+            event["message"]
+            for event in found
+            if event["involvedObject"]["name"] == name and reason in ("", event["reason"])
+        ]
+
+    def check(self) -> None:
+        """No card is in two claims, every allocation has finalizer, timestamp and node, and no pod runs without."""
+        held: list[str] = []
+        for claim in self.api.list(RESOURCE_CLAIMS).items:
+            status = claim.get("status") or {}
+            if allocation := status.get("allocation"):
+                held += [f"{r['pool']}/{r['device']}" for r in allocation["devices"]["results"]]
+                assert FINALIZER in claim["metadata"]["finalizers"]
+                assert allocation["allocationTimestamp"].endswith("Z")
+                assert allocation["nodeSelector"]["nodeSelectorTerms"][0]["matchFields"][0]["key"] == "metadata.name"
+        assert len(held) == len(set(held)), f"allocated twice: {held}"
+        for pod in self.api.list(PODS).items:
+            if not pod["spec"].get("schedulingGates") and not pod["spec"].get("nodeName"):
+                self._check_let_go(pod)
+
+    def _check_let_go(self, pod: Object) -> None:
+        nodes = set()
+        for entry in pod["spec"].get("resourceClaims") or []:
+            try:
+                claim = self.claim(entry["resourceClaimName"])
+            except NotFound:
+                continue
+            if allocation := (claim.get("status") or {}).get("allocation"):
+                nodes.add(allocation["devices"]["results"][0]["pool"])
+        assert len(nodes) <= 1, f"{pod['metadata']['name']} has claims on {nodes}"
+
+
+@contextmanager
+def expect_kill() -> Iterator[None]:
+    try:
+        yield
+    except Killed:
+        return

@@ -1,0 +1,302 @@
+"""What is decided about a pod, one situation after the other."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controller.decisions import Decision, Past, Place, Release, TakeBack, Unallocatable, Wait
+from controller.reconcile import decide
+from driver.clock import rfc3339
+from driver.kube.api import DEVICE_CLASSES, NODES
+from driver.model import Allocation, DeviceId
+from tests.unit.controller.reconcile.scene import GATE, NAMES, NOW, Scene, device_class, node
+
+OTHER = "kueue.x-k8s.io/admission"
+
+
+def about(decision: Decision) -> str:
+    """A decision in a line: what, where, which claims get which device, which are only reserved."""
+    match decision:
+        case Place(on, allocations, reserve):
+            given = [f"{key.split('/')[1]}={_device(one)}" for key, one in allocations]
+            return " ".join(["place", on, *given, *(f"reserve:{key.split('/')[1]}" for key in reserve)])
+        case Wait(reason=reason, quiet=quiet):
+            return f"wait {reason}" + (" quietly" if quiet else "")
+        case TakeBack(claims, on, refused=refused):
+            return " ".join(
+                ["take back", on, *(key.split("/")[1] for key in claims), *(["refused"] if refused else [])]
+            )
+        case Release(claims, on):
+            return " ".join(["release", on, *(key.split("/")[1] for key in claims)])
+        case Unallocatable():
+            return "unallocatable"
+    return type(decision).__name__.lower()
+
+
+def _device(one: Allocation) -> str:
+    device: DeviceId = one.results[0].device
+    return f"{device.pool.split('/')[0]}/{device.device}"
+
+
+Build = Callable[[Scene], Any]
+
+
+def both(*steps: Any) -> Build:
+    def build(scene: Scene) -> None:
+        for method, args, options in steps:
+            getattr(scene, method)(*args, **options)
+
+    return build
+
+
+def claim(*args: Any, **options: Any) -> Any:
+    return ("claim", args, options)
+
+
+def the_pod(*claims: str, **options: Any) -> Any:
+    return ("pod", ("p", *claims), options)
+
+
+SITUATIONS: list[tuple[str, Build, str]] = [
+    ("no such pod", both(), "idle"),
+    ("a pod without claims", both(the_pod()), "lift"),
+    ("a pod without claims and without our gate", both(the_pod(gates=())), "idle"),
+    ("a pod without claims and with other gates", both(the_pod(gates=(GATE, OTHER))), "lift"),
+    ("a claim of another driver", both(claim("nic", ("nic.example.com",)), the_pod("nic")), "lift"),
+    ("a claim of ours", both(claim("a"), the_pod("a")), "place n1 a=n1/gpu-0"),
+    ("two claims", both(claim("a"), claim("b"), the_pod("a", "b")), "place n1 a=n1/gpu-0 b=n1/gpu-1"),
+    (
+        "a claim of ours and one of another driver",
+        both(claim("a"), claim("nic", ("nic.example.com",)), the_pod("a", "nic")),
+        "place n1 a=n1/gpu-0",
+    ),
+    (
+        "the other driver's claim is allocated on one node",
+        both(
+            claim("a"),
+            claim("nic", ("nic.example.com",), at="n2/nic-0", driver="nic.example.com"),
+            the_pod("a", "nic"),
+        ),
+        "place n2 a=n2/gpu-0",
+    ),
+    ("other gates", both(claim("a"), the_pod("a", gates=(GATE, OTHER))), "wait OtherGates quietly"),
+    ("a running pod", both(claim("a", at="n1/gpu-0", by=("p",)), the_pod("a", gates=(), nodeName="n1")), "idle"),
+    ("a finished pod", both(claim("a"), the_pod("a", phase="Succeeded")), "idle"),
+    ("no such claim", both(the_pod("a")), "wait ClaimMissing"),
+    ("no such claim, no gate", both(the_pod("a", gates=())), "idle"),
+    ("a claim not made yet", both(the_pod(made={"a": ""}, age=1)), "wait ClaimMissing quietly"),
+    ("a claim never made", both(the_pod(made={"a": ""}, age=9)), "wait ClaimMissing"),
+    ("a claim made but not heard of yet", both(the_pod(made={"a": "x"}, age=1)), "wait ClaimMissing quietly"),
+    ("a claim made that is gone", both(the_pod(made={"a": "x"}, age=9)), "wait ClaimMissing"),
+    ("a template that needs no claim", both(the_pod(made={"a": None})), "lift"),
+    ("a claim made for the pod", both(claim("x", owner="p"), the_pod(made={"a": "x"})), "place n1 x=n1/gpu-0"),
+    ("a claim made for another pod", both(claim("x", owner="q"), the_pod(made={"a": "x"})), "wait ClaimNotOwned"),
+    ("a claim that is going", both(claim("a", deleting=True), the_pod("a")), "wait ClaimDeleting"),
+    ("an unknown class", both(claim("a", ("gpu-typo",)), the_pod("a")), "wait UnknownClass"),
+    ("an unknown class, no gate", both(claim("a", ("gpu-typo",)), the_pod("a", gates=())), "idle"),
+    (
+        "two drivers in one claim",
+        both(claim("a", ("gpu.lode.dev", "nic.example.com")), the_pod("a")),
+        "wait MixedClaim",
+    ),
+    ("too little cpu everywhere", both(claim("a"), the_pod("a", cpu="9")), "unallocatable"),
+    (
+        "left over: allocated and reserved, gate not lifted",
+        both(claim("a", at="n2/gpu-1", by=("p",)), the_pod("a")),
+        "place n2",
+    ),
+    (
+        "left over: allocated, not reserved",
+        both(claim("a", at="n2/gpu-1"), the_pod("a")),
+        "place n2 reserve:a",
+    ),
+    (
+        "left over: one of two claims",
+        both(claim("a", at="n2/gpu-1", by=("p",)), claim("b"), the_pod("a", "b")),
+        "place n2 b=n2/gpu-0",
+    ),
+    (
+        "left over: one of two claims, no room for the other",
+        both(
+            claim("x", at="n2/gpu-0", by=("q",)),
+            claim("a", at="n2/gpu-1", by=("p",)),
+            claim("b"),
+            the_pod("a", "b"),
+        ),
+        "take back n2 a",
+    ),
+    (
+        "one of two claims is others' as well, no room for the other",
+        both(
+            claim("x", at="n2/gpu-0", by=("q",)),
+            claim("a", at="n2/gpu-1", by=("p", "q")),
+            claim("b"),
+            the_pod("a", "b"),
+        ),
+        "unallocatable",
+    ),
+    (
+        "a shared claim that another pod got",
+        both(claim("a", at="n2/gpu-1", by=("q",)), the_pod("a")),
+        "place n2 reserve:a",
+    ),
+    (
+        "a shared claim on a node without room for the pod",
+        both(claim("a", at="n2/gpu-1", by=("q",)), the_pod("a", cpu="9")),
+        "wait NodeUnusable",
+    ),
+    (
+        "a shared claim with as many consumers as there can be",
+        both(claim("a", at="n2/gpu-1", by=tuple(f"q{n}" for n in range(256))), the_pod("a")),
+        "wait ClaimFull",
+    ),
+    (
+        "claims on two nodes, both the pod's own",
+        both(claim("a", at="n1/gpu-0", by=("p",)), claim("b", at="n2/gpu-0", by=("p",)), the_pod("a", "b")),
+        "take back n1 a b",
+    ),
+    (
+        "claims on two nodes, one of them others' too",
+        both(claim("a", at="n1/gpu-0", by=("p",)), claim("b", at="n2/gpu-0", by=("q",)), the_pod("a", "b")),
+        "take back n1 a",
+    ),
+    (
+        "claims on two nodes, both others' too",
+        both(claim("a", at="n1/gpu-0", by=("q",)), claim("b", at="n2/gpu-0", by=("q",)), the_pod("a", "b")),
+        "wait NodeUnusable",
+    ),
+    ("a pod that was never gated", both(claim("a"), the_pod("a", gates=())), "place n1 a=n1/gpu-0"),
+    (
+        "a pod bound without devices",
+        both(claim("a"), the_pod("a", gates=(), nodeName="n2", cpu="99")),
+        "place n2 a=n2/gpu-0",
+    ),
+    (
+        "a pod let go whose condition was not written",
+        both(claim("a", at="n1/gpu-0", by=("p",)), the_pod("a", gates=(), told="False")),
+        "place n1",
+    ),
+    ("a pod let go", both(claim("a", at="n1/gpu-0", by=("p",)), the_pod("a", gates=(), told="True")), "idle"),
+]
+
+
+@pytest.mark.parametrize(("build", "expected"), [row[1:] for row in SITUATIONS], ids=[row[0] for row in SITUATIONS])
+def test_situation(build: Build, expected: str) -> None:
+    scene = Scene()
+    build(scene)
+    assert about(decide(scene.state, "default/p", NOW)) == expected
+
+
+@pytest.mark.parametrize("situation", range(len(SITUATIONS)))
+def test_deciding_changes_nothing(situation: int) -> None:
+    scene = Scene()
+    SITUATIONS[situation][1](scene)
+    assert decide(scene.state, "default/p", NOW) == decide(scene.state, "default/p", NOW)
+
+
+def refused(**options: Any) -> Scene:
+    scene = Scene()
+    scene.claim("a", **{"at": "n1/gpu-0", "by": ("p",), "stamp": rfc3339(NOW), **options})
+    scene.pod("p", "a", gates=(), refused="no volume there", told="True")
+    return scene
+
+
+@pytest.mark.parametrize(
+    ("later", "past", "expected"),
+    [
+        (1, Past(), "wait Refused quietly"),
+        (5, Past(), "release n1 a"),
+        (5, Past(refusals=1), "wait Refused quietly"),
+        (10, Past(refusals=1), "release n1 a"),
+        (6, Past(released=NOW + 5.5), "wait Refused quietly"),
+        (7, Past(released=NOW + 5.5), "take back n1 a refused"),
+    ],
+)
+def test_a_refused_pod(later: float, past: Past, expected: str) -> None:
+    assert about(decide(refused().state, "default/p", NOW + later, past)) == expected
+
+
+def test_a_refused_pod_whose_claim_others_use_is_left_where_it_is() -> None:
+    scene = refused(by=("p", "q"))
+    assert about(decide(scene.state, "default/p", NOW + 100, Past(released=NOW))) == "wait Refused"
+
+
+def test_a_node_that_refused_is_avoided_for_a_while() -> None:
+    scene = Scene()
+    scene.claim("a")
+    scene.pod("p", "a", gates=(), refused="no volume there")
+    past = Past(1, {"n1": NOW + 10})
+    assert about(decide(scene.state, "default/p", NOW, past)) == "place n2 a=n2/gpu-0"
+    assert about(decide(scene.state, "default/p", NOW + 10, past)) == "place n1 a=n1/gpu-0"
+    everywhere = replace(past, avoid={"n1": NOW + 10, "n2": NOW + 20})
+    decision = decide(scene.state, "default/p", NOW, everywhere)
+    assert isinstance(decision, Unallocatable)
+    assert decision.after == 10
+
+
+def test_a_pod_whose_node_dies_before_it_is_let_go_is_moved() -> None:
+    scene = Scene()
+    scene.claim("a", at="n1/gpu-0", by=("p",))
+    scene.pod("p", "a")
+    scene.put(NODES, node("n1", ready=False))
+    assert about(decide(scene.state, "default/p", NOW)) == "take back n1 a"
+
+
+def test_a_pod_does_not_get_the_cpu_promised_to_another() -> None:
+    scene = Scene()
+    scene.claim("a", at="n1/gpu-0", by=("q",))
+    scene.pod("q", "a", cpu="6")
+    scene.claim("b")
+    scene.pod("p", "b", cpu="6")
+    assert about(decide(scene.state, "default/p", NOW)) == "place n2 b=n2/gpu-0"
+
+
+def test_a_refusal_is_remembered_only_until_something_there_changes() -> None:
+    scene = Scene(nodes=1)
+    scene.claim("x", at="n1/gpu-0", by=("q",))
+    scene.claim("y", at="n1/gpu-1", by=("q",))
+    scene.claim("a")
+    scene.pod("p", "a")
+    assert about(decide(scene.state, "default/p", NOW)) == "unallocatable"
+    scene.claim("x")
+    assert about(decide(scene.state, "default/p", NOW)) == "place n1 a=n1/gpu-0"
+
+
+def test_every_fault_of_every_claim_is_told_at_once() -> None:
+    scene = Scene()
+    parameters = {"apiVersion": "lode.dev/v1alpha1", "kind": "GpuConfig", "nonsense": 1}
+    scene.claim("a", ("typo",))
+    scene.claim("b", config=[{"opaque": {"driver": NAMES.driver, "parameters": parameters}}])
+    scene.pod("p", "a", "b", "c")
+    decision = decide(scene.state, "default/p", NOW)
+    assert isinstance(decision, Wait)
+    for said in ("no DeviceClass is named typo", "nonsense: is not known", "ResourceClaim default/c does not exist"):
+        assert said in decision.message
+    assert set(decision.claims) == {"default/a", "default/b"}
+
+
+def test_faulty_parameters_of_a_class_name_the_class() -> None:
+    scene = Scene()
+    parameters = {"apiVersion": "lode.dev/v1alpha1", "kind": "GpuConfig", "nonsense": 1}
+    config = [{"opaque": {"driver": NAMES.driver, "parameters": parameters}}]
+    scene.put(DEVICE_CLASSES, device_class("bad.lode.dev", 'device.driver == "lode.dev"', config=config))
+    scene.claim("a", ("bad.lode.dev",))
+    scene.pod("p", "a")
+    decision = decide(scene.state, "default/p", NOW)
+    assert isinstance(decision, Wait)
+    assert decision.message.startswith("DeviceClass bad.lode.dev: spec.config[0].opaque.parameters.nonsense")
+
+
+def test_a_malformed_selector_is_told_of_each_claim_that_has_it() -> None:
+    scene = Scene()
+    selectors = [{"cel": {"expression": "device.attributes["}}]
+    requests = [{"name": "r", "exactly": {"deviceClassName": "gpu.lode.dev", "selectors": selectors}}]
+    for name, of in (("p", "a"), ("q", "b")):
+        scene.claim(of, requests=requests)
+        scene.pod(name, of)
+        decision = decide(scene.state, f"default/{name}", NOW)
+        assert isinstance(decision, Wait)
+        assert (decision.reason, decision.claims) == ("InvalidClaim", (f"default/{of}",))
+        assert f"default/{of}" in decision.message

@@ -1,0 +1,188 @@
+"""What is particular to the API in memory; what it shares with a real server is in tests/contract."""
+
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from driver.clock import SystemClock
+from driver.kube.api import (
+    DEVICE_TAINT_RULES,
+    LEASES,
+    PODS,
+    RESOURCE_CLAIMS,
+    Api,
+    ApiError,
+    Gone,
+    Invalid,
+    NotFound,
+    Object,
+)
+from driver.kube.reflector import Delta, Reflector, Removed, Synced, Upserted
+from memoryapi import MemoryApi
+from simulation.clock import VirtualClock
+
+
+def lease(name: str, **labels: str) -> Object:
+    return {"metadata": {"name": name, "namespace": "default", "labels": labels}}
+
+
+class Mirror:
+    """A sink that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Object] = {}
+
+    def __call__(self, delta: Delta) -> None:
+        match delta:
+            case Synced(_, objects):
+                self.objects = {obj["metadata"]["name"]: obj for obj in objects}
+            case Upserted(_, obj):
+                self.objects[obj["metadata"]["name"]] = obj
+            case Removed(_, obj):
+                self.objects.pop(obj["metadata"]["name"], None)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["create", "label", "delete", "finalize", "look", "compact"]),
+        st.sampled_from("abc"),
+        st.sampled_from("xy"),
+    ),
+    max_size=30,
+)
+
+
+def take_step(api: MemoryApi, what: str, name: str, label: str) -> None:
+    match what:
+        case "create":
+            api.create(LEASES, lease(name, l=label))
+        case "label":
+            api.patch(LEASES, name, {"metadata": {"labels": {"l": label}}}, namespace="default")
+        case "finalize":
+            held = ["lode.example/hold"] if label == "x" else None
+            api.patch(LEASES, name, {"metadata": {"finalizers": held}}, namespace="default")
+        case "delete":
+            api.delete(LEASES, name, "default")
+        case "compact":
+            api.compact()
+
+
+@given(STEPS, st.sampled_from(["", "l=x"]))
+@settings(max_examples=60, deadline=None)
+def test_whoever_lists_and_watches_ends_up_with_what_a_list_shows(
+    steps: list[tuple[str, str, str]], selector: str
+) -> None:
+    api = MemoryApi(VirtualClock(), history=3)
+    mirror = Mirror()
+    reflector = Reflector(api, LEASES, mirror, label_selector=selector)
+    for what, name, label in steps:
+        if what == "look":
+            reflector.step()
+            continue
+        try:
+            take_step(api, what, name, label)
+        except ApiError:
+            continue
+    for _ in range(3):
+        reflector.step()
+    expected = api.list(LEASES, label_selector=selector).items
+    assert list(dict(sorted(mirror.objects.items())).values()) == expected
+
+
+def test_the_same_calls_with_the_same_seed_give_the_same_objects() -> None:
+    def run(seed: int) -> list[Object]:
+        api = MemoryApi(VirtualClock(), seed=seed)
+        for _ in range(3):
+            api.create(LEASES, {"metadata": {"generateName": "l-", "namespace": "default"}})
+        return api.list(LEASES).items
+
+    assert run(1) == run(1)
+    assert run(1) != run(2)
+
+
+def test_history_that_is_too_long_ago_is_gone() -> None:
+    api = MemoryApi(VirtualClock(), history=5)
+    versions = [api.create(LEASES, lease(f"l{i}"))["metadata"]["resourceVersion"] for i in range(30)]
+    with pytest.raises(Gone):
+        api.watch(LEASES, resource_version=versions[0])
+    *seen, bookmark = api.watch(LEASES, resource_version=versions[-6])
+    assert [event.object["metadata"]["name"] for event in seen] == [f"l{i}" for i in range(25, 30)]
+    assert bookmark.object["metadata"]["resourceVersion"] == api.resource_version
+    assert len(list(api.watch(PODS, resource_version=versions[0]))) == 1
+
+
+def test_a_kind_can_be_left_out() -> None:
+    api = MemoryApi(VirtualClock(), unserved=[DEVICE_TAINT_RULES])
+    mirror = Mirror()
+    reflector = Reflector(api, DEVICE_TAINT_RULES, mirror, optional=True)
+    reflector.step()
+    assert reflector.synced
+    with pytest.raises(NotFound):
+        api.list(DEVICE_TAINT_RULES)
+
+
+def test_what_is_not_json_is_refused_and_what_json_knows_otherwise_is_converted() -> None:
+    api = MemoryApi(VirtualClock())
+
+    def claim(parameters: Any) -> Object:
+        config = [{"opaque": {"driver": "a.b", "parameters": parameters}}]
+        return {"metadata": {"name": "c", "namespace": "default"}, "spec": {"devices": {"config": config}}}
+
+    with pytest.raises(TypeError):
+        api.create(RESOURCE_CLAIMS, claim({"a": object()}))
+    created = api.create(RESOURCE_CLAIMS, claim({"a": (1, 2)}))
+    assert created["spec"]["devices"]["config"][0]["opaque"]["parameters"] == {"a": [1, 2]}
+
+
+def test_all_faults_of_an_object_are_told_at_once() -> None:
+    api = MemoryApi(VirtualClock())
+    with pytest.raises(Invalid) as error:
+        api.create(PODS, {"metadata": {"name": "P", "namespace": "default"}, "spec": {"containers": [{}]}})
+    for field in ("metadata.name", "containers[0].name", "containers[0].image"):
+        assert field in str(error.value)
+
+
+def test_a_waiting_watch_hears_of_a_change_as_it_happens_and_ends_in_time() -> None:
+    api: Api = MemoryApi(SystemClock(), blocking=True)
+    version = api.list(LEASES).resource_version
+    heard: list[str] = []
+    ready = threading.Event()
+
+    def listen() -> None:
+        ready.set()
+        watch = api.watch(LEASES, resource_version=version, timeout_seconds=1)
+        heard.extend(f"{event.type} {event.object['metadata'].get('name')}" for event in watch)
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    ready.wait()
+    for i in range(3):
+        api.create(LEASES, lease(f"l{i}"))
+    thread.join(10)
+    assert heard == ["ADDED l0", "ADDED l1", "ADDED l2", "BOOKMARK None"]
+
+
+def test_writers_in_many_threads_lose_nothing() -> None:
+    api = MemoryApi(SystemClock())
+    api.create(LEASES, lease("counter", n="0"))
+
+    def count() -> None:
+        done = 0
+        while done < 25:
+            read = api.get(LEASES, "counter", "default")
+            read["metadata"]["labels"]["n"] = str(int(read["metadata"]["labels"]["n"]) + 1)
+            try:
+                api.update(LEASES, read)
+            except ApiError:
+                continue
+            done += 1
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert api.get(LEASES, "counter", "default")["metadata"]["labels"]["n"] == "100"
