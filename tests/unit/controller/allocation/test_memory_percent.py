@@ -60,4 +60,4 @@ def test_percentages_that_make_no_sense_are_refused_all_at_once() -> None:
 def test_no_part_can_be_had_of_a_card_that_is_not_shareable() -> None:
     built = fleet(*pool(device("g0", capacity={"memory": "1Gi"}), device("g1", capacity={"memory": "1Gi"})))
     answer = refused(built.allocate(NODE, {}, [claim(want(), config=(placement(memoryPercent=50),))]))
-    assert "2 cannot be shared, so no memoryPercent of it can be had" in render(answer)
+    assert "2 cannot be shared, so memoryPercent does not apply" in render(answer)
