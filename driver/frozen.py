@@ -1,16 +1,18 @@
-"""Cache keys derived from whole values, so that a field cannot be forgotten in one. Pure."""
+"""Cache keys derived from whole values, so that no field can be forgotten in one. Pure."""
 
 from collections.abc import Hashable, Mapping
+from typing import Any, Final
 
-_AS_THEY_ARE = (str, type(None))
+_UNCHANGED: Final = frozenset({str, type(None)})
+_TAGGED: Final = frozenset({bool, int})
 
 
-def frozen(value: object) -> Hashable:
-    """A hashable value that is equal for two values exactly if all their parts are, with their types.
+def frozen(value: Any) -> Hashable:
+    """A hashable value that is equal for two values exactly if all their parts are equal, with their types.
 
-    Dataclasses are taken apart field by field, also fields and types whose own ``==`` is more lenient: a ``Quantity``
-    equals another one of the same amount, but allocations are written in the format of the request. Mappings and
-    sequences keep their order.
+    Dataclasses are taken apart field by field, even where their own ``==`` is more lenient. For example, quantities of
+    the same amount are equal, but allocations are written in the format of the request. Mappings and sequences keep
+    their order.
 
     Raises:
         TypeError: a part is neither hashable nor a dataclass, mapping, list or tuple.
@@ -19,13 +21,15 @@ def frozen(value: object) -> Hashable:
     False
     """
     kind = type(value)
-    if kind in _AS_THEY_ARE:
-        return value
+    if kind in _UNCHANGED:
+        return value  # type: ignore[no-any-return]
+    if kind in _TAGGED:
+        return kind, value
     if kind is tuple:
-        return tuple([frozen(part) for part in value])  # type: ignore[attr-defined]
-    names = getattr(kind, "__dataclass_fields__", None)
-    if names is not None:
-        return (kind, *[frozen(getattr(value, name)) for name in names])
+        return tuple([part if type(part) is str else frozen(part) for part in value]) if value else ()
+    fields = getattr(kind, "__dataclass_fields__", None)
+    if fields is not None:
+        return (kind, *[part if type(part := getattr(value, name)) in _UNCHANGED else frozen(part) for name in fields])
     if isinstance(value, Mapping):
         return (dict, *[(frozen(key), frozen(part)) for key, part in value.items()])
     if isinstance(value, list | tuple):

@@ -24,10 +24,3 @@ class BoundedCache(dict[K, V]):
             for old in list(self)[: (self._most + 1) // 2]:
                 del self[old]
         super().__setitem__(key, value)
-
-    def recent(self, key: K) -> V | None:
-        """The value under ``key``, which counts as the newest entry from now on; None if there is none."""
-        value = self.pop(key, None)
-        if value is not None:
-            super().__setitem__(key, value)
-        return value

@@ -169,7 +169,7 @@ class Fleet:
 
     def score(self, slot: NodeSlot, request: CompiledRequest) -> NodeScore | None:
         """How well the node suits a request with preferences, the smallest is best; None if it cannot satisfy one."""
-        scores = self._scores.recent(request)
+        scores = self._scores.get(request)
         if scores is None:
             scores = self._scores[request] = BoundedCache(_MOST_SCORES)
         clock = self._clock(slot)

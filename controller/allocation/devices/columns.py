@@ -4,7 +4,7 @@ What is computed for a column, or for several columns side by side, holds for ev
 fleet grows with the number of different columns and not with the number of devices.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from types import NoneType
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -52,12 +52,14 @@ class Columns:
 
     def at(self, pool: Pool, path: Path) -> Column:
         """The column of what selectors read at ``path``."""
-        return self._column(pool, path, lambda: _read(pool, path))
+        return self._get(pool, path) or self._add(pool, path, _read(pool, path))
 
     def values(self, pool: Pool, attribute: str) -> Column:
         """The column of what constraints compare: the values of an attribute of each device."""
         name = ("values", attribute)
-        column = self._column(pool, name, lambda: [values_of(device.spec, attribute) for device in pool.devices])
+        column = self._get(pool, name)
+        if column is None:
+            column = self._add(pool, name, [values_of(device.spec, attribute) for device in pool.devices])
         if column.groups is None:
             column.groups = _groups(column.values)
             column.multivalued = any(len(values) > 1 for values in column.values)
@@ -69,39 +71,37 @@ class Columns:
         Args:
             whole: also of the devices that are not shareable.
         """
-        return self._column(
-            pool,
-            _CAPACITIES if whole else _SHAREABLE_CAPACITIES,
-            lambda: [
-                frozen((device.spec.allow_multiple, device.spec.capacity))
-                if whole or device.spec.allow_multiple
-                else None
-                for device in pool.devices
-            ],
-        )
+        name = _CAPACITIES if whole else _SHAREABLE_CAPACITIES
+        column = self._get(pool, name)
+        if column is None:
+            specs = [device.spec if whole or device.spec.allow_multiple else None for device in pool.devices]
+            column = self._add(pool, name, [spec and frozen((spec.allow_multiple, spec.capacity)) for spec in specs])
+        return column
 
     def consumed(self, pool: Pool, request: CapacityRequest, devices: int) -> Consumed:
         """Which of the ``devices`` are large enough for a request, and what it consumes of each.
 
         Of other devices nothing is said.
         """
-        column = self.capacities(pool, whole=bool(request) and devices & ~pool.shareable != 0)
+        column = self.capacities(pool, whole=not request.is_empty and devices & ~pool.shareable != 0)
         known = column.consumed.get(request.key)
         if known is None:
             known = column.consumed[request.key] = _consumed(pool, request)
         return known
 
-    def _column(self, pool: Pool, name: tuple[str, ...], read: Callable[[], Iterable[Hashable]]) -> Column:
+    def _get(self, pool: Pool, name: tuple[str, ...]) -> Column | None:
+        columns = self._of_pool.get(pool)
+        return None if columns is None else columns.get(name)
+
+    def _add(self, pool: Pool, name: tuple[str, ...], values: Iterable[Hashable]) -> Column:
+        values = tuple(values)
+        column = self._known.get((name, values))
+        if column is None:
+            column = self._known[name, values] = Column(values)
         columns = self._of_pool.get(pool)
         if columns is None:
             columns = self._of_pool[pool] = BoundedCache(_PER_POOL)
-        column = columns.get(name)
-        if column is None:
-            values = tuple(read())
-            column = self._known.get((name, values))
-            if column is None:
-                column = self._known[name, values] = Column(values)
-            columns[name] = column
+        columns[name] = column
         return column
 
 

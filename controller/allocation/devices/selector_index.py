@@ -178,7 +178,7 @@ class SelectorIndex:
     # Upkeep
 
     def _grouping(self, paths: Paths) -> Grouping:
-        grouping = self._groupings.recent(paths)
+        grouping = self._groupings.get(paths)
         if grouping is None:
             grouping = self._groupings[paths] = Grouping(self._pools)
         return grouping

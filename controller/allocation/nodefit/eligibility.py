@@ -10,7 +10,7 @@ from controller.allocation.rules.taints import untolerated
 
 def consumption_of(device: PoolDevice, criteria: Criteria, columns: Columns) -> Amounts | str | None:
     """What a request consumes of the device; a string names what the device lacks (``rules.capacity.consumption``)."""
-    if not criteria.capacity and not device.spec.allow_multiple:
+    if criteria.capacity.is_empty and not device.spec.allow_multiple:
         return None
     return columns.consumed(device.pool, criteria.capacity, 1 << device.index)[1][device.index]
 

@@ -80,7 +80,7 @@ class GreedyFit:
                 mask &= pool.available
             if mask:
                 mask &= pool.tolerated(criteria.tolerations)
-            if mask and (criteria.capacity or pool.shareable & mask):
+            if mask and (not criteria.capacity.is_empty or pool.shareable & mask):
                 mask = self._with_capacity(pool, criteria, mask)
             found.append(mask)
         return found

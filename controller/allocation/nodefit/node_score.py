@@ -65,7 +65,7 @@ def node_score(
 def _is_maskable(order: Order, choice: Choice, index: DeviceIndex) -> bool:
     """Whether bitsets tell everything: whole devices and partitions, without capacity requests or locality."""
     want = choice.want
-    if not choice.ordered or want.admin_access or choice.criteria.capacity:
+    if not choice.ordered or want.admin_access or not choice.criteria.capacity.is_empty:
         return False
     if choice.preference.near and want.count > 1:
         return False

@@ -163,7 +163,7 @@ class _Count:
         return left
 
     def _large_enough(self, pool: Pool, left: int) -> int:
-        for index in bits(left if self._criteria.capacity else left & pool.shareable):
+        for index in bits(left & pool.shareable if self._criteria.capacity.is_empty else left):
             lacking = consumption_of(pool.devices[index], self._criteria, self._index.columns)
             if isinstance(lacking, str):
                 self.causes["capacity", lacking] += 1

@@ -4,8 +4,8 @@ A **card** is all devices of a pool that draw, directly or through others, on th
 that draw the same amounts are of one **kind**. The free counters tell how many of a kind are still available, at most
 as many as there are devices. The **size** of a kind is the part of the card that it uses, in millionths: the mean of
 the parts it draws of all the card's counters. The cost of a partition is how many fewer of each size are available
-after using it, the largest size first. Costs are compared in this order, so one large partition counts more than any number
-of smaller ones. The whole card is a kind, too: the first partition of a card costs it, further partitions do not.
+after using it, the largest size first. Costs are compared in this order, so one large partition counts more than any
+number of smaller ones. The whole card is a kind, too: the first partition of a card costs it, others do not.
 """
 
 from collections import Counter

@@ -54,7 +54,7 @@ class CompiledRequest:
 
 
 class CompiledRequests:
-    """Compiled requests by what claims ask for. Those that were not used for longest are forgotten first."""
+    """Compiled requests by what claims ask for."""
 
     def __init__(self, selectors: Selectors, names: Names):
         self._selectors = selectors
@@ -72,7 +72,7 @@ class CompiledRequests:
     ) -> CompiledRequest | tuple[ClaimFault, ...]:
         """The compiled request of these claims, or everything that is wrong with them."""
         key = tuple([self._key(claim.spec) for claim in claims])
-        known = self._known.recent(key)
+        known = self._known.get(key)
         if known is not None:
             return known
         wanted, faults = demands(claims, classes, self._selectors, self._names)

@@ -32,6 +32,7 @@ class Choice:
 
     Attributes:
         name: as results name it: ``main`` or ``main/sub``.
+        count: how many devices it takes; at least so many if it takes all.
         constraints: indices of the claim's constraints that it takes part in.
         match_attributes: the attributes in which all its devices must agree.
     """
@@ -43,16 +44,12 @@ class Choice:
     constraints: tuple[int, ...] = ()
     match_attributes: tuple[str, ...] = ()
     preference: Preference = FIRST_FIT
+    count: int = 1
 
     @property
     def takes_all(self) -> bool:
         """Whether it takes all eligible devices (``allocationMode: All``)."""
         return self.want.mode == "All"
-
-    @property
-    def count(self) -> int:
-        """How many devices it takes; at least so many if it takes all."""
-        return self.want.count if self.want.mode == "ExactCount" else 1
 
     @property
     def ordered(self) -> bool:
@@ -160,6 +157,7 @@ class _Reader:
             tuple([index for index, _ in applying]),
             tuple([constraint.match_attribute for _, constraint in applying if constraint.match_attribute]),
             preference,
+            want.count if want.mode == "ExactCount" else 1,
         )
 
     def _check(self, path: str, want: Want) -> None:

@@ -83,14 +83,16 @@ class CapacityRequest:
     Attributes:
         amounts: ``capacity.requests``.
         memory_percent: memory in per cent of the device's, rounded up to whole units; 0 for none.
+        is_empty: whether it asks for nothing.
         key: everything above as a hashable value.
     """
 
-    __slots__ = ("amounts", "key", "memory_percent")
+    __slots__ = ("amounts", "is_empty", "key", "memory_percent")
 
     def __init__(self, amounts: Amounts, memory_percent: int = 0):
         self.amounts = amounts
         self.memory_percent = memory_percent
+        self.is_empty = not amounts and not memory_percent
         self.key: Hashable = frozen((amounts, memory_percent))
 
     def __eq__(self, other: object) -> bool:
@@ -98,10 +100,6 @@ class CapacityRequest:
 
     def __hash__(self) -> int:
         return hash(self.key)
-
-    def __bool__(self) -> bool:
-        """Whether it asks for anything."""
-        return bool(self.amounts) or self.memory_percent > 0
 
 
 def consumption(shareable: bool, capacities: Mapping[str, Capacity], request: CapacityRequest) -> Amounts | str | None:
