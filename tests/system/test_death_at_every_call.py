@@ -7,9 +7,9 @@ CDI file, and at every other place that nobody thought of.
 import pytest
 
 from driver.kube.api import PODS
-from simulation.rest import check_end
+from simulation.settled_checks import check_empty
 from tests.system.objects import NAMESPACE
-from tests.system.town import Town
+from tests.system.scenario import Scenario
 
 PROGRAMS = ["controller-0", "plugin-n1", "kubelet-n1", "kube-scheduler", "resource-claim-controller"]
 MOST_CALLS = 60
@@ -17,23 +17,23 @@ MOST_CALLS = 60
 
 def _live_and_die(program: str, calls: int) -> bool:
     """Three pods come and go while ``program`` dies once at that call; whether it was still to die in the end."""
-    town = Town(calls, profile="t4x2", count=2)
-    cluster = town.cluster
+    scenario = Scenario(calls, profile="t4x2", count=2)
+    cluster = scenario.cluster
     published = cluster.invariants.pools()
-    cluster.doom(program, calls)
-    town.create("whole", "gpu-1")
-    town.create("part", "share-small")
-    town.rest()
-    town.create("too-many", "gpu-2")
-    assert town.running("whole", "part")
+    cluster.crash_after(program, calls)
+    scenario.create("whole", "gpu-1")
+    scenario.create("part", "share-small")
+    scenario.rest()
+    scenario.create("too-many", "gpu-2")
+    assert scenario.running("whole", "part")
     cluster.user.delete(PODS, "whole", NAMESPACE)
     cluster.user.delete(PODS, "part", NAMESPACE, grace_period_seconds=0)
-    town.rest()
-    assert town.running("too-many")
-    town.delete("too-many")
+    scenario.rest()
+    assert scenario.running("too-many")
+    scenario.delete("too-many")
     cluster.settle()
-    check_end(cluster, published)
-    return cluster.doomed(program)
+    check_empty(cluster, published)
+    return cluster.crash_pending(program)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -4,9 +4,9 @@ import random
 from collections.abc import Callable
 
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, NotFound, Object
+from driver.kube.objects import is_deleting, is_terminal, name_key
 from memoryapi import JOBS
 from simulation.cluster import Cluster
-from simulation.standins.informed import is_deleting, is_terminal, name_key
 from tests.system.objects import ASKS, IMPOSSIBLE, NAMESPACE, claim, job, pod, template
 
 MOST_PODS = 24
@@ -45,7 +45,7 @@ class Workload:
         """Do one thing."""
         weights, actions = zip(*self._actions, strict=True)
         (action,) = self._random.choices(actions, weights)
-        self._cluster.diary.note("user", action.__name__.strip("_"))
+        self._cluster.log.note("user", action.__name__.strip("_"))
         try:
             action()
         except NotFound:
@@ -54,7 +54,7 @@ class Workload:
 
     def calm_down(self) -> None:
         """Put right what an operator can put right."""
-        for node in self._cluster.machines:
+        for node in self._cluster.nodes:
             labels = {"lode.dev/ib-cluster": None}
             self._api.patch(NODES, node, {"metadata": {"labels": labels}, "spec": {"unschedulable": None}})
 
@@ -110,7 +110,7 @@ class Workload:
 
     def _finish_pod(self) -> None:
         if found := self._some_pod():
-            self._cluster.end(found, self._random.choice(("Succeeded", "Succeeded", "Failed")))
+            self._cluster.end_containers(found, self._random.choice(("Succeeded", "Succeeded", "Failed")))
 
     def _delete_job(self) -> None:
         if jobs := self._api.list(JOBS).items:
@@ -121,7 +121,7 @@ class Workload:
             self._api.delete(RESOURCE_CLAIMS, self._random.choice(claims)["metadata"]["name"], NAMESPACE)
 
     def _node(self) -> str:
-        return self._random.choice(list(self._cluster.machines))
+        return self._random.choice(list(self._cluster.nodes))
 
     def _cordon(self) -> None:
         patch = {"spec": {"unschedulable": self._random.choice((True, None))}}
@@ -135,13 +135,13 @@ class Workload:
         self._cluster.reboot(self._node())
 
     def _crash(self) -> None:
-        self._cluster.kill(self._random.choice(list(self._cluster.parts)), self._random.choice((0.0, 3.0, 40.0)))
+        self._cluster.kill(self._random.choice(list(self._cluster.slots)), self._random.choice((0.0, 3.0, 40.0)))
 
     def _stall(self) -> None:
-        self._cluster.stall(self._random.choice(list(self._cluster.parts)), self._random.choice((2.0, 30.0, 250.0)))
+        self._cluster.stall(self._random.choice(list(self._cluster.slots)), self._random.choice((2.0, 30.0, 250.0)))
 
     def _compact(self) -> None:
-        self._cluster.memory.compact()
+        self._cluster.api.compact()
 
     def _pass_time(self) -> None:
         self._cluster.advance(self._random.choice((0.5, 5.0, 30.0, 150.0)))

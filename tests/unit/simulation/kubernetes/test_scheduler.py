@@ -1,19 +1,19 @@
-"""The stand-in for kube-scheduler binds what somebody else allocated, and nothing else."""
+"""The fake kube-scheduler binds pods whose claims are allocated, and no others."""
 
 from typing import Any
 
 import pytest
 
 from driver.kube.api import RESOURCE_CLAIMS, ApiError, Object, Unavailable
-from simulation.standins.claims import ResourceClaimController
-from simulation.standins.scheduler import KubeScheduler
-from tests.unit.simulation.standins.rig import Rig
+from simulation.kubernetes.resource_claim_controller import ResourceClaimController
+from simulation.kubernetes.scheduler import KubeScheduler
+from tests.unit.simulation.kubernetes.rig import Rig
 
 
 @pytest.fixture
 def rig() -> Rig:
     rig = Rig()
-    rig.parts = [
+    rig.components = [
         ResourceClaimController(rig.as_user("resource-claim-controller"), rig.clock),
         KubeScheduler(rig.as_user("kube-scheduler"), rig.clock, rig.api.bind),
     ]
@@ -87,7 +87,7 @@ def test_a_failed_bind_takes_the_reservation_back_and_is_tried_again(rig: Rig) -
 
     pod = rig.pod()
     rig.settle()
-    rig.parts[1] = KubeScheduler(rig.as_user("kube-scheduler"), rig.clock, bind)
+    rig.components[1] = KubeScheduler(rig.as_user("kube-scheduler"), rig.clock, bind)
     rig.allocate(reserve=pod)
     rig.lift_gate()
     version = rig.api.resource_version
@@ -103,7 +103,7 @@ def test_a_claim_of_another_pod_is_not_used(rig: Rig) -> None:
     rig.settle()
     claim = rig.allocate()
     claim["metadata"]["ownerReferences"][0]["uid"] = "another"
-    rig.parts = rig.parts[1:]
+    rig.components = rig.components[1:]
     rig.api.update(RESOURCE_CLAIMS, claim)
     rig.lift_gate()
     rig.settle()

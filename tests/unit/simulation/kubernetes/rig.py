@@ -1,15 +1,18 @@
-"""A small cluster for one stand-in after another: everything is stepped until nothing happens any more."""
+"""A small cluster for one fake component after another: everything is stepped until nothing is left to do."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Object
 from driver.names import Names
-from memoryapi import MemoryApi
+from memoryapi import JOBS, MemoryApi
 from simulation.clock import VirtualClock
-from simulation.standins.admission import AdmittedApi
-from simulation.standins.informed import StandIn
-from simulation.standins.kubelet import Answer, ClaimName, PluginDown
+from simulation.kubernetes.admission import AdmissionApi
+from simulation.kubernetes.component import FakeComponent
+from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, PluginDown
+from simulation.kubernetes.garbage_collector import GarbageCollector
+from simulation.kubernetes.job_controller import JobController
+from simulation.kubernetes.resource_claim_controller import ResourceClaimController
 
 NAMES = Names("lode.dev")
 
@@ -18,18 +21,18 @@ class Rig:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.api = MemoryApi(self.clock)
-        self.parts: list[StandIn] = []
+        self.components: list[FakeComponent] = []
 
-    def as_user(self, user: str) -> AdmittedApi:
-        return AdmittedApi(self.api, NAMES, user)
+    def as_user(self, user: str) -> AdmissionApi:
+        return AdmissionApi(self.api, NAMES, user)
 
     def settle(self) -> None:
         for _ in range(1000):
             version = self.api.resource_version
-            for part in self.parts:
-                for reflector in part.reflectors:
+            for component in self.components:
+                for reflector in component.reflectors:
                     reflector.step()
-            worked = [part.step() for part in self.parts]
+            worked = [component.step() for component in self.components]
             if not any(worked) and version == self.api.resource_version:
                 return
         raise AssertionError("does not settle")
@@ -95,14 +98,30 @@ class FakePlugin:
     def registered(self) -> None:
         self._record("registered", [])
 
-    def prepare(self, claims: Sequence[ClaimName]) -> dict[str, Answer]:
+    def prepare(self, claims: Sequence[ClaimName]) -> dict[str, ClaimResponse]:
         return self._record("prepare", claims)
 
-    def unprepare(self, claims: Sequence[ClaimName]) -> dict[str, Answer]:
+    def unprepare(self, claims: Sequence[ClaimName]) -> dict[str, ClaimResponse]:
         return self._record("unprepare", claims)
 
-    def _record(self, call: str, claims: Sequence[ClaimName]) -> dict[str, Answer]:
+    def _record(self, call: str, claims: Sequence[ClaimName]) -> dict[str, ClaimResponse]:
         if self.down:
             raise PluginDown("driver lode.dev is not registered")
         self.calls.append(call)
-        return {claim.uid: Answer(self.error, (f"lode.dev/device={claim.uid}",)) for claim in claims}
+        return {claim.uid: ClaimResponse(self.error, (f"lode.dev/device={claim.uid}",)) for claim in claims}
+
+
+def job_rig() -> Rig:
+    """A Job of four pods with a claim each."""
+    rig = Rig()
+    rig.components = [
+        JobController(rig.as_user("job-controller"), rig.clock),
+        GarbageCollector(rig.as_user("garbage-collector"), rig.clock),
+        ResourceClaimController(rig.as_user("resource-claim-controller"), rig.clock),
+    ]
+    rig.template()
+    entries = [{"name": "device", "resourceClaimTemplateName": "t"}]
+    spec = {"containers": [{"name": "c", "image": "i:1"}], "resourceClaims": entries, "restartPolicy": "Never"}
+    job = {"completions": 4, "parallelism": 4, "template": {"spec": spec}}
+    rig.api.create(JOBS, {"metadata": {"name": "j", "namespace": "default"}, "spec": job})
+    return rig

@@ -1,6 +1,6 @@
-"""The kubelet's side of the plugin's sockets: finds plugins in a folder, registers them, calls them as a kubelet does.
+"""The kubelet's side of a plugin's sockets: registers the plugins in a folder, and calls them as a kubelet does.
 
-It speaks to the real gRPC servers over real sockets; only the kubelet around it is missing.
+It calls the real gRPC servers over real sockets.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,12 +23,12 @@ from kubeletplugin.proto import (
     pluginregistration_v1_pb2,
     pluginregistration_v1_pb2_grpc,
 )
-from simulation.standins.kubelet import Answer, ClaimName, PluginDown
+from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, PluginDown
 
 GET_INFO_SECONDS = 1.0
 NOTIFY_SECONDS = 5.0
 CALL_SECONDS = 45.0
-"""A kubelet's own limits."""
+"""The time limits of a real kubelet."""
 
 _DRA: Mapping[str, tuple[ModuleType, Any]] = {
     "v1.DRAPlugin": (dra_v1_pb2, dra_v1_pb2_grpc),
@@ -41,8 +41,8 @@ _HEALTH: Mapping[str, tuple[Any, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
-    """A plugin that was found, and how it is reached."""
+class RegisteredPlugin:
+    """A plugin that was registered, and the connection to it."""
 
     socket: str
     driver: str
@@ -51,12 +51,13 @@ class Registered:
     channel: grpc.Channel
 
 
-class KubeletClient:
-    """Implements ``simulation.standins.kubelet.Plugin`` over the sockets below ``kubelet_root``.
+class PluginClient:
+    """Implements ``simulation.kubernetes.dra_plugin.DraPlugin`` over the sockets below ``kubelet_root``.
 
     Args:
-        versions: what this kubelet knows, for playing an older one; of each kind a plugin's best is taken.
-        call_seconds: after how long it withdraws a call.
+        versions: the service versions this kubelet knows, so that it can act as an older one.
+            It uses the first of them that a plugin lists.
+        call_seconds: the deadline of each call.
     """
 
     def __init__(
@@ -70,44 +71,44 @@ class KubeletClient:
         self._driver = driver
         self._versions = versions
         self._call_seconds = call_seconds
-        self._plugins: list[Registered] = []
+        self._plugins: list[RegisteredPlugin] = []
 
     def registered(self) -> None:
-        """Look for plugins that came and went.
+        """Register new plugins and forget those that are gone.
 
         Raises:
-            PluginDown: no plugin of the driver is there.
+            PluginDown: no plugin of the driver is registered.
         """
         if not self.sync():
             raise PluginDown(f"DRA driver {self._driver} is not registered")
 
-    def sync(self) -> list[Registered]:
-        """Register plugins whose sockets are new, forget those whose sockets are gone; all, the newest last."""
+    def sync(self) -> list[RegisteredPlugin]:
+        """Register plugins with new sockets and forget those whose sockets are gone; returns all, the newest last."""
         present = {str(path): path.lstat().st_ino for path in self._folder.glob("*.sock")}
         for plugin in [plugin for plugin in self._plugins if plugin.socket not in present]:
             plugin.channel.close()
             self._plugins.remove(plugin)
         for path in sorted(set(present) - {plugin.socket for plugin in self._plugins}):
-            if found := self._register(path):
-                self._plugins.append(found)
+            if registered := self._register(path):
+                self._plugins.append(registered)
         return list(self._plugins)
 
-    def prepare(self, claims: Sequence[ClaimName]) -> Mapping[str, Answer]:
-        """NodePrepareResources, what matters of the answers."""
+    def prepare(self, claims: Sequence[ClaimName]) -> Mapping[str, ClaimResponse]:
+        """NodePrepareResources; errors and CDI ids by claim uid."""
         return {
-            uid: Answer(answer.error, tuple(name for device in answer.devices for name in device.cdi_device_ids))
-            for uid, answer in self.prepare_resources(claims).items()
+            uid: ClaimResponse(response.error, tuple(i for device in response.devices for i in device.cdi_device_ids))
+            for uid, response in self.prepare_resources(claims).items()
         }
 
-    def unprepare(self, claims: Sequence[ClaimName]) -> Mapping[str, Answer]:
-        """NodeUnprepareResources, what matters of the answers."""
-        return {uid: Answer(answer.error) for uid, answer in self.unprepare_resources(claims).items()}
+    def unprepare(self, claims: Sequence[ClaimName]) -> Mapping[str, ClaimResponse]:
+        """NodeUnprepareResources; errors by claim uid."""
+        return {uid: ClaimResponse(response.error) for uid, response in self.unprepare_resources(claims).items()}
 
     def prepare_resources(self, claims: Sequence[ClaimName]) -> Mapping[str, Any]:
         """NodePrepareResources: NodePrepareResourceResponse by uid.
 
         Raises:
-            PluginDown: no plugin, no connection, or not an answer for every claim.
+            PluginDown: no plugin, no connection, or no response for one of the claims.
         """
         return self._call("NodePrepareResources", claims)
 
@@ -115,14 +116,14 @@ class KubeletClient:
         """NodeUnprepareResources: NodeUnprepareResourceResponse by uid.
 
         Raises:
-            PluginDown: no plugin, no connection, or not an answer for every claim.
+            PluginDown: no plugin, no connection, or no response for one of the claims.
         """
         return self._call("NodeUnprepareResources", claims)
 
     def health(self, seconds: float = CALL_SECONDS) -> Iterator[Any]:
-        """The health stream: NodeWatchResourcesResponse messages until it ends or ``seconds`` are over."""
+        """The health stream: NodeWatchResourcesResponse messages until it ends or ``seconds`` have passed."""
         plugin = self._newest()
-        messages, stubs = self._best(plugin, _HEALTH)
+        messages, stubs = self._service(plugin, _HEALTH)
         stream = stubs.DRAResourceHealthStub(plugin.channel).NodeWatchResources(
             messages.NodeWatchResourcesRequest(), timeout=seconds
         )
@@ -135,12 +136,12 @@ class KubeletClient:
             stream.cancel()
 
     def close(self) -> None:
-        """Drop all connections."""
+        """Close all connections."""
         for plugin in self._plugins:
             plugin.channel.close()
         self._plugins.clear()
 
-    def _register(self, path: str) -> Registered | None:
+    def _register(self, path: str) -> RegisteredPlugin | None:
         with grpc.insecure_channel(f"unix:{path}") as channel:
             stub: Any = pluginregistration_v1_pb2_grpc.RegistrationStub(channel)
             status = pluginregistration_v1_pb2.RegistrationStatus(plugin_registered=True)
@@ -157,14 +158,14 @@ class KubeletClient:
         if not status.plugin_registered:
             return None
         service = grpc.insecure_channel(f"unix:{info.endpoint}")
-        return Registered(path, info.name, info.endpoint, tuple(info.supported_versions), service)
+        return RegisteredPlugin(path, info.name, info.endpoint, tuple(info.supported_versions), service)
 
-    def _newest(self) -> Registered:
+    def _newest(self) -> RegisteredPlugin:
         if not self._plugins:
             raise PluginDown(f"DRA driver {self._driver} is not registered")
         return self._plugins[-1]
 
-    def _best(self, plugin: Registered, known: Mapping[str, tuple[Any, Any]]) -> tuple[Any, Any]:
+    def _service(self, plugin: RegisteredPlugin, known: Mapping[str, tuple[Any, Any]]) -> tuple[Any, Any]:
         for version in plugin.versions:
             if version in known and version in self._versions:
                 return known[version]
@@ -172,14 +173,14 @@ class KubeletClient:
 
     def _call(self, method: str, claims: Sequence[ClaimName]) -> Mapping[str, Any]:
         plugin = self._newest()
-        messages, stubs = self._best(plugin, _DRA)
+        messages, stubs = self._service(plugin, _DRA)
         request = getattr(messages, f"{method}Request")(
             claims=[messages.Claim(namespace=c.namespace, name=c.name, uid=c.uid) for c in claims]
         )
         try:
-            answers = getattr(stubs.DRAPluginStub(plugin.channel), method)(request, timeout=self._call_seconds).claims
+            responses = getattr(stubs.DRAPluginStub(plugin.channel), method)(request, timeout=self._call_seconds).claims
         except grpc.RpcError as error:
             raise PluginDown(f"{method}: {error}") from error
-        if missing := [claim.uid for claim in claims if claim.uid not in answers]:
-            raise PluginDown(f"{method}: no answer for {', '.join(missing)}")
-        return dict(answers)
+        if missing := [claim.uid for claim in claims if claim.uid not in responses]:
+            raise PluginDown(f"{method}: no response for {', '.join(missing)}")
+        return dict(responses)

@@ -11,11 +11,11 @@ from driver.kube.api import PODS
 from driver.model import Claim
 from kubeletplugin.prepare import Preparer
 from kubeletplugin.publisher import Publisher
+from simulation.faults import FaultProfile
 from simulation.invariants import Violation
-from simulation.weather import Weather
 from tests.system.history import HistoryFailed, play
 from tests.system.objects import NAMESPACE
-from tests.system.town import Town
+from tests.system.scenario import Scenario
 
 SEEDS = 30
 
@@ -67,18 +67,18 @@ def test_a_plugin_that_does_not_look_is_caught_when_a_force_deleted_pod_stops_sl
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Preparer, "_blockers", lambda preparer, plan, checkpoint: frozenset())
-    town = Town()
-    town.create("first", "gpu-8", grace=120)
-    town.rest()
-    town.create("next", "gpu-8")
-    town.cluster.user.delete(PODS, "first", NAMESPACE, grace_period_seconds=0)
-    with pytest.raises(Violation, match=r"on machine n1: .* is exclusive, held by containers of default/first"):
-        town.rest()
+    scenario = Scenario()
+    scenario.create("first", "gpu-8", grace=120)
+    scenario.rest()
+    scenario.create("next", "gpu-8")
+    scenario.cluster.user.delete(PODS, "first", NAMESPACE, grace_period_seconds=0)
+    with pytest.raises(Violation, match=r"on node n1: .* is exclusive, held by containers of default/first"):
+        scenario.rest()
 
 
 def test_an_election_without_a_fence_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader that stalls inside a decision must not write once another leads; conflicts alone do not stop it."""
-    monkeypatch.setattr(Fence, "_check", lambda fence, what: None)
+    monkeypatch.setattr(Fence, "before", lambda fence, call: None)
     monkeypatch.setattr(Election, "leading", property(lambda election: True))
     with pytest.raises(Violation):
         _stalled_leaders()
@@ -86,10 +86,10 @@ def test_an_election_without_a_fence_is_caught(monkeypatch: pytest.MonkeyPatch) 
 
 def _stalled_leaders() -> None:
     for seed in range(SEEDS):
-        town = Town(seed, controllers=2)
-        town.cluster.weather = Weather(overtaken=0.3, unseen=0.5)
+        scenario = Scenario(seed, controllers=2)
+        scenario.cluster.faults = FaultProfile(interleave=0.3, skip_watch=0.5)
         for index in range(8):
-            town.create(f"p{index}", "gpu-1")
-            town.cluster.run(10)
-        town.cluster.weather = Weather()
-        town.rest()
+            scenario.create(f"p{index}", "gpu-1")
+            scenario.cluster.run(10)
+        scenario.cluster.faults = FaultProfile()
+        scenario.rest()

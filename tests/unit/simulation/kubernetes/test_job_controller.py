@@ -1,28 +1,15 @@
-"""The stand-ins for the Job controller and the garbage collector."""
+"""The fake Job controller keeps as many pods running as a Job asks for."""
 
 import pytest
 
 from driver.kube.api import PODS
 from memoryapi import JOBS
-from simulation.standins.claims import ResourceClaimController
-from simulation.standins.jobs import GarbageCollector, JobController
-from tests.unit.simulation.standins.rig import Rig
+from tests.unit.simulation.kubernetes.rig import Rig, job_rig
 
 
 @pytest.fixture
 def rig() -> Rig:
-    rig = Rig()
-    rig.parts = [
-        JobController(rig.as_user("job-controller"), rig.clock),
-        GarbageCollector(rig.as_user("garbage-collector"), rig.clock),
-        ResourceClaimController(rig.as_user("resource-claim-controller"), rig.clock),
-    ]
-    rig.template()
-    entries = [{"name": "device", "resourceClaimTemplateName": "t"}]
-    spec = {"containers": [{"name": "c", "image": "i:1"}], "resourceClaims": entries, "restartPolicy": "Never"}
-    job = {"completions": 4, "parallelism": 4, "template": {"spec": spec}}
-    rig.api.create(JOBS, {"metadata": {"name": "j", "namespace": "default"}, "spec": job})
-    return rig
+    return job_rig()
 
 
 def test_a_job_of_four_has_four_gated_pods_with_a_claim_each(rig: Rig) -> None:
@@ -48,11 +35,3 @@ def test_a_job_goes_on_until_all_have_succeeded(rig: Rig) -> None:
     rig.settle()
     assert rig.api.get(JOBS, "j", "default")["status"]["succeeded"] == 4
     assert len(rig.api.list(PODS).items) == 4
-
-
-def test_what_belongs_to_a_deleted_job_goes_with_it(rig: Rig) -> None:
-    rig.settle()
-    rig.api.delete(JOBS, "j", "default")
-    rig.settle()
-    assert rig.api.list(PODS).items == []
-    assert rig.claims() == []

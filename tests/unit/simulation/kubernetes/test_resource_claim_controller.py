@@ -1,16 +1,16 @@
-"""The stand-in for the resource-claim-controller does what the real one does."""
+"""The fake resource-claim-controller does what the real one does."""
 
 import pytest
 
-from driver.kube.api import PODS, RESOURCE_CLAIMS, Forbidden
-from simulation.standins.claims import ResourceClaimController, base_name
-from tests.unit.simulation.standins.rig import Rig
+from driver.kube.api import PODS, RESOURCE_CLAIMS
+from simulation.kubernetes.resource_claim_controller import ResourceClaimController
+from tests.unit.simulation.kubernetes.rig import Rig
 
 
 @pytest.fixture
 def rig() -> Rig:
     rig = Rig()
-    rig.parts = [ResourceClaimController(rig.as_user("resource-claim-controller"), rig.clock)]
+    rig.components = [ResourceClaimController(rig.as_user("resource-claim-controller"), rig.clock)]
     return rig
 
 
@@ -41,7 +41,7 @@ def test_a_restart_makes_no_second_claim(rig: Rig) -> None:
     rig.template()
     rig.pod()
     rig.settle()
-    rig.parts = [ResourceClaimController(rig.as_user("resource-claim-controller"), rig.clock)]
+    rig.components = [ResourceClaimController(rig.as_user("resource-claim-controller"), rig.clock)]
     rig.settle()
     assert len(rig.claims()) == 1
 
@@ -84,24 +84,3 @@ def test_a_pod_bound_without_the_scheduler_gets_its_allocated_claim_reserved(rig
     rig.api.bind("default", "p", "n1")
     rig.settle()
     assert [c["uid"] for c in rig.claims()[0]["status"]["reservedFor"]] == [pod["metadata"]["uid"]]
-
-
-@pytest.mark.parametrize(("pod", "entry"), [("p", "device"), ("p" * 100, "d"), ("p" * 40, "d" * 40)])
-def test_a_generated_name_leaves_room_for_five_characters(pod: str, entry: str) -> None:
-    name = base_name(pod, entry)
-    assert len(name) <= 57
-    assert name.endswith("-")
-
-
-def test_only_the_controller_sets_and_only_the_two_controllers_clear_our_allocations(rig: Rig) -> None:
-    rig.template()
-    rig.pod()
-    rig.settle()
-    claim = rig.allocate()
-    stranger = rig.as_user("kube-scheduler")
-    with pytest.raises(Forbidden, match=r"only the lode\.dev controller"):
-        stranger.update(RESOURCE_CLAIMS, {**claim, "status": {}}, "status")
-    rig.as_user("resource-claim-controller").update(RESOURCE_CLAIMS, {**claim, "status": {}}, "status")
-    (cleared,) = rig.claims()
-    with pytest.raises(Forbidden):
-        stranger.update(RESOURCE_CLAIMS, {**cleared, "status": claim["status"]}, "status")

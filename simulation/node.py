@@ -1,4 +1,4 @@
-"""A node as hardware and disk: what outlives the programs on it, and what a reboot takes away."""
+"""A node as hardware and disk: what survives a restart of the programs on it, and what a reboot removes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,40 +11,41 @@ from simulation.files import MemoryFiles
 
 @dataclass(slots=True)
 class Container:
-    """The containers of one running pod, as one."""
+    """All containers of one running pod."""
 
     pod: str
     """namespace/name"""
     devices: tuple[tuple[str, Result], ...]
-    """What it can open, with the uid of the claim it came by."""
+    """The devices it can open, each with the uid of the claim that allocates it."""
     stops_at: float | None = None
-    """When they will have stopped (``Clock.monotonic``), once they were told to."""
+    """When the containers will have stopped (``Clock.monotonic``); None until the kubelet stops them."""
     exit_phase: str = ""
-    """Succeeded or Failed once the containers have ended by themselves."""
+    """Succeeded or Failed once the containers have exited."""
 
 
 @dataclass(slots=True)
-class Machine:
-    """One node. Kubelet and plugin are built on it and may be thrown away; files and containers stay."""
+class SimulatedNode:
+    """One node. Kubelet and plugin run on it and may be replaced; its files and containers remain."""
 
     name: str
     files: MemoryFiles = field(default_factory=MemoryFiles)
     containers: dict[str, Container] = field(default_factory=dict)
+    """By pod uid."""
     boots: int = 1
 
     @property
     def boot_id(self) -> str:
-        """What ``/proc/sys/kernel/random/boot_id`` says."""
+        """The content of ``/proc/sys/kernel/random/boot_id``."""
         return str(uuid5(NAMESPACE_URL, f"{self.name}/{self.boots}"))
 
     def reboot(self, settings: Settings) -> None:
-        """Containers end, file systems in memory are empty, the boot id is another."""
+        """Containers end, file systems in memory are emptied, and the boot id changes."""
         self.containers.clear()
         self.files.forget(settings.kubeletplugin.cdi_root)
         self.boots += 1
 
-    def end(self, pod_uid: str, phase: str) -> bool:
-        """Let a pod's containers end by themselves; False if it has none running."""
+    def end_containers(self, pod_uid: str, phase: str) -> bool:
+        """Let a pod's containers exit by themselves; False if none are running."""
         container = self.containers.get(pod_uid)
         if container is None or container.exit_phase:
             return False
@@ -53,4 +54,4 @@ class Machine:
 
 
 Jitter = Callable[[], float]
-"""A number from 0 to 1."""
+"""Returns a number from 0 to 1."""

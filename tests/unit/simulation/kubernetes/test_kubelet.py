@@ -1,22 +1,22 @@
-"""The stand-in for the kubelet treats plugin, pods and claims as the real one does."""
+"""The fake kubelet treats plugin, pods and claims as the real one does."""
 
 import pytest
 
 from driver.kube.api import EVENTS, PODS, RESOURCE_SLICES
 from driver.settings import Settings
-from simulation.standins.claims import ResourceClaimController
-from simulation.standins.kubelet import Kubelet
-from simulation.standins.machine import Machine
-from simulation.standins.scheduler import KubeScheduler
-from tests.unit.simulation.standins.rig import FakePlugin, Rig
+from simulation.kubernetes.kubelet import Kubelet
+from simulation.kubernetes.resource_claim_controller import ResourceClaimController
+from simulation.kubernetes.scheduler import KubeScheduler
+from simulation.node import SimulatedNode
+from tests.unit.simulation.kubernetes.rig import FakePlugin, Rig
 
 
 class NodeRig(Rig):
     def __init__(self) -> None:
         super().__init__()
-        self.machine = Machine("n1")
+        self.simulated_node = SimulatedNode("n1")
         self.plugin = FakePlugin()
-        self.parts = [
+        self.components = [
             ResourceClaimController(self.as_user("resource-claim-controller"), self.clock),
             KubeScheduler(self.as_user("kube-scheduler"), self.clock, self.api.bind),
         ]
@@ -25,8 +25,8 @@ class NodeRig(Rig):
         self.start_kubelet()
 
     def start_kubelet(self) -> None:
-        self.kubelet = Kubelet(self.as_user("kubelet"), self.clock, self.machine, self.plugin, lambda: 0.0)
-        self.parts = [*self.parts[:2], self.kubelet]
+        self.kubelet = Kubelet(self.as_user("kubelet"), self.clock, self.simulated_node, self.plugin, lambda: 0.0)
+        self.components = [*self.components[:2], self.kubelet]
 
     def run_pod(self) -> None:
         pod = self.pod()
@@ -45,7 +45,7 @@ def test_a_pod_runs_once_its_claim_is_prepared(rig: NodeRig) -> None:
     rig.run_pod()
     assert rig.plugin.calls == ["registered", "prepare"]
     assert rig.get()["status"]["phase"] == "Running"
-    (container,) = rig.machine.containers.values()
+    (container,) = rig.simulated_node.containers.values()
     assert [result.device.device for _, result in container.devices] == ["gpu-0"]
 
 
@@ -79,15 +79,15 @@ def test_a_finished_pod_is_unprepared_before_it_is_reported(rig: NodeRig) -> Non
     rig.run_pod()
     uid = rig.get()["metadata"]["uid"]
     rig.plugin.down = True
-    assert rig.machine.end(uid, "Succeeded")
-    rig.kubelet.look_at(uid)
+    assert rig.simulated_node.end_containers(uid, "Succeeded")
+    rig.kubelet.containers_changed(uid)
     rig.settle()
     assert rig.get()["status"]["phase"] == "Running"
     rig.plugin.down = False
     rig.later(16)
     assert rig.get()["status"]["phase"] == "Succeeded"
     assert rig.claims() == []
-    assert not rig.machine.containers
+    assert not rig.simulated_node.containers
 
 
 def test_a_force_deleted_pod_is_cleaned_up_on_the_node(rig: NodeRig) -> None:
@@ -95,19 +95,19 @@ def test_a_force_deleted_pod_is_cleaned_up_on_the_node(rig: NodeRig) -> None:
     rig.api.delete(PODS, "p", "default", grace_period_seconds=0)
     rig.settle()
     assert rig.plugin.calls[-1] == "unprepare"
-    assert not rig.machine.containers
+    assert not rig.simulated_node.containers
 
 
 def test_containers_take_their_time_and_keep_their_devices_meanwhile() -> None:
     rig = NodeRig()
-    rig.kubelet = Kubelet(rig.as_user("kubelet"), rig.clock, rig.machine, rig.plugin, lambda: 1.0)
-    rig.parts = [*rig.parts[:2], rig.kubelet]
+    rig.kubelet = Kubelet(rig.as_user("kubelet"), rig.clock, rig.simulated_node, rig.plugin, lambda: 1.0)
+    rig.components = [*rig.components[:2], rig.kubelet]
     rig.run_pod()
     rig.api.delete(PODS, "p", "default")
     rig.settle()
     rig.later(29)
     assert rig.plugin.calls[-1] == "prepare"
-    assert [container.exit_phase for container in rig.machine.containers.values()] == [""]
+    assert [container.exit_phase for container in rig.simulated_node.containers.values()] == [""]
     rig.later(2)
     assert rig.plugin.calls[-1] == "unprepare"
     assert rig.api.list(PODS).items == []
@@ -122,7 +122,7 @@ def test_a_new_kubelet_wipes_the_slices_and_cleans_up_what_ended_meanwhile(rig: 
     rig.settle()
     assert rig.api.list(RESOURCE_SLICES).items == []
     assert rig.plugin.calls == ["registered", "prepare", "registered", "unprepare"]
-    assert not rig.machine.containers
+    assert not rig.simulated_node.containers
 
 
 @pytest.mark.parametrize("back", [True, False])
@@ -141,13 +141,13 @@ def test_the_slices_of_a_plugin_that_stays_away_are_wiped_after_half_a_minute(ri
 
 def test_after_a_reboot_every_pod_is_prepared_again(rig: NodeRig) -> None:
     rig.run_pod()
-    boot = rig.machine.boot_id
-    rig.machine.reboot(Settings())
+    boot = rig.simulated_node.boot_id
+    rig.simulated_node.reboot(Settings())
     rig.start_kubelet()
     rig.settle()
-    assert rig.machine.boot_id != boot
+    assert rig.simulated_node.boot_id != boot
     assert rig.plugin.calls.count("prepare") == 2
-    assert len(rig.machine.containers) == 1
+    assert len(rig.simulated_node.containers) == 1
 
 
 def test_a_pod_without_a_reservation_is_refused(rig: NodeRig) -> None:
@@ -155,7 +155,7 @@ def test_a_pod_without_a_reservation_is_refused(rig: NodeRig) -> None:
     rig.settle()
     rig.allocate()
     rig.lift_gate()
-    rig.parts = [rig.kubelet]
+    rig.components = [rig.kubelet]
     rig.api.bind("default", "p", "n1")
     rig.settle()
     assert "is not allowed to use ResourceClaim" in rig.api.list(EVENTS).items[0]["message"]

@@ -1,4 +1,4 @@
-"""The judge of whole-system tests misses no way in which two holdings can be in each other's way."""
+"""The invariant checks find every conflict between holdings."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def hold(
     return Holding(holder, Result("r", DeviceId(driver, POOL, name), share, consumed, admin))
 
 
-AT_PEACE: dict[str, list[Holding]] = {
+COMPATIBLE: dict[str, list[Holding]] = {
     "nobody holds anything": [],
     "two cards in two claims": [hold("a", "gpu-0"), hold("b", "gpu-1")],
     "two partitions of a card": [hold("a", "gpu-0-mig-a"), hold("b", "gpu-0-mig-b")],
@@ -67,17 +67,17 @@ AT_PEACE: dict[str, list[Holding]] = {
         hold("a", "gpu-0-share", "1", memory="40Gi", cores="50"),
         hold("b", "gpu-0-share", "2", memory="40Gi", cores="50"),
     ],
-    "somebody who only looks": [hold("a", "gpu-0"), hold("b", "gpu-0", admin=True)],
+    "admin access": [hold("a", "gpu-0"), hold("b", "gpu-0", admin=True)],
     "a device of another driver": [hold("a", "x", driver="other"), hold("b", "x", driver="other")],
 }
 
-IN_CONFLICT: dict[str, tuple[str, list[Holding]]] = {
+CONFLICTING: dict[str, tuple[str, list[Holding]]] = {
     "a card twice": ("is exclusive, held by a, b", [hold("a", "gpu-0"), hold("b", "gpu-0")]),
     "a card twice in one claim": ("is exclusive", [hold("a", "gpu-0"), hold("a", "gpu-0")]),
     "a card with a share id": ("with a share id", [hold("a", "gpu-0", "1")]),
-    "a share without a share id": ("not all there", [hold("a", "gpu-0-share", memory="1Gi", cores="0")]),
+    "a share without a share id": ("not all set", [hold("a", "gpu-0-share", memory="1Gi", cores="0")]),
     "one share id twice": (
-        "not all there and different",
+        "not all set and different",
         [hold(c, "gpu-0-share", "1", memory="1Gi", cores="0") for c in "ab"],
     ),
     "more memory than a card has": (
@@ -87,7 +87,10 @@ IN_CONFLICT: dict[str, tuple[str, list[Holding]]] = {
             hold("b", "gpu-0-share", "2", memory="1Gi", cores="0"),
         ],
     ),
-    "a share that does not say its cores": ("not every capacity", [hold("a", "gpu-0-share", "1", memory="1Gi")]),
+    "a share that does not say its cores": (
+        "consumed capacities are incomplete",
+        [hold("a", "gpu-0-share", "1", memory="1Gi")],
+    ),
     "a card and a share of it": (
         "card 0 is held as",
         [hold("a", "gpu-0"), hold("b", "gpu-0-share", "1", memory="1Gi", cores="0")],
@@ -101,12 +104,12 @@ IN_CONFLICT: dict[str, tuple[str, list[Holding]]] = {
 }
 
 
-@pytest.mark.parametrize("case", AT_PEACE)
+@pytest.mark.parametrize("case", COMPATIBLE)
 def test_holdings_that_fit_are_no_conflict(case: str) -> None:
-    assert list(catalogue().conflicts(AT_PEACE[case])) == []
+    assert list(catalogue().conflicts(COMPATIBLE[case])) == []
 
 
-@pytest.mark.parametrize("case", IN_CONFLICT)
+@pytest.mark.parametrize("case", CONFLICTING)
 def test_holdings_that_do_not_fit_are_named(case: str) -> None:
-    said, holdings = IN_CONFLICT[case]
+    said, holdings = CONFLICTING[case]
     assert said in "\n".join(catalogue().conflicts(holdings))

@@ -1,74 +1,74 @@
-"""kube-scheduler, as far as a pod whose claims somebody else allocated is concerned."""
+"""kube-scheduler, as far as it handles pods whose claims another component allocates."""
 
 from collections.abc import Callable, Iterable, Mapping
 
 from driver.clock import Clock, rfc3339
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS, Api, ApiError, Object
+from driver.kube.objects import claim_name, controller_of, is_deleting, is_terminal, name_key
 from driver.quantity import Quantity
-from simulation.standins.claims import claim_name
-from simulation.standins.informed import Key, StandIn, changed_copy, is_deleting, is_terminal, name_key, owner_of
+from simulation.kubernetes.component import FakeComponent, Key, mutable_copy, patch_conditions
 
 Bind = Callable[[str, str, str], object]
-"""What ``POST pods/<name>/binding`` does: namespace, pod, node."""
+"""``POST pods/<name>/binding``, called with namespace, pod name and node name."""
 
 BACKOFF_SECONDS = 5.0
 
 
-class KubeScheduler(StandIn):
-    """Filters, reserves and binds pods without gates. It allocates nothing of ours: the policy would refuse it."""
+class KubeScheduler(FakeComponent):
+    """Filters, reserves and binds pods without gates. It allocates no claims: the policy would refuse that."""
 
     def __init__(self, api: Api, clock: Clock, bind: Bind):
         super().__init__(api, clock)
         self._post_binding = bind
         self._bound: dict[str, str] = {}
-        self._nodes = self.watch(NODES, lambda _: self._requeue())
-        self._claims = self.watch(RESOURCE_CLAIMS, lambda _: self._requeue())
+        self._nodes = self.watch(NODES, lambda _: self._requeue_pods())
+        self._claims = self.watch(RESOURCE_CLAIMS, lambda _: self._requeue_pods())
         self._pods = self.watch(PODS, self._pod_changed)
 
     def _pod_changed(self, pod: Object) -> None:
-        if self._waits(pod):
+        if self._needs_node(pod):
             self.queue.add(("pod", *name_key(pod)))
         else:
-            self._requeue()
+            self._requeue_pods()
 
-    def _requeue(self) -> None:
+    def _requeue_pods(self) -> None:
         for pod in self._pods.all():
-            if self._waits(pod):
+            if self._needs_node(pod):
                 self.queue.add(("pod", *name_key(pod)))
 
-    def _waits(self, pod: Object) -> bool:
+    def _needs_node(self, pod: Object) -> bool:
         spec = pod["spec"]
-        gone = is_deleting(pod) or is_terminal(pod) or self._pods.get(*name_key(pod)) is None
+        ended = is_deleting(pod) or is_terminal(pod) or self._pods.get(*name_key(pod)) is None
         placed = spec.get("nodeName") or pod["metadata"]["uid"] in self._bound
-        return not (gone or placed or spec.get("schedulingGates"))
+        return not (ended or placed or spec.get("schedulingGates"))
 
     def reconcile(self, key: Key) -> None:
         """One scheduling cycle of one pod."""
         pod = self._pods.get(key[1], key[2])
-        if pod is None or not self._waits(pod):
+        if pod is None or not self._needs_node(pod):
             return
         claims: list[Object] = []
-        problem = self._collect(pod, claims)
-        candidates = [] if problem else [n for n in self._nodes.all() if not self._refusal(pod, n)]
+        problem = self._collect_claims(pod, claims)
+        candidates = [] if problem else [n for n in self._nodes.all() if not self._filter_reason(pod, n)]
         feasible = [node for node in candidates if all(_reaches(claim, node) for claim in claims)]
         if not problem and not feasible:
-            problem = f"0/{len(list(self._nodes.all()))} nodes are available: " + self._why(pod, candidates)
+            problem = self._unschedulable_message(pod, candidates)
             self._post_filter(pod, claims, candidates)
         if problem:
-            self._mark(pod, problem)
+            self._set_unschedulable(pod, problem)
             self.queue.add(key, BACKOFF_SECONDS)
             return
         self._bind(pod, claims, feasible[0]["metadata"]["name"])
 
-    def _collect(self, pod: Object, claims: list[Object]) -> str:
-        """Put the pod's claims into ``claims``; "" or what keeps the pod from being scheduled at all."""
+    def _collect_claims(self, pod: Object, claims: list[Object]) -> str:
+        """Append the pod's claims to ``claims``; returns the reason why no node can take the pod, or ""."""
         namespace = pod["metadata"]["namespace"]
         for entry in pod["spec"].get("resourceClaims") or []:
             name = claim_name(pod, entry)
             claim = self._claims.get(namespace, name) if name else None
             if claim is None:
                 return f'waiting for resource claim of entry "{entry["name"]}" to exist'
-            owner = owner_of(claim, "Pod")
+            owner = controller_of(claim, "Pod")
             if entry.get("resourceClaimTemplateName") and (not owner or owner["uid"] != pod["metadata"]["uid"]):
                 return f'resourceclaim "{name}" was not created for this pod'
             if is_deleting(claim):
@@ -78,7 +78,7 @@ class KubeScheduler(StandIn):
             claims.append(claim)
         return ""
 
-    def _refusal(self, pod: Object, node: Object) -> str:
+    def _filter_reason(self, pod: Object, node: Object) -> str:
         spec, name = pod["spec"], node["metadata"]["name"]
         if (node.get("spec") or {}).get("unschedulable"):
             return "node(s) were unschedulable"
@@ -92,12 +92,12 @@ class KubeScheduler(StandIn):
         )
         if required and not selects(required, name, labels):
             return "node(s) didn't match Pod's node affinity/selector"
-        return self._lacks(pod, node)
+        return self._insufficient(pod, node)
 
-    def _lacks(self, pod: Object, node: Object) -> str:
+    def _insufficient(self, pod: Object, node: Object) -> str:
         name = node["metadata"]["name"]
         allocatable = (node.get("status") or {}).get("allocatable") or {}
-        present = [p for p in self._pods.all() if self._home(p) == name and not is_terminal(p)]
+        present = [p for p in self._pods.all() if self._node_of(p) == name and not is_terminal(p)]
         if len(present) + 1 > Quantity.parse(allocatable.get("pods", "110")).value:
             return "Too many pods"
         for resource in ("cpu", "memory"):
@@ -107,27 +107,28 @@ class KubeScheduler(StandIn):
                     return f"Insufficient {resource}"
         return ""
 
-    def _home(self, pod: Object) -> str:
+    def _node_of(self, pod: Object) -> str:
         return pod["spec"].get("nodeName") or self._bound.get(pod["metadata"]["uid"], "")
 
-    def _why(self, pod: Object, candidates: list[Object]) -> str:
-        refusals = sorted({reason for n in self._nodes.all() if (reason := self._refusal(pod, n))})
-        return "; ".join([*refusals, *(["cannot allocate all claims"] if candidates else [])])
+    def _unschedulable_message(self, pod: Object, candidates: list[Object]) -> str:
+        reasons = sorted({reason for n in self._nodes.all() if (reason := self._filter_reason(pod, n))})
+        reasons += ["cannot allocate all claims"] if candidates else []
+        return f"0/{len(list(self._nodes.all()))} nodes are available: {'; '.join(reasons)}"
 
     def _post_filter(self, pod: Object, claims: list[Object], candidates: list[Object]) -> None:
-        """Take back an allocation that some candidate node cannot reach, as kube-scheduler tries to (and may not)."""
+        """Try to deallocate a claim that some candidate cannot reach, as kube-scheduler does; the policy refuses it."""
         for claim in claims:
             users = [entry["uid"] for entry in claim["status"].get("reservedFor") or []]
             unavailable = any(not _reaches(claim, node) for node in candidates)
             if unavailable and users in ([], [pod["metadata"]["uid"]]):
-                wanted = changed_copy(claim)
-                wanted["status"] = {}
+                changed = mutable_copy(claim)
+                changed["status"] = {}
                 try:
-                    self.api.update(RESOURCE_CLAIMS, wanted, "status")
+                    self.api.update(RESOURCE_CLAIMS, changed, "status")
                 except ApiError:
                     return
 
-    def _mark(self, pod: Object, message: str) -> None:
+    def _set_unschedulable(self, pod: Object, message: str) -> None:
         condition = {
             "type": "PodScheduled",
             "status": "False",
@@ -136,28 +137,28 @@ class KubeScheduler(StandIn):
             "lastTransitionTime": rfc3339(self.clock.now()),
         }
         before: list[Object] = (pod.get("status") or {}).get("conditions") or []
-        told = [(c.get("reason"), c.get("message")) for c in before if c["type"] == "PodScheduled"]
-        if told != [("Unschedulable", message)]:
-            set_conditions(self.api, pod, [condition])
+        reported = [(c.get("reason"), c.get("message")) for c in before if c["type"] == "PodScheduled"]
+        if reported != [("Unschedulable", message)]:
+            patch_conditions(self.api, pod, [condition])
 
     def _bind(self, pod: Object, claims: list[Object], node: str) -> None:
         namespace, name = name_key(pod)
-        me = {"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}
+        consumer = {"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}
         for claim in claims:
             reserved = claim["status"].get("reservedFor") or []
-            if me["uid"] not in [entry["uid"] for entry in reserved]:
-                wanted = changed_copy(claim)
-                wanted["status"]["reservedFor"] = [*reserved, me]
-                self.api.update(RESOURCE_CLAIMS, wanted, "status")
+            if consumer["uid"] not in [entry["uid"] for entry in reserved]:
+                changed = mutable_copy(claim)
+                changed["status"]["reservedFor"] = [*reserved, consumer]
+                self.api.update(RESOURCE_CLAIMS, changed, "status")
         try:
             self._post_binding(namespace, name, node)
         except ApiError:
             self._unreserve(pod, claims)
             raise
-        self._bound[me["uid"]] = node
+        self._bound[consumer["uid"]] = node
 
     def _unreserve(self, pod: Object, claims: Iterable[Object]) -> None:
-        """A failed bind strips the pod from its claims, even if somebody else reserved them for it."""
+        """Remove the pod's reservations after a failed bind, even those that another component made."""
         namespace, _ = name_key(pod)
         for claim in claims:
             entry = {"$patch": "delete", "uid": pod["metadata"]["uid"]}
@@ -172,15 +173,8 @@ class KubeScheduler(StandIn):
             )
 
 
-def set_conditions(api: Api, pod: Object, conditions: list[Object], **status: object) -> None:
-    """Merge conditions by type, and other fields, into the pod's status."""
-    namespace, name = name_key(pod)
-    patch = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": conditions, **status}}
-    api.patch(PODS, name, patch, namespace=namespace, subresource="status", patch_type="strategic")
-
-
 def requested(pod: Object, resource: str) -> int:
-    """What the pod asks of cpu or memory, in nano-units: the sum over its containers."""
+    """The pod's request for cpu or memory in nano-units: the sum over its containers."""
     return sum(
         Quantity.parse(str(((c.get("resources") or {}).get("requests") or {}).get(resource, "0"))).nanos
         for c in pod["spec"].get("containers") or []
@@ -188,20 +182,20 @@ def requested(pod: Object, resource: str) -> int:
 
 
 def selects(selector: Object, node: str, labels: Mapping[str, str]) -> bool:
-    """Whether a core/v1 NodeSelector selects the node: one term, all of its requirements."""
-    return any(_term(term, node, labels) for term in selector.get("nodeSelectorTerms") or [])
+    """Whether a core/v1 NodeSelector selects the node: all requirements of at least one term match."""
+    return any(_term_matches(term, node, labels) for term in selector.get("nodeSelectorTerms") or [])
 
 
-def _term(term: Object, node: str, labels: Mapping[str, str]) -> bool:
+def _term_matches(term: Object, node: str, labels: Mapping[str, str]) -> bool:
     expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
     if not expressions and not fields:
         return False
-    by_label = (_requirement(e, labels.get(e["key"])) for e in expressions)
-    by_field = (_requirement(f, node if f["key"] == "metadata.name" else None) for f in fields)
+    by_label = (_requirement_matches(e, labels.get(e["key"])) for e in expressions)
+    by_field = (_requirement_matches(f, node if f["key"] == "metadata.name" else None) for f in fields)
     return all(by_label) and all(by_field)
 
 
-def _requirement(requirement: Object, value: str | None) -> bool:
+def _requirement_matches(requirement: Object, value: str | None) -> bool:
     values = requirement.get("values") or []
     match requirement["operator"]:
         case "In":

@@ -1,16 +1,16 @@
 """A cluster of one node and its users, for tests that tell a story of their own."""
 
 from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES
+from driver.kube.objects import pod_phase
 from driver.model import Claim
 from driver.settings import ControllerSettings, Settings
 from simulation.cluster import Cluster
-from simulation.rest import check_rest
-from simulation.standins.informed import phase
+from simulation.settled_checks import check_settled
 from tests.system.history import cards
 from tests.system.objects import ASKS, NAMESPACE, device_classes, pod, request, template
 
 
-class Town:
+class Scenario:
     """A cluster of one node, and its users."""
 
     def __init__(self, seed: int = 0, *, profile: str = "h100x8", count: int = 8, controllers: int = 1):
@@ -34,7 +34,7 @@ class Town:
 
     def rest(self) -> None:
         self.cluster.settle()
-        check_rest(self.cluster)
+        check_settled(self.cluster)
 
     def claim(self, name: str) -> Claim:
         (found,) = [c for c in self.cluster.invariants.claims() if c.name.startswith(f"{name}-device-")]
@@ -45,7 +45,7 @@ class Town:
         return {result.device.device for result in allocation.results} if allocation else set()
 
     def running(self, *names: str) -> bool:
-        return all(phase(self.cluster.user.get(PODS, name, NAMESPACE)) == "Running" for name in names)
+        return all(pod_phase(self.cluster.user.get(PODS, name, NAMESPACE)) == "Running" for name in names)
 
     def why_pending(self, name: str) -> str:
         conditions = self.cluster.user.get(PODS, name, NAMESPACE)["status"].get("conditions") or []

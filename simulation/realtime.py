@@ -1,6 +1,7 @@
-"""The real programs, threads and sockets and all, over an API in memory; stand-ins for the rest of Kubernetes.
+"""The real programs with their threads and sockets, over an API in memory and fakes of the other components.
 
-What ``simulation.cluster`` steps on a virtual clock runs here by itself, in real time and with real files.
+``simulation.cluster`` steps everything on a virtual clock. Here everything runs by itself, in real time and with real
+files.
 """
 
 import threading
@@ -12,100 +13,97 @@ from controller.__main__ import Program as ControllerRun
 from driver.clock import SystemClock
 from driver.files import SystemFiles
 from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, Api, Object, Resource, WatchEvent
+from driver.kube.decorator import ApiDecorator
 from driver.observe import logger
 from driver.settings import ControllerSettings, KubeletPluginSettings, Settings
 from kubeletplugin.__main__ import Plugin
 from kubeletplugin.prepare.records import Records
 from memoryapi import MemoryApi
+from simulation.container_runtime import ContainerView, container_view
 from simulation.invariants import Invariants
-from simulation.kubelet_client import KubeletClient
+from simulation.kubernetes.admission import CLAIM_CONTROLLER, CONTROLLER, AdmissionApi
+from simulation.kubernetes.component import FakeComponent
+from simulation.kubernetes.garbage_collector import GarbageCollector
+from simulation.kubernetes.job_controller import JobController
+from simulation.kubernetes.kubelet import Kubelet
+from simulation.kubernetes.plugin_client import PluginClient
+from simulation.kubernetes.resource_claim_controller import ResourceClaimController
+from simulation.kubernetes.scheduler import KubeScheduler
+from simulation.node import SimulatedNode
 from simulation.programs import NAMESPACE
-from simulation.runtime import ContainerView, container_view
-from simulation.standins.admission import CLAIM_CONTROLLER, CONTROLLER, AdmittedApi
-from simulation.standins.claims import ResourceClaimController
-from simulation.standins.informed import StandIn
-from simulation.standins.jobs import GarbageCollector, JobController
-from simulation.standins.kubelet import Kubelet
-from simulation.standins.machine import Machine
-from simulation.standins.scheduler import KubeScheduler
 
 PAUSE_SECONDS = 0.005
-"""How long the stand-ins rest when there is nothing to do."""
+"""How long the fake components sleep when there is nothing to do."""
 STOP_SECONDS = 10.0
 
 
-class _Impatient:
-    """An ``Api`` whose watches deliver what there is and end, for stand-ins that share one thread."""
-
-    def __init__(self, api: Api):
-        self._api = api
-        self.get, self.list, self.create = api.get, api.list, api.create
-        self.update, self.patch, self.delete = api.update, api.patch, api.delete
+class _NonBlockingApi(ApiDecorator):
+    """The API with watches that end when they have delivered all changes, for components that share one thread."""
 
     def watch(self, resource: Resource, **options: Any) -> Iterator[WatchEvent]:
-        """What has changed until now."""
-        return self._api.watch(resource, **{**options, "timeout_seconds": 0})
+        """The changes until now."""
+        return super().watch(resource, **{**options, "timeout_seconds": 0})
 
 
-class LiveNode:
-    """One machine: its folder, its plugin, its kubelet."""
+class RealTimeNode:
+    """One node: its folder, its plugin, its kubelet."""
 
     def __init__(self, api: MemoryApi, settings: Settings, name: str, folder: Path):
-        self.machine = Machine(name)
+        self.node = SimulatedNode(name)
         section = KubeletPluginSettings(
             kubelet_root=str(folder / "kubelet"), cdi_root=str(folder / "cdi"), boot_id_file=str(folder / "boot_id")
         )
         self.settings = settings.model_copy(update={"kubeletplugin": section})
         (folder / "kubelet" / "plugins_registry").mkdir(parents=True)
-        (folder / "boot_id").write_text(self.machine.boot_id)
+        (folder / "boot_id").write_text(self.node.boot_id)
         names = settings.names
-        plugin_api = AdmittedApi(api, names, f"plugin-{name}")
+        plugin_api = AdmissionApi(api, names, f"plugin-{name}")
         self.plugin = Plugin(plugin_api, self.settings, name, pod_uid="")
-        self.client = KubeletClient(section.kubelet_root, settings.driver_name)
-        kubelet_api = _Impatient(AdmittedApi(api, names, f"kubelet-{name}"))
-        self.kubelet = Kubelet(kubelet_api, SystemClock(), self.machine, self.client, lambda: 0.0)
+        self.client = PluginClient(section.kubelet_root, settings.driver_name)
+        kubelet_api = _NonBlockingApi(AdmissionApi(api, names, f"kubelet-{name}"))
+        self.kubelet = Kubelet(kubelet_api, SystemClock(), self.node, self.client, lambda: 0.0)
 
     def view(self, pod: Object) -> ContainerView:
-        """What a container of a running pod finds, once CDI has been applied."""
+        """What the containers of a running pod contain after CDI was applied."""
         ids = self.kubelet.cdi_ids[pod["metadata"]["uid"]]
         return container_view(SystemFiles(), self.settings.kubeletplugin.cdi_root, ids)
 
-    def left_over(self) -> list[str]:
-        """Claims and files of claims that are still on the node."""
+    def remaining_claims(self) -> list[str]:
+        """Uids of the claims that are in the checkpoint or have files on the node."""
         records = Records(SystemFiles(), self.settings)
         return sorted({*records.load().claims, *records.uids()})
 
 
-class LiveCluster:
+class RealTimeCluster:
     """A cluster that runs until ``close``.
 
     Args:
-        folder: an empty one with a short path (sockets must fit into 107 bytes).
-        nodes: node name to labels; the label ``lode.dev/simulated-profile`` says which cards it has.
+        folder: an empty folder with a short path (paths of sockets are limited to 107 bytes).
+        nodes: node name to labels; the label ``lode.dev/simulated-profile`` selects the cards of a node.
     """
 
     def __init__(self, folder: Path, nodes: Mapping[str, Mapping[str, str]], classes: Sequence[Object]):
         self.api = MemoryApi(SystemClock(), blocking=True)
         settings = Settings(observe_address="", controller=ControllerSettings(lease_seconds=15))
         self._names = settings.names
-        self.user = AdmittedApi(self.api, self._names, "kubectl")
+        self.user = AdmissionApi(self.api, self._names, "kubectl")
         self._install(nodes, classes)
-        self.nodes = {name: LiveNode(self.api, settings, name, folder / name) for name in nodes}
-        machines = [node.machine for node in self.nodes.values()]
-        self.invariants = Invariants(_Impatient(self.api), self._names, machines)
-        controller_api = AdmittedApi(self.api, self._names, CONTROLLER)
+        self.nodes = {name: RealTimeNode(self.api, settings, name, folder / name) for name in nodes}
+        simulated = [node.node for node in self.nodes.values()]
+        self.invariants = Invariants(_NonBlockingApi(self.api), self._names, simulated)
+        controller_api = AdmissionApi(self.api, self._names, CONTROLLER)
         environment = {"POD_NAME": "lode-controller-0", "POD_NAMESPACE": NAMESPACE}
         self._controller = ControllerRun(controller_api, SystemClock(), settings, logger("controller"), environment)
         self._stop = threading.Event()
         self._failures: list[str] = []
         self._threads = [self._thread("controller", self._controller.run)]
         self._threads += [self._thread(f"plugin-{name}", node.plugin.run) for name, node in self.nodes.items()]
-        self._threads.append(self._thread("kubernetes", lambda: self._keep_stepping(self._kubernetes())))
+        self._threads.append(self._thread("kubernetes", lambda: self._step_until_stopped(self._kubernetes())))
         kubelets = [node.kubelet for node in self.nodes.values()]
-        self._threads.append(self._thread("kubelets", lambda: self._keep_stepping(kubelets)))
+        self._threads.append(self._thread("kubelets", lambda: self._step_until_stopped(kubelets)))
 
     def close(self) -> list[str]:
-        """Stop everything, the programs gracefully; what went wrong meanwhile."""
+        """Stop everything, the programs gracefully. Returns what went wrong while the cluster ran."""
         self._controller.stop()
         for node in self.nodes.values():
             node.plugin.stop()
@@ -129,14 +127,14 @@ class LiveCluster:
                 "allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110"},
                 "conditions": [{"type": "Ready", "status": "True"}],
             }
-            own = {"kubernetes.io/hostname": name, **labels}
-            self.user.create(NODES, {"metadata": {"name": name, "labels": own}, "status": status})
+            node_labels = {"kubernetes.io/hostname": name, **labels}
+            self.user.create(NODES, {"metadata": {"name": name, "labels": node_labels}, "status": status})
 
-    def _kubernetes(self) -> list[StandIn]:
+    def _kubernetes(self) -> list[FakeComponent]:
         clock = SystemClock()
 
         def api(user: str) -> Api:
-            return _Impatient(AdmittedApi(self.api, self._names, user))
+            return _NonBlockingApi(AdmissionApi(self.api, self._names, user))
 
         return [
             ResourceClaimController(api(CLAIM_CONTROLLER), clock),
@@ -145,18 +143,18 @@ class LiveCluster:
             GarbageCollector(api("garbage-collector"), clock),
         ]
 
-    def _keep_stepping(self, parts: Sequence[StandIn]) -> None:
-        seen: dict[StandIn, str] = {}
+    def _step_until_stopped(self, components: Sequence[FakeComponent]) -> None:
+        read: dict[FakeComponent, str] = {}
         while not self._stop.is_set():
             worked = False
-            for part in parts:
+            for component in components:
                 version = self.api.resource_version
-                if seen.get(part) != version:
-                    for reflector in part.reflectors:
+                if read.get(component) != version:
+                    for reflector in component.reflectors:
                         reflector.step()
-                    if all(reflector.position for reflector in part.reflectors):
-                        seen[part] = version
-                while part.step():
+                    if all(reflector.position for reflector in component.reflectors):
+                        read[component] = version
+                while component.step():
                     worked = True
             if not worked:
                 self._stop.wait(PAUSE_SECONDS)

@@ -1,4 +1,4 @@
-"""What a container runtime makes of CDI ids: the devices, environment and mounts of a container."""
+"""What a container runtime adds to a container for its CDI ids: devices, environment and mounts."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -10,12 +10,12 @@ from driver.files import Files
 
 
 class UnresolvableDevice(LodeError):
-    """No CDI spec has the device; a real runtime would refuse to create the container."""
+    """No CDI spec defines the device; a real runtime would refuse to create the container."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerView:
-    """What a container finds."""
+    """What a process in the container sees."""
 
     devices: Mapping[str, str]
     """Path in the container to path on the host."""
@@ -25,10 +25,12 @@ class ContainerView:
 
 
 def container_view(files: Files, cdi_root: str, ids: Iterable[str]) -> ContainerView:
-    """Apply the edits of CDI devices, as the CDI specification 1.1 says: the spec's own edits once, then the device's.
+    """Apply the edits of CDI devices, as the CDI specification 1.1 defines it.
+
+    The edits of a spec are applied once, before those of its devices.
 
     Raises:
-        UnresolvableDevice: naming the devices that no spec has.
+        UnresolvableDevice: names the devices that no spec defines.
     """
     specs = [json.loads(files.read(f"{cdi_root}/{name}") or b"{}") for name in files.names(cdi_root)]
     known = {f"{spec['kind']}={device['name']}": (spec, device) for spec in specs for device in spec["devices"]}
