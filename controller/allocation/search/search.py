@@ -25,7 +25,7 @@ from controller.allocation.stock.pools import Unit
 from driver.model import Claim
 
 STEP_LIMIT: Final = 1_000
-"""Devices tried before a search gives up; the largest families of inputs known to be hard take less than a hundred."""
+"""Devices tried before a search gives up; the largest known hard searches take less than a hundred."""
 _LOOKS: Final = 64
 """Requests looked at for each step of the limit: hundreds of requests end a search sooner than a few."""
 _MEMORY: Final = 10_000

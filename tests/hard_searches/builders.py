@@ -1,4 +1,4 @@
-"""What families are made of: devices by number, one complete pool of one node, claims in few words."""
+"""Builders of hard searches: numbered devices, one complete pool of one node, and claims."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,14 +19,14 @@ from driver.model import (
 )  # fmt: skip
 
 NODE: Final = "node-0"
-DRIVER: Final = "families.example.com"
+DRIVER: Final = "hard-searches.example.com"
 _KINDS: Final = ("gpu", "nic", "share", "part", "large", "1g", "2g", "3g", "4g", "7g")
 _PER_SLICE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """A node's slices, the classes, and a pod's claims."""
+class HardSearch:
+    """A node's slices, the device classes, the claims of one pod, and whether they can be satisfied."""
 
     slices: tuple[Slice, ...]
     classes: tuple[DeviceClass, ...]
@@ -35,7 +35,7 @@ class Family:
 
 
 def devices(kind: str, count: int, values: Mapping[str, Callable[[int], AttributeValue]] | None = None) -> list[Device]:
-    """``count`` devices of a kind, each attribute computed from the device's number."""
+    """``count`` devices of a kind; ``values`` computes each attribute from the device's number."""
     return [
         Device(
             f"{kind}-{number:03}",
@@ -45,10 +45,10 @@ def devices(kind: str, count: int, values: Mapping[str, Callable[[int], Attribut
     ]
 
 
-def family(
+def hard_search(
     offered: Sequence[Device], claims: Iterable[Claim], sets: Iterable[CounterSet] = (), *, satisfiable: bool = False
-) -> Family:
-    """The devices as one complete pool of the node, in slices no larger than the API takes them."""
+) -> HardSearch:
+    """A hard search with the devices in one complete pool of the node, in slices that the API accepts."""
     chunks = [tuple(offered[start : start + _PER_SLICE]) for start in range(0, len(offered), _PER_SLICE)]
     every = list(sets)
     counters = [tuple(every[start : start + 8]) for start in range(0, len(every), 8)]
@@ -59,7 +59,7 @@ def family(
         Slice(f"counters-{number:03}", DRIVER, NODE, 1, total, scope, (), part) for number, part in enumerate(counters)
     ]
     classes = tuple(DeviceClass(kind, (f'device.attributes["{DRIVER}"].kind == "{kind}"',)) for kind in _KINDS)
-    return Family(tuple(parts), classes, tuple(claims), satisfiable)
+    return HardSearch(tuple(parts), classes, tuple(claims), satisfiable)
 
 
 def claim(*wants: Want | tuple[Want, ...], constraints: Sequence[Constraint] = (), name: str = "claim") -> Claim:
@@ -74,22 +74,22 @@ def claim(*wants: Want | tuple[Want, ...], constraints: Sequence[Constraint] = (
 
 
 def claims(count: int, *wants: Want | tuple[Want, ...]) -> list[Claim]:
-    """Equal claims."""
+    """``count`` claims with the same requests."""
     return [claim(*wants, name=f"claim-{number}") for number in range(count)]
 
 
 def match(name: str, *requests: str) -> Constraint:
-    """matchAttribute over the named requests, or all."""
+    """A matchAttribute constraint over the named requests, or over all."""
     return Constraint(requests, f"{DRIVER}/{name}")
 
 
 def distinct(name: str, *requests: str) -> Constraint:
-    """distinctAttribute over the named requests, or all."""
+    """A distinctAttribute constraint over the named requests, or over all."""
     return Constraint(requests, "", f"{DRIVER}/{name}")
 
 
 def spread(wants: Sequence[Want | tuple[Want, ...]]) -> list[Claim]:
-    """The wants over as many claims as their number of devices demands (a claim holds at most 32)."""
+    """Claims with 32 requests each, the limit of a claim, and one claim with the rest."""
     return [
         claim(*wants[start : start + 32], name=f"claim-{number}")
         for number, start in enumerate(range(0, len(wants), 32))

@@ -1,4 +1,4 @@
-"""The families of `tests.hard_searches` as API objects, so that both sides can be asked."""
+"""The hard searches of `tests.hard_searches` as API objects, so that both sides can be asked."""
 
 import json
 from bisect import bisect_left
@@ -10,40 +10,40 @@ from controller.allocation import Fleet
 from controller.allocation.search.search import STEP_LIMIT
 from driver.model import Claim, Constraint, Request, Want
 from driver.wire import Json, slice_spec_to
-from tests.hard_searches import NODE, Family
+from tests.hard_searches import NODE, HardSearch
 
 
-def cluster(family: Family) -> Iterator[str]:
+def cluster(search: HardSearch) -> Iterator[str]:
     """The node, its classes and slices: a line of JSON each."""
     yield _line("Node", NODE, {"labels": {}})
-    for device_class in family.classes:
+    for device_class in search.classes:
         selectors = [_selector(expression) for expression in device_class.selectors]
         yield _line("DeviceClass", device_class.name, spec={"selectors": selectors})
-    for part in family.slices:
+    for part in search.slices:
         yield _line("ResourceSlice", part.name, spec=slice_spec_to(part))
 
 
-def pods(family: Family) -> Iterator[str]:
-    """A pod that gets nothing, by which everything is looked at once, and the pod of the family."""
-    device_class = family.classes[0].name
+def pods(search: HardSearch) -> Iterator[str]:
+    """A pod that gets nothing, so that both sides read everything once, and the pod of the search."""
+    device_class = search.classes[0].name
     warming = {"name": "r0", "exactly": _want(Want(device_class, selectors=("false",)))}
     first = _claim_object("first", {"devices": {"requests": [warming]}})
-    for claims in ([first], [_claim_object(claim.name, _spec(claim)) for claim in family.claims]):
+    for claims in ([first], [_claim_object(claim.name, _spec(claim)) for claim in search.claims]):
         yield json.dumps({"claims": claims, "release": -1, "floor": FLOOR}) + "\n"
 
 
-def steps(family: Family) -> int:
-    """The fewest devices our search must be allowed to try to decide; one more than its limit if that is too few."""
-    return bisect_left(range(STEP_LIMIT + 1), True, key=lambda limit: _decided(family, limit))
+def steps(search: HardSearch) -> int:
+    """The smallest step limit with which our search decides; the usual limit plus one if that is not enough."""
+    return bisect_left(range(STEP_LIMIT + 1), True, key=lambda limit: _decided(search, limit))
 
 
-def _decided(family: Family, limit: int) -> bool:
+def _decided(search: HardSearch, limit: int) -> bool:
     fleet = Fleet(limit)
-    for device_class in family.classes:
+    for device_class in search.classes:
         fleet.upsert_class(device_class)
-    for part in family.slices:
+    for part in search.slices:
         fleet.upsert_slice(part)
-    answer = fleet.allocate(NODE, {}, family.claims)
+    answer = fleet.allocate(NODE, {}, search.claims)
     return isinstance(answer, tuple) or not answer.undecided
 
 
