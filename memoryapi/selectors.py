@@ -1,4 +1,4 @@
-"""Label and field selectors, as list and watch take them."""
+"""Label and field selectors of list and watch."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -19,10 +19,10 @@ def everything(_: Object) -> bool:
 
 
 def matcher(label_selector: str, field_selector: str, fields: Mapping[str, tuple[str, ...]]) -> Matches:
-    """What decides whether an object is selected. ``fields`` are the kind's selectable fields and where they are.
+    """A function that tells whether an object is selected. ``fields`` maps the kind's selectable fields to their paths.
 
     Raises:
-        Invalid: a selector cannot be read, or names a field that is not selectable.
+        Invalid: a selector cannot be parsed, or contains a field that is not selectable.
     """
     tests = [_label(part.strip()) for part in _SPLIT.split(label_selector) if part.strip()]
     tests += [_field(part.strip(), fields) for part in field_selector.split(",") if part.strip()]

@@ -51,9 +51,7 @@ CASES = [(name, size) for name, (_, sizes) in HARD_SEARCHES.items() for size in 
 
 
 @pytest.mark.parametrize("variant", [as_written, shuffled, backwards])
-@pytest.mark.parametrize(
-    ("name", "size"), [(name, size) for name, (_, sizes) in HARD_SEARCHES.items() for size in sizes]
-)
+@pytest.mark.parametrize(("name", "size"), CASES)
 def test_every_hard_search_is_decided_in_few_steps(
     name: str, size: int, variant: Callable[[HardSearch], HardSearch]
 ) -> None:

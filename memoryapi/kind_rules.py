@@ -1,4 +1,4 @@
-"""What the API knows of each kind beyond its shape: defaults, what a write may change, and what is refused."""
+"""The rules of a kind beyond its schema: defaults, what a write may change, and what is invalid."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ COMMON_FIELDS: Fields = {"metadata.name": ("metadata", "name"), "metadata.namesp
 
 
 def selectable(*names: str) -> Fields:
-    """The common fields and these, each found where its name says."""
+    """The common fields and these; the name of each is its path in the object."""
     return {**COMMON_FIELDS, **{name: tuple(name.split(".")) for name in names}}
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One write being judged. ``old`` is None for a new object; ``new`` is ours to change, ``old`` is not."""
+    """One write. ``old`` is None for a new object. ``new`` may be changed, ``old`` must not."""
 
     new: Object
     old: Object | None
@@ -29,7 +29,7 @@ class Write:
     """Whether the object's namespace allows admin access to devices."""
 
 
-def _nothing(_: Write) -> None:
+def _no_defaults(_: Write) -> None:
     return None
 
 
@@ -38,26 +38,26 @@ def _no_faults(_: Write) -> Iterable[Fault]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind's rules."""
+class KindRules:
+    """The rules of one kind."""
 
     resource: Resource
     fields: Fields = field(default_factory=lambda: COMMON_FIELDS)
     has_status: bool = False
     keeps_status_on_create: bool = False
     status_resets_metadata: bool = False
-    """Whether a write to /status changes nothing in metadata; else labels and annotations pass."""
+    """Whether a write to /status changes nothing in metadata; otherwise it changes labels and annotations."""
     counts_generation: bool = False
     unconditional_update: bool = True
     create_on_update: bool = False
     name_is_label: bool = False
-    default: Callable[[Write], None] = _nothing
-    """Fills in what the API server fills in."""
+    default: Callable[[Write], None] = _no_defaults
+    """Sets the defaults that the API server sets."""
     faults: Callable[[Write], Iterable[Fault]] = _no_faults
-    """What the API server refuses with 422."""
+    """The faults for which the API server answers 422."""
     grace: Callable[[Object, int | None], int] | None = None
-    """Seconds between a request to delete the object and its removal, by what was asked for. A kind that has this is
-    first marked as going, and then goes, even with no time between."""
+    """Seconds from a request to delete the object to its removal, given the requested grace period. An object of such a
+    kind is always marked for deletion before it is removed, even if the period is 0."""
 
 
 def immutable(write: Write, path: str) -> Iterable[Fault]:
@@ -67,8 +67,8 @@ def immutable(write: Write, path: str) -> Iterable[Fault]:
 
 
 def at(obj: Object | None, path: str) -> Any:
-    """What is found at a dotted path; None where nothing is."""
-    found: Any = obj
+    """The value at a dotted path; None if there is none."""
+    value: Any = obj
     for name in path.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        value = value.get(name) if isinstance(value, dict) else None
+    return value

@@ -1,10 +1,10 @@
-"""The kinds with few rules of their own: Nodes, Namespaces, Events, Leases, Jobs."""
+"""The kinds with few rules: Nodes, Namespaces, Events, Leases, Jobs."""
 
 from collections.abc import Iterable
 
 from driver.errors import Fault
 from driver.kube.api import EVENTS, LEASES, NAMESPACES, NODES, Resource
-from memoryapi.kinds import COMMON_FIELDS, Kind, Write, at, selectable
+from memoryapi.kind_rules import COMMON_FIELDS, KindRules, Write, at, selectable
 
 MAX_MESSAGE = 1024
 """Characters of a new-style event's message, one that has an eventTime."""
@@ -53,17 +53,17 @@ def _default_job(write: Write) -> None:
         spec.setdefault(name, value)
 
 
-NODES_KIND = Kind(
+NODE_RULES = KindRules(
     NODES,
     fields=selectable("spec.unschedulable"),
     has_status=True,
     keeps_status_on_create=True,
     default=_default_node,
 )
-NAMESPACES_KIND = Kind(
+NAMESPACE_RULES = KindRules(
     NAMESPACES, fields=selectable("status.phase"), has_status=True, name_is_label=True, default=_default_namespace
 )
-EVENTS_KIND = Kind(
+EVENT_RULES = KindRules(
     EVENTS,
     fields={
         **COMMON_FIELDS,
@@ -79,7 +79,7 @@ EVENTS_KIND = Kind(
     create_on_update=True,
     faults=_event_faults,
 )
-LEASES_KIND = Kind(LEASES, unconditional_update=False, create_on_update=True, faults=_lease_faults)
-JOBS_KIND = Kind(
+LEASE_RULES = KindRules(LEASES, unconditional_update=False, create_on_update=True, faults=_lease_faults)
+JOB_RULES = KindRules(
     JOBS, fields=selectable("status.successful"), has_status=True, counts_generation=True, default=_default_job
 )
