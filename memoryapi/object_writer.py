@@ -74,10 +74,10 @@ class ObjectWriter:
     def _check_namespace(self, namespace: str) -> None:
         if not namespace:
             raise Invalid("metadata.namespace: Required value", status=405, reason="MethodNotAllowed")
-        found = self._store.table(NAMESPACES).get(key_of("", namespace))
-        if found is None:
+        entry = self._store.table(NAMESPACES).get(key_of("", namespace))
+        if entry is None:
             raise NotFound(f'namespaces "{namespace}" not found', status=404, reason="NotFound")
-        if found.object["metadata"].get("deletionTimestamp"):
+        if entry.object["metadata"].get("deletionTimestamp"):
             raise Forbidden(
                 f"unable to create new content in namespace {namespace} because it is being terminated",
                 status=403,
@@ -85,8 +85,8 @@ class ObjectWriter:
             )
 
     def _admin_namespace(self, namespace: str) -> bool:
-        found = self._store.table(NAMESPACES).get(key_of("", namespace))
-        return found is not None and found.object["metadata"].get("labels", {}).get(ADMIN_ACCESS) == "true"
+        entry = self._store.table(NAMESPACES).get(key_of("", namespace))
+        return entry is not None and entry.object["metadata"].get("labels", {}).get(ADMIN_ACCESS) == "true"
 
     def replace(
         self, kind: KindRules, entry: Entry, obj: Object, subresource: str, *, is_patch: bool, applied: Any = None

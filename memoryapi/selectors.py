@@ -36,9 +36,9 @@ def _labels(obj: Object) -> Mapping[str, str]:
 
 
 def _label(text: str) -> Matches:
-    if found := _SET.fullmatch(text):
-        key, wanted = found[1], {value.strip() for value in found[3].split(",")}
-        if found[2] == "in":
+    if parts := _SET.fullmatch(text):
+        key, wanted = parts[1], {value.strip() for value in parts[3].split(",")}
+        if parts[2] == "in":
             return lambda obj: _labels(obj).get(key) in wanted
         return lambda obj: _labels(obj).get(key) not in wanted
     plain = _PLAIN.fullmatch(text)
@@ -53,10 +53,10 @@ def _label(text: str) -> Matches:
 
 
 def _field(text: str, fields: Mapping[str, tuple[str, ...]]) -> Matches:
-    found = re.fullmatch(r"([^=!]+)(==|=|!=)(.*)", text)
-    if not found:
+    parts = re.fullmatch(r"([^=!]+)(==|=|!=)(.*)", text)
+    if not parts:
         raise Invalid(f"invalid field selector: {text!r}", status=400, reason="BadRequest")
-    name, operator, value = found[1], found[2], found[3]
+    name, operator, value = parts[1], parts[2], parts[3]
     path = fields.get(name)
     if path is None:
         raise Invalid(f"field label not supported: {name}", status=400, reason="BadRequest")

@@ -119,12 +119,12 @@ class MemoryApi:
         table = self._store.table(resource)
         if namespace:
             prefix = f"{namespace}/"
-            found = [(key, entry) for key, entry in table.items() if key.startswith(prefix) and matches(entry.object)]
+            items = [(key, entry) for key, entry in table.items() if key.startswith(prefix) and matches(entry.object)]
         elif matches is everything:
-            found = [*table.items()]
+            items = [*table.items()]
         else:
-            found = [(key, entry) for key, entry in table.items() if matches(entry.object)]
-        return [entry for _, entry in sorted(found, key=lambda item: item[0])]
+            items = [(key, entry) for key, entry in table.items() if matches(entry.object)]
+        return [entry for _, entry in sorted(items, key=lambda item: item[0])]
 
     def watch(
         self,

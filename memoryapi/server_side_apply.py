@@ -68,7 +68,7 @@ def apply(
     changed = {
         path
         for path in paths
-        if (found := _find(field_type, live, path)) is not _ABSENT and found != _find(field_type, merged, path)
+        if (value := _find(field_type, live, path)) is not _ABSENT and value != _find(field_type, merged, path)
     }
     conflicting = {
         path

@@ -74,7 +74,7 @@ class PluginClient:
         self._plugins: list[RegisteredPlugin] = []
 
     def registered(self) -> None:
-        """Register new plugins and forget those that are gone.
+        """Register new plugins and forget removed ones.
 
         Raises:
             PluginDown: no plugin of the driver is registered.
@@ -83,7 +83,7 @@ class PluginClient:
             raise PluginDown(f"DRA driver {self._driver} is not registered")
 
     def sync(self) -> list[RegisteredPlugin]:
-        """Register plugins with new sockets and forget those whose sockets are gone; returns all, the newest last."""
+        """Register plugins with new sockets and forget those without one; returns all, the newest last."""
         present = {str(path): path.lstat().st_ino for path in self._folder.glob("*.sock")}
         for plugin in [plugin for plugin in self._plugins if plugin.socket not in present]:
             plugin.channel.close()

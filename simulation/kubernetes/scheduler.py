@@ -1,4 +1,4 @@
-"""kube-scheduler, as far as it handles pods whose claims another component allocates."""
+"""kube-scheduler for pods whose claims another component allocates."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -158,7 +158,7 @@ class KubeScheduler(FakeComponent):
         self._bound[consumer["uid"]] = node
 
     def _unreserve(self, pod: Object, claims: Iterable[Object]) -> None:
-        """Remove the pod's reservations after a failed bind, even those that another component made."""
+        """Remove the pod's reservations after a failed bind, even those of another component."""
         namespace, _ = name_key(pod)
         for claim in claims:
             entry = {"$patch": "delete", "uid": pod["metadata"]["uid"]}

@@ -1,4 +1,4 @@
-"""One seeded history: a cluster lives through a number of actions, comes to rest, and is emptied."""
+"""One seeded history: users and operators act on a cluster, it settles, and everything is deleted."""
 
 import random
 from dataclasses import dataclass
@@ -49,8 +49,8 @@ OFFERS: tuple[tuple[Kind, ...], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What a seed begins with."""
+class HistoryStart:
+    """The start of a history."""
 
     layout: dict[str, tuple[str, int]]
     faults: FaultProfile
@@ -58,8 +58,8 @@ class Setting:
     settings: Settings
 
     @classmethod
-    def of(cls, seed: int) -> "Setting":
-        """The beginning that belongs to a seed."""
+    def of(cls, seed: int) -> "HistoryStart":
+        """The start of the history of ``seed``."""
         chance = random.Random(f"beginning of {seed}")
         plugin = KubeletPluginSettings(offer=chance.choice(OFFERS), slots=chance.choice((2, 100)))
         return cls(
@@ -71,31 +71,31 @@ class Setting:
 
 
 class HistoryFailed(AssertionError):
-    """Something went wrong that the seed brings back."""
+    """A history failed; its seed reproduces the failure."""
 
 
 def play(seed: int) -> None:
-    """Live through the history of ``seed``.
+    """Play the history of ``seed``.
 
     Raises:
-        HistoryFailed: with the seed, the command that reproduces it, and the last lines of the diary.
+        HistoryFailed: with the seed, the command that reproduces it, and the last lines of the event log.
     """
-    setting = Setting.of(seed)
+    start = HistoryStart.of(seed)
     cluster = Cluster(
         seed,
-        {name: cards(*profile) for name, profile in setting.layout.items()},
+        {name: cards(*profile) for name, profile in start.layout.items()},
         classes=device_classes(),
-        controllers=setting.controllers,
-        settings=setting.settings,
+        controllers=start.controllers,
+        settings=start.settings,
         faults=NO_FAULTS,
     )
     try:
-        _live(seed, cluster, setting.faults)
+        _play(seed, cluster, start.faults)
     except Exception as error:
-        raise HistoryFailed(_report(seed, setting, cluster, error)) from error
+        raise HistoryFailed(_report(seed, start, cluster, error)) from error
 
 
-def _live(seed: int, cluster: Cluster, faults: FaultProfile) -> None:
+def _play(seed: int, cluster: Cluster, faults: FaultProfile) -> None:
     chance = random.Random(f"pace of {seed}")
     cluster.settle()
     published = cluster.invariants.pools()
@@ -107,7 +107,7 @@ def _live(seed: int, cluster: Cluster, faults: FaultProfile) -> None:
         workload.act()
         cluster.run(chance.choice((0, 3, 10, 40, 200)))
     cluster.faults = NO_FAULTS
-    workload.calm_down()
+    workload.undo_operator_changes()
     cluster.settle()
     check_settled(cluster)
     workload.delete_everything()
@@ -115,12 +115,12 @@ def _live(seed: int, cluster: Cluster, faults: FaultProfile) -> None:
     check_empty(cluster, published)
 
 
-def _report(seed: int, setting: Setting, cluster: Cluster, error: Exception) -> str:
+def _report(seed: int, start: HistoryStart, cluster: Cluster, error: Exception) -> str:
     lines = [
         f"history {seed} failed: {type(error).__name__}: {error}",
         f"reproduce: LODE_SEED={seed} .venv/bin/python -m pytest tests/system/test_histories.py",
-        f"began with: {setting}",
-        f"the last {LAST_LINES} lines of its diary:",
+        f"start: {start}",
+        f"the last {LAST_LINES} lines of the event log:",
         *cluster.log.last(LAST_LINES),
     ]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""A cluster of one node and its users, for tests that tell a story of their own."""
+"""A cluster of one node and its users, for tests of a certain course of events."""
 
 from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES
 from driver.kube.objects import pod_phase
@@ -7,7 +7,7 @@ from driver.settings import ControllerSettings, Settings
 from simulation.cluster import Cluster
 from simulation.settled_checks import check_settled
 from tests.system.history import cards
-from tests.system.objects import ASKS, NAMESPACE, device_classes, pod, request, template
+from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, request, template
 
 
 class Scenario:
@@ -22,23 +22,23 @@ class Scenario:
             controllers=controllers,
             settings=settings,
         )
-        for name, ask in {**ASKS, "gpu-8": request("gpu.lode.dev", count=8)}.items():
-            self.cluster.user.create(RESOURCE_CLAIM_TEMPLATES, template(name, ask))
+        for name, device_request in {**REQUESTS, "gpu-8": request("gpu.lode.dev", count=8)}.items():
+            self.cluster.user.create(RESOURCE_CLAIM_TEMPLATES, template(name, device_request))
         self.cluster.settle()
 
-    def create(self, name: str, ask: str, grace: int = 1) -> None:
-        self.cluster.user.create(PODS, pod(name, template_name=ask, grace=grace))
+    def create(self, name: str, template_name: str, grace: int = 1) -> None:
+        self.cluster.user.create(PODS, pod(name, template_name=template_name, grace=grace))
 
     def delete(self, name: str) -> None:
         self.cluster.user.delete(PODS, name, NAMESPACE)
 
-    def rest(self) -> None:
+    def settle(self) -> None:
         self.cluster.settle()
         check_settled(self.cluster)
 
     def claim(self, name: str) -> Claim:
-        (found,) = [c for c in self.cluster.invariants.claims() if c.name.startswith(f"{name}-device-")]
-        return found
+        (claim,) = [c for c in self.cluster.invariants.claims() if c.name.startswith(f"{name}-device-")]
+        return claim
 
     def devices(self, name: str) -> set[str]:
         allocation = self.claim(name).allocation

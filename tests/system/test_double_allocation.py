@@ -1,6 +1,6 @@
-"""The double allocation that started this project (Volcano 3824), and its relatives, cannot happen.
+"""The double allocation of Volcano issue 3824, and similar ones, cannot happen.
 
-Every step of every test also checks that no exclusive card is in two live claims.
+Every step of every test also checks that no exclusive card is allocated to two claims.
 """
 
 from collections.abc import Sequence
@@ -31,33 +31,33 @@ def test_batches_of_2_2_and_4_share_8_cards_in_every_order(order: tuple[str, ...
     scenario = Scenario()
     for name in order:
         scenario.create(name, BATCHES[name])
-        scenario.rest()
+        scenario.settle()
     assert_all_eight(scenario, order)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_batches_created_at_once_share_8_cards(seed: int) -> None:
     scenario = Scenario(seed)
-    for name, ask in BATCHES.items():
-        scenario.create(name, ask)
-    scenario.rest()
+    for name, template in BATCHES.items():
+        scenario.create(name, template)
+    scenario.settle()
     assert_all_eight(scenario, list(BATCHES))
 
 
 def test_one_pod_too_many_waits_with_a_reason_and_gets_a_card_that_was_freed() -> None:
     scenario = Scenario()
-    for name, ask in BATCHES.items():
-        scenario.create(name, ask)
-        scenario.rest()
+    for name, template in BATCHES.items():
+        scenario.create(name, template)
+        scenario.settle()
     scenario.create("d", "gpu-1")
-    scenario.rest()
+    scenario.settle()
     assert scenario.devices("d") == set()
     assert not scenario.running("d")
     assert "n1" in scenario.why_pending("d") or "node" in scenario.why_pending("d")
     assert "gpu.lode.dev" in scenario.why_pending("d") or "device" in scenario.why_pending("d")
     freed = scenario.devices("b")
     scenario.delete("b")
-    scenario.rest()
+    scenario.settle()
     assert len(scenario.devices("d")) == 1
     assert scenario.devices("d") <= freed
     assert scenario.running("a", "c", "d")
@@ -70,7 +70,7 @@ def test_four_pods_of_one_card_have_four_cards_at_any_pace(gap: float) -> None:
         scenario.create(f"p{index}", "gpu-1")
         scenario.cluster.advance(gap)
     scenario.create("one-too-many", "gpu-1")
-    scenario.rest()
+    scenario.settle()
     held = [scenario.devices(f"p{index}") for index in range(4)]
     assert sorted(held, key=sorted) == [{f"gpu-{index}"} for index in range(4)]
     assert scenario.devices("one-too-many") == set()
@@ -80,11 +80,11 @@ def test_four_pods_of_one_card_have_four_cards_at_any_pace(gap: float) -> None:
 def test_a_controller_that_dies_at_any_call_hands_out_nothing_twice(seed: int) -> None:
     scenario = Scenario(seed)
     scenario.cluster.faults = FaultProfile(crash=0.05)
-    for name, ask in BATCHES.items():
-        scenario.create(name, ask)
+    for name, template in BATCHES.items():
+        scenario.create(name, template)
         scenario.cluster.run(20)
     scenario.cluster.faults = FaultProfile()
-    scenario.rest()
+    scenario.settle()
     assert_all_eight(scenario, list(BATCHES))
 
 
@@ -92,14 +92,14 @@ def test_a_controller_that_dies_at_any_call_hands_out_nothing_twice(seed: int) -
 def test_two_controllers_with_leaders_that_stall_hand_out_nothing_twice(seed: int) -> None:
     scenario = Scenario(seed, controllers=2)
     scenario.cluster.faults = FaultProfile(interleave=0.3, skip_watch=0.3)
-    for name, ask in BATCHES.items():
-        scenario.create(name, ask)
+    for name, template in BATCHES.items():
+        scenario.create(name, template)
         scenario.cluster.run(5)
         leader = next(slot for slot in scenario.cluster.slots.values() if getattr(slot.program, "leads", False))
         scenario.cluster.stall(leader.name, 150)
         scenario.cluster.advance(200)
     scenario.cluster.faults = FaultProfile()
-    scenario.rest()
+    scenario.settle()
     assert_all_eight(scenario, list(BATCHES))
 
 
@@ -107,9 +107,9 @@ def test_two_controllers_with_leaders_that_stall_hand_out_nothing_twice(seed: in
 def test_watches_that_lag_hand_out_nothing_twice(seed: int) -> None:
     scenario = Scenario(seed)
     scenario.cluster.faults = FaultProfile(skip_watch=0.9)
-    for name, ask in BATCHES.items():
-        scenario.create(name, ask)
-    scenario.rest()
+    for name, template in BATCHES.items():
+        scenario.create(name, template)
+    scenario.settle()
     assert_all_eight(scenario, list(BATCHES))
 
 
@@ -118,13 +118,13 @@ ENDS = ["succeeded", "failed", "deleted", "force-deleted", "claim deleted", "plu
 
 @pytest.mark.parametrize("end", ENDS)
 def test_a_card_comes_back_once_and_not_before_its_containers_are_gone(end: str) -> None:
-    """Also after every step: different claims never meet in running containers of one machine."""
+    """Every step also checks that running containers of one node never hold a device of different claims."""
     scenario = Scenario()
     cluster = scenario.cluster
     scenario.create("first", "gpu-8", grace=60)
-    scenario.rest()
+    scenario.settle()
     scenario.create("next", "gpu-8")
-    scenario.rest()
+    scenario.settle()
     assert scenario.devices("next") == set()
     first = cluster.user.get(PODS, "first", NAMESPACE)
     match end:
@@ -141,11 +141,11 @@ def test_a_card_comes_back_once_and_not_before_its_containers_are_gone(end: str)
         case "claim deleted":
             claim = scenario.claim("first")
             cluster.user.delete(RESOURCE_CLAIMS, claim.name, NAMESPACE)
-            scenario.rest()
+            scenario.settle()
             assert scenario.devices("first") == CARDS
             scenario.delete("first")
         case _:
             scenario.delete("first")
-    scenario.rest()
+    scenario.settle()
     assert scenario.devices("next") == CARDS
     assert scenario.running("next")

@@ -1,4 +1,4 @@
-"""Histories are worth something: they fail when a program is broken the way others are known to have been broken."""
+"""The invariant checks find defects: histories fail if a program has a defect that other drivers had."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,8 +20,8 @@ from tests.system.scenario import Scenario
 SEEDS = 30
 
 
-def _forgets_claims_of_several_cards(patch: pytest.MonkeyPatch) -> None:
-    """Volcano 3824: what asked for a number of cards was not counted."""
+def _ignores_claims_for_several_cards(patch: pytest.MonkeyPatch) -> None:
+    """Volcano issue 3824: claims for several cards were not counted."""
     count = Fleet.upsert_claim
 
     def forgetful(fleet: Fleet, claim: Claim) -> Any:
@@ -33,17 +33,17 @@ def _forgets_claims_of_several_cards(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Fleet, "assume", lambda fleet, uid, allocation: None)
 
 
-def _keeps_files_of_claims_that_are_gone(patch: pytest.MonkeyPatch) -> None:
+def _keeps_files_of_deleted_claims(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("kubeletplugin.prepare.records.Records.remove", lambda records, uid: None)
 
 
 def _does_not_publish_again(patch: pytest.MonkeyPatch) -> None:
-    """A kubelet's start wipes slices; a plugin that looks only once never notices."""
+    """A kubelet that starts deletes the slices; a plugin that publishes only once does not notice."""
     patch.setattr(Publisher, "handle", lambda publisher, delta: None)
     patch.setattr(Publisher, "republish_now", lambda publisher: None)
 
 
-BROKEN = [_forgets_claims_of_several_cards, _keeps_files_of_claims_that_are_gone, _does_not_publish_again]
+DEFECTS = [_ignores_claims_for_several_cards, _keeps_files_of_deleted_claims, _does_not_publish_again]
 
 
 def _play_all() -> None:
@@ -51,16 +51,16 @@ def _play_all() -> None:
         play(seed)
 
 
-@pytest.mark.parametrize("breakage", BROKEN)
-def test_a_broken_program_fails_a_history_soon(
-    breakage: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_program_with_a_defect_fails_one_of_the_first_histories(
+    defect: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    breakage(monkeypatch)
+    defect(monkeypatch)
     with pytest.raises(HistoryFailed) as failure:
         _play_all()
-    said = str(failure.value)
-    assert "reproduce: LODE_SEED=" in said
-    assert "lines of its diary" in said
+    message = str(failure.value)
+    assert "reproduce: LODE_SEED=" in message
+    assert "lines of the event log" in message
 
 
 def test_a_plugin_that_does_not_look_is_caught_when_a_force_deleted_pod_stops_slowly(
@@ -69,15 +69,15 @@ def test_a_plugin_that_does_not_look_is_caught_when_a_force_deleted_pod_stops_sl
     monkeypatch.setattr(Preparer, "_blockers", lambda preparer, plan, checkpoint: frozenset())
     scenario = Scenario()
     scenario.create("first", "gpu-8", grace=120)
-    scenario.rest()
+    scenario.settle()
     scenario.create("next", "gpu-8")
     scenario.cluster.user.delete(PODS, "first", NAMESPACE, grace_period_seconds=0)
     with pytest.raises(Violation, match=r"on node n1: .* is exclusive, held by containers of default/first"):
-        scenario.rest()
+        scenario.settle()
 
 
 def test_an_election_without_a_fence_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A leader that stalls inside a decision must not write once another leads; conflicts alone do not stop it."""
+    """A leader that stalls inside a decision must not write after another took over; conflicts alone do not stop it."""
     monkeypatch.setattr(Fence, "before", lambda fence, call: None)
     monkeypatch.setattr(Election, "leading", property(lambda election: True))
     with pytest.raises(Violation):
@@ -92,4 +92,4 @@ def _stalled_leaders() -> None:
             scenario.create(f"p{index}", "gpu-1")
             scenario.cluster.run(10)
         scenario.cluster.faults = FaultProfile()
-        scenario.rest()
+        scenario.settle()

@@ -1,4 +1,4 @@
-"""Each kind of faults by itself, heavy: the same pods get the same kind of devices, and nothing is left behind."""
+"""Each kind of fault by itself, at a high rate: every pod gets its devices, and nothing is left in the end."""
 
 import pytest
 
@@ -9,17 +9,17 @@ from simulation.cluster import Cluster
 from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from simulation.settled_checks import check_empty, check_settled
 from tests.system.history import cards
-from tests.system.objects import ASKS, NAMESPACE, device_classes, pod, template
+from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, template
 
 FAULT_PROFILES = {
-    "answers are lost": FaultProfile(network=NetworkFaults(lost_response=0.3)),
+    "responses are lost": FaultProfile(network=NetworkFaults(lost_response=0.3)),
     "requests are lost": FaultProfile(network=NetworkFaults(lost_request=0.3)),
     "the server is busy": FaultProfile(network=NetworkFaults(busy=0.3)),
-    "a storm of conflicts": FaultProfile(network=NetworkFaults(conflict=0.5)),
+    "many conflicts": FaultProfile(network=NetworkFaults(conflict=0.5)),
     "history is compacted": FaultProfile(network=NetworkFaults(gone=0.5)),
     "watches lag": FaultProfile(network=NetworkFaults(lag=0.9)),
-    "programs overtake each other": FaultProfile(interleave=0.5),
-    "programs die": FaultProfile(crash=0.03),
+    "programs are interleaved": FaultProfile(interleave=0.5),
+    "programs crash": FaultProfile(crash=0.03),
 }
 WANTED = [
     "gpu-1",
@@ -34,11 +34,11 @@ WANTED = [
 ]
 
 
-CASES = [*((name, 1) for name in FAULT_PROFILES), ("programs die", 2), ("programs overtake each other", 2)]
+CASES = [*((name, 1) for name in FAULT_PROFILES), ("programs crash", 2), ("programs are interleaved", 2)]
 
 
-@pytest.mark.parametrize(("faults", "controllers"), CASES)
-def test_every_kind_of_request_is_served_whatever_goes_wrong(faults: str, controllers: int) -> None:
+@pytest.mark.parametrize(("profile", "controllers"), CASES)
+def test_every_kind_of_request_is_satisfied_despite_faults(profile: str, controllers: int) -> None:
     cluster = Cluster(
         controllers,
         {"n1": cards("a100x4", 4), "n2": cards("a100x4", 4), "n3": cards("ascend310px4", 3)},
@@ -46,11 +46,11 @@ def test_every_kind_of_request_is_served_whatever_goes_wrong(faults: str, contro
         controllers=controllers,
         settings=Settings(controller=ControllerSettings(lease_seconds=100)),
     )
-    for name, ask in ASKS.items():
-        cluster.user.create(RESOURCE_CLAIM_TEMPLATES, template(name, ask))
+    for name, device_request in REQUESTS.items():
+        cluster.user.create(RESOURCE_CLAIM_TEMPLATES, template(name, device_request))
     cluster.settle()
     published = cluster.invariants.pools()
-    cluster.faults = FAULT_PROFILES[faults]
+    cluster.faults = FAULT_PROFILES[profile]
     for index, wanted in enumerate(WANTED):
         cluster.user.create(PODS, pod(f"p{index}", template_name=wanted))
         cluster.run(40)
@@ -58,8 +58,8 @@ def test_every_kind_of_request_is_served_whatever_goes_wrong(faults: str, contro
     cluster.faults = NO_FAULTS
     cluster.settle()
     check_settled(cluster)
-    assert [pod_phase(found) for found in cluster.invariants.pods()] == ["Running"] * len(WANTED)
-    cluster.faults = FAULT_PROFILES[faults]
+    assert [pod_phase(current) for current in cluster.invariants.pods()] == ["Running"] * len(WANTED)
+    cluster.faults = FAULT_PROFILES[profile]
     for index in range(len(WANTED)):
         cluster.user.delete(PODS, f"p{index}", NAMESPACE)
         cluster.run(40)

@@ -10,12 +10,12 @@ from simulation.faults import NO_NETWORK_FAULTS, Crash, FaultyApi, NetworkFaults
 LEASE: Object = {"metadata": {"name": "l", "namespace": "default"}}
 
 
-def faulty(misfortune: NetworkFaults, seed: int = 0) -> tuple[MemoryApi, FaultyApi]:
+def faulty(faults: NetworkFaults, seed: int = 0) -> tuple[MemoryApi, FaultyApi]:
     memory = MemoryApi(VirtualClock())
-    return memory, FaultyApi(memory, random.Random(seed), misfortune)
+    return memory, FaultyApi(memory, random.Random(seed), faults)
 
 
-def test_without_misfortune_it_is_the_api_itself() -> None:
+def test_without_faults_it_is_the_api_itself() -> None:
     memory, faulted = faulty(NO_NETWORK_FAULTS)
     api: Api = faulted
     assert api.create(LEASES, LEASE) == memory.get(LEASES, "l", "default")
@@ -25,7 +25,7 @@ def test_without_misfortune_it_is_the_api_itself() -> None:
     assert memory.list(LEASES).items == []
 
 
-def test_a_lost_answer_leaves_the_write_and_a_lost_request_does_not() -> None:
+def test_a_lost_response_leaves_the_write_and_a_lost_request_does_not() -> None:
     memory, api = faulty(NetworkFaults(lost_response=1))
     with pytest.raises(Unavailable):
         api.create(LEASES, LEASE)
@@ -43,7 +43,7 @@ def test_a_busy_server_says_how_long_to_wait() -> None:
     assert (error.value.status, error.value.retry_after) == (429, 1.0)
 
 
-def test_a_conflict_strikes_only_writes_that_could_have_one() -> None:
+def test_a_conflict_affects_only_writes_that_can_have_one() -> None:
     memory, api = faulty(NetworkFaults(conflict=1))
     created = api.create(LEASES, LEASE)
     for call in (
@@ -57,7 +57,7 @@ def test_a_conflict_strikes_only_writes_that_could_have_one() -> None:
     assert memory.list(LEASES).items == []
 
 
-def test_gone_strikes_watches_and_further_pages_but_never_a_fresh_list() -> None:
+def test_gone_affects_watches_and_further_pages_but_never_a_new_list() -> None:
     _, api = faulty(NetworkFaults(gone=1))
     api.list(LEASES)
     with pytest.raises(Gone):
@@ -79,7 +79,7 @@ def test_a_lagging_watch_shows_a_prefix_of_what_happened() -> None:
     assert {0, 1, 2} <= lengths
 
 
-def test_a_program_can_die_before_a_call_and_between_two_changes() -> None:
+def test_a_program_can_crash_before_a_call_and_between_two_changes() -> None:
     memory, api = faulty(NetworkFaults(crash=1))
     with pytest.raises(Crash):
         api.create(LEASES, LEASE)
@@ -94,7 +94,7 @@ def test_a_program_can_die_before_a_call_and_between_two_changes() -> None:
     assert not issubclass(Crash, Exception)
 
 
-def test_the_same_seed_brings_the_same_misfortunes() -> None:
+def test_the_same_seed_gives_the_same_faults() -> None:
     def outcomes(seed: int) -> list[str]:
         _, api = faulty(NetworkFaults(lost_response=0.3, lost_request=0.3, busy=0.2), seed)
         seen = []

@@ -60,7 +60,7 @@ def hold(
 
 
 COMPATIBLE: dict[str, list[Holding]] = {
-    "nobody holds anything": [],
+    "nothing is held": [],
     "two cards in two claims": [hold("a", "gpu-0"), hold("b", "gpu-1")],
     "two partitions of a card": [hold("a", "gpu-0-mig-a"), hold("b", "gpu-0-mig-b")],
     "two shares that fill a card": [
@@ -100,16 +100,16 @@ CONFLICTING: dict[str, tuple[str, list[Holding]]] = {
         "counter gpu-0/memory 9 of 8",
         [hold("a", "gpu-0-mig-a"), hold("b", "gpu-0-mig-b"), hold("c", "gpu-0-mig-c")],
     ),
-    "a device nobody published": ("was never published", [hold("a", "gpu-9")]),
+    "a device that was never published": ("was never published", [hold("a", "gpu-9")]),
 }
 
 
 @pytest.mark.parametrize("case", COMPATIBLE)
-def test_holdings_that_fit_are_no_conflict(case: str) -> None:
+def test_holdings_that_fit_have_no_conflict(case: str) -> None:
     assert list(catalogue().conflicts(COMPATIBLE[case])) == []
 
 
 @pytest.mark.parametrize("case", CONFLICTING)
 def test_holdings_that_do_not_fit_are_named(case: str) -> None:
-    said, holdings = CONFLICTING[case]
-    assert said in "\n".join(catalogue().conflicts(holdings))
+    message, holdings = CONFLICTING[case]
+    assert message in "\n".join(catalogue().conflicts(holdings))

@@ -37,7 +37,7 @@ class Rig:
                 return
         raise AssertionError("does not settle")
 
-    def later(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         self.clock.advance(seconds)
         self.settle()
 
@@ -85,7 +85,7 @@ class Rig:
             claim["status"]["reservedFor"] = [{"resource": "pods", "name": reserve["metadata"]["name"], "uid": uid}]
         return api.update(RESOURCE_CLAIMS, claim, "status")
 
-    def lift_gate(self, name: str = "p") -> None:
+    def remove_gate(self, name: str = "p") -> None:
         self.api.patch(PODS, name, {"spec": {"schedulingGates": None}}, namespace="default")
 
 

@@ -32,7 +32,7 @@ class NodeRig(Rig):
         pod = self.pod()
         self.settle()
         self.allocate(reserve=pod)
-        self.lift_gate()
+        self.remove_gate()
         self.settle()
 
 
@@ -49,19 +49,19 @@ def test_a_pod_runs_once_its_claim_is_prepared(rig: NodeRig) -> None:
     assert [result.device.device for _, result in container.devices] == ["gpu-0"]
 
 
-def test_a_failed_prepare_is_told_and_tried_again_after_a_minute(rig: NodeRig) -> None:
+def test_a_failed_prepare_is_an_event_and_is_retried_after_a_minute(rig: NodeRig) -> None:
     rig.plugin.error = "no such device"
     rig.run_pod()
     assert rig.get()["status"]["phase"] == "Pending"
     assert "no such device" in rig.api.list(EVENTS).items[0]["message"]
     rig.plugin.error = ""
-    rig.later(59)
+    rig.advance(59)
     assert rig.get()["status"]["phase"] == "Pending"
-    rig.later(2)
+    rig.advance(2)
     assert rig.get()["status"]["phase"] == "Running"
 
 
-def test_a_deleted_pod_is_unprepared_before_it_is_gone(rig: NodeRig) -> None:
+def test_a_deleted_pod_is_unprepared_before_it_is_removed(rig: NodeRig) -> None:
     rig.run_pod()
     rig.plugin.error = "busy"
     rig.api.delete(PODS, "p", "default")
@@ -70,7 +70,7 @@ def test_a_deleted_pod_is_unprepared_before_it_is_gone(rig: NodeRig) -> None:
     assert rig.get()["metadata"]["deletionTimestamp"]
     assert rig.claims()[0]["status"]["allocation"]
     rig.plugin.error = ""
-    rig.later(16)
+    rig.advance(16)
     assert rig.api.list(PODS).items == []
     assert rig.claims() == []
 
@@ -84,7 +84,7 @@ def test_a_finished_pod_is_unprepared_before_it_is_reported(rig: NodeRig) -> Non
     rig.settle()
     assert rig.get()["status"]["phase"] == "Running"
     rig.plugin.down = False
-    rig.later(16)
+    rig.advance(16)
     assert rig.get()["status"]["phase"] == "Succeeded"
     assert rig.claims() == []
     assert not rig.simulated_node.containers
@@ -98,22 +98,22 @@ def test_a_force_deleted_pod_is_cleaned_up_on_the_node(rig: NodeRig) -> None:
     assert not rig.simulated_node.containers
 
 
-def test_containers_take_their_time_and_keep_their_devices_meanwhile() -> None:
+def test_containers_keep_their_devices_until_they_have_stopped() -> None:
     rig = NodeRig()
     rig.kubelet = Kubelet(rig.as_user("kubelet"), rig.clock, rig.simulated_node, rig.plugin, lambda: 1.0)
     rig.components = [*rig.components[:2], rig.kubelet]
     rig.run_pod()
     rig.api.delete(PODS, "p", "default")
     rig.settle()
-    rig.later(29)
+    rig.advance(29)
     assert rig.plugin.calls[-1] == "prepare"
     assert [container.exit_phase for container in rig.simulated_node.containers.values()] == [""]
-    rig.later(2)
+    rig.advance(2)
     assert rig.plugin.calls[-1] == "unprepare"
     assert rig.api.list(PODS).items == []
 
 
-def test_a_new_kubelet_wipes_the_slices_and_cleans_up_what_ended_meanwhile(rig: NodeRig) -> None:
+def test_a_new_kubelet_deletes_the_slices_and_cleans_up_what_ended_meanwhile(rig: NodeRig) -> None:
     rig.run_pod()
     spec = {"driver": "lode.dev", "nodeName": "n1", "pool": {"name": "n1/lode.dev", "resourceSliceCount": 1}}
     rig.api.create(RESOURCE_SLICES, {"metadata": {"name": "s"}, "spec": {**spec, "devices": []}})
@@ -126,16 +126,16 @@ def test_a_new_kubelet_wipes_the_slices_and_cleans_up_what_ended_meanwhile(rig: 
 
 
 @pytest.mark.parametrize("back", [True, False])
-def test_the_slices_of_a_plugin_that_stays_away_are_wiped_after_half_a_minute(rig: NodeRig, back: bool) -> None:
+def test_the_slices_of_a_plugin_that_stays_away_are_deleted_after_half_a_minute(rig: NodeRig, back: bool) -> None:
     rig.settle()
     spec = {"driver": "lode.dev", "nodeName": "n1", "pool": {"name": "n1/lode.dev", "resourceSliceCount": 1}}
     rig.api.create(RESOURCE_SLICES, {"metadata": {"name": "s"}, "spec": {**spec, "devices": []}})
     rig.kubelet.plugin_lost()
-    rig.later(29)
+    rig.advance(29)
     assert len(rig.api.list(RESOURCE_SLICES).items) == 1
     if back:
         rig.kubelet.plugin_started()
-    rig.later(2)
+    rig.advance(2)
     assert len(rig.api.list(RESOURCE_SLICES).items) == int(back)
 
 
@@ -154,7 +154,7 @@ def test_a_pod_without_a_reservation_is_refused(rig: NodeRig) -> None:
     rig.pod()
     rig.settle()
     rig.allocate()
-    rig.lift_gate()
+    rig.remove_gate()
     rig.components = [rig.kubelet]
     rig.api.bind("default", "p", "n1")
     rig.settle()

@@ -37,7 +37,7 @@ def test_a_pod_waits_for_a_template_that_comes_later(rig: Rig) -> None:
     assert len(rig.claims()) == 1
 
 
-def test_a_restart_makes_no_second_claim(rig: Rig) -> None:
+def test_a_restart_creates_no_second_claim(rig: Rig) -> None:
     rig.template()
     rig.pod()
     rig.settle()
@@ -46,17 +46,17 @@ def test_a_restart_makes_no_second_claim(rig: Rig) -> None:
     assert len(rig.claims()) == 1
 
 
-@pytest.mark.parametrize("way", ["deleted", "succeeded", "failed"])
-def test_the_claim_of_a_pod_that_is_done_is_freed_and_deleted(rig: Rig, way: str) -> None:
+@pytest.mark.parametrize("end", ["deleted", "succeeded", "failed"])
+def test_the_claim_of_a_pod_that_is_done_is_deallocated_and_deleted(rig: Rig, end: str) -> None:
     rig.template()
     pod = rig.pod()
     rig.settle()
     rig.allocate(reserve=pod)
     rig.settle()
-    if way == "deleted":
+    if end == "deleted":
         rig.api.delete(PODS, "p", "default")
     else:
-        status = {"status": {"phase": way.capitalize()}}
+        status = {"status": {"phase": end.capitalize()}}
         rig.api.patch(PODS, "p", status, namespace="default", subresource="status")
     rig.settle()
     assert rig.claims() == []
@@ -67,7 +67,7 @@ def test_a_claim_that_was_never_reserved_keeps_its_allocation_until_it_is_delete
     rig.pod()
     rig.settle()
     claim = rig.allocate()
-    rig.later(1000)
+    rig.advance(1000)
     assert rig.claims()[0]["status"]["allocation"]
     rig.api.delete(RESOURCE_CLAIMS, claim["metadata"]["name"], "default")
     rig.settle()
@@ -80,7 +80,7 @@ def test_a_pod_bound_without_the_scheduler_gets_its_allocated_claim_reserved(rig
     pod = rig.pod()
     rig.settle()
     rig.allocate()
-    rig.lift_gate()
+    rig.remove_gate()
     rig.api.bind("default", "p", "n1")
     rig.settle()
     assert [c["uid"] for c in rig.claims()[0]["status"]["reservedFor"]] == [pod["metadata"]["uid"]]

@@ -39,17 +39,17 @@ def test_an_allocated_claim_is_reserved_and_the_pod_bound(rig: Rig) -> None:
     pod = rig.pod()
     rig.settle()
     rig.allocate()
-    rig.lift_gate()
+    rig.remove_gate()
     rig.settle()
     assert rig.get()["spec"]["nodeName"] == "n1"
     (claim,) = rig.claims()
     assert [c["uid"] for c in claim["status"]["reservedFor"]] == [pod["metadata"]["uid"]]
 
 
-def test_an_unallocated_claim_keeps_the_pod_and_says_so(rig: Rig) -> None:
+def test_an_unallocated_claim_keeps_the_pod_pending_with_a_message(rig: Rig) -> None:
     rig.pod()
     rig.settle()
-    rig.lift_gate()
+    rig.remove_gate()
     rig.settle()
     assert "is not allocated" in scheduled(rig.get())
     rig.allocate()
@@ -71,25 +71,25 @@ def test_a_node_that_does_not_fit_is_named(rig: Rig, node: Any, pod: Any, reason
     rig.pod(**pod)
     rig.settle()
     rig.allocate("n2")
-    rig.lift_gate()
+    rig.remove_gate()
     rig.settle()
     assert reason in scheduled(rig.get())
     assert rig.claims()[0]["status"]["allocation"], "the policy let kube-scheduler revoke our allocation"
 
 
-def test_a_failed_bind_takes_the_reservation_back_and_is_tried_again(rig: Rig) -> None:
-    answers: list[ApiError] = [Unavailable("connection lost")]
+def test_a_failed_bind_removes_the_reservation_and_is_retried(rig: Rig) -> None:
+    errors: list[ApiError] = [Unavailable("connection lost")]
 
     def bind(namespace: str, name: str, node: str) -> Object:
-        if answers:
-            raise answers.pop()
+        if errors:
+            raise errors.pop()
         return rig.api.bind(namespace, name, node)
 
     pod = rig.pod()
     rig.settle()
     rig.components[1] = KubeScheduler(rig.as_user("kube-scheduler"), rig.clock, bind)
     rig.allocate(reserve=pod)
-    rig.lift_gate()
+    rig.remove_gate()
     version = rig.api.resource_version
     rig.settle()
     changes = rig.api.watch(RESOURCE_CLAIMS, resource_version=version)
@@ -105,6 +105,6 @@ def test_a_claim_of_another_pod_is_not_used(rig: Rig) -> None:
     claim["metadata"]["ownerReferences"][0]["uid"] = "another"
     rig.components = rig.components[1:]
     rig.api.update(RESOURCE_CLAIMS, claim)
-    rig.lift_gate()
+    rig.remove_gate()
     rig.settle()
     assert "was not created for this pod" in scheduled(rig.get())
