@@ -1,4 +1,4 @@
-"""Which ResourceSlices are well formed: devices, attributes, capacities, counters, taints (resource.k8s.io/v1)."""
+"""The rules for ResourceSlices: devices, attributes, capacities, counters, taints (resource.k8s.io/v1)."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from memoryapi.rules import invalid, required
 
 MAX_DEVICES = 128
 MAX_DEVICES_WITH_MORE = 64
-"""Once any device has taints or draws on counters."""
+"""If any device has taints or consumes counters."""
 MAX_COUNTER_SETS = 8
 MAX_COUNTERS = 32
 MAX_CONSUMED_SETS = 2
@@ -27,7 +27,7 @@ _EFFECTS = ("None", "NoSchedule", "NoExecute")
 
 
 def slice_faults(spec: Object) -> Iterator[Fault]:
-    """What is wrong with the spec of a slice."""
+    """The faults of the spec of a slice."""
     yield from rules.driver_name("spec.driver", spec.get("driver"))
     yield from _pool_faults("spec.pool", spec.get("pool", {}))
     per_device = spec.get("perDeviceNodeSelection", False)
@@ -182,7 +182,7 @@ def _step_faults(path: str, step: Quantity, least: Quantity, stops: list[Quantit
 
 
 def taint_faults(path: str, taint: Object) -> Iterator[Fault]:
-    """What is wrong with a device taint."""
+    """The faults of a device taint."""
     yield from rules.label_key(f"{path}.key", taint.get("key"))
     yield from rules.one_of(f"{path}.effect", taint.get("effect"), _EFFECTS)
 

@@ -1,4 +1,4 @@
-"""What names, keys and amounts of resource.k8s.io/v1 must look like. Each rule yields faults; none means it is met."""
+"""Rules for single fields of resource.k8s.io/v1, such as names and keys. Each yields the faults of its value."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,12 +24,12 @@ _MAX_EXPRESSION = 10 * 1024
 
 
 def invalid(path: str, value: Any, why: str) -> Fault:
-    """A value that is there and wrong."""
+    """The fault of a value that is set and not valid."""
     return Fault(path, f"Invalid value: {value!r}: {why}")
 
 
 def required(path: str) -> Fault:
-    """A value that must be there."""
+    """The fault of a value that is missing."""
     return Fault(path, "Required value")
 
 
@@ -41,22 +41,22 @@ def _pattern(path: str, value: Any, pattern: re.Pattern[str], longest: int, what
 
 
 def dns_label(path: str, value: Any) -> Iterator[Fault]:
-    """Lower case letters, digits and dashes: devices, requests, counters."""
+    """The names of devices, requests and counters: lower-case letters, digits and dashes."""
     return _pattern(path, value, _LABEL, 63, "a lowercase RFC 1123 label")
 
 
 def dns_subdomain(path: str, value: Any) -> Iterator[Fault]:
-    """Labels with dots between them: device classes."""
+    """The names of device classes: DNS labels separated by dots."""
     return _pattern(path, value, _SUBDOMAIN, 253, "a lowercase RFC 1123 subdomain")
 
 
 def driver_name(path: str, value: Any) -> Iterator[Fault]:
-    """A subdomain of at most 63 characters, in any case."""
+    """A subdomain of at most 63 characters, in upper or lower case."""
     return _pattern(path, value and value.lower(), _SUBDOMAIN, 63, "a driver's name: a subdomain")
 
 
 def pool_name(path: str, value: Any) -> Iterator[Fault]:
-    """Subdomains with slashes between them."""
+    """Subdomains separated by slashes."""
     if not value:
         yield required(path)
     elif len(value) > 253 or not all(_SUBDOMAIN.fullmatch(part) for part in value.split("/")):
@@ -64,7 +64,7 @@ def pool_name(path: str, value: Any) -> Iterator[Fault]:
 
 
 def qualified_name(path: str, value: str, *, domain_required: bool = False) -> Iterator[Fault]:
-    """A C identifier, with or without a domain in front: attributes and capacities."""
+    """The names of attributes and capacities: a C identifier with an optional domain and slash before it."""
     domain, slash, name = value.rpartition("/")
     if slash:
         yield from driver_name(path, domain)
@@ -74,7 +74,7 @@ def qualified_name(path: str, value: str, *, domain_required: bool = False) -> I
 
 
 def label_key(path: str, value: Any) -> Iterator[Fault]:
-    """A label's name: taints and binding conditions."""
+    """The keys of taints and binding conditions: as those of labels."""
     domain, slash, name = (value or "").rpartition("/")
     if slash:
         yield from dns_subdomain(path, domain)
@@ -94,20 +94,20 @@ def version(path: str, value: str) -> Iterator[Fault]:
 
 
 def at_most(path: str, items: Sequence[Any] | Mapping[str, Any], most: int) -> Iterator[Fault]:
-    """No more than ``most`` items."""
+    """At most ``most`` items."""
     if len(items) > most:
         yield Fault(path, f"Too many: {len(items)}: must have at most {most} items")
 
 
 def distinct(path: str, values: Sequence[Any], field: str = "") -> Iterator[Fault]:
-    """No value twice; ``field`` is what the values are of the items at ``path``."""
+    """No value occurs twice; ``field`` is the field of the items at ``path`` that has the values."""
     for i, value in enumerate(values):
         if value in values[:i]:
             yield Fault(f"{path}[{i}]{field}", f"Duplicate value: {value!r}")
 
 
 def one_of(path: str, value: Any, choices: Sequence[str]) -> Iterator[Fault]:
-    """One of a few words."""
+    """One of the values of an enumeration."""
     if not value and "" not in choices:
         yield required(path)
     elif (value or "") not in choices:
@@ -121,7 +121,7 @@ def node_selector(path: str, selector: Object) -> Iterator[Fault]:
 
 
 def selectors(path: str, items: Sequence[Object]) -> Iterator[Fault]:
-    """CEL expressions that compile. One that may be valid but is beyond our own evaluator passes."""
+    """CEL expressions that compile. One that our evaluator does not support is not a fault."""
     yield from at_most(path, items, 32)
     for i, item in enumerate(items):
         where = f"{path}[{i}].cel"
@@ -159,7 +159,7 @@ def tolerations(path: str, items: Sequence[Object]) -> Iterator[Fault]:
 
 
 def opaque(path: str, config: Object) -> Iterator[Fault]:
-    """Configuration for some driver, which only that driver reads."""
+    """Opaque configuration for a driver."""
     if "opaque" not in config:
         yield required(f"{path}.opaque")
         return
@@ -177,7 +177,7 @@ def configs(path: str, items: Sequence[Object], known: set[str], most: int = 32)
 
 
 def references(path: str, names: Sequence[str], known: set[str]) -> Iterator[Fault]:
-    """Names of requests that exist, each once."""
+    """Names of requests that exist, without duplicates."""
     yield from at_most(path, names, 32)
     yield from distinct(path, names)
     for i, name in enumerate(names):

@@ -9,7 +9,7 @@ from driver.observe import Logger
 LONGEST_REST_SECONDS = 30.0
 SHORT_SECONDS = 1.0
 """A watch that was over sooner may have been ended by a server that ends them all."""
-UNSUSPICIOUS = 2
+SHORT_WATCHES_ALLOWED = 2
 """So many short steps in a row are nothing: a list, and one watch that happened to end."""
 
 
@@ -37,4 +37,4 @@ class Following:
             self._failures += 1
             self._log.warning("not listed or watched", resource=resource.plural, error=str(error))
         self._short = self._short + 1 if self._clock.monotonic() - began < SHORT_SECONDS else 0
-        return delay(max(self._failures, self._short - UNSUSPICIOUS), bound=LONGEST_REST_SECONDS)
+        return delay(max(self._failures, self._short - SHORT_WATCHES_ALLOWED), bound=LONGEST_REST_SECONDS)

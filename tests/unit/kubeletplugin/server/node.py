@@ -10,8 +10,8 @@ from driver.settings import Settings
 from kubeletplugin.hardware.simulated import Simulated, load_profile
 from kubeletplugin.prepare import ClaimRef, Preparer
 from kubeletplugin.server import PluginServer
-from simulation.kubelet_client import KubeletClient
-from simulation.standins.kubelet import ClaimName
+from simulation.kubernetes.dra_plugin import ClaimName
+from simulation.kubernetes.plugin_client import PluginClient
 from tests.unit.kubeletplugin.rig import DRIVER, NODE, Rig
 
 
@@ -31,7 +31,7 @@ class SocketNode:
         }
         self.settings = Settings.model_validate({"kubeletplugin": section})
         self.hardware = Simulated(load_profile("t4x2", SystemFiles()), NODE, SystemFiles(), str(self.faults))
-        self.client = KubeletClient(str(self.root), DRIVER)
+        self.client = PluginClient(str(self.root), DRIVER)
         self.registrations = 0
         self._servers: list[PluginServer] = []
 

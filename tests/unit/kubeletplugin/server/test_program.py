@@ -22,7 +22,7 @@ from driver.kube.api import NODES, RESOURCE_SLICES, Api, Object, Resource, Unava
 from driver.settings import Settings
 from kubeletplugin.__main__ import Plugin, main
 from memoryapi import MemoryApi
-from simulation.kubelet_client import KubeletClient
+from simulation.kubernetes.plugin_client import PluginClient
 
 # A thread that dies as it should may be noticed only while the next test runs.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -69,7 +69,7 @@ def devices(api: Api) -> set[str]:
 
 
 def test_it_publishes_registers_and_takes_its_leave(tmp_path: Path) -> None:
-    api, client = api_with_node(), KubeletClient(str(tmp_path), "lode.dev")
+    api, client = api_with_node(), PluginClient(str(tmp_path), "lode.dev")
     with running(api, settings(tmp_path)) as plugin:
         wait_for(lambda: "not registered" in plugin.ready())
         wait_for(lambda: bool(client.sync()))

@@ -12,8 +12,8 @@ import pytest
 
 from kubeletplugin.prepare import ClaimRef, Prepared, PrepareError, Preparer
 from kubeletplugin.registration import SUPPORTED_VERSIONS
-from simulation.kubelet_client import KubeletClient
-from simulation.standins.kubelet import ClaimName, PluginDown
+from simulation.kubernetes.dra_plugin import ClaimName, PluginDown
+from simulation.kubernetes.plugin_client import PluginClient
 from tests.unit.kubeletplugin.rig import DRIVER, POOL, SHARE_A, result, share
 from tests.unit.kubeletplugin.server.node import SocketNode
 
@@ -59,7 +59,7 @@ def test_a_kubelet_finds_the_plugin_and_gets_what_is_allocated(node: SocketNode)
 
 def test_an_older_kubelet_is_served_v1beta1_which_knows_no_shares(node: SocketNode) -> None:
     node.start()
-    client = KubeletClient(str(node.root), DRIVER, versions=("v1beta1.DRAPlugin", "v1alpha1.DRAResourceHealth"))
+    client = PluginClient(str(node.root), DRIVER, versions=("v1beta1.DRAPlugin", "v1alpha1.DRAResourceHealth"))
     client.sync()
     claim = node.claim("c", [share("gpu-1-share", SHARE_A)])
     (device,) = client.prepare_resources([claim])[claim.uid].devices
@@ -108,7 +108,7 @@ class Waiting(Preparer):
 def test_a_call_that_the_kubelet_withdraws_is_known_to_be_unwanted(node: SocketNode) -> None:
     preparer = Waiting()
     node.start(preparer=preparer)
-    client = KubeletClient(str(node.root), DRIVER, call_seconds=0.2)
+    client = PluginClient(str(node.root), DRIVER, call_seconds=0.2)
     client.sync()
     with pytest.raises(PluginDown):
         client.prepare([ClaimName("team", "c", "11111111-2222-4333-8444-555555555555")])
@@ -119,7 +119,7 @@ def test_a_call_that_the_kubelet_withdraws_is_known_to_be_unwanted(node: SocketN
 @pytest.mark.parametrize("version", ["v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"])
 def test_the_health_stream_repeats_the_full_list_and_tells_of_changes(node: SocketNode, version: str) -> None:
     node.start()
-    client = KubeletClient(str(node.root), DRIVER, versions=("v1.DRAPlugin", version))
+    client = PluginClient(str(node.root), DRIVER, versions=("v1.DRAPlugin", version))
     client.sync()
     reports = client.health(seconds=10)
     first, second = itertools.islice(reports, 2)
@@ -194,7 +194,7 @@ def test_a_restart_under_the_same_name_replaces_what_the_killed_instance_left(no
 
 def test_a_refusal_by_the_kubelet_is_a_problem_until_it_registers_the_plugin(node: SocketNode) -> None:
     server = node.start()
-    unknown = KubeletClient(str(node.root), DRIVER, versions=("v9.DRAPlugin",))
+    unknown = PluginClient(str(node.root), DRIVER, versions=("v9.DRAPlugin",))
     assert unknown.sync() == []
     assert server.problem.startswith("the kubelet refused the registration: none of v1.DRAPlugin")
     assert node.registrations == 0
