@@ -8,8 +8,11 @@ import grpc
 from driver.observe import Logger
 from kubeletplugin.proto import pluginregistration_v1_pb2 as pb
 
-SUPPORTED_VERSIONS = ("v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
-"""Best first: the kubelet takes the first of each kind that it knows."""
+SUPPORTED_VERSIONS = ("v1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
+"""Best first: the kubelet takes the first of each kind that it knows.
+
+Kubernetes 1.36 knows v1alpha1.DRAResourceHealth only. Kubernetes 1.37 prefers v1.DRAResourceHealth.
+"""
 
 
 class RegistrationService:

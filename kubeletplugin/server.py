@@ -1,6 +1,6 @@
 """The plugin's gRPC servers: claims and health on one socket, registration on the other."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent import futures
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,6 @@ from kubeletplugin.proto import (
     dra_health_v1alpha1_pb2_grpc,
     dra_v1_pb2,
     dra_v1_pb2_grpc,
-    dra_v1beta1_pb2,
-    dra_v1beta1_pb2_grpc,
     pluginregistration_v1_pb2_grpc,
 )
 from kubeletplugin.registration import RegistrationService
@@ -35,42 +33,45 @@ STOP_SECONDS = 20.0
 
 
 class DraService:
-    """``DRAPlugin`` of one version; ``messages`` is that version's generated module."""
+    """``v1.DRAPlugin``, which kubelets call since Kubernetes 1.34."""
 
-    def __init__(self, messages: Any, preparer: Preparer):
-        self._messages = messages
+    def __init__(self, preparer: Preparer):
         self._preparer = preparer
-        self._has_share_id = "share_id" in messages.Device.DESCRIPTOR.fields_by_name
 
-    def NodePrepareResources(self, request: Any, context: grpc.ServicerContext) -> Any:
+    def NodePrepareResources(
+        self, request: dra_v1_pb2.NodePrepareResourcesRequest, context: grpc.ServicerContext
+    ) -> dra_v1_pb2.NodePrepareResourcesResponse:
         """An entry for every claim, with its devices or its error."""
-        answers = self._preparer.prepare(_refs(request), context.is_active)
-        response = self._messages.NodePrepareResourcesResponse()
+        answers = self._preparer.prepare(_refs(request.claims), context.is_active)
+        response = dra_v1_pb2.NodePrepareResourcesResponse()
         for uid, answer in answers.items():
             entry = response.claims[uid]
             if isinstance(answer, PrepareError):
                 entry.error = answer.message
             else:
-                entry.devices.extend(self._device(device) for device in answer.devices)
+                entry.devices.extend(_device(device) for device in answer.devices)
         return response
 
-    def NodeUnprepareResources(self, request: Any, context: grpc.ServicerContext) -> Any:
+    def NodeUnprepareResources(
+        self, request: dra_v1_pb2.NodeUnprepareResourcesRequest, context: grpc.ServicerContext
+    ) -> dra_v1_pb2.NodeUnprepareResourcesResponse:
         """An entry for every claim, with its error if there was one."""
-        response = self._messages.NodeUnprepareResourcesResponse()
-        for uid, failure in self._preparer.unprepare(_refs(request)).items():
+        response = dra_v1_pb2.NodeUnprepareResourcesResponse()
+        for uid, failure in self._preparer.unprepare(_refs(request.claims)).items():
             response.claims[uid].error = failure.message if failure else ""
         return response
 
-    def _device(self, device: PreparedDevice) -> Any:
-        message = self._messages.Device(
-            request_names=[device.request],
-            pool_name=device.pool,
-            device_name=device.device,
-            cdi_device_ids=list(device.cdi_ids),
-        )
-        if device.share_id and self._has_share_id:
-            message.share_id = device.share_id
-        return message
+
+def _device(device: PreparedDevice) -> dra_v1_pb2.Device:
+    message = dra_v1_pb2.Device(
+        request_names=[device.request],
+        pool_name=device.pool,
+        device_name=device.device,
+        cdi_device_ids=list(device.cdi_ids),
+    )
+    if device.share_id:
+        message.share_id = device.share_id
+    return message
 
 
 class PluginServer:
@@ -158,9 +159,8 @@ def _server(workers: int) -> grpc.Server:
 
 
 def _add_services(server: grpc.Server, preparer: Preparer, feed: HealthFeed) -> None:
-    stubs: Any
-    for messages, stubs in ((dra_v1_pb2, dra_v1_pb2_grpc), (dra_v1beta1_pb2, dra_v1beta1_pb2_grpc)):
-        stubs.add_DRAPluginServicer_to_server(DraService(messages, preparer), server)
+    stubs: Any = dra_v1_pb2_grpc
+    stubs.add_DRAPluginServicer_to_server(DraService(preparer), server)
     for messages, stubs in (
         (dra_health_v1_pb2, dra_health_v1_pb2_grpc),
         (dra_health_v1alpha1_pb2, dra_health_v1alpha1_pb2_grpc),
@@ -168,5 +168,5 @@ def _add_services(server: grpc.Server, preparer: Preparer, feed: HealthFeed) -> 
         stubs.add_DRAResourceHealthServicer_to_server(HealthService(messages, feed), server)
 
 
-def _refs(request: Any) -> Sequence[ClaimRef]:
-    return [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in request.claims]
+def _refs(claims: Iterable[dra_v1_pb2.Claim]) -> Sequence[ClaimRef]:
+    return [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in claims]

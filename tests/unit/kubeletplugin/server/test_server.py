@@ -40,7 +40,7 @@ def test_a_kubelet_finds_the_plugin_and_gets_what_is_allocated(node: SocketNode)
     (found,) = node.client.sync()
     assert (server.problem, node.registrations) == ("", 1)
     assert found.versions == SUPPORTED_VERSIONS
-    assert found.versions[:2] == ("v1.DRAPlugin", "v1beta1.DRAPlugin")
+    assert found.versions[:2] == ("v1.DRAPlugin", "v1.DRAResourceHealth")
     claim = node.claim("c", [result("gpu-0", "main/first"), share("gpu-1-share", SHARE_A, request="part")])
     answer = node.client.prepare_resources([claim])[claim.uid]
     whole, part = answer.devices
@@ -57,15 +57,23 @@ def test_a_kubelet_finds_the_plugin_and_gets_what_is_allocated(node: SocketNode)
     assert list(node.cdi.iterdir()) == []
 
 
-def test_an_older_kubelet_is_served_v1beta1_which_knows_no_shares(node: SocketNode) -> None:
+def test_a_kubelet_of_kubernetes_1_36_is_served_v1_and_the_older_health_service(node: SocketNode) -> None:
     node.start()
-    client = KubeletClient(str(node.root), DRIVER, versions=("v1beta1.DRAPlugin", "v1alpha1.DRAResourceHealth"))
+    client = KubeletClient(str(node.root), DRIVER, versions=("v1.DRAPlugin", "v1alpha1.DRAResourceHealth"))
     client.sync()
     claim = node.claim("c", [share("gpu-1-share", SHARE_A)])
     (device,) = client.prepare_resources([claim])[claim.uid].devices
     assert fields(device)["device"] == "gpu-1-share"
-    assert "share_id" not in device.DESCRIPTOR.fields_by_name
+    assert device.share_id == SHARE_A
     assert next(client.health()).devices
+    client.close()
+
+
+def test_a_kubelet_that_knows_only_v1beta1_does_not_register_the_plugin(node: SocketNode) -> None:
+    server = node.start()
+    client = KubeletClient(str(node.root), DRIVER, versions=("v1beta1.DRAPlugin", "v1alpha1.DRAResourceHealth"))
+    assert client.sync() == []
+    assert server.problem.startswith("the kubelet refused the registration: none of v1.DRAPlugin")
     client.close()
 
 
