@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from driver.errors import Fault, InvalidInput
+from driver.kinds import EVERY_OFFER, Offer
 from driver.names import DEFAULT_DRIVER, Names
 
 
@@ -23,9 +24,6 @@ class _Section(BaseModel):
 def _camel(name: str) -> str:
     head, *tail = name.split("_")
     return head + "".join(part.capitalize() for part in tail)
-
-
-Kind = Literal["whole", "share", "partitions"]
 
 
 class NodeLabels(_Section):
@@ -47,7 +45,7 @@ class KubeletPluginSettings(_Section):
     """Name of a shipped profile, or a path to a YAML file, for simulated hardware; "" means no cards."""
     simulated_faults: str = f"/var/lib/kubelet/plugins/{DEFAULT_DRIVER}/faults"
     """A simulated card is unhealthy while a file of its name (``gpu-3``) is in this directory; "" means never."""
-    offer: tuple[Kind, ...] = ("whole", "share", "partitions")
+    offer: tuple[Offer, ...] = EVERY_OFFER
     """What each card is offered as. A card that yields a single device publishes no counters."""
     slots: int = Field(default=100, ge=1)
     """How many tenants a shared card may have."""

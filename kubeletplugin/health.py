@@ -10,11 +10,12 @@ import grpc
 
 from driver.clock import Clock
 from driver.errors import TransientFault
+from driver.kinds import EVERY_OFFER
 from driver.observe import Logger
 from driver.settings import Settings
 from kubeletplugin import inventory
 from kubeletplugin.hardware import Card, Hardware, Health
-from kubeletplugin.inventory import EVERY_OFFER, Facts
+from kubeletplugin.inventory import Facts
 
 LOOK_SECONDS = 1.0
 """How often the hardware is asked, so that a change is told about that soon."""

@@ -10,8 +10,10 @@ partitions card by card (within a card see ``kubeletplugin.hardware.partitions``
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
+from driver.kinds import EVERY_OFFER, KIND_ATTRIBUTE, SHARE_KINDS, SHARE_OF, DeviceKind, Offer
+from driver.limits import MAX_ATTRIBUTE_BYTES
 from driver.model import (
     AttributeValue,
     Capacity,
@@ -26,13 +28,7 @@ from driver.names import NUMA_NODE, PCI_BUS_ID, PCIE_ROOT, Names
 from driver.quantity import Quantity
 from kubeletplugin.hardware import Card, Partition
 
-Offer = Literal["whole", "share", "partitions"]
-DeviceKind = Literal["gpu", "gpu-share", "mig", "npu", "npu-share", "vnpu"]
-
-EVERY_OFFER: tuple[Offer, ...] = ("whole", "share", "partitions")
 MEBI = 1024**2
-MAX_STRING_BYTES = 64
-"""Limit of a string attribute (resource.k8s.io/v1 DeviceAttribute)."""
 _WHOLE_CARD = "card"
 """The one counter of a card that cannot be partitioned."""
 
@@ -145,16 +141,18 @@ def text_attribute(text: str) -> str:
     Equal texts stay equal and different ones stay different, so selectors and constraints keep their meaning.
     """
     raw = text.encode()
-    if len(raw) <= MAX_STRING_BYTES:
+    if len(raw) <= MAX_ATTRIBUTE_BYTES:
         return text
     digest = hashlib.sha256(raw).hexdigest()[:8]
-    head = raw[: MAX_STRING_BYTES - len(digest) - 1].decode(errors="ignore")
+    head = raw[: MAX_ATTRIBUTE_BYTES - len(digest) - 1].decode(errors="ignore")
     return f"{head}~{digest}"
 
 
 def _pieces(card: Card, offer: Collection[Offer]) -> list[tuple[Offer, DeviceKind, Partition | None]]:
-    share: DeviceKind = "gpu-share" if card.unit == "gpu" else "npu-share"
-    pieces: list[tuple[Offer, DeviceKind, Partition | None]] = [("whole", card.unit, None), ("share", share, None)]
+    pieces: list[tuple[Offer, DeviceKind, Partition | None]] = [
+        ("whole", card.unit, None),
+        ("share", SHARE_OF[card.unit], None),
+    ]
     if card.scheme:
         pieces += [("partitions", card.scheme.kind, partition) for partition in card.scheme.partitions]
     return [piece for piece in pieces if piece[0] in offer]
@@ -192,18 +190,18 @@ class _Maker:
     def offered(self, card: Card, kind: DeviceKind, partition: Partition | None) -> OfferedDevice:
         drawn = _counters(partition.draws) if partition else _totals(card)
         device = Device(
-            name=f"{card.name}-share" if kind.endswith("-share") else card.part_name(partition),
+            name=f"{card.name}-share" if kind in SHARE_KINDS else card.part_name(partition),
             attributes=self._attributes(card, kind, partition),
             capacity=self._capacity(card, kind, partition),
             consumes=(CounterConsumption(card.name, drawn),) if card.name in self.counted else (),
             taints=(Taint(self.names.attribute("unhealthy")),) if card.name in self.unhealthy else (),
-            allow_multiple=kind.endswith("-share"),
+            allow_multiple=kind in SHARE_KINDS,
         )
         return OfferedDevice(device, card, kind, partition)
 
     def _attributes(self, card: Card, kind: DeviceKind, partition: Partition | None) -> dict[str, AttributeValue]:
         own: dict[str, AttributeValue] = {
-            "kind": kind,
+            KIND_ATTRIBUTE: kind,
             "vendor": card.vendor,
             "type": text_attribute(card.type),
             "model": text_attribute(card.model),
@@ -234,7 +232,7 @@ class _Maker:
                 **{name: Capacity(Quantity.of(amount)) for name, amount in partition.sizes.items()},
             }
         memory, percent = _mebibytes(card.memory_mib), Quantity.of(100)
-        if not kind.endswith("-share"):
+        if kind not in SHARE_KINDS:
             return {"memory": Capacity(memory), "cores": Capacity(percent)}
         one = Quantity.of(1)
         return {

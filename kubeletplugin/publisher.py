@@ -12,6 +12,7 @@ from typing import Any
 
 from driver.clock import Clock
 from driver.errors import TransientFault
+from driver.kinds import Offer
 from driver.kube.api import (
     NODES,
     RESOURCE_SLICES,
@@ -26,11 +27,11 @@ from driver.kube.reflector import Delta, Reflector, Synced
 from driver.observe import Logger
 from driver.settings import Settings
 from kubeletplugin.hardware import Card, Hardware, Health
-from kubeletplugin.inventory import Inventory, Offer, devices, facts_from
-from kubeletplugin.limits import faults
+from kubeletplugin.inventory import Inventory, devices, facts_from
 from kubeletplugin.metrics import PublishingMetrics
 from kubeletplugin.poolview import DroppedFields, Pace, View
 from kubeletplugin.slices import Action, Create, Delete, Update, Wanted, cut, plan
+from kubeletplugin.validation import faults
 
 SETTLE_SECONDS = 0.2
 """How long events are gathered before acting on them: a kubelet wipes slices one by one."""

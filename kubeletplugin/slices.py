@@ -10,15 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from driver.limits import MAX_COUNTER_SETS, MAX_DEVICES, MAX_DEVICES_RESTRICTED, MAX_DNS_SUBDOMAIN
 from driver.model import CounterSet, Device, NodeScope, Slice, Taint
 from driver.names import Names
 from driver.wire import Json, slice_from, slice_spec_to
 
-MAX_DEVICES = 128
-MAX_DEVICES_SPECIAL = 64
-"""Limit of a slice in which any device consumes counters, has taints or list attributes."""
-MAX_COUNTER_SETS = 8
-MAX_NAME = 253
 API_VERSION = "resource.k8s.io/v1"
 
 
@@ -70,8 +66,8 @@ def cut(
     Slice names depend on nothing but their place, and sort in the order of the devices, which is the order in which
     allocators try them.
     """
-    special = any(device.consumes or device.taints or _has_lists(device) for device in devices)
-    device_parts = list(_batches(devices, MAX_DEVICES_SPECIAL if special else MAX_DEVICES)) or [()]
+    restricted = any(device.consumes or device.taints or _has_lists(device) for device in devices)
+    device_parts = list(_batches(devices, MAX_DEVICES_RESTRICTED if restricted else MAX_DEVICES)) or [()]
     counter_parts = list(_batches(counter_sets, MAX_COUNTER_SETS))
     blank = Slice(
         name="",
@@ -96,7 +92,7 @@ def cut(
 def slice_name(node_name: str, driver: str, content: str, index: int) -> str:
     """``<node>-<driver>-<content>-<index>``, a DNS subdomain; a node name too long for that is cut and told apart."""
     tail = f"-{driver}-{content}-{index:03d}"
-    room = MAX_NAME - len(tail)
+    room = MAX_DNS_SUBDOMAIN - len(tail)
     if len(node_name) > room:
         digest = hashlib.sha256(node_name.encode()).hexdigest()[:8]
         node_name = f"{node_name[: room - 9].rstrip('.-')}-{digest}"

@@ -14,12 +14,13 @@ from random import Random
 import yaml
 
 from benchmarks.allocation.hardware import CARDS, MODELS, NODES_PER_FABRIC, Model
+from driver.kinds import Offer
 from driver.kube.api import NAMESPACES, NODES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES, Api
 from driver.kube.client import KubeClient
 from driver.names import DEFAULT_DRIVER, Names
 from driver.wire import Json, slice_spec_to
 from kubeletplugin.hardware.simulated import Profile, load_profile
-from kubeletplugin.inventory import Facts, Offer, devices
+from kubeletplugin.inventory import Facts, devices
 from kubeletplugin.slices import cut
 from simulation.files import MemoryFiles
 from testclusters.commands import start

@@ -3,7 +3,7 @@
 from controller.placement.needs import HostPort, Needs, NodeToleration, needs_of, requests_of
 from controller.placement.nodes import NodeFacts, NodeTaint, NodeView, facts_of
 from controller.placement.order import in_order
-from controller.placement.predicates import fits, selects, tolerates
+from controller.placement.predicates import fits, tolerates
 
 __all__ = [
     "HostPort",
@@ -17,6 +17,5 @@ __all__ = [
     "in_order",
     "needs_of",
     "requests_of",
-    "selects",
     "tolerates",
 ]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from driver.kinds import WholeKind
 from kubeletplugin.hardware.partitions import Partition, Scheme
 
 Vendor = Literal["nvidia", "huawei"]
@@ -38,7 +39,7 @@ class Card:
     """How the card can be partitioned, if it can."""
 
     @property
-    def unit(self) -> Literal["gpu", "npu"]:
+    def unit(self) -> WholeKind:
         """What a card of this vendor is called."""
         return "gpu" if self.vendor == "nvidia" else "npu"
 

@@ -11,9 +11,8 @@ the top therefore breaks the upper half first and keeps the lower half in one pi
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-SchemeKind = Literal["mig", "vnpu"]
+from driver.kinds import PartitionKind
 
 MEMORY_SLICES = 8
 COMPUTE_SLICES = 7
@@ -46,7 +45,7 @@ class Scheme:
     """All partitions of one model of card, in the order in which they are offered."""
 
     name: str
-    kind: SchemeKind
+    kind: PartitionKind
     counters: Mapping[str, int]
     """What the whole card has; ``memory`` in MiB."""
     partitions: tuple[Partition, ...]

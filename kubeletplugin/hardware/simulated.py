@@ -22,6 +22,7 @@ from pydantic.alias_generators import to_camel
 
 from driver.errors import Fault, InvalidInput, TransientFault
 from driver.files import Files
+from driver.limits import MAX_ATTRIBUTE_BYTES, MAX_HEALTH_MESSAGE
 from kubeletplugin.hardware.card import Card, Vendor
 from kubeletplugin.hardware.partitions import SCHEMES, Partition
 from kubeletplugin.hardware.port import DeviceNode, Health
@@ -29,13 +30,12 @@ from kubeletplugin.hardware.port import DeviceNode, Health
 DEVICE_DIRECTORY = "/dev/lode"
 NULL_DEVICE = ("/dev/null", 1, 3)
 """Path, major and minor number (Linux, Documentation/admin-guide/devices.txt)."""
-_MAX_REASON = 1024
 _UUID_SPACE = uuid.UUID("6c6f6465-0000-5000-8000-73696d756c61")
 
 
-def _at_most_64_bytes(text: str) -> str:
-    if len(text.encode()) > 64:
-        raise ValueError("longer than 64 bytes, the limit of a device attribute")
+def _fits_attribute(text: str) -> str:
+    if len(text.encode()) > MAX_ATTRIBUTE_BYTES:
+        raise ValueError(f"longer than {MAX_ATTRIBUTE_BYTES} bytes, the limit of a device attribute")
     return text
 
 
@@ -45,7 +45,7 @@ def _known_scheme(name: str) -> str:
     return name
 
 
-Text = Annotated[str, AfterValidator(_at_most_64_bytes)]
+Text = Annotated[str, AfterValidator(_fits_attribute)]
 
 
 class _CardEntry(BaseModel):
@@ -197,7 +197,7 @@ class Simulated:
                 for name in self._files.names(self._faults):
                     text = self._files.read(f"{self._faults}/{name}")
                     if text is not None:
-                        reasons[name] = text.decode(errors="replace").strip()[:_MAX_REASON] or "fault simulated"
+                        reasons[name] = text.decode(errors="replace").strip()[:MAX_HEALTH_MESSAGE] or "fault simulated"
             except OSError as error:
                 raise TransientFault(f"faults directory {self._faults}: {error}") from error
         return {card.name: Health(card.name not in reasons, reasons.get(card.name, "")) for card in self._cards}

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Mapping
 
 from driver.errors import Fault, InvalidInput
+from driver.kinds import EVERY_OFFER
 from driver.kube.api import NODES, RESOURCE_CLAIMS, Api, NotFound
 from driver.model import Result
 from driver.settings import Settings
 from kubeletplugin import inventory
 from kubeletplugin.hardware import Card, Hardware
-from kubeletplugin.inventory import EVERY_OFFER, Facts, OfferedDevice
+from kubeletplugin.inventory import Facts, OfferedDevice
 from kubeletplugin.prepare import container, overlap
 from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.container import Places

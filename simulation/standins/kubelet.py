@@ -8,6 +8,7 @@ from typing import Protocol
 from driver.clock import Clock, rfc3339
 from driver.errors import LodeError
 from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
+from driver.limits import MAX_EVENT_MESSAGE
 from driver.wire import claim_from
 from simulation.standins.claims import claim_name
 from simulation.standins.informed import (
@@ -275,7 +276,7 @@ class Kubelet(StandIn):
             "involvedObject": {"kind": "Pod", "namespace": namespace, "name": name, "uid": pod["metadata"]["uid"]},
             "type": "Warning",
             "reason": "FailedPrepareDynamicResources",
-            "message": message[:1024],
+            "message": message[:MAX_EVENT_MESSAGE],
             "source": {"component": "kubelet", "host": self._machine.name},
             "firstTimestamp": now,
             "lastTimestamp": now,

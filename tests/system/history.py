@@ -3,7 +3,8 @@
 import random
 from dataclasses import dataclass
 
-from driver.settings import ControllerSettings, Kind, KubeletPluginSettings, Settings
+from driver.kinds import Offer
+from driver.settings import ControllerSettings, KubeletPluginSettings, Settings
 from kubeletplugin.hardware.simulated import Profile, load_profile
 from simulation.cluster import Cluster
 from simulation.faults import Misfortune
@@ -41,7 +42,7 @@ WEATHERS = (
     Weather(network=Misfortune(gone=0.3, lag=0.5)),
     Weather(crash=0.01, overtaken=0.2, unseen=0.4, network=BAD_NETWORK),
 )
-OFFERS: tuple[tuple[Kind, ...], ...] = (
+OFFERS: tuple[tuple[Offer, ...], ...] = (
     ("whole", "share", "partitions"),
     ("whole", "share", "partitions"),
     ("whole", "share"),

@@ -11,11 +11,11 @@ import pytest
 
 from cli import simulate
 from driver.files import SystemFiles
+from driver.kinds import EVERY_OFFER, Offer
 from driver.kube.api import Object
 from driver.names import Names
-from driver.settings import Kind
 from kubeletplugin.hardware.simulated import Simulated, load_profile
-from kubeletplugin.inventory import EVERY_OFFER, Facts, devices
+from kubeletplugin.inventory import Facts, devices
 from kubeletplugin.slices import Wanted, cut, plan
 
 EXAMPLES = Path(__file__).parent.parent.parent.parent / "manifests" / "examples"
@@ -23,7 +23,7 @@ GATE = "lode.dev/allocation"
 
 
 @cache
-def _slices(node: str, profile: str, offer: tuple[Kind, ...], ib_cluster: str) -> str:
+def _slices(node: str, profile: str, offer: tuple[Offer, ...], ib_cluster: str) -> str:
     files, names = SystemFiles(), Names()
     cards = Simulated(load_profile(profile, files), node, files, "").cards()
     offered = devices(cards, Facts(ib_cluster=ib_cluster), offer or EVERY_OFFER, 100, names)
@@ -31,7 +31,7 @@ def _slices(node: str, profile: str, offer: tuple[Kind, ...], ib_cluster: str) -
     return json.dumps([action.object for action in plan(Wanted(node, "uid", parts), ())])  # type: ignore[union-attr]
 
 
-def slices(node: str, profile: str, offer: tuple[Kind, ...] = (), ib_cluster: str = "") -> list[Object]:
+def slices(node: str, profile: str, offer: tuple[Offer, ...] = (), ib_cluster: str = "") -> list[Object]:
     """The slices that a node with the cards of a shipped profile publishes."""
     found: list[Object] = json.loads(_slices(node, profile, offer, ib_cluster))
     return found

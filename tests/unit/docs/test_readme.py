@@ -6,11 +6,12 @@ import yaml
 
 from controller.selectors import compile_selector
 from driver.files import SystemFiles
+from driver.kinds import EVERY_OFFER
 from driver.names import Names
 from driver.settings import Settings
 from driver.wire import claim_spec_from
 from kubeletplugin.hardware.simulated import Simulated, load_profile
-from kubeletplugin.inventory import EVERY_OFFER, Facts, devices
+from kubeletplugin.inventory import Facts, devices
 from tests.unit.docs.test_operating import ROOT
 
 

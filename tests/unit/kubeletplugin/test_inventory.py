@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from driver.kinds import EVERY_OFFER, Offer
 from driver.model import Device, Version
 from driver.names import NUMA_NODE, PCI_BUS_ID, PCIE_ROOT, Names
 from driver.quantity import Quantity
@@ -14,17 +15,15 @@ from driver.settings import NodeLabels
 from kubeletplugin.hardware import Card
 from kubeletplugin.hardware.simulated import Simulated, load_profile, shipped_profiles
 from kubeletplugin.inventory import (
-    EVERY_OFFER,
     Facts,
     Inventory,
-    Offer,
     describe,
     devices,
     facts_from,
     text_attribute,
 )
-from kubeletplugin.limits import faults
 from kubeletplugin.slices import cut
+from kubeletplugin.validation import faults
 from simulation.files import MemoryFiles
 
 NAMES = Names()

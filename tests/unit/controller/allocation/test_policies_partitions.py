@@ -8,6 +8,7 @@ import pytest
 from controller.allocation import Fleet, Placed
 from controller.allocation.policies.cutting import cards_of
 from controller.allocation.stock.pools import Pool
+from driver.kinds import EVERY_OFFER
 from driver.model import (
     Allocation,
     Claim,
@@ -23,7 +24,7 @@ from driver.model import (
 from driver.names import Names
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.partitions import SCHEMES, Scheme
-from kubeletplugin.inventory import EVERY_OFFER, Facts, devices
+from kubeletplugin.inventory import Facts, devices
 from tests.unit.controller.allocation.rig import NODE, names
 
 POLICIES = ("firstFit", "binpack", "spread")

@@ -5,10 +5,11 @@ from functools import cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driver.kinds import EVERY_OFFER
 from driver.model import DeviceId, Result
 from driver.names import Names
 from kubeletplugin.hardware.simulated import load_profile
-from kubeletplugin.inventory import EVERY_OFFER, Facts, Inventory, devices
+from kubeletplugin.inventory import Facts, Inventory, devices
 from kubeletplugin.prepare.overlap import blockers
 from simulation.files import MemoryFiles
 

@@ -7,8 +7,8 @@ import pytest
 from driver.model import Capacity, CounterConsumption, CounterSet, Device, RequestPolicy, Version
 from driver.names import Names
 from driver.quantity import Quantity
-from kubeletplugin.limits import faults
 from kubeletplugin.slices import cut
+from kubeletplugin.validation import faults
 
 ONE = Quantity.of(1)
 SET = CounterSet("gpu-0", {"card": ONE})

@@ -5,22 +5,19 @@ model name) never damages what is published, it must be found before. The rules 
 k8s.io/kubernetes/pkg/apis/resource/validation as far as an inventory can break them.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from driver.errors import Fault
-from driver.model import AttributeValue, Capacity, CounterSet, Device, Slice, Version
-
-MAX_ATTRIBUTES_AND_CAPACITIES = 32
-MAX_COUNTERS = 32
-MAX_TEXT_BYTES = 64
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
-_NUMBER = r"(0|[1-9]\d*)"
-_SEMVER = re.compile(
-    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
+from driver.limits import (
+    MAX_ATTRIBUTE_BYTES,
+    MAX_ATTRIBUTES_AND_CAPACITIES,
+    MAX_COUNTERS,
+    is_c_identifier,
+    is_dns_label,
 )
+from driver.model import AttributeValue, Capacity, CounterSet, Device, Slice, Version
+from driver.semver import is_semver
 
 
 def faults(slices: Iterable[Slice]) -> tuple[Fault, ...]:
@@ -46,7 +43,7 @@ def _twins(what: str, names: Iterable[str]) -> Iterator[Fault]:
 
 
 def _label(where: str, name: str) -> Iterator[Fault]:
-    if not _LABEL.fullmatch(name):
+    if not is_dns_label(name):
         yield Fault(where, f"{name!r} is no DNS label: at most 63 of a-z, 0-9 and -, no - at the ends")
 
 
@@ -68,7 +65,7 @@ def _device(device: Device) -> Iterator[Fault]:
             where, f"has {total} attributes and capacities; at most {MAX_ATTRIBUTES_AND_CAPACITIES} are allowed"
         )
     for name in (*device.attributes, *device.capacity):
-        if not _IDENTIFIER.fullmatch(name.rpartition("/")[2]):
+        if not is_c_identifier(name.rpartition("/")[2]):
             yield Fault(f"{where}.{name}", "the name is no C identifier of at most 32 characters")
     for name, value in device.attributes.items():
         yield from _attribute(f"{where}.{name}", value)
@@ -78,9 +75,9 @@ def _device(device: Device) -> Iterator[Fault]:
 
 def _attribute(where: str, value: AttributeValue) -> Iterator[Fault]:
     text = value.text if isinstance(value, Version) else value
-    if isinstance(text, str) and len(text.encode()) > MAX_TEXT_BYTES:
-        yield Fault(where, f"{text!r} is longer than {MAX_TEXT_BYTES} bytes")
-    if isinstance(value, Version) and not _SEMVER.fullmatch(value.text):
+    if isinstance(text, str) and len(text.encode()) > MAX_ATTRIBUTE_BYTES:
+        yield Fault(where, f"{text!r} is longer than {MAX_ATTRIBUTE_BYTES} bytes")
+    if isinstance(value, Version) and not is_semver(value.text):
         yield Fault(where, f"{value.text!r} is no semantic version such as 9.0.0")
     if value == ():
         yield Fault(where, "is an empty list")
