@@ -20,9 +20,8 @@ from driver.settings import Settings, settings_from
 from driver.threads import start_thread
 from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.simulated import Simulated, load_profile
-from kubeletplugin.metrics import PublishingMetrics
 from kubeletplugin.prepare import Preparer
-from kubeletplugin.publisher import Publisher
+from kubeletplugin.publish import Publisher, PublishingMetrics
 from kubeletplugin.server import PluginServer
 
 FIRST_PAUSE_SECONDS = 0.2

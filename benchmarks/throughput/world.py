@@ -21,7 +21,7 @@ from driver.names import DEFAULT_DRIVER, Names
 from driver.wire import Json, slice_spec_to
 from kubeletplugin.hardware.simulated import Profile, load_profile
 from kubeletplugin.inventory import Facts, devices
-from kubeletplugin.slices import cut
+from kubeletplugin.publish.slices import build_slices
 from simulation.files import MemoryFiles
 from testclusters.commands import start
 from testclusters.plain import ControlPlane
@@ -169,5 +169,5 @@ def _slice(profile: Profile, number: int, model: Model) -> Json:
         for card in profile.cards[:CARDS]
     ]
     offered = devices(cards, Facts(f"fabric-{number // NODES_PER_FABRIC}"), _WHOLE, 1, names)
-    (part,) = cut(offered.devices, offered.counter_sets, node, names)
+    (part,) = build_slices(offered.devices, offered.counter_sets, node, names)
     return {"metadata": {"name": part.name}, "spec": slice_spec_to(replace(part, generation=1))}

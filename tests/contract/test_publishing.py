@@ -9,8 +9,7 @@ from driver.kube.api import NODES, RESOURCE_SLICES, Api, Object
 from driver.observe import Metrics, logger
 from driver.settings import Settings
 from kubeletplugin.hardware.simulated import Simulated, load_profile, shipped_profiles
-from kubeletplugin.metrics import PublishingMetrics
-from kubeletplugin.publisher import Publisher
+from kubeletplugin.publish import Publisher, PublishingMetrics
 from simulation.files import MemoryFiles
 from tests.contract.conftest import eventually
 

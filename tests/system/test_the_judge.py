@@ -10,7 +10,7 @@ from controller.election import Election, Fence
 from driver.kube.api import PODS
 from driver.model import Claim
 from kubeletplugin.prepare import Preparer
-from kubeletplugin.publisher import Publisher
+from kubeletplugin.publish import Publisher
 from simulation.invariants import Violation
 from simulation.weather import Weather
 from tests.system.history import HistoryFailed, play

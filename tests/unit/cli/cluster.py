@@ -16,7 +16,7 @@ from driver.kube.api import Object
 from driver.names import Names
 from kubeletplugin.hardware.simulated import Simulated, load_profile
 from kubeletplugin.inventory import Facts, devices
-from kubeletplugin.slices import Wanted, cut, plan
+from kubeletplugin.publish.slices import DesiredPool, build_slices, plan_writes
 
 EXAMPLES = Path(__file__).parent.parent.parent.parent / "manifests" / "examples"
 GATE = "lode.dev/allocation"
@@ -27,8 +27,8 @@ def _slices(node: str, profile: str, offer: tuple[Offer, ...], ib_cluster: str) 
     files, names = SystemFiles(), Names()
     cards = Simulated(load_profile(profile, files), node, files, "").cards()
     offered = devices(cards, Facts(ib_cluster=ib_cluster), offer or EVERY_OFFER, 100, names)
-    parts = cut(offered.devices, offered.counter_sets, node, names)
-    return json.dumps([action.object for action in plan(Wanted(node, "uid", parts), ())])  # type: ignore[union-attr]
+    parts = build_slices(offered.devices, offered.counter_sets, node, names)
+    return json.dumps([action.object for action in plan_writes(DesiredPool(node, "uid", parts), ())])  # type: ignore[union-attr]
 
 
 def slices(node: str, profile: str, offer: tuple[Offer, ...] = (), ib_cluster: str = "") -> list[Object]:

@@ -22,8 +22,8 @@ from kubeletplugin.inventory import (
     facts_from,
     text_attribute,
 )
-from kubeletplugin.slices import cut
-from kubeletplugin.validation import faults
+from kubeletplugin.publish.slices import build_slices
+from kubeletplugin.publish.validation import faults
 from simulation.files import MemoryFiles
 
 NAMES = Names()
@@ -152,7 +152,7 @@ def test_a_share_takes_all_memory_no_cores_and_one_slot_unless_asked_otherwise()
 
 def test_a_card_for_one_tenant_still_has_a_request_policy_the_api_accepts() -> None:
     found = inventory("t4x2", slots=1)
-    assert not faults(cut(found.devices, found.counter_sets, "node-a", NAMES))
+    assert not faults(build_slices(found.devices, found.counter_sets, "node-a", NAMES))
 
 
 @pytest.mark.parametrize("profile", shipped_profiles())
@@ -200,7 +200,7 @@ def test_devices_of_an_unhealthy_card_are_tainted_and_no_others() -> None:
 @pytest.mark.parametrize("profile", shipped_profiles())
 def test_whatever_is_offered_breaks_no_limit_of_the_api(profile: str) -> None:
     found = inventory(profile, unhealthy={"gpu-0", "npu-0"})
-    assert not faults(cut(found.devices, found.counter_sets, "node-a", NAMES))
+    assert not faults(build_slices(found.devices, found.counter_sets, "node-a", NAMES))
 
 
 @pytest.mark.parametrize("profile", shipped_profiles())

@@ -19,8 +19,8 @@ API_VERSION = "resource.k8s.io/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """The pool of one node as it should be. Generations in ``slices`` mean nothing; ``plan`` chooses them."""
+class DesiredPool:
+    """The pool of one node as it should be. Generations in ``slices`` mean nothing; ``plan_writes`` chooses them."""
 
     node_name: str
     node_uid: str
@@ -58,7 +58,7 @@ class Delete:
 Action = Create | Update | Delete
 
 
-def cut(
+def build_slices(
     devices: Sequence[Device], counter_sets: Sequence[CounterSet], node_name: str, names: Names
 ) -> tuple[Slice, ...]:
     """The slices of a node's pool, never none: a pool without devices is one empty slice ("driver up, no devices").
@@ -117,8 +117,8 @@ class _Published:
         return list(self.object["metadata"].get("ownerReferences") or [])
 
 
-def plan(wanted: Wanted, published: Iterable[Json]) -> tuple[Action, ...]:
-    """The writes, in order, that turn ``published`` (all slices of this driver and node) into ``wanted``.
+def plan_writes(desired: DesiredPool, published: Iterable[Json]) -> tuple[Action, ...]:
+    """The writes, in order, that turn ``published`` (all slices of this driver and node) into ``desired``.
 
     Obsolete slices are deleted, then existing ones updated, then missing ones created. Whoever stops after any of
     them leaves a pool that is as it was, as it should be, or visibly incomplete; planning again goes on from there.
@@ -129,7 +129,7 @@ def plan(wanted: Wanted, published: Iterable[Json]) -> tuple[Action, ...]:
       half-way, or after the kubelet wiped slices).
     """
     found = [_Published(item, slice_from(item)) for item in published]
-    by_name = {part.name: part for part in wanted.slices}
+    by_name = {part.name: part for part in desired.slices}
     names_kept = {
         item.slice.name
         for item in found
@@ -137,12 +137,12 @@ def plan(wanted: Wanted, published: Iterable[Json]) -> tuple[Action, ...]:
     }
     kept = [item for item in found if item.slice.name in names_kept]
     obsolete = [item for item in found if item.slice.name not in names_kept]
-    missing = [part for part in wanted.slices if part.name not in names_kept]
+    missing = [part for part in desired.slices if part.name not in names_kept]
     generation = _generation(by_name, kept, obsolete, missing)
     return (
         *(_delete(item) for item in sorted(obsolete, key=lambda item: item.slice.name)),
-        *_updates(wanted, by_name, kept, generation),
-        *(Create(_created(wanted, part, generation)) for part in missing),
+        *_updates(desired, by_name, kept, generation),
+        *(Create(_created(desired, part, generation)) for part in missing),
     )
 
 
@@ -160,12 +160,14 @@ def _generation(
     return max(top, 1) if not removed and (changed == 0 or alone) else top + 1
 
 
-def _updates(wanted: Wanted, by_name: Mapping[str, Slice], kept: list[_Published], generation: int) -> Iterator[Update]:
+def _updates(
+    desired: DesiredPool, by_name: Mapping[str, Slice], kept: list[_Published], generation: int
+) -> Iterator[Update]:
     for item in sorted(kept, key=lambda item: item.slice.name):
         part = by_name[item.slice.name]
         right = item.slice.generation == generation and same_content(item.slice, part)
-        if not right or wanted.owner not in item.owners:
-            yield Update(_updated(wanted, part, generation, item))
+        if not right or desired.owner not in item.owners:
+            yield Update(_updated(desired, part, generation, item))
 
 
 def same_content(one: Slice, other: Slice) -> bool:
@@ -191,18 +193,18 @@ def _delete(item: _Published) -> Delete:
     return Delete(metadata["name"], metadata["uid"], metadata["resourceVersion"])
 
 
-def _created(wanted: Wanted, part: Slice, generation: int) -> Json:
+def _created(desired: DesiredPool, part: Slice, generation: int) -> Json:
     return {
         "apiVersion": API_VERSION,
         "kind": "ResourceSlice",
-        "metadata": {"name": part.name, "ownerReferences": [wanted.owner]},
+        "metadata": {"name": part.name, "ownerReferences": [desired.owner]},
         "spec": slice_spec_to(replace(part, generation=generation)),
     }
 
 
-def _updated(wanted: Wanted, part: Slice, generation: int, item: _Published) -> Json:
+def _updated(desired: DesiredPool, part: Slice, generation: int, item: _Published) -> Json:
     others = [ref for ref in item.owners if not ref.get("controller") and ref.get("kind") != "Node"]
-    metadata = {**item.object["metadata"], "ownerReferences": [wanted.owner, *others]}
+    metadata = {**item.object["metadata"], "ownerReferences": [desired.owner, *others]}
     metadata.pop("managedFields", None)
     dated = {
         (device.name, taint.key, taint.value, taint.effect): taint.time_added
@@ -218,26 +220,3 @@ def _updated(wanted: Wanted, part: Slice, generation: int, item: _Published) -> 
 
     whole = replace(part, generation=generation, devices=tuple(date(device) for device in part.devices))
     return {**item.object, "metadata": metadata, "spec": slice_spec_to(whole)}
-
-
-def dropped(sent: Any, stored: Any) -> tuple[str, ...]:
-    """Fields of ``sent`` that ``stored`` lacks, such as ``devices[].taints``: each kind once, sorted.
-
-    The API server silently drops fields whose feature gate is off.
-    """
-    return tuple(sorted(set(_missing(sent, stored, ""))))
-
-
-def _missing(sent: Any, stored: Any, path: str) -> Iterator[str]:
-    if isinstance(sent, dict):
-        for key, value in sent.items():
-            where = f"{path}.{key}" if path else key
-            if not isinstance(stored, dict) or key not in stored:
-                if value not in (None, [], {}):
-                    yield where
-            else:
-                yield from _missing(value, stored[key], where)
-    elif isinstance(sent, list):
-        for index, value in enumerate(sent):
-            there = stored[index] if isinstance(stored, list) and index < len(stored) else None
-            yield from _missing(value, there, f"{path}[]")

@@ -15,7 +15,7 @@ from kubeletplugin.registration import SUPPORTED_VERSIONS
 from simulation.kubelet_client import KubeletClient
 from simulation.standins.kubelet import ClaimName, PluginDown
 from tests.unit.kubeletplugin.rig import DRIVER, POOL, SHARE_A, result, share
-from tests.unit.kubeletplugin.server.node import SocketNode
+from tests.unit.kubeletplugin.socket_node import SocketNode
 
 
 @pytest.fixture
