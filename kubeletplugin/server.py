@@ -27,9 +27,9 @@ from kubeletplugin.registration import RegistrationService
 from kubeletplugin.sockets import remove_dead_sockets, socket_paths
 
 WORKERS = 32
-"""Calls served at once. A kubelet has one per starting or ending pod, and one long one per health stream."""
+"""Calls served at once. A kubelet makes one call per starting or ending pod, and one long call per health stream."""
 STOP_SECONDS = 20.0
-"""How long calls in progress may go on when the plugin stops; its pod is killed after 30 s."""
+"""How long calls in progress may continue when the plugin stops. Its pod is killed after 30 s."""
 
 
 class DraService:
@@ -78,11 +78,11 @@ class PluginServer:
     """Serves one kubelet.
 
     Args:
-        pod_uid: makes the sockets' names differ between the instances of a rolling update.
+        pod_uid: distinguishes the sockets of the instances of a rolling update.
         on_registered: called after each registration with the kubelet.
 
     Raises:
-        OperatorFault: the kubelet's root is too long a path for sockets.
+        OperatorFault: the path of the kubelet's root is too long for sockets.
     """
 
     def __init__(
@@ -113,11 +113,11 @@ class PluginServer:
         return self._registration.problem
 
     def start(self) -> None:
-        """Serve claims, then let the kubelet know.
+        """Serve claims, then register with the kubelet.
 
         Raises:
-            OperatorFault, OSError: a socket cannot be opened; the operator must see to its folder. Nothing is served
-                then; make a new server to try again.
+            OperatorFault, OSError: a socket cannot be opened; the operator must correct its folder. Nothing is served
+                then. Create a new server to retry.
         """
         try:
             self._start()
@@ -131,7 +131,7 @@ class PluginServer:
         registration.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         for directory, prefix in ((service.parent, "dra"), (registration.parent, self._prefix)):
             if dead := remove_dead_sockets(str(directory), prefix):
-                self._log.info("sockets of instances that are gone removed", paths=dead)
+                self._log.info("sockets of killed instances removed", paths=dead)
         for server, path in ((self._service, service), (self._registrar, registration)):
             path.unlink(missing_ok=True)
             _listen(server, path)
@@ -139,7 +139,7 @@ class PluginServer:
         self._log.info("serving the kubelet", service=str(service), registration=str(registration))
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """Take leave of the kubelet, finish calls in progress for up to ``seconds``, and stop."""
+        """Unregister, finish calls in progress for up to ``seconds``, and stop."""
         Path(self._paths.registration).unlink(missing_ok=True)
         self._registrar.stop(grace=1).wait()
         self._feed.close()
@@ -151,7 +151,7 @@ def _listen(server: grpc.Server, path: Path) -> None:
     try:
         server.add_insecure_port(f"unix:{path}")
     except RuntimeError as error:
-        raise OperatorFault(f"socket {path} cannot be opened: {error}") from error
+        raise OperatorFault(f"socket {path}: cannot be opened: {error}") from error
 
 
 def _server(workers: int) -> grpc.Server:

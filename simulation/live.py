@@ -14,8 +14,8 @@ from driver.files import SystemFiles
 from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, Api, Object, Resource, WatchEvent
 from driver.observe import logger
 from driver.settings import ControllerSettings, KubeletPluginSettings, Settings
-from kubeletplugin.__main__ import Plugin
-from kubeletplugin.prepare.records import Records
+from kubeletplugin.__main__ import PluginProcess
+from kubeletplugin.prepare.storage import ClaimStorage
 from memoryapi import MemoryApi
 from simulation.invariants import Invariants
 from simulation.kubelet_client import KubeletClient
@@ -60,7 +60,7 @@ class LiveNode:
         (folder / "boot_id").write_text(self.machine.boot_id)
         names = settings.names
         plugin_api = AdmittedApi(api, names, f"plugin-{name}")
-        self.plugin = Plugin(plugin_api, self.settings, name, pod_uid="")
+        self.plugin = PluginProcess(plugin_api, self.settings, name, pod_uid="")
         self.client = KubeletClient(section.kubelet_root, settings.driver_name)
         kubelet_api = _Impatient(AdmittedApi(api, names, f"kubelet-{name}"))
         self.kubelet = Kubelet(kubelet_api, SystemClock(), self.machine, self.client, lambda: 0.0)
@@ -72,8 +72,8 @@ class LiveNode:
 
     def left_over(self) -> list[str]:
         """Claims and files of claims that are still on the node."""
-        records = Records(SystemFiles(), self.settings)
-        return sorted({*records.load().claims, *records.uids()})
+        storage = ClaimStorage(SystemFiles(), self.settings)
+        return sorted({*storage.load().claims, *storage.uids()})
 
 
 class LiveCluster:

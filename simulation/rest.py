@@ -7,7 +7,7 @@ from controller.allocation import Fleet, Unsatisfiable
 from driver.kube.api import DEVICE_CLASSES, NODES, RESOURCE_SLICES, Object
 from driver.model import Claim
 from driver.wire import class_from, slice_from
-from kubeletplugin.prepare.records import Records
+from kubeletplugin.prepare.storage import ClaimStorage
 from simulation.cluster import Cluster
 from simulation.invariants import Violation
 from simulation.standins.claims import claim_name
@@ -38,8 +38,8 @@ def check_end(cluster: Cluster, published: Pools) -> None:
     faults = [f"pod {'/'.join(name_key(pod))} is left" for pod in cluster.invariants.pods()]
     faults += [f"claim {claim.key} is left" for claim in cluster.invariants.claims()]
     for name, machine in cluster.machines.items():
-        records = Records(machine.files, cluster.settings)
-        faults += [f"{name}: claim {uid} is left in the checkpoint" for uid in records.load().claims]
+        storage = ClaimStorage(machine.files, cluster.settings)
+        faults += [f"{name}: claim {uid} is left in the checkpoint" for uid in storage.load().claims]
         faults += [f"{name}: file {path} is left" for path in _claim_files(cluster, name)]
         faults += [f"{name}: containers of {c.pod} are left" for c in machine.containers.values()]
     now = cluster.invariants.pools()
@@ -112,16 +112,16 @@ def _selects_nothing(pod: Object, nodes: list[Object]) -> bool:
 def _nodes(cluster: Cluster) -> Iterator[str]:
     """Prepared is what the kubelet's containers use, and every prepared claim has its files."""
     for name, machine in cluster.machines.items():
-        records = Records(machine.files, cluster.settings)
-        prepared = set(records.load().claims)
+        storage = ClaimStorage(machine.files, cluster.settings)
+        prepared = set(storage.load().claims)
         used = {claim for container in machine.containers.values() for claim, _ in container.devices}
         if prepared != used:
             yield f"{name}: prepared are {sorted(prepared)}, containers use {sorted(used)}"
-        if records.uids() != used:
-            yield f"{name}: files are there for {sorted(records.uids())}, containers use {sorted(used)}"
+        if storage.uids() != used:
+            yield f"{name}: files are there for {sorted(storage.uids())}, containers use {sorted(used)}"
 
 
 def _claim_files(cluster: Cluster, node: str) -> list[str]:
     files = cluster.machines[node].files
-    places = Records(files, cluster.settings).places
-    return [f"{root}/{name}" for root in (places.cdi_root, places.metadata_root) for name in files.names(root)]
+    paths = ClaimStorage(files, cluster.settings).paths
+    return [f"{root}/{name}" for root in (paths.cdi_root, paths.metadata_root) for name in files.names(root)]

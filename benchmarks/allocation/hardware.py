@@ -12,7 +12,7 @@ from driver.quantity import Quantity
 from driver.wire import slice_spec_to
 from kubeletplugin.hardware.partitions import ASCEND_310P, H100_80GB, Partition, Scheme
 from kubeletplugin.hardware.simulated import load_profile
-from kubeletplugin.inventory import Facts, devices
+from kubeletplugin.inventory import Fabric, build_inventory
 from kubeletplugin.publish.slices import build_slices
 from simulation.files import MemoryFiles
 
@@ -108,7 +108,7 @@ def cards(_: Model) -> Offered:
     """Eight H100 as Lode publishes them: whole, shared and in MIG partitions on one counter set each."""
     profile = load_profile("h100x8", MemoryFiles())
     numbered = [replace(card, uuid=f"{NODE}-{card.index}") for card in profile.cards]
-    made = devices(numbered, Facts(FABRIC), EVERY_OFFER, SLOTS, Names(DEFAULT_DRIVER))
+    made = build_inventory(numbered, Fabric(FABRIC), EVERY_OFFER, SLOTS, Names(DEFAULT_DRIVER))
     return made.devices, made.counter_sets
 
 

@@ -4,7 +4,7 @@ from driver.kinds import Offer
 from driver.kube.api import Object
 from driver.settings import Settings
 from kubeletplugin import inventory
-from kubeletplugin.inventory import Inventory, facts_from
+from kubeletplugin.inventory import Inventory, fabric_from
 from kubeletplugin.publish.cards import CardState
 from kubeletplugin.publish.dropped import DroppedFields
 from kubeletplugin.publish.metrics import PublishingMetrics
@@ -35,9 +35,9 @@ class PoolBuilder:
         """The devices that the node offers."""
         offer = self._offer()
         labels = node["metadata"].get("labels") or {}
-        found = inventory.devices(
+        found = inventory.build_inventory(
             state.cards,
-            facts_from(labels, self._settings.node_labels),
+            fabric_from(labels, self._settings.node_labels),
             offer,
             self._settings.slots,
             self._names,

@@ -1,8 +1,8 @@
-"""Devices and counter sets -> ResourceSlices, and the fewest writes that make the published ones so. Pure.
+"""The ResourceSlices for devices and counter sets, and the fewest writes that lead to them. Pure.
 
-Rules of a pool (resource.k8s.io/v1 ResourcePool): consumers look only at the slices of the highest generation, and
-only if there are as many as each of them says. So a change that takes several writes happens under a new generation,
-which nobody uses until its last slice is there. Slices hold devices or counter sets, never both.
+Rules of a pool (resource.k8s.io/v1 ResourcePool): consumers use only the slices of the highest generation, and only if
+there are as many as each of them says. So a change that takes several writes gets a new generation, which nobody uses
+until its last slice exists. Slices hold devices or counter sets, never both.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ API_VERSION = "resource.k8s.io/v1"
 
 @dataclass(frozen=True, slots=True)
 class DesiredPool:
-    """The pool of one node as it should be. Generations in ``slices`` mean nothing; ``plan_writes`` chooses them."""
+    """The pool of one node as it should be. Generations in ``slices`` are ignored: ``plan_writes`` sets them."""
 
     node_name: str
     node_uid: str
@@ -28,7 +28,7 @@ class DesiredPool:
 
     @property
     def owner(self) -> Json:
-        """The owner reference that has the slices deleted with the Node."""
+        """The owner reference by which the slices are deleted with the Node."""
         return {"apiVersion": "v1", "kind": "Node", "name": self.node_name, "uid": self.node_uid, "controller": True}
 
 
@@ -41,7 +41,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """PUT ``object``; it carries the resourceVersion it was decided on."""
+    """PUT ``object``, with the resourceVersion that the decision is based on."""
 
     object: Json
 
@@ -61,9 +61,9 @@ Action = Create | Update | Delete
 def build_slices(
     devices: Sequence[Device], counter_sets: Sequence[CounterSet], node_name: str, names: Names
 ) -> tuple[Slice, ...]:
-    """The slices of a node's pool, never none: a pool without devices is one empty slice ("driver up, no devices").
+    """The slices of a node's pool, at least one: a pool without devices is one empty slice ("driver up, no devices").
 
-    Slice names depend on nothing but their place, and sort in the order of the devices, which is the order in which
+    Slice names depend only on the position, and sort in the order of the devices, which is the order in which
     allocators try them.
     """
     restricted = any(device.consumes or device.taints or _has_lists(device) for device in devices)
@@ -90,7 +90,7 @@ def build_slices(
 
 
 def slice_name(node_name: str, driver: str, content: str, index: int) -> str:
-    """``<node>-<driver>-<content>-<index>``, a DNS subdomain; a node name too long for that is cut and told apart."""
+    """``<node>-<driver>-<content>-<index>``, a DNS subdomain; a node name too long for it is cut and gets a digest."""
     tail = f"-{driver}-{content}-{index:03d}"
     room = MAX_DNS_SUBDOMAIN - len(tail)
     if len(node_name) > room:
@@ -120,23 +120,23 @@ class _Published:
 def plan_writes(desired: DesiredPool, published: Iterable[Json]) -> tuple[Action, ...]:
     """The writes, in order, that turn ``published`` (all slices of this driver and node) into ``desired``.
 
-    Obsolete slices are deleted, then existing ones updated, then missing ones created. Whoever stops after any of
-    them leaves a pool that is as it was, as it should be, or visibly incomplete; planning again goes on from there.
-    The generation stays where consumers cannot mistake a state in between for a whole pool:
+    Obsolete slices are deleted, then existing ones updated, then missing ones created. After any of the writes the pool
+    is as it was, as it should be, or visibly incomplete; planning again continues from there. The generation stays the
+    same if consumers cannot mistake a state in between for a complete pool:
 
     - exactly one slice changes and none is added or removed, or
-    - every slice of the highest generation is as it should be, and only others have to join them (after a crash
-      half-way, or after the kubelet wiped slices).
+    - every slice of the highest generation is as it should be, and only others must be added (after a crash during the
+      writes, or after the kubelet deleted slices).
     """
-    found = [_Published(item, slice_from(item)) for item in published]
+    existing = [_Published(item, slice_from(item)) for item in published]
     by_name = {part.name: part for part in desired.slices}
     names_kept = {
         item.slice.name
-        for item in found
-        if item.slice.name in by_name and _same_place(item.slice, by_name[item.slice.name])
+        for item in existing
+        if item.slice.name in by_name and _same_pool(item.slice, by_name[item.slice.name])
     }
-    kept = [item for item in found if item.slice.name in names_kept]
-    obsolete = [item for item in found if item.slice.name not in names_kept]
+    kept = [item for item in existing if item.slice.name in names_kept]
+    obsolete = [item for item in existing if item.slice.name not in names_kept]
     missing = [part for part in desired.slices if part.name not in names_kept]
     generation = _generation(by_name, kept, obsolete, missing)
     return (
@@ -171,7 +171,7 @@ def _updates(
 
 
 def same_content(one: Slice, other: Slice) -> bool:
-    """Whether the two say the same, quantities taken by value; generation and the time of taints do not count."""
+    """Whether both have the same content: quantities by value, without generation and the time of taints."""
     return _content(one) == _content(other)
 
 
@@ -183,8 +183,8 @@ def _undated(device: Device) -> Device:
     return replace(device, taints=tuple(replace(t, time_added="") for t in device.taints)) if device.taints else device
 
 
-def _same_place(one: Slice, other: Slice) -> bool:
-    # driver, pool name and nodeName are immutable (ResourceSliceSpec): such a slice must be made anew.
+def _same_pool(one: Slice, other: Slice) -> bool:
+    # driver, pool name and nodeName are immutable (ResourceSliceSpec): such a slice must be deleted and created.
     return (one.driver, one.pool, one.scope) == (other.driver, other.pool, other.scope)
 
 

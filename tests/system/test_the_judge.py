@@ -34,7 +34,7 @@ def _forgets_claims_of_several_cards(patch: pytest.MonkeyPatch) -> None:
 
 
 def _keeps_files_of_claims_that_are_gone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("kubeletplugin.prepare.records.Records.remove", lambda records, uid: None)
+    patch.setattr("kubeletplugin.prepare.storage.ClaimStorage.remove", lambda records, uid: None)
 
 
 def _does_not_publish_again(patch: pytest.MonkeyPatch) -> None:

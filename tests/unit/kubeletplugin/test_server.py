@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kubeletplugin.prepare import ClaimRef, Prepared, PrepareError, Preparer
+from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
 from kubeletplugin.registration import SUPPORTED_VERSIONS
 from simulation.kubelet_client import KubeletClient
 from simulation.standins.kubelet import ClaimName, PluginDown
@@ -73,7 +73,7 @@ def test_a_kubelet_that_knows_only_v1beta1_does_not_register_the_plugin(node: So
     server = node.start()
     client = KubeletClient(str(node.root), DRIVER, versions=("v1beta1.DRAPlugin", "v1alpha1.DRAResourceHealth"))
     assert client.sync() == []
-    assert server.problem.startswith("the kubelet refused the registration: none of v1.DRAPlugin")
+    assert server.problem.startswith("the kubelet rejected the registration: none of v1.DRAPlugin")
     client.close()
 
 
@@ -88,7 +88,7 @@ def test_every_claim_of_a_call_has_an_answer_of_its_own(node: SocketNode) -> Non
         bad.uid: True,
         unknown.uid: True,
     }
-    assert "no device 'gpu-9'" in answers[bad.uid].error
+    assert "does not have the device: 'gpu-9'" in answers[bad.uid].error
     assert {uid: answer.error for uid, answer in node.client.unprepare([good, bad, unknown]).items()} == {
         good.uid: "",
         bad.uid: "",
@@ -104,7 +104,7 @@ class Waiting(Preparer):
 
     def prepare(
         self, refs: Sequence[ClaimRef], wanted: Callable[[], bool] = lambda: True
-    ) -> dict[str, Prepared | PrepareError]:
+    ) -> dict[str, PrepareResult | PrepareError]:
         deadline = time.monotonic() + 20
         while wanted() and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -204,7 +204,7 @@ def test_a_refusal_by_the_kubelet_is_a_problem_until_it_registers_the_plugin(nod
     server = node.start()
     unknown = KubeletClient(str(node.root), DRIVER, versions=("v9.DRAPlugin",))
     assert unknown.sync() == []
-    assert server.problem.startswith("the kubelet refused the registration: none of v1.DRAPlugin")
+    assert server.problem.startswith("the kubelet rejected the registration: none of v1.DRAPlugin")
     assert node.registrations == 0
     node.client.sync()
     assert server.problem == ""

@@ -12,7 +12,7 @@ from driver.observe import Metrics
 from driver.settings import KubeletPluginSettings, NodeLabels, Settings
 from driver.wire import slice_from
 from kubeletplugin.hardware import Card
-from kubeletplugin.hardware.simulated import Simulated, load_profile
+from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
@@ -65,7 +65,7 @@ class Connection:
         return through
 
 
-class Broken(Simulated):
+class Broken(SimulatedHardware):
     """Hardware that can stop answering, or answer nonsense."""
 
     silent = False
