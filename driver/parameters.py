@@ -95,10 +95,10 @@ def _decode(raw: Mapping[str, Any], names: Names, field: str) -> Parameters:
     faults = []
     version, kind = raw.get("apiVersion"), raw.get("kind")
     if version != names.parameters_api_version:
-        faults.append(Fault(f"{field}.apiVersion", f"{version!r} is not known; write {names.parameters_api_version}"))
+        faults.append(Fault(f"{field}.apiVersion", f"unknown version: {version!r}; use {names.parameters_api_version}"))
     model = _KINDS.get(kind) if isinstance(kind, str) else None
     if model is None:
-        faults.append(Fault(f"{field}.kind", f"{kind!r} is not known; write one of {', '.join(_KINDS)}"))
+        faults.append(Fault(f"{field}.kind", f"unknown kind: {kind!r}; use one of {', '.join(_KINDS)}"))
         raise InvalidInput("parameters", faults)
     content = {name: value for name, value in raw.items() if name not in ("apiVersion", "kind")}
     try:
@@ -115,7 +115,7 @@ def _fault(entry: Mapping[str, Any], field: str, model: type[Parameters]) -> Fau
     known = ", ".join(field.alias or name for name, field in model.model_fields.items())
     if entry["type"] == "extra_forbidden":
         remedy = f"{model.__name__} has {known}" if known else f"{model.__name__} has no fields"
-        return Fault(where, f"is not known to this version; remove it ({remedy})")
+        return Fault(where, f"unknown field; remove it ({remedy})")
     if entry["type"] == "literal_error":
-        return Fault(where, f"{entry['input']!r} is not supported by this version; write {entry['ctx']['expected']}")
+        return Fault(where, f"unsupported value: {entry['input']!r}; use {entry['ctx']['expected']}")
     return Fault(where, f"{entry['msg']} (found {entry['input']!r})")

@@ -74,7 +74,7 @@ def _unknown_devices(results: tuple[Result, ...], node: NodeEnvironment) -> Iter
     for index, result in enumerate(results):
         where = f"status.allocation.devices.results of request {result.request!r} (entry {index} of this driver)"
         if result.device.pool != node.pool:
-            yield Fault(f"{where}.pool", f"is not this node's pool: {result.device.pool!r} (found {node.pool!r})")
+            yield Fault(f"{where}.pool", f"is not this node's pool: {result.device.pool!r}; the pool is {node.pool!r}")
         elif not node.has_device(result.device.device):
             remedy = "delete the pod, so that the claim is allocated again"
             yield Fault(f"{where}.device", f"this node does not have the device: {result.device.device!r}; {remedy}")

@@ -35,7 +35,7 @@ class PoolBuilder:
         """The devices that the node offers."""
         offer = self._offer()
         labels = node["metadata"].get("labels") or {}
-        found = inventory.build_inventory(
+        contents = inventory.build_inventory(
             state.cards,
             fabric_from(labels, self._settings.node_labels),
             offer,
@@ -43,11 +43,11 @@ class PoolBuilder:
             self._names,
             state.unhealthy,
         )
-        offered = {item.card.name for item in found.offered}
+        offered = {item.card.name for item in contents.offered}
         for card in state.cards:
             if card.name not in offered:
                 self._reports.once("card is not offered", card=card.name, offer=list(offer))
-        return found
+        return contents
 
     def pool(self, node: Object, contents: Inventory) -> DesiredPool | None:
         """The slices for ``contents``, as the API server stores them; None if it would refuse them."""

@@ -26,15 +26,15 @@ def faults(slices: Iterable[Slice]) -> tuple[Fault, ...]:
     parts = tuple(slices)
     devices = [device for part in parts for device in part.devices]
     sets = [item for part in parts for item in part.counter_sets]
-    found = list(_duplicates("device", (device.name for device in devices)))
-    found += _duplicates("counter set", (item.name for item in sets))
+    violations = list(_duplicates("device", (device.name for device in devices)))
+    violations += _duplicates("counter set", (item.name for item in sets))
     for item in sets:
-        found += _counter_set(item)
+        violations += _counter_set(item)
     known = {item.name: set(item.counters) for item in sets}
     for device in devices:
-        found += _device(device)
-        found += _consumption(device, known)
-    return tuple(found)
+        violations += _device(device)
+        violations += _consumption(device, known)
+    return tuple(violations)
 
 
 def _duplicates(what: str, names: Iterable[str]) -> Iterator[Fault]:

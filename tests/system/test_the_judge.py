@@ -34,7 +34,7 @@ def _forgets_claims_of_several_cards(patch: pytest.MonkeyPatch) -> None:
 
 
 def _keeps_files_of_claims_that_are_gone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("kubeletplugin.prepare.storage.ClaimStorage.remove", lambda records, uid: None)
+    patch.setattr("kubeletplugin.prepare.storage.ClaimStorage.remove", lambda storage, uid: None)
 
 
 def _does_not_publish_again(patch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_a_broken_program_fails_a_history_soon(
 def test_a_plugin_that_does_not_look_is_caught_when_a_force_deleted_pod_stops_slowly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Preparer, "_blockers", lambda preparer, plan, checkpoint: frozenset())
+    monkeypatch.setattr(Preparer, "_conflicts", lambda preparer, plan, checkpoint: frozenset())
     town = Town()
     town.create("first", "gpu-8", grace=120)
     town.rest()

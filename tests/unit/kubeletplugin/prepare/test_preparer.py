@@ -139,9 +139,9 @@ def test_all_that_is_wrong_with_a_claim_is_said_at_once() -> None:
     for said in (
         "ResourceClaim team/c",
         "this node does not have the device: 'gpu-7'",
-        "is not this node's pool: 'node-b/lode.dev' (found 'node-a/lode.dev')",
-        "config[0].opaque.parameters.sharing: 'magic' is not supported",
-        "config[0].opaque.parameters.speed: is not known",
+        "is not this node's pool: 'node-b/lode.dev'; the pool is 'node-a/lode.dev'",
+        "config[0].opaque.parameters.sharing: unsupported value: 'magic'",
+        "config[0].opaque.parameters.speed: unknown field",
     ):
         assert said in error.message
     assert rig.claim_files() == set()
@@ -158,7 +158,7 @@ def test_parameters_named_by_the_main_request_are_for_every_subrequest() -> None
     rig = Rig()
     wrong = {"source": "FromClaim", "requests": ["gpu"], "opaque": {"driver": "lode.dev", "parameters": {"kind": "X"}}}
     error = refused(rig.plugin(), rig.claim("c", [result("gpu-0", "gpu/sub")], [wrong]))
-    assert "config[0].opaque.parameters.kind: 'X' is not known" in error.message
+    assert "config[0].opaque.parameters.kind: unknown kind: 'X'" in error.message
 
 
 def test_a_claim_made_again_under_its_old_name_is_not_mistaken_for_the_old_one() -> None:
