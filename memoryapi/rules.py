@@ -6,19 +6,14 @@ from functools import lru_cache
 from typing import Any
 
 from controller.selectors import ADMISSION, SelectorError, compile_selector
+from driver import limits
 from driver.errors import Fault
 from driver.kube.api import Object
+from driver.semver import is_semver
 
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
-_SUBDOMAIN = re.compile(rf"{_LABEL.pattern}(\.{_LABEL.pattern})*", re.ASCII)
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_SUBDOMAIN = re.compile(rf"{limits.DNS_LABEL.pattern}(\.{limits.DNS_LABEL.pattern})*", re.ASCII)
 _NAME_PART = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-_NUMBER = r"(0|[1-9]\d*)"
-_PRERELEASE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
-_SEMVER = re.compile(
-    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRERELEASE}(\.{_PRERELEASE})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?", re.ASCII
-)
 _TOLERATION_EFFECTS = ("", "NoSchedule", "NoExecute")
 _MAX_EXPRESSION = 10 * 1024
 
@@ -41,13 +36,13 @@ def _pattern(path: str, value: Any, pattern: re.Pattern[str], longest: int, what
 
 
 def dns_label(path: str, value: Any) -> Iterator[Fault]:
-    """The names of devices, requests and counters: lower-case letters, digits and dashes."""
-    return _pattern(path, value, _LABEL, 63, "a lowercase RFC 1123 label")
+    """Lower case letters, digits and dashes: devices, requests, counters."""
+    return _pattern(path, value, limits.DNS_LABEL, limits.MAX_DNS_LABEL, "a lowercase RFC 1123 label")
 
 
 def dns_subdomain(path: str, value: Any) -> Iterator[Fault]:
-    """The names of device classes: DNS labels separated by dots."""
-    return _pattern(path, value, _SUBDOMAIN, 253, "a lowercase RFC 1123 subdomain")
+    """Labels with dots between them: device classes."""
+    return _pattern(path, value, _SUBDOMAIN, limits.MAX_DNS_SUBDOMAIN, "a lowercase RFC 1123 subdomain")
 
 
 def driver_name(path: str, value: Any) -> Iterator[Fault]:
@@ -59,7 +54,7 @@ def pool_name(path: str, value: Any) -> Iterator[Fault]:
     """Subdomains separated by slashes."""
     if not value:
         yield required(path)
-    elif len(value) > 253 or not all(_SUBDOMAIN.fullmatch(part) for part in value.split("/")):
+    elif len(value) > limits.MAX_DNS_SUBDOMAIN or not all(_SUBDOMAIN.fullmatch(part) for part in value.split("/")):
         yield invalid(path, value, "must be subdomains separated by slashes, of at most 253 characters")
 
 
@@ -70,7 +65,7 @@ def qualified_name(path: str, value: str, *, domain_required: bool = False) -> I
         yield from driver_name(path, domain)
     elif domain_required:
         yield invalid(path, value, "must include a domain")
-    yield from _pattern(path, name, _IDENTIFIER, 32, "a C identifier")
+    yield from _pattern(path, name, limits.C_IDENTIFIER, limits.MAX_C_IDENTIFIER, "a C identifier")
 
 
 def label_key(path: str, value: Any) -> Iterator[Fault]:
@@ -89,7 +84,7 @@ def share_id(path: str, value: str) -> Iterator[Fault]:
 
 def version(path: str, value: str) -> Iterator[Fault]:
     """Semantic Versioning 2.0.0, strictly."""
-    if not _SEMVER.fullmatch(value):
+    if not is_semver(value):
         yield invalid(path, value, "must be a semantic version with three numbers and no leading zeros")
 
 

@@ -4,10 +4,8 @@ from collections.abc import Iterable
 
 from driver.errors import Fault
 from driver.kube.api import EVENTS, LEASES, NAMESPACES, NODES, Resource
+from driver.limits import MAX_EVENT_MESSAGE
 from memoryapi.kind_rules import COMMON_FIELDS, KindRules, Write, at, selectable
-
-MAX_MESSAGE = 1024
-"""Characters of a new-style event's message, one that has an eventTime."""
 
 JOBS = Resource("batch", "v1", "jobs", "Job", namespaced=True)
 
@@ -28,8 +26,8 @@ def _event_faults(write: Write) -> Iterable[Fault]:
         for name in ("reportingComponent", "reportingInstance", "action", "reason"):
             if not write.new.get(name):
                 yield Fault(name, "Required value")
-        if len(write.new.get("message", "")) > MAX_MESSAGE:
-            yield Fault("message", f"Invalid value: can have at most {MAX_MESSAGE} characters")
+        if len(write.new.get("message", "")) > MAX_EVENT_MESSAGE:
+            yield Fault("message", f"Invalid value: can have at most {MAX_EVENT_MESSAGE} characters")
 
 
 def _lease_faults(write: Write) -> Iterable[Fault]:

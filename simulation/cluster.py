@@ -13,7 +13,7 @@ from driver.errors import LodeError
 from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, PODS, ApiError, Object, Unavailable
 from driver.kube.reflector import Reflector
 from driver.settings import Settings
-from kubeletplugin.hardware.simulated import Profile, Simulated, load_profile
+from kubeletplugin.hardware.simulated import Profile, SimulatedHardware, load_profile
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from simulation.event_log import EventLog, EventLogger
@@ -94,7 +94,7 @@ class Cluster:
         self.user = self._api(Process("user", lambda _: None), "kubectl")
         """The API as a user has it, without faults."""
         self._install(nodes, classes, labels or {})
-        self._hardware = {name: Simulated(_profile(profile), name) for name, profile in nodes.items()}
+        self._hardware = {name: SimulatedHardware(_profile(profile), name) for name, profile in nodes.items()}
         for index in range(controllers):
             self._add(f"controller-{index}", self._build_controller)
         for name in nodes:

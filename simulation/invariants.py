@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from driver.kinds import KIND_ATTRIBUTE, WHOLE_KINDS
 from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.kube.reflector import Reflector
@@ -109,10 +110,10 @@ class Catalogue:
         cards: dict[tuple[str, object], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         for device in held:
             attributes = self.devices[device].attributes
-            kind = str(attributes[self._names.attribute("kind")])
+            kind = str(attributes[self._names.attribute(KIND_ATTRIBUTE)])
             cards[device.pool, attributes[self._names.attribute("index")]][kind].add(device.device)
         for (pool, index), kinds in cards.items():
-            whole = any(kind in ("gpu", "npu") and len(devices) > 1 for kind, devices in kinds.items())
+            whole = any(kind in WHOLE_KINDS and len(devices) > 1 for kind, devices in kinds.items())
             if len(kinds) > 1 or whole:
                 yield f"{pool}: card {index} is held as {dict(kinds)} at once"
 

@@ -12,9 +12,8 @@ from driver.kube.reflector import Reflector
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
 from kubeletplugin.hardware import Hardware
-from kubeletplugin.metrics import PublishingMetrics
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer
-from kubeletplugin.publisher import Publisher
+from kubeletplugin.publish import Publisher, PublishingMetrics
 from simulation.faults import Crash
 from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, PluginDown
 

@@ -16,8 +16,8 @@ from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, Api, Object, Reso
 from driver.kube.decorator import ApiDecorator
 from driver.observe import logger
 from driver.settings import ControllerSettings, KubeletPluginSettings, Settings
-from kubeletplugin.__main__ import Plugin
-from kubeletplugin.prepare.records import Records
+from kubeletplugin.__main__ import PluginProcess
+from kubeletplugin.prepare.storage import ClaimStorage
 from memoryapi import MemoryApi
 from simulation.container_runtime import ContainerView, container_view
 from simulation.invariants import Invariants
@@ -58,7 +58,7 @@ class RealTimeNode:
         (folder / "boot_id").write_text(self.node.boot_id)
         names = settings.names
         plugin_api = AdmissionApi(api, names, f"plugin-{name}")
-        self.plugin = Plugin(plugin_api, self.settings, name, pod_uid="")
+        self.plugin = PluginProcess(plugin_api, self.settings, name, pod_uid="")
         self.client = PluginClient(section.kubelet_root, settings.driver_name)
         kubelet_api = _NonBlockingApi(AdmissionApi(api, names, f"kubelet-{name}"))
         self.kubelet = Kubelet(kubelet_api, SystemClock(), self.node, self.client, lambda: 0.0)
@@ -70,8 +70,8 @@ class RealTimeNode:
 
     def remaining_claims(self) -> list[str]:
         """Uids of the claims that are in the checkpoint or have files on the node."""
-        records = Records(SystemFiles(), self.settings)
-        return sorted({*records.load().claims, *records.uids()})
+        storage = ClaimStorage(SystemFiles(), self.settings)
+        return sorted({*storage.load().claims, *storage.uids()})
 
 
 class RealTimeCluster:

@@ -8,7 +8,7 @@ from driver.kube.api import DEVICE_CLASSES, NODES, RESOURCE_SLICES, Object
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.model import Claim
 from driver.wire import class_from, slice_from
-from kubeletplugin.prepare.records import Records
+from kubeletplugin.prepare.storage import ClaimStorage
 from simulation.cluster import Cluster
 from simulation.invariants import Violation
 
@@ -40,8 +40,8 @@ def check_empty(cluster: Cluster, published: Pools) -> None:
     violations = [f"pod {'/'.join(name_key(pod))} is left" for pod in cluster.invariants.pods()]
     violations += [f"claim {claim.key} is left" for claim in cluster.invariants.claims()]
     for name, node in cluster.nodes.items():
-        records = Records(node.files, cluster.settings)
-        violations += [f"{name}: claim {uid} is left in the checkpoint" for uid in records.load().claims]
+        storage = ClaimStorage(node.files, cluster.settings)
+        violations += [f"{name}: claim {uid} is left in the checkpoint" for uid in storage.load().claims]
         violations += [f"{name}: file {path} is left" for path in _claim_files(cluster, name)]
         violations += [f"{name}: containers of {c.pod} are left" for c in node.containers.values()]
     now = cluster.invariants.pools()
@@ -114,16 +114,16 @@ def _selects_no_node(pod: Object, nodes: list[Object]) -> bool:
 def _node_violations(cluster: Cluster) -> Iterator[str]:
     """Exactly the claims that containers use are prepared, and every prepared claim has its files."""
     for name, node in cluster.nodes.items():
-        records = Records(node.files, cluster.settings)
-        prepared = set(records.load().claims)
+        storage = ClaimStorage(node.files, cluster.settings)
+        prepared = set(storage.load().claims)
         used = {claim for container in node.containers.values() for claim, _ in container.devices}
         if prepared != used:
             yield f"{name}: claims {sorted(prepared)} are prepared, containers use {sorted(used)}"
-        if records.uids() != used:
-            yield f"{name}: claims {sorted(records.uids())} have files, containers use {sorted(used)}"
+        if storage.uids() != used:
+            yield f"{name}: claims {sorted(storage.uids())} have files, containers use {sorted(used)}"
 
 
 def _claim_files(cluster: Cluster, node: str) -> list[str]:
     files = cluster.nodes[node].files
-    places = Records(files, cluster.settings).places
-    return [f"{root}/{name}" for root in (places.cdi_root, places.metadata_root) for name in files.names(root)]
+    paths = ClaimStorage(files, cluster.settings).paths
+    return [f"{root}/{name}" for root in (paths.cdi_root, paths.metadata_root) for name in files.names(root)]

@@ -7,6 +7,7 @@ from driver.clock import Clock, rfc3339
 from driver.errors import LodeError
 from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
+from driver.limits import MAX_EVENT_MESSAGE
 from driver.wire import claim_from
 from simulation.kubernetes.component import FakeComponent, Key, delete_by_uid, patch_conditions
 from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, DraPlugin, PluginDown
@@ -228,7 +229,7 @@ class Kubelet(FakeComponent):
             "involvedObject": {"kind": "Pod", "namespace": namespace, "name": name, "uid": pod["metadata"]["uid"]},
             "type": "Warning",
             "reason": "FailedPrepareDynamicResources",
-            "message": message[:1024],
+            "message": message[:MAX_EVENT_MESSAGE],
             "source": {"component": "kubelet", "host": self._node.name},
             "firstTimestamp": now,
             "lastTimestamp": now,

@@ -18,8 +18,6 @@ from kubeletplugin.proto import (
     dra_health_v1alpha1_pb2_grpc,
     dra_v1_pb2,
     dra_v1_pb2_grpc,
-    dra_v1beta1_pb2,
-    dra_v1beta1_pb2_grpc,
     pluginregistration_v1_pb2,
     pluginregistration_v1_pb2_grpc,
 )
@@ -30,10 +28,7 @@ NOTIFY_SECONDS = 5.0
 CALL_SECONDS = 45.0
 """The time limits of a real kubelet."""
 
-_DRA: Mapping[str, tuple[ModuleType, Any]] = {
-    "v1.DRAPlugin": (dra_v1_pb2, dra_v1_pb2_grpc),
-    "v1beta1.DRAPlugin": (dra_v1beta1_pb2, dra_v1beta1_pb2_grpc),
-}
+_DRA: Mapping[str, tuple[ModuleType, Any]] = {"v1.DRAPlugin": (dra_v1_pb2, dra_v1_pb2_grpc)}
 _HEALTH: Mapping[str, tuple[Any, Any]] = {
     "v1.DRAResourceHealth": (dra_health_v1_pb2, dra_health_v1_pb2_grpc),
     "v1alpha1.DRAResourceHealth": (dra_health_v1alpha1_pb2, dra_health_v1alpha1_pb2_grpc),

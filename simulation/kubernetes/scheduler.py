@@ -1,11 +1,13 @@
 """kube-scheduler for pods whose claims another component allocates."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from driver.clock import Clock, rfc3339
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS, Api, ApiError, Object
 from driver.kube.objects import claim_name, controller_of, is_deleting, is_terminal, name_key
+from driver.node_selectors import selects
 from driver.quantity import Quantity
+from driver.wire import node_selector_from
 from simulation.kubernetes.component import FakeComponent, Key, mutable_copy, patch_conditions
 
 Bind = Callable[[str, str, str], object]
@@ -90,7 +92,7 @@ class KubeScheduler(FakeComponent):
         required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
             "requiredDuringSchedulingIgnoredDuringExecution"
         )
-        if required and not selects(required, name, labels):
+        if required and not selects(node_selector_from(required), name, labels):
             return "node(s) didn't match Pod's node affinity/selector"
         return self._insufficient(pod, node)
 
@@ -181,40 +183,10 @@ def requested(pod: Object, resource: str) -> int:
     )
 
 
-def selects(selector: Object, node: str, labels: Mapping[str, str]) -> bool:
-    """Whether a core/v1 NodeSelector selects the node: all requirements of at least one term match."""
-    return any(_term_matches(term, node, labels) for term in selector.get("nodeSelectorTerms") or [])
-
-
-def _term_matches(term: Object, node: str, labels: Mapping[str, str]) -> bool:
-    expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
-    if not expressions and not fields:
-        return False
-    by_label = (_requirement_matches(e, labels.get(e["key"])) for e in expressions)
-    by_field = (_requirement_matches(f, node if f["key"] == "metadata.name" else None) for f in fields)
-    return all(by_label) and all(by_field)
-
-
-def _requirement_matches(requirement: Object, value: str | None) -> bool:
-    values = requirement.get("values") or []
-    match requirement["operator"]:
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt":
-            return value is not None and int(value) > int(values[0])
-        case _:
-            return value is not None and int(value) < int(values[0])
-
-
 def _reaches(claim: Object, node: Object) -> bool:
     selector = claim["status"]["allocation"].get("nodeSelector")
-    return not selector or selects(selector, node["metadata"]["name"], node["metadata"].get("labels") or {})
+    name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
+    return not selector or selects(node_selector_from(selector), name, labels)
 
 
 def _untolerated(tolerations: list[Object], taints: list[Object]) -> bool:

@@ -3,7 +3,8 @@
 import random
 from dataclasses import dataclass
 
-from driver.settings import ControllerSettings, Kind, KubeletPluginSettings, Settings
+from driver.kinds import Offer
+from driver.settings import ControllerSettings, KubeletPluginSettings, Settings
 from kubeletplugin.hardware.simulated import Profile, load_profile
 from simulation.cluster import Cluster
 from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
@@ -40,7 +41,7 @@ FAULT_PROFILES = (
     FaultProfile(network=NetworkFaults(gone=0.3, lag=0.5)),
     FaultProfile(crash=0.01, interleave=0.2, skip_watch=0.4, network=BAD_NETWORK),
 )
-OFFERS: tuple[tuple[Kind, ...], ...] = (
+OFFERS: tuple[tuple[Offer, ...], ...] = (
     ("whole", "share", "partitions"),
     ("whole", "share", "partitions"),
     ("whole", "share"),

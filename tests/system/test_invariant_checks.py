@@ -10,7 +10,7 @@ from controller.election import Election, Fence
 from driver.kube.api import PODS
 from driver.model import Claim
 from kubeletplugin.prepare import Preparer
-from kubeletplugin.publisher import Publisher
+from kubeletplugin.publish import Publisher
 from simulation.faults import FaultProfile
 from simulation.invariants import Violation
 from tests.system.history import HistoryFailed, play
@@ -34,7 +34,7 @@ def _ignores_claims_for_several_cards(patch: pytest.MonkeyPatch) -> None:
 
 
 def _keeps_files_of_deleted_claims(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("kubeletplugin.prepare.records.Records.remove", lambda records, uid: None)
+    patch.setattr("kubeletplugin.prepare.storage.ClaimStorage.remove", lambda storage, uid: None)
 
 
 def _does_not_publish_again(patch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_a_program_with_a_defect_fails_one_of_the_first_histories(
 def test_a_plugin_that_does_not_look_is_caught_when_a_force_deleted_pod_stops_slowly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Preparer, "_blockers", lambda preparer, plan, checkpoint: frozenset())
+    monkeypatch.setattr(Preparer, "_conflicts", lambda preparer, plan, checkpoint: frozenset())
     scenario = Scenario()
     scenario.create("first", "gpu-8", grace=120)
     scenario.settle()

@@ -6,7 +6,8 @@ from typing import Any
 from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import SelectorFault
 from controller.selectors.library.amounts import Amount
-from controller.selectors.library.values import INT_MAX, Semver, Table
+from controller.selectors.library.values import INT_MAX, Table
+from driver.semver import Semver
 
 
 def _quantity(_: Budget, text: str) -> Amount:

@@ -9,8 +9,9 @@ from controller.selectors.errors import BudgetSpent, Cancelled, NoOverload, Sele
 from controller.selectors.language.types import Type
 from controller.selectors.library.amounts import Amount
 from controller.selectors.library.collections import in_list
-from controller.selectors.library.values import Optional, Semver, equal, kind
+from controller.selectors.library.values import Optional, equal, kind
 from controller.selectors.running.frames import BUDGET, Code, Frame
+from driver.semver import Semver
 
 Impl: TypeAlias = Callable[..., Any]
 Table: TypeAlias = Mapping[tuple[str, ...] | int, Impl]

@@ -32,7 +32,7 @@ from controller.selectors.language.syntax import (
 from controller.selectors.language.types import Type
 from controller.selectors.library.amounts import Amount
 from controller.selectors.library.functions import FUNCTIONS
-from controller.selectors.library.values import NONE, Optional, Semver, TypeValue, equal, key_in
+from controller.selectors.library.values import NONE, Optional, TypeValue, equal, key_in
 from controller.selectors.running import calls, folds
 from controller.selectors.running.chains import Cost, Step, chain, of_device, or_value
 from controller.selectors.running.frames import (
@@ -47,6 +47,7 @@ from controller.selectors.running.frames import (
     constant,
     variable,
 )  # fmt: skip
+from driver.semver import Semver
 
 Scope = Mapping[str, Code]
 """How the variables of macros are read."""

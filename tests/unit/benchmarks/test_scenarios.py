@@ -12,7 +12,7 @@ from benchmarks.allocation.scenario import FORMS, Scenario, node_name
 from benchmarks.allocation.workloads import SHAPES, WORKLOADS, Workload
 from driver.names import Names
 from driver.wire import claim_from, class_from, slice_from
-from kubeletplugin.limits import faults as limit_faults
+from kubeletplugin.publish.validation import faults as limit_faults
 from simulation.invariants import Catalogue, Holding
 from tests.hard_searches import HARD_SEARCHES
 

@@ -81,4 +81,4 @@ def test_a_kubeconfig_that_cannot_be_used_is_told_with_the_remedy(
         assert main([*argv, "--kubeconfig", str(path)]) == 2
         told = capsys.readouterr().err
         assert str(path) in told
-        assert "name another in $KUBECONFIG" in told
+        assert "set $KUBECONFIG to another file" in told

@@ -9,6 +9,7 @@ from controller.allocation import Fleet
 from controller.allocation.devices.pools import Pool
 from controller.allocation.ordering.partition_cost import PartitionCosts
 from controller.placement import Placed, Trial, place
+from driver.kinds import EVERY_OFFER
 from driver.model import (
     Allocation,
     Claim,
@@ -24,7 +25,7 @@ from driver.model import (
 from driver.names import Names
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.partitions import SCHEMES, Scheme
-from kubeletplugin.inventory import EVERY_OFFER, Facts, devices
+from kubeletplugin.inventory import Fabric, build_inventory
 from tests.unit.controller.allocation.rig import NODE, demand, names, nodes
 
 POLICIES = ("firstFit", "binpack", "spread")
@@ -38,7 +39,7 @@ def slices(scheme: Scheme, cards: int, node: str) -> list[Slice]:
         Card(i, f"u{i}", vendor, "T", "M", "A", 65536, f"0000:{i:02x}:00.0", f"r{i}", "1", scheme=scheme)  # type: ignore[arg-type]
         for i in range(cards)
     ]
-    offered = devices(made, Facts(), EVERY_OFFER, 8, Names())
+    offered = build_inventory(made, Fabric(), EVERY_OFFER, 8, Names())
     return [
         Slice(f"{pool}-0", "lode.dev", pool, 1, 2, NodeScope(node), (), offered.counter_sets),
         Slice(f"{pool}-1", "lode.dev", pool, 1, 2, NodeScope(node), offered.devices),

@@ -1,7 +1,7 @@
-"""Which claims stand in each other's way on one node. Pure.
+"""Which claims hold devices that exclude each other on one node. Pure.
 
-The allocator must never let this happen and the API server does not check it, so the node checks it as the last line:
-with the counters and capacities the devices are published with, which say what a card can give at all.
+The allocator must never cause this and the API server does not check it, so the node checks it last. It uses the
+counters and capacities that the devices are published with.
 """
 
 from collections import defaultdict
@@ -10,32 +10,32 @@ from collections.abc import Iterable, Mapping
 from driver.model import CounterSet, Device, Result
 from driver.quantity import Quantity
 
-Claims = Mapping[str, Iterable[Result]]
+ResultsByClaim = Mapping[str, Iterable[Result]]
 """What claims hold, by the claim's uid."""
 
 
-def blockers(
-    uid: str, wanted: Iterable[Result], held: Claims, devices: Mapping[str, Device], sets: Iterable[CounterSet]
+def conflicting_claims(
+    uid: str, wanted: Iterable[Result], held: ResultsByClaim, devices: Mapping[str, Device], sets: Iterable[CounterSet]
 ) -> frozenset[str]:
     """The uids of the claims that hold what ``wanted`` needs; ``uid`` itself if its own results exclude each other.
 
-    Claims meet if they hold the same device and are not both shares of it, if together they draw more from a counter
-    than its set has, or if their shares consume more of a capacity than the device has. Results with admin access hold
-    nothing and wait for nobody.
+    Two claims conflict if they hold the same device and are not both shares of it, if together they consume more of a
+    counter than its set has, or if their shares consume more of a capacity than the device has. Results with admin
+    access hold nothing and conflict with nothing.
     """
     claims: dict[str, list[Result]] = {
         owner: [result for result in results if not result.admin_access]
         for owner, results in {**held, uid: wanted}.items()
     }
-    found = set(_same_device(uid, claims))
+    conflicts = set(_same_device(uid, claims))
     limits = {("counter", s.name, name): amount for s in sets for name, amount in s.counters.items()}
     for device in devices.values():
         limits |= {("capacity", device.name, name): capacity.value for name, capacity in device.capacity.items()}
-    mine = _draws(claims[uid], devices)
-    for key, owners in _overdrawn(claims, devices, limits).items():
-        if key in mine:
-            found |= owners - {uid} or {uid}
-    return frozenset(found)
+    consumed = _consumption(claims[uid], devices)
+    for source, owners in _exceeded(claims, devices, limits).items():
+        if source in consumed:
+            conflicts |= owners - {uid} or {uid}
+    return frozenset(conflicts)
 
 
 def _same_device(uid: str, claims: Mapping[str, list[Result]]) -> Iterable[str]:
@@ -51,30 +51,30 @@ Source = tuple[str, str, str]
 """``counter``, its set and its name; or ``capacity``, the device and its name."""
 
 
-def _draws(results: Iterable[Result], devices: Mapping[str, Device]) -> Mapping[Source, Quantity]:
-    """What the results draw from each source. A device in shared use draws on counters once, however many shares."""
+def _consumption(results: Iterable[Result], devices: Mapping[str, Device]) -> Mapping[Source, Quantity]:
+    """What the results consume of each source. A shared device consumes counters once, however many shares it has."""
     total: dict[Source, Quantity] = defaultdict(lambda: Quantity(0))
-    seen: set[str] = set()
+    counted: set[str] = set()
     for result in results:
         name = result.device.device
-        for consumption in devices[name].consumes if name in devices and name not in seen else ():
+        for consumption in devices[name].consumes if name in devices and name not in counted else ():
             for counter, amount in consumption.counters.items():
                 total["counter", consumption.counter_set, counter] += amount
         for capacity, amount in result.consumed.items() if result.share_id else ():
             total["capacity", name, capacity] += amount
-        seen.add(name)
+        counted.add(name)
     return total
 
 
-def _overdrawn(
+def _exceeded(
     claims: Mapping[str, list[Result]], devices: Mapping[str, Device], limits: Mapping[Source, Quantity]
 ) -> Mapping[Source, set[str]]:
-    """Sources that hold less than all claims together draw, with the claims that draw on them."""
-    together = _draws([result for results in claims.values() for result in results], devices)
-    by_claim = {owner: _draws(results, devices) for owner, results in claims.items()}
+    """Sources that have less than all claims together consume, with the claims that consume of them."""
+    total = _consumption([result for results in claims.values() for result in results], devices)
+    by_claim = {owner: _consumption(results, devices) for owner, results in claims.items()}
     known = {(kind, name) for kind, name, _ in limits}
     return {
-        source: {owner for owner, draws in by_claim.items() if source in draws}
-        for source, amount in together.items()
+        source: {owner for owner, consumed in by_claim.items() if source in consumed}
+        for source, amount in total.items()
         if source[:2] in known and amount > limits.get(source, Quantity(0))
     }

@@ -12,9 +12,8 @@ from driver.observe import Metrics
 from driver.settings import KubeletPluginSettings, NodeLabels, Settings
 from driver.wire import slice_from
 from kubeletplugin.hardware import Card
-from kubeletplugin.hardware.simulated import Simulated, load_profile
-from kubeletplugin.metrics import PublishingMetrics
-from kubeletplugin.publisher import Publisher
+from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
+from kubeletplugin.publish import Publisher, PublishingMetrics
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
@@ -66,7 +65,7 @@ class Connection:
         return through
 
 
-class Broken(Simulated):
+class Broken(SimulatedHardware):
     """Hardware that can stop answering, or answer nonsense."""
 
     silent = False
@@ -302,7 +301,7 @@ def test_an_inventory_that_breaks_a_rule_is_never_sent_and_leaves_what_is_publis
     two.run(5)
     assert rig.slices() == before
     assert two.api.writes == []
-    (fault, _) = rig.journal.fields("inventory breaks a rule of the API")[:2]
+    (fault, _) = rig.journal.fields("inventory is not valid")[:2]
     assert "gpu-0" in fault["field"]
 
 
@@ -361,7 +360,7 @@ def test_an_unhealthy_card_is_tainted_until_it_is_well_again() -> None:
         "gpu-1-share": ["lode.dev/unhealthy"],
     }
     assert one.sample("lode_cards", health="unhealthy") == 1
-    assert rig.journal.fields("health of a card changed")[0]["reason"] == "Xid 79"
+    assert rig.journal.fields("card health changed")[0]["reason"] == "Xid 79"
     rig.files.remove("/faults/gpu-1")
     one.run(6)
     assert not any(device.get("taints") for device in rig.devices().values())

@@ -1,6 +1,10 @@
-"""The metrics of the kubelet plugin, one class for each half of it."""
+"""The metrics of publishing."""
+
+from collections import Counter
 
 from driver.observe import Metrics
+from kubeletplugin.inventory import Inventory
+from kubeletplugin.publish.cards import CardState
 
 
 class PublishingMetrics:
@@ -19,3 +23,12 @@ class PublishingMetrics:
         self.devices = metrics.gauge("devices", "Devices published, by kind", "kind")
         self.cards = metrics.gauge("cards", "Cards of the node, by health", "health")
         self.generation = metrics.gauge("pool_generation", "Generation of the node's pool")
+
+    def record(self, inventory: Inventory, state: CardState, generation: int) -> None:
+        """What is published now."""
+        self.devices.clear()
+        for kind, count in Counter(item.kind for item in inventory.offered).items():
+            self.devices.labels(kind).set(count)
+        self.cards.labels("healthy").set(len(state.health) - len(state.unhealthy))
+        self.cards.labels("unhealthy").set(len(state.unhealthy))
+        self.generation.set(generation)

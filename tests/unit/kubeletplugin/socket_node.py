@@ -7,7 +7,7 @@ from driver.clock import SystemClock
 from driver.files import SystemFiles
 from driver.observe import Metrics, logger
 from driver.settings import Settings
-from kubeletplugin.hardware.simulated import Simulated, load_profile
+from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.prepare import ClaimRef, Preparer
 from kubeletplugin.server import PluginServer
 from simulation.kubernetes.dra_plugin import ClaimName
@@ -30,7 +30,7 @@ class SocketNode:
             "simulatedFaults": str(self.faults),
         }
         self.settings = Settings.model_validate({"kubeletplugin": section})
-        self.hardware = Simulated(load_profile("t4x2", SystemFiles()), NODE, SystemFiles(), str(self.faults))
+        self.hardware = SimulatedHardware(load_profile("t4x2", SystemFiles()), NODE, SystemFiles(), str(self.faults))
         self.client = PluginClient(str(self.root), DRIVER)
         self.registrations = 0
         self._servers: list[PluginServer] = []

@@ -5,18 +5,19 @@ from functools import cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driver.kinds import EVERY_OFFER
 from driver.model import DeviceId, Result
 from driver.names import Names
 from kubeletplugin.hardware.simulated import load_profile
-from kubeletplugin.inventory import EVERY_OFFER, Facts, Inventory, devices
-from kubeletplugin.prepare.overlap import blockers
+from kubeletplugin.inventory import Fabric, Inventory, build_inventory
+from kubeletplugin.prepare.conflicts import conflicting_claims
 from simulation.files import MemoryFiles
 
 
 @cache
 def cards(profile: str) -> Inventory:
     found = load_profile(profile, MemoryFiles()).cards[:1]
-    return devices(found, Facts(), EVERY_OFFER, 100, Names())
+    return build_inventory(found, Fabric(), EVERY_OFFER, 100, Names())
 
 
 def over_drawn(profile: str, results: list[Result]) -> bool:
@@ -61,7 +62,7 @@ def test_claims_are_taken_one_by_one_exactly_as_long_as_the_card_can_give(case: 
     taken: dict[str, list[Result]] = {}
     for index, result in enumerate(wanted):
         uid = f"claim-{index}"
-        blocking = blockers(uid, [result], taken, by_name, inventory.counter_sets)
+        blocking = conflicting_claims(uid, [result], taken, by_name, inventory.counter_sets)
         together = [*(r for results in taken.values() for r in results), result]
         assert bool(blocking) == over_drawn(profile, together)
         if not blocking:
@@ -69,4 +70,4 @@ def test_claims_are_taken_one_by_one_exactly_as_long_as_the_card_can_give(case: 
         else:
             assert blocking <= set(taken)
             rest = {owner: results for owner, results in taken.items() if owner not in blocking}
-            assert not blockers(uid, [result], rest, by_name, inventory.counter_sets)
+            assert not conflicting_claims(uid, [result], rest, by_name, inventory.counter_sets)

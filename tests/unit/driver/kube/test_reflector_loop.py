@@ -6,8 +6,8 @@ from typing import cast
 import pytest
 
 from driver.kube.api import NODES, Unavailable
-from driver.kube.following import LONGEST_REST_SECONDS, Following
 from driver.kube.reflector import Reflector
+from driver.kube.reflector_loop import LONGEST_PAUSE_SECONDS, ReflectorLoop
 from driver.observe import logger
 from simulation.clock import VirtualClock
 
@@ -20,7 +20,7 @@ class Played:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.act: Callable[[], None] = self.watch
-        self.following = Following(cast("Reflector", self), self.clock, logger("test"))
+        self.following = ReflectorLoop(cast("Reflector", self), self.clock, logger("test"))
 
     def step(self) -> None:
         self.act()
@@ -66,7 +66,7 @@ def test_an_api_that_fails_is_asked_ever_more_seldom_but_never_given_up(how: str
     rests = played.rests(getattr(played, how), 12)
     assert rests[:3] == [0.5, 1, 2]
     assert rests == sorted(rests)
-    assert rests[-1] == LONGEST_REST_SECONDS
+    assert rests[-1] == LONGEST_PAUSE_SECONDS
 
 
 def test_an_api_that_answers_again_is_asked_at_once() -> None:

@@ -7,8 +7,8 @@ import pytest
 from driver.model import Capacity, CounterConsumption, CounterSet, Device, RequestPolicy, Version
 from driver.names import Names
 from driver.quantity import Quantity
-from kubeletplugin.limits import faults
-from kubeletplugin.slices import cut
+from kubeletplugin.publish.slices import build_slices
+from kubeletplugin.publish.validation import faults
 
 ONE = Quantity.of(1)
 SET = CounterSet("gpu-0", {"card": ONE})
@@ -21,7 +21,7 @@ def shared(**policy: Quantity) -> Device:
 
 
 def fields(*devices: Device, sets: tuple[CounterSet, ...] = (SET,)) -> list[str]:
-    return [fault.field for fault in faults(cut(devices, sets, "node-a", Names()))]
+    return [fault.field for fault in faults(build_slices(devices, sets, "node-a", Names()))]
 
 
 def test_a_valid_device_has_no_faults() -> None:

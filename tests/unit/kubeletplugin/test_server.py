@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from kubeletplugin.prepare import ClaimRef, Prepared, PrepareError, Preparer
+from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
 from kubeletplugin.registration import SUPPORTED_VERSIONS
 from simulation.kubernetes.dra_plugin import ClaimName, PluginDown
 from simulation.kubernetes.plugin_client import PluginClient
 from tests.unit.kubeletplugin.rig import DRIVER, POOL, SHARE_A, result, share
-from tests.unit.kubeletplugin.server.node import SocketNode
+from tests.unit.kubeletplugin.socket_node import SocketNode
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_a_kubelet_finds_the_plugin_and_gets_what_is_allocated(node: SocketNode)
     (found,) = node.client.sync()
     assert (server.problem, node.registrations) == ("", 1)
     assert found.versions == SUPPORTED_VERSIONS
-    assert found.versions[:2] == ("v1.DRAPlugin", "v1beta1.DRAPlugin")
+    assert found.versions[:2] == ("v1.DRAPlugin", "v1.DRAResourceHealth")
     claim = node.claim("c", [result("gpu-0", "main/first"), share("gpu-1-share", SHARE_A, request="part")])
     answer = node.client.prepare_resources([claim])[claim.uid]
     whole, part = answer.devices
@@ -57,15 +57,23 @@ def test_a_kubelet_finds_the_plugin_and_gets_what_is_allocated(node: SocketNode)
     assert list(node.cdi.iterdir()) == []
 
 
-def test_an_older_kubelet_is_served_v1beta1_which_knows_no_shares(node: SocketNode) -> None:
+def test_a_kubelet_of_kubernetes_1_36_is_served_v1_and_the_older_health_service(node: SocketNode) -> None:
     node.start()
-    client = PluginClient(str(node.root), DRIVER, versions=("v1beta1.DRAPlugin", "v1alpha1.DRAResourceHealth"))
+    client = PluginClient(str(node.root), DRIVER, versions=("v1.DRAPlugin", "v1alpha1.DRAResourceHealth"))
     client.sync()
     claim = node.claim("c", [share("gpu-1-share", SHARE_A)])
     (device,) = client.prepare_resources([claim])[claim.uid].devices
     assert fields(device)["device"] == "gpu-1-share"
-    assert "share_id" not in device.DESCRIPTOR.fields_by_name
+    assert device.share_id == SHARE_A
     assert next(client.health()).devices
+    client.close()
+
+
+def test_a_kubelet_that_knows_only_v1beta1_does_not_register_the_plugin(node: SocketNode) -> None:
+    server = node.start()
+    client = PluginClient(str(node.root), DRIVER, versions=("v1beta1.DRAPlugin", "v1alpha1.DRAResourceHealth"))
+    assert client.sync() == []
+    assert server.problem.startswith("the kubelet rejected the registration: none of v1.DRAPlugin")
     client.close()
 
 
@@ -80,7 +88,7 @@ def test_every_claim_of_a_call_has_an_answer_of_its_own(node: SocketNode) -> Non
         bad.uid: True,
         unknown.uid: True,
     }
-    assert "no device 'gpu-9'" in answers[bad.uid].error
+    assert "does not have the device: 'gpu-9'" in answers[bad.uid].error
     assert {uid: answer.error for uid, answer in node.client.unprepare([good, bad, unknown]).items()} == {
         good.uid: "",
         bad.uid: "",
@@ -96,7 +104,7 @@ class Waiting(Preparer):
 
     def prepare(
         self, refs: Sequence[ClaimRef], wanted: Callable[[], bool] = lambda: True
-    ) -> dict[str, Prepared | PrepareError]:
+    ) -> dict[str, PrepareResult | PrepareError]:
         deadline = time.monotonic() + 20
         while wanted() and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -196,7 +204,7 @@ def test_a_refusal_by_the_kubelet_is_a_problem_until_it_registers_the_plugin(nod
     server = node.start()
     unknown = PluginClient(str(node.root), DRIVER, versions=("v9.DRAPlugin",))
     assert unknown.sync() == []
-    assert server.problem.startswith("the kubelet refused the registration: none of v1.DRAPlugin")
+    assert server.problem.startswith("the kubelet rejected the registration: none of v1.DRAPlugin")
     assert node.registrations == 0
     node.client.sync()
     assert server.problem == ""

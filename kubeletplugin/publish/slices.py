@@ -1,8 +1,8 @@
-"""Devices and counter sets -> ResourceSlices, and the fewest writes that make the published ones so. Pure.
+"""The ResourceSlices for devices and counter sets, and the fewest writes that lead to them. Pure.
 
-Rules of a pool (resource.k8s.io/v1 ResourcePool): consumers look only at the slices of the highest generation, and
-only if there are as many as each of them says. So a change that takes several writes happens under a new generation,
-which nobody uses until its last slice is there. Slices hold devices or counter sets, never both.
+Rules of a pool (resource.k8s.io/v1 ResourcePool): consumers use only the slices of the highest generation, and only if
+there are as many as each of them says. So a change that takes several writes gets a new generation, which nobody uses
+until its last slice exists. Slices hold devices or counter sets, never both.
 """
 
 import hashlib
@@ -10,21 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from driver.limits import MAX_COUNTER_SETS, MAX_DEVICES, MAX_DEVICES_RESTRICTED, MAX_DNS_SUBDOMAIN
 from driver.model import CounterSet, Device, NodeScope, Slice, Taint
 from driver.names import Names
 from driver.wire import Json, slice_from, slice_spec_to
 
-MAX_DEVICES = 128
-MAX_DEVICES_SPECIAL = 64
-"""Limit of a slice in which any device consumes counters, has taints or list attributes."""
-MAX_COUNTER_SETS = 8
-MAX_NAME = 253
 API_VERSION = "resource.k8s.io/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """The pool of one node as it should be. Generations in ``slices`` mean nothing; ``plan`` chooses them."""
+class DesiredPool:
+    """The pool of one node as it should be. Generations in ``slices`` are ignored: ``plan_writes`` sets them."""
 
     node_name: str
     node_uid: str
@@ -32,7 +28,7 @@ class Wanted:
 
     @property
     def owner(self) -> Json:
-        """The owner reference that has the slices deleted with the Node."""
+        """The owner reference by which the slices are deleted with the Node."""
         return {"apiVersion": "v1", "kind": "Node", "name": self.node_name, "uid": self.node_uid, "controller": True}
 
 
@@ -45,7 +41,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """PUT ``object``; it carries the resourceVersion it was decided on."""
+    """PUT ``object``, with the resourceVersion that the decision is based on."""
 
     object: Json
 
@@ -62,16 +58,16 @@ class Delete:
 Action = Create | Update | Delete
 
 
-def cut(
+def build_slices(
     devices: Sequence[Device], counter_sets: Sequence[CounterSet], node_name: str, names: Names
 ) -> tuple[Slice, ...]:
-    """The slices of a node's pool, never none: a pool without devices is one empty slice ("driver up, no devices").
+    """The slices of a node's pool, at least one: a pool without devices is one empty slice ("driver up, no devices").
 
-    Slice names depend on nothing but their place, and sort in the order of the devices, which is the order in which
+    Slice names depend only on the position, and sort in the order of the devices, which is the order in which
     allocators try them.
     """
-    special = any(device.consumes or device.taints or _has_lists(device) for device in devices)
-    device_parts = list(_batches(devices, MAX_DEVICES_SPECIAL if special else MAX_DEVICES)) or [()]
+    restricted = any(device.consumes or device.taints or _has_lists(device) for device in devices)
+    device_parts = list(_batches(devices, MAX_DEVICES_RESTRICTED if restricted else MAX_DEVICES)) or [()]
     counter_parts = list(_batches(counter_sets, MAX_COUNTER_SETS))
     blank = Slice(
         name="",
@@ -94,9 +90,9 @@ def cut(
 
 
 def slice_name(node_name: str, driver: str, content: str, index: int) -> str:
-    """``<node>-<driver>-<content>-<index>``, a DNS subdomain; a node name too long for that is cut and told apart."""
+    """``<node>-<driver>-<content>-<index>``, a DNS subdomain; a node name too long for it is cut and gets a digest."""
     tail = f"-{driver}-{content}-{index:03d}"
-    room = MAX_NAME - len(tail)
+    room = MAX_DNS_SUBDOMAIN - len(tail)
     if len(node_name) > room:
         digest = hashlib.sha256(node_name.encode()).hexdigest()[:8]
         node_name = f"{node_name[: room - 9].rstrip('.-')}-{digest}"
@@ -121,32 +117,32 @@ class _Published:
         return list(self.object["metadata"].get("ownerReferences") or [])
 
 
-def plan(wanted: Wanted, published: Iterable[Json]) -> tuple[Action, ...]:
-    """The writes, in order, that turn ``published`` (all slices of this driver and node) into ``wanted``.
+def plan_writes(desired: DesiredPool, published: Iterable[Json]) -> tuple[Action, ...]:
+    """The writes, in order, that turn ``published`` (all slices of this driver and node) into ``desired``.
 
-    Obsolete slices are deleted, then existing ones updated, then missing ones created. Whoever stops after any of
-    them leaves a pool that is as it was, as it should be, or visibly incomplete; planning again goes on from there.
-    The generation stays where consumers cannot mistake a state in between for a whole pool:
+    Obsolete slices are deleted, then existing ones updated, then missing ones created. After any of the writes the pool
+    is as it was, as it should be, or visibly incomplete; planning again continues from there. The generation stays the
+    same if consumers cannot mistake a state in between for a complete pool:
 
     - exactly one slice changes and none is added or removed, or
-    - every slice of the highest generation is as it should be, and only others have to join them (after a crash
-      half-way, or after the kubelet wiped slices).
+    - every slice of the highest generation is as it should be, and only others must be added (after a crash during the
+      writes, or after the kubelet deleted slices).
     """
-    found = [_Published(item, slice_from(item)) for item in published]
-    by_name = {part.name: part for part in wanted.slices}
+    existing = [_Published(item, slice_from(item)) for item in published]
+    by_name = {part.name: part for part in desired.slices}
     names_kept = {
         item.slice.name
-        for item in found
-        if item.slice.name in by_name and _same_place(item.slice, by_name[item.slice.name])
+        for item in existing
+        if item.slice.name in by_name and _same_pool(item.slice, by_name[item.slice.name])
     }
-    kept = [item for item in found if item.slice.name in names_kept]
-    obsolete = [item for item in found if item.slice.name not in names_kept]
-    missing = [part for part in wanted.slices if part.name not in names_kept]
+    kept = [item for item in existing if item.slice.name in names_kept]
+    obsolete = [item for item in existing if item.slice.name not in names_kept]
+    missing = [part for part in desired.slices if part.name not in names_kept]
     generation = _generation(by_name, kept, obsolete, missing)
     return (
         *(_delete(item) for item in sorted(obsolete, key=lambda item: item.slice.name)),
-        *_updates(wanted, by_name, kept, generation),
-        *(Create(_created(wanted, part, generation)) for part in missing),
+        *_updates(desired, by_name, kept, generation),
+        *(Create(_created(desired, part, generation)) for part in missing),
     )
 
 
@@ -164,16 +160,18 @@ def _generation(
     return max(top, 1) if not removed and (changed == 0 or alone) else top + 1
 
 
-def _updates(wanted: Wanted, by_name: Mapping[str, Slice], kept: list[_Published], generation: int) -> Iterator[Update]:
+def _updates(
+    desired: DesiredPool, by_name: Mapping[str, Slice], kept: list[_Published], generation: int
+) -> Iterator[Update]:
     for item in sorted(kept, key=lambda item: item.slice.name):
         part = by_name[item.slice.name]
         right = item.slice.generation == generation and same_content(item.slice, part)
-        if not right or wanted.owner not in item.owners:
-            yield Update(_updated(wanted, part, generation, item))
+        if not right or desired.owner not in item.owners:
+            yield Update(_updated(desired, part, generation, item))
 
 
 def same_content(one: Slice, other: Slice) -> bool:
-    """Whether the two say the same, quantities taken by value; generation and the time of taints do not count."""
+    """Whether both have the same content: quantities by value, without generation and the time of taints."""
     return _content(one) == _content(other)
 
 
@@ -185,8 +183,8 @@ def _undated(device: Device) -> Device:
     return replace(device, taints=tuple(replace(t, time_added="") for t in device.taints)) if device.taints else device
 
 
-def _same_place(one: Slice, other: Slice) -> bool:
-    # driver, pool name and nodeName are immutable (ResourceSliceSpec): such a slice must be made anew.
+def _same_pool(one: Slice, other: Slice) -> bool:
+    # driver, pool name and nodeName are immutable (ResourceSliceSpec): such a slice must be deleted and created.
     return (one.driver, one.pool, one.scope) == (other.driver, other.pool, other.scope)
 
 
@@ -195,18 +193,18 @@ def _delete(item: _Published) -> Delete:
     return Delete(metadata["name"], metadata["uid"], metadata["resourceVersion"])
 
 
-def _created(wanted: Wanted, part: Slice, generation: int) -> Json:
+def _created(desired: DesiredPool, part: Slice, generation: int) -> Json:
     return {
         "apiVersion": API_VERSION,
         "kind": "ResourceSlice",
-        "metadata": {"name": part.name, "ownerReferences": [wanted.owner]},
+        "metadata": {"name": part.name, "ownerReferences": [desired.owner]},
         "spec": slice_spec_to(replace(part, generation=generation)),
     }
 
 
-def _updated(wanted: Wanted, part: Slice, generation: int, item: _Published) -> Json:
+def _updated(desired: DesiredPool, part: Slice, generation: int, item: _Published) -> Json:
     others = [ref for ref in item.owners if not ref.get("controller") and ref.get("kind") != "Node"]
-    metadata = {**item.object["metadata"], "ownerReferences": [wanted.owner, *others]}
+    metadata = {**item.object["metadata"], "ownerReferences": [desired.owner, *others]}
     metadata.pop("managedFields", None)
     dated = {
         (device.name, taint.key, taint.value, taint.effect): taint.time_added
@@ -222,26 +220,3 @@ def _updated(wanted: Wanted, part: Slice, generation: int, item: _Published) -> 
 
     whole = replace(part, generation=generation, devices=tuple(date(device) for device in part.devices))
     return {**item.object, "metadata": metadata, "spec": slice_spec_to(whole)}
-
-
-def dropped(sent: Any, stored: Any) -> tuple[str, ...]:
-    """Fields of ``sent`` that ``stored`` lacks, such as ``devices[].taints``: each kind once, sorted.
-
-    The API server silently drops fields whose feature gate is off.
-    """
-    return tuple(sorted(set(_missing(sent, stored, ""))))
-
-
-def _missing(sent: Any, stored: Any, path: str) -> Iterator[str]:
-    if isinstance(sent, dict):
-        for key, value in sent.items():
-            where = f"{path}.{key}" if path else key
-            if not isinstance(stored, dict) or key not in stored:
-                if value not in (None, [], {}):
-                    yield where
-            else:
-                yield from _missing(value, stored[key], where)
-    elif isinstance(sent, list):
-        for index, value in enumerate(sent):
-            there = stored[index] if isinstance(stored, list) and index < len(stored) else None
-            yield from _missing(value, there, f"{path}[]")

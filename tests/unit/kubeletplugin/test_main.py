@@ -20,7 +20,7 @@ from cli.__main__ import main as lode
 from driver.clock import SystemClock
 from driver.kube.api import NODES, RESOURCE_SLICES, Api, Object, Resource, Unavailable
 from driver.settings import Settings
-from kubeletplugin.__main__ import Plugin, main
+from kubeletplugin.__main__ import PluginProcess, main
 from memoryapi import MemoryApi
 from simulation.kubernetes.plugin_client import PluginClient
 
@@ -51,8 +51,8 @@ def api_with_node(**labels: str) -> MemoryApi:
 
 
 @contextmanager
-def running(api: Api, chosen: Settings) -> Iterator[Plugin]:
-    plugin, status = Plugin(api, chosen, "node-a", "pod-1"), []
+def running(api: Api, chosen: Settings) -> Iterator[PluginProcess]:
+    plugin, status = PluginProcess(api, chosen, "node-a", "pod-1"), []
     thread = threading.Thread(target=lambda: status.append(plugin.run()))
     thread.start()
     try:
@@ -119,7 +119,7 @@ def test_a_checkpoint_of_a_newer_version_is_waited_out_and_said(tmp_path: Path) 
     checkpoint.write_text('{"kind": "LodeCheckpoint", "version": 99, "sha256": ""}\n')
     api = api_with_node()
     with running(api, settings(tmp_path)) as plugin:
-        wait_for(lambda: "version 99 was written by a newer kubelet plugin" in plugin.ready())
+        wait_for(lambda: "written by a newer kubelet plugin: 99" in plugin.ready())
         assert devices(api) == set()
         checkpoint.unlink()
         wait_for(lambda: len(devices(api)) == 4)
@@ -137,7 +137,7 @@ def test_a_socket_that_cannot_be_opened_is_said_and_tried_again(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [({"profile": "nope"}, "no such profile"), ({"bootIdFile": "/no/such/file"}, "No such file")],
+    [({"profile": "nope"}, "unknown profile"), ({"bootIdFile": "/no/such/file"}, "No such file")],
 )
 def test_what_an_operator_must_mend_is_said_while_it_waits(tmp_path: Path, change: dict[str, str], said: str) -> None:
     with running(api_with_node(), settings(tmp_path, **change)) as plugin:
@@ -154,7 +154,7 @@ class Broken(Late):
 def test_a_defect_in_a_thread_ends_the_program_with_an_error_so_that_it_is_started_anew(tmp_path: Path) -> None:
     api = Broken(api_with_node())
     api.reachable = True
-    assert Plugin(api, settings(tmp_path), "node-a", "").run() == 1
+    assert PluginProcess(api, settings(tmp_path), "node-a", "").run() == 1
 
 
 def test_settings_that_cannot_be_used_end_it_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

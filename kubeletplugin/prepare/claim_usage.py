@@ -1,35 +1,31 @@
-"""What the API says about claims that hold devices here: whether they still do, and whether pods still run on them."""
-
-from typing import Literal
+"""What the API says about claims prepared here: whether they are still allocated, and whether pods still use them."""
 
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Api, ApiError, NotFound, Object
 from driver.model import Claim
 from driver.wire import claim_from
 from kubeletplugin.prepare.claims import ClaimRef
-from kubeletplugin.prepare.plan import Plan
-
-Standing = Literal["live", "gone"]
+from kubeletplugin.prepare.plan import ClaimPlan
 
 
-def standing(api: Api, plan: Plan) -> Standing:
+def is_allocated(api: Api, plan: ClaimPlan) -> bool:
     """Whether the claim still exists and is still allocated any of the devices it was prepared with.
 
     Raises:
-        ApiError: the API gave no answer.
+        ApiError: the API did not answer.
     """
     claim = _claim(api, plan.ref)
     if claim is None or claim.allocation is None:
-        return "gone"
-    held = {result.device for result in plan.results}
-    return "live" if any(result.device in held for result in claim.allocation.results) else "gone"
+        return False
+    prepared = {result.device for result in plan.results}
+    return any(result.device in prepared for result in claim.allocation.results)
 
 
-def shared_by_running_pods(api: Api, ref: ClaimRef, node_name: str) -> tuple[str, ...]:
-    """Names of the pods that keep the kubelet from being right when it gives the claim up; () if it may be right.
+def pods_that_forbid_unprepare(api: Api, ref: ClaimRef, node_name: str) -> tuple[str, ...]:
+    """Names of the pods that run with the claim if they prove that the kubelet must not unprepare it; () otherwise.
 
-    A kubelet gives a claim up when the last pod that uses it has stopped, just before it reports that, so one pod may
-    well look alive. Two cannot, unless the first report is on its way. Kubernetes 1.36 is known to give up claims that
-    are in use, when another pod with the same claim failed to start. A silent API proves nothing: ().
+    A kubelet unprepares a claim when the last pod that uses it has stopped, just before it reports that, so one pod may
+    still look running. Two cannot, unless the first report is on its way. Kubernetes 1.36 is known to unprepare claims
+    in use, when another pod with the same claim failed to start. If the API does not answer, nothing is proven: ().
     """
     try:
         claim = _claim(api, ref)

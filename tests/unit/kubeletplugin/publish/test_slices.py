@@ -13,7 +13,17 @@ from driver.model import Capacity, CounterConsumption, CounterSet, Device, Slice
 from driver.names import Names
 from driver.quantity import Quantity
 from driver.wire import slice_from
-from kubeletplugin.slices import Action, Create, Delete, Update, Wanted, cut, dropped, plan, same_content, slice_name
+from kubeletplugin.publish.slices import (
+    Action,
+    Create,
+    Delete,
+    DesiredPool,
+    Update,
+    build_slices,
+    plan_writes,
+    same_content,
+    slice_name,
+)
 
 NAMES = Names()
 Pool = dict[str, dict[str, Any]]
@@ -29,9 +39,9 @@ def device(index: int, *, counted: bool = False, tainted: bool = False, memory: 
     )
 
 
-def wanted(devices: Sequence[Device], sets: int = 0, uid: str = "node-uid") -> Wanted:
+def wanted(devices: Sequence[Device], sets: int = 0, uid: str = "node-uid") -> DesiredPool:
     counter_sets = [CounterSet(f"set-{i}", {"card": Quantity.of(1)}) for i in range(sets)]
-    return Wanted("node-a", uid, cut(devices, counter_sets, "node-a", NAMES))
+    return DesiredPool("node-a", uid, build_slices(devices, counter_sets, "node-a", NAMES))
 
 
 class Server:
@@ -65,8 +75,8 @@ class Server:
                 taint.setdefault("timeAdded", f"2027-01-01T00:00:{self._version % 60:02d}Z")
         self.pool[body["metadata"]["name"]] = body
 
-    def publish(self, goal: Wanted) -> tuple[Action, ...]:
-        actions = plan(goal, self.pool.values())
+    def publish(self, goal: DesiredPool) -> tuple[Action, ...]:
+        actions = plan_writes(goal, self.pool.values())
         for action in actions:
             self.apply(action)
         return actions
@@ -93,7 +103,7 @@ def usable(pool: Pool) -> list[Slice] | None:
     return sorted(found[max(found)], key=lambda part: part.name)
 
 
-def is_published(goal: Wanted, pool: Pool) -> bool:
+def is_published(goal: DesiredPool, pool: Pool) -> bool:
     found = usable(pool)
     parts = sorted(goal.slices, key=lambda part: part.name)
     return (
@@ -121,7 +131,9 @@ def is_published(goal: Wanted, pool: Pool) -> bool:
 def test_a_slice_holds_128_devices_or_64_where_counters_or_taints_are_used(
     count: int, counted: bool, tainted: bool, parts: int
 ) -> None:
-    made = cut([device(i, counted=counted, tainted=tainted and i == 0) for i in range(count)], (), "node-a", NAMES)
+    made = build_slices(
+        [device(i, counted=counted, tainted=tainted and i == 0) for i in range(count)], (), "node-a", NAMES
+    )
     assert len(made) == parts
     assert {part.slice_count for part in made} == {parts}
     assert [d.name for part in made for d in part.devices] == [f"gpu-{i}" for i in range(count)]
@@ -133,12 +145,12 @@ def test_counter_sets_have_slices_of_their_own_at_most_eight_in_each() -> None:
 
 
 def test_a_pool_without_devices_is_one_empty_slice() -> None:
-    (part,) = cut((), (), "node-a", NAMES)
+    (part,) = build_slices((), (), "node-a", NAMES)
     assert (part.devices, part.counter_sets, part.slice_count) == ((), (), 1)
 
 
 def test_slices_are_found_in_the_order_of_their_devices() -> None:
-    parts = cut([device(i) for i in range(1500)], (), "node-a", NAMES)
+    parts = build_slices([device(i) for i in range(1500)], (), "node-a", NAMES)
     assert [part.name for part in parts] == sorted(part.name for part in parts)
     assert parts[0].name == "node-a-lode.dev-devices-000"
 
@@ -213,7 +225,7 @@ def test_quantities_are_compared_by_value_and_taints_without_their_time() -> Non
     (item,) = server.pool.values()
     item["spec"]["devices"][0]["capacity"]["memory"]["value"] = "1048576Ki"
     item["spec"]["devices"][0]["taints"][0]["timeAdded"] = "2026-01-01T00:00:00Z"
-    assert plan(goal, server.pool.values()) == ()
+    assert plan_writes(goal, server.pool.values()) == ()
 
 
 def test_a_taint_that_stays_keeps_its_time() -> None:
@@ -260,13 +272,16 @@ def test_a_slice_of_that_name_in_another_pool_is_deleted_and_made_anew() -> None
 # Laws
 
 
-def small_pool(memories: list[int], counters: int) -> Wanted:
+def small_pool(memories: list[int], counters: int) -> DesiredPool:
     """Slices of one device each, so that a pool of several is small."""
     counter_slices = counters if memories else 0
     blank = replace(
-        cut((), (), "node-a", NAMES)[0], slice_count=counter_slices + max(len(memories), 1), devices=(), counter_sets=()
+        build_slices((), (), "node-a", NAMES)[0],
+        slice_count=counter_slices + max(len(memories), 1),
+        devices=(),
+        counter_sets=(),
     )
-    return Wanted(
+    return DesiredPool(
         "node-a",
         "node-uid",
         (
@@ -294,7 +309,7 @@ def small_pool(memories: list[int], counters: int) -> Wanted:
 inventories = st.builds(small_pool, st.lists(st.sampled_from([1, 2]), max_size=4), st.integers(0, 2))
 
 
-def never_misleading(states: Iterable[Pool], *goals: Wanted) -> None:
+def never_misleading(states: Iterable[Pool], *goals: DesiredPool) -> None:
     for pool in states:
         found = usable(pool)
         assert len(complete(pool)) <= 1
@@ -306,16 +321,16 @@ def never_misleading(states: Iterable[Pool], *goals: Wanted) -> None:
 
 
 @given(inventories, inventories)
-def test_a_plan_carried_out_is_what_was_wanted_and_the_next_plan_is_empty(old: Wanted, new: Wanted) -> None:
+def test_a_plan_carried_out_is_what_was_wanted_and_the_next_plan_is_empty(old: DesiredPool, new: DesiredPool) -> None:
     server = Server()
     for goal in (old, new):
         server.publish(goal)
         assert is_published(goal, server.pool)
-        assert plan(goal, server.pool.values()) == ()
+        assert plan_writes(goal, server.pool.values()) == ()
 
 
 @given(inventories, inventories)
-def test_consumers_see_the_old_pool_or_the_new_or_an_incomplete_one(old: Wanted, new: Wanted) -> None:
+def test_consumers_see_the_old_pool_or_the_new_or_an_incomplete_one(old: DesiredPool, new: DesiredPool) -> None:
     server = Server()
     server.publish(old)
     server.seen.clear()
@@ -325,11 +340,11 @@ def test_consumers_see_the_old_pool_or_the_new_or_an_incomplete_one(old: Wanted,
 
 @given(st.lists(inventories, min_size=2, max_size=4), st.data())
 def test_stopping_after_any_write_and_changing_the_goal_never_misleads_anybody(
-    goals: list[Wanted], data: st.DataObject
+    goals: list[DesiredPool], data: st.DataObject
 ) -> None:
     server = Server()
     for goal in goals:
-        actions = plan(goal, server.pool.values())
+        actions = plan_writes(goal, server.pool.values())
         for action in actions[: data.draw(st.integers(0, len(actions)))]:
             server.apply(action)
     server.publish(goals[-1])
@@ -349,7 +364,7 @@ def test_a_slice_left_behind_never_joins_one_that_is_about_to_change() -> None:
 
 
 @given(inventories, st.data())
-def test_whatever_is_wiped_comes_back(goal: Wanted, data: st.DataObject) -> None:
+def test_whatever_is_wiped_comes_back(goal: DesiredPool, data: st.DataObject) -> None:
     server = Server()
     server.publish(goal)
     for name in data.draw(st.sets(st.sampled_from(sorted(server.pool)))):
@@ -357,21 +372,3 @@ def test_whatever_is_wiped_comes_back(goal: Wanted, data: st.DataObject) -> None
     server.publish(goal)
     never_misleading(server.seen, goal)
     assert is_published(goal, server.pool)
-
-
-# Dropped fields
-
-
-def test_fields_the_server_did_not_store_are_named_once_each() -> None:
-    sent = {
-        "driver": "lode.dev",
-        "sharedCounters": [{"name": "gpu-0"}],
-        "devices": [{"name": "gpu-0", "taints": [{"key": "a"}]}, {"name": "gpu-1", "taints": [{"key": "a"}]}],
-    }
-    stored = {"driver": "lode.dev", "devices": [{"name": "gpu-0"}, {"name": "gpu-1"}], "extra": 1}
-    assert dropped(sent, stored) == ("devices[].taints", "sharedCounters")
-
-
-def test_nothing_is_dropped_when_all_is_stored() -> None:
-    sent = {"devices": [{"name": "gpu-0", "attributes": {}}], "pool": {"generation": 1}}
-    assert dropped(sent, {**sent, "devices": [{"name": "gpu-0"}]}) == ()
