@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.wire import Json
-from testclusters import cache, programs
+from testclusters import cached_folder, content_key, go_version, progress_step
 
 SOURCES = Path(__file__).parent / "peer"
 
@@ -21,14 +21,14 @@ TIMEOUT = 10.0
 
 
 def build() -> Path:
-    """The program. Raises `programs.ProgramMissing` without Go, and `subprocess.CalledProcessError` if it fails."""
-    key = cache.key(SOURCES, programs.go_version())
-    return cache.entry("allocation-peer", key, _compile) / "peer"
+    """The program. Raises `ProgramMissing` without Go, and `subprocess.CalledProcessError` if it fails."""
+    key = content_key(SOURCES, go_version())
+    return cached_folder("allocation-peer", key, _compile) / "peer"
 
 
 def _compile(folder: Path) -> None:
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
-    with cache.step("building the peer"):
+    with progress_step("building the peer"):
         subprocess.run(["go", "build", "-trimpath", "-o", f"{folder}/", "."], cwd=SOURCES, env=environment, check=True)
 
 

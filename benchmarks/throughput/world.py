@@ -22,8 +22,7 @@ from kubeletplugin.hardware.simulated import Profile, load_profile
 from kubeletplugin.inventory import Facts, Offer, devices
 from kubeletplugin.slices import cut
 from simulation.files import MemoryFiles
-from testclusters.commands import start
-from testclusters.plain import ControlPlane
+from testclusters import ControlPlane, start_process
 
 NAMESPACE = "bench"
 TEMPLATE = "one"
@@ -86,7 +85,7 @@ def _controller(plane: ControlPlane, *, profile: bool) -> Iterator[Callable[[], 
     profiler = ["-m", "cProfile", "-o", str(stats)] if profile else []
     kubeconfig = plane.kubeconfig(_ACCOUNT, _GROUPS)
     own = ["-m", "controller", "--settings", str(settings), "--kubeconfig", str(kubeconfig)]
-    process = start([sys.executable, *profiler, *own], plane.folder / "controller.log")
+    process = start_process([sys.executable, *profiler, *own], plane.folder / "controller.log")
 
     def alive() -> None:
         if process.poll() is not None:

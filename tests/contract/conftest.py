@@ -12,8 +12,7 @@ from driver.kube.api import NAMESPACES, Api, ApiError, Resource
 from driver.kube.client import KubeClient
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
-from testclusters.plain import ControlPlane
-from testclusters.programs import ProgramMissing
+from testclusters import ControlPlane, ProgramMissing
 
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import urllib3
 
-from testclusters.plain import ControlPlane
+from testclusters import ControlPlane
 
 Object = dict[str, Any]
 

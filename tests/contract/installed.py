@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from testclusters.plain import ControlPlane
+from testclusters import ControlPlane
 from tests.contract.identity import CONTROLLER, Answer, Identity, Object, eventually
 
 DRA = "/apis/resource.k8s.io/v1"

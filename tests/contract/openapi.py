@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from testclusters.plain import ControlPlane
+from testclusters import ControlPlane
 
 SCHEMA = Path(__file__).parents[2] / "memoryapi" / "schema.json"
 DOCUMENTS = {

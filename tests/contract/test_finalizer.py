@@ -7,7 +7,7 @@ import pytest
 from controller.finalizer import add_finalizer
 from driver.kube.api import RESOURCE_CLAIMS, Api, Conflict, Invalid
 from driver.names import FINALIZER
-from testclusters.plain import ControlPlane
+from testclusters import ControlPlane
 from tests.contract.objects import claim
 
 PARAMETERS = {"kind": "PlacementConfig", "policy": "binpack", "apiVersion": "lode.dev/v1alpha1", "note": "<1 & é>"}

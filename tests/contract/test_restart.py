@@ -5,7 +5,7 @@ import pytest
 from driver.kube.api import NAMESPACES, RESOURCE_SLICES, Api, Gone, Unavailable
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
-from testclusters.plain import ControlPlane
+from testclusters import ControlPlane
 from tests.contract.conftest import eventually
 from tests.contract.objects import resource_slice
 

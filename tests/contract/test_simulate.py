@@ -26,7 +26,7 @@ from driver.kube.api import (
     NotFound,
     Object,
 )
-from testclusters.plain import ControlPlane
+from testclusters import ControlPlane
 from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
 from tests.contract.objects import pod
 

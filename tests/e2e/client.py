@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from testclusters.commands import CommandFailed
-from testclusters.kind import KindCluster
+from testclusters import CommandFailed, KindCluster
 
 Object = dict[str, Any]
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from testclusters.kind import KindCluster
+from testclusters import KindCluster
 from tests.e2e import flavours, nodes, report
 from tests.e2e.client import Client, gone
 from tests.e2e.watcher import Watcher

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable
 
-from testclusters.commands import CommandFailed
+from testclusters import CommandFailed
 from tests.e2e import nodes
 from tests.e2e.client import Client, Object, results
 from tests.e2e.controller import SYSTEM

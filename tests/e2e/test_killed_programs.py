@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from testclusters.kind import KindCluster
+from testclusters import KindCluster
 from tests.e2e.client import Client, eventually
 from tests.e2e.container import Published, seen
 from tests.e2e.controller import LABEL, SYSTEM, leader, usage_is_what_the_claims_say

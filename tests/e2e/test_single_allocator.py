@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from testclusters.commands import CommandFailed
+from testclusters import CommandFailed
 from tests.e2e.client import Client, Object, eventually, gone, results
 from tests.e2e.pods import pod, request, template
 from tests.e2e.watcher import Watcher
