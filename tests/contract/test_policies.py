@@ -239,7 +239,7 @@ def test_no_extended_resource_claim_names_a_class_of_ours(admin: Identity) -> No
     for wanted, name in ((claim("mig.lode.dev"), "mig.lode.dev"), (either, "npu.lode.dev")):
         refused = admin.as_user(SCHEDULER, TRUSTED).request("POST", CLAIMS, extended(wanted))
         assert refused.status == 403
-        assert f"device class {name} cannot be asked for as an extended resource" in refused.message
+        assert f"device class {name} cannot be requested as an extended resource" in refused.message
 
 
 def test_extended_resource_claims_of_others_and_plain_claims_pass(admin: Identity) -> None:

@@ -11,7 +11,7 @@ from driver.settings import Settings
 from driver.wire import claim_spec_from
 from kubeletplugin.hardware.simulated import Simulated, load_profile
 from kubeletplugin.inventory import EVERY_OFFER, Facts, devices
-from tests.unit.docs.test_operating import ROOT
+from tests.unit.docs.pages import ROOT
 
 
 def test_the_selector_in_the_readme_matches_an_h100() -> None:
