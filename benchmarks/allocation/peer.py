@@ -1,4 +1,4 @@
-"""The peer: Kubernetes' own allocator in a small Go program, built into the project's cache by its content."""
+"""The peer: Kubernetes' own allocator in a small Go program, which is built into the cache of testclusters."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from testclusters import cached_folder, content_key, go_version, progress_step
 SOURCES = Path(__file__).parent / "peer"
 
 SCHEDULER: Json = {"workers": 16, "find": 0, "rotate": True}
-"""As kube-scheduler runs it: parallel over the nodes until enough fit."""
+"""As kube-scheduler runs it: in parallel over the nodes until enough nodes fit."""
 FIRST_FIT: Json = {"workers": 1, "find": 1, "rotate": False}
 """The least work its code can do: one node after the other until one fits."""
 TIMEOUT = 10.0
@@ -21,7 +21,10 @@ TIMEOUT = 10.0
 
 
 def build() -> Path:
-    """The program. Raises `ProgramMissing` without Go, and `subprocess.CalledProcessError` if it fails."""
+    """The program, built if necessary.
+
+    Raises `ProgramMissing` without Go, and `subprocess.CalledProcessError` if the build fails.
+    """
     key = content_key(SOURCES, go_version())
     return cached_folder("allocation-peer", key, _compile) / "peer"
 
@@ -32,9 +35,9 @@ def _compile(folder: Path) -> None:
         subprocess.run(["go", "build", "-trimpath", "-o", f"{folder}/", "."], cwd=SOURCES, env=environment, check=True)
 
 
-def ask(what: str, cluster: Path, requests: Sequence[Any]) -> list[Json]:
-    """The peer's answers, one per entry of ``requests``."""
-    return answers([str(build()), what, str(cluster)], cluster.with_suffix(".peer"), requests)
+def ask(command: str, cluster: Path, requests: Sequence[Any]) -> list[Json]:
+    """The peer's answers, one per entry of ``requests``; ``command`` is ``allocate`` or ``match``."""
+    return answers([str(build()), command, str(cluster)], cluster.with_suffix(".peer"), requests)
 
 
 def answers(command: Sequence[str], file: Path, requests: Sequence[Any]) -> list[Json]:
