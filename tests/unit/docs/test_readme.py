@@ -1,4 +1,4 @@
-"""The claim in README.md is one that a card of ours satisfies."""
+"""The claim in README.md matches a card that the driver publishes."""
 
 import re
 
