@@ -20,7 +20,7 @@ from cli.world import world
 from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object, Page, Resource
 from driver.names import Names
 from tests.unit.cli.cluster import listed, node, slices, stored
-from tests.unit.docs.test_operating import ROOT
+from tests.unit.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "simulate.md").read_text()
 CLUSTER = [

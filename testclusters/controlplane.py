@@ -1,14 +1,14 @@
-"""A control plane without nodes: etcd and the Kubernetes programs as plain processes. Ready in a few seconds.
+"""A control plane without nodes: etcd and the Kubernetes programs as plain processes, ready in a few seconds.
 
     with ControlPlane() as plane:
         plane.kubectl("apply", "-k", "manifests/base")
         client = connect(plane.kubeconfig("system:node:n1", ["system:nodes"]))
 
-Claims, slices, policies, controllers and kube-scheduler behave as in any cluster; nothing runs a pod. `add_node` makes
-a node that pods are scheduled to: whatever watches kubelets is off, so it stays ready. Everything lives in one
-temporary folder and ends with the `with` block. If the process dies instead, however that comes about, the kernel ends
-the programs, and the next control plane removes the folder. That is tied to the thread which calls `start` (the main
-thread, in pytest): it must live as long as the control plane is wanted.
+Claims, slices, policies, controllers and kube-scheduler behave as in any cluster, but nothing runs a pod. `add_node`
+creates a node that pods are scheduled to; it stays ready, because the controllers that watch kubelets are off. All
+files are in one temporary folder, which is removed when the `with` block ends. If the process dies instead, the kernel
+ends the programs, and the next control plane removes the folder. The programs also end when the thread that called
+`start` ends (in pytest, the main thread), so that thread must live as long as the control plane is needed.
 """
 
 import fcntl
@@ -29,25 +29,25 @@ from types import TracebackType
 from typing import Self
 
 from testclusters import pki, programs
-from testclusters.commands import run, start
+from testclusters.commands import run, start_process
 
 _PREFIX = "lode-control-plane-"
 _LOOPBACK = "127.0.0.1"
 _SERVICE = "10.96.0.1"
-_ADVERTISED = "192.0.2.1"  # kube-apiserver refuses a loopback address here; nobody uses this one (RFC 5737)
+_ADVERTISED = "192.0.2.1"  # kube-apiserver refuses a loopback address; this one is reserved (RFC 5737)
 
 
 class ControlPlaneFailed(Exception):
-    """A program of the control plane ended, or did not become ready in time; the message has the end of its log."""
+    """A program of the control plane ended, or was not ready in time; the message contains the end of its log."""
 
 
 class ControlPlane:
-    """Runs etcd and kube-apiserver, and of the other components those in `components`; a context manager.
+    """Runs etcd, kube-apiserver and the other components named in `components`; a context manager.
 
     `flags` adds command-line flags by program, such as `{"kube-apiserver": ["--feature-gates=DRADeviceTaints=false"]}`;
-    a flag given there wins. `kubernetes` is one of `programs.KUBERNETES`, by default `programs.chosen_kubernetes()`.
-    Entering raises `ControlPlaneFailed`, or `programs.ProgramMissing` where the programs can neither be found nor
-    built.
+    they override the flags set here. `kubernetes` is one of `KUBERNETES_VERSIONS`, by default `$LODE_KUBERNETES`, else
+    the newest. `timeout` is in seconds for each program. Entering raises `ControlPlaneFailed`, or `ProgramMissing` if
+    the programs are not on the machine and cannot be built.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ControlPlane:
         flags: Mapping[str, Sequence[str]] | None = None,
         timeout: float = 90.0,
     ) -> None:
-        self._kubernetes = kubernetes or programs.chosen_kubernetes()
+        self._kubernetes = kubernetes or programs.default_kubernetes_version()
         self._components = tuple(components)
         self._flags = flags or {}
         self._timeout = timeout
@@ -74,11 +74,11 @@ class ControlPlane:
         self.stop()
 
     def start(self) -> None:
-        """Bring everything up and wait until requests succeed.
+        """Start all programs and wait until requests succeed.
 
-        With kube-controller-manager, also until pods can be created in `default`.
+        With kube-controller-manager, also wait until pods can be created in the namespace `default`.
         """
-        self._programs = programs.control_plane(self._kubernetes)
+        self._programs = programs.control_plane_programs(self._kubernetes)
         _remove_abandoned()
         self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         self._owner = (self.folder / "owner").open("w")
@@ -106,7 +106,7 @@ class ControlPlane:
             )
 
     def stop(self) -> None:
-        """End all programs at once and remove the folder. What they stored is lost; calling it again does nothing."""
+        """End all programs at once and remove the folder with all data. Calling it again does nothing."""
         for process in self._running.values():
             process.kill()
         for process in self._running.values():
@@ -116,19 +116,19 @@ class ControlPlane:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def start_component(self, name: str) -> None:
-        """Start one program, such as one that was killed.
+        """Start one program, for example after `kill_component`.
 
-        Returns when etcd or kube-apiserver answers, and at once for the others.
+        Waits until etcd or kube-apiserver answers, and returns at once for the other programs.
         """
         flags = [*self._defaults(name), *self._flags.get(name, ())]
-        self._running[name] = start([self._programs[name], *flags], self.folder / f"{name}.log")
+        self._running[name] = start_process([self._programs[name], *flags], self.folder / f"{name}.log")
         if name == "etcd":
             self._await(name, lambda: _listens(self._port["etcd"]))
         if name == "kube-apiserver":
             self._await(name, lambda: self._get("/readyz") == 200)
 
     def kill_component(self, name: str) -> None:
-        """End one program without warning, as a crash would; its data stays. Returns when it is gone."""
+        """Kill one program, as a crash would, and wait until it has ended. Its data stays."""
         process = self._running.pop(name)
         process.kill()
         process.wait()
@@ -136,32 +136,32 @@ class ControlPlane:
     def add_node(
         self, name: str, labels: Mapping[str, str] | None = None, cpu: str = "64", memory: str = "512Gi"
     ) -> None:
-        """Create a Node that is ready and has room for 110 pods, without a kubelet behind it."""
-        room = {"cpu": cpu, "memory": memory, "pods": "110"}
+        """Create a Node object that is ready and has capacity for 110 pods, without a kubelet."""
+        capacity = {"cpu": cpu, "memory": memory, "pods": "110"}
         node = {
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
             "status": {
-                "capacity": room,
-                "allocatable": room,
+                "capacity": capacity,
+                "allocatable": capacity,
                 "conditions": [{"type": "Ready", "status": "True", "reason": "Test"}],
             },
         }
         self.kubectl("create", "-f", "-", input=json.dumps(node))
 
     def log(self, name: str) -> str:
-        """What a program (such as `kube-scheduler`) printed so far."""
+        """The output of a program, such as `kube-scheduler`, so far."""
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def kubeconfig(self, user: str = "admin", groups: Sequence[str] = ("system:masters",)) -> Path:
-        """A kubeconfig file whose client certificate says `user` in `groups`; asking twice gives the same file.
+        """A kubeconfig file with a client certificate for `user` in `groups`; repeated calls return the same file.
 
         A service account is `system:serviceaccount:<namespace>:<name>` in the groups `system:serviceaccounts` and
         `system:serviceaccounts:<namespace>`; a kubelet is `system:node:<name>` in `system:nodes`.
         """
-        known = hashlib.sha256("\0".join([user, *groups]).encode()).hexdigest()[:8]
-        file = f"{re.sub('[^a-zA-Z0-9.-]', '_', user)}-{known}"
+        identity = hashlib.sha256("\0".join([user, *groups]).encode()).hexdigest()[:8]
+        file = f"{re.sub('[^a-zA-Z0-9.-]', '_', user)}-{identity}"
         path = self.folder / f"{file}.kubeconfig"
         if not path.exists():
             path.write_text(
@@ -177,7 +177,11 @@ class ControlPlane:
         timeout: float = 60.0,
         kubeconfig: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run kubectl, as the administrator unless `kubeconfig` says otherwise; raises as `commands.run` does."""
+        """Run kubectl with `kubeconfig`, by default the administrator's.
+
+        Raises `CommandFailed` if its status is not 0 and `check` is true, and `subprocess.TimeoutExpired` after
+        `timeout` seconds.
+        """
         identity = f"--kubeconfig={kubeconfig or self.kubeconfig()}"
         argv = [self._programs["kubectl"], identity, f"--cache-dir={self.folder}/kubectl", *arguments]
         return run(argv, input=input, check=check, timeout=timeout)
@@ -189,25 +193,25 @@ class ControlPlane:
             case "kube-apiserver":
                 return self._apiserver()
             case "kube-controller-manager":
-                own = [
+                flags = [
                     "--use-service-account-credentials=true",
                     f"--service-account-private-key-file={self._service_accounts}",
                     f"--root-ca-file={self._authority.certificate}",
                     "--controllers=*,-node-lifecycle-controller",
-                    "--kube-api-qps=1000",  # at the default of 20 its start alone takes five seconds
+                    "--kube-api-qps=1000",  # with the default of 20 its start takes five seconds
                     "--kube-api-burst=1000",
                 ]
             case "kube-scheduler":
-                own = []
+                flags = []
             case _:
-                raise ValueError(f"{name!r} is no component of a control plane")
+                raise ValueError(f"not a component of a control plane: {name!r}")
         kubeconfig = self.kubeconfig(f"system:{name}", ())
         return [
             f"--kubeconfig={kubeconfig}",
             "--leader-elect=false",
             "--secure-port=0",
             f"--cert-dir={self.folder}/{name}",
-            *own,
+            *flags,
         ]
 
     def _etcd(self) -> list[str]:
@@ -242,13 +246,13 @@ class ControlPlane:
             "--allow-privileged=true",
             f"--cert-dir={self.folder}/kube-apiserver",
         ]
-        unwanted = ["TaintNodesByCondition"]  # no controller would lift that taint again
+        disabled = ["TaintNodesByCondition"]  # no controller would remove that taint again
         if "kube-controller-manager" not in self._components:
-            unwanted.append("ServiceAccount")  # nobody makes the accounts that pods would need
-        return [*flags, f"--disable-admission-plugins={','.join(unwanted)}"]
+            disabled.append("ServiceAccount")  # no controller creates the service accounts that pods would need
+        return [*flags, f"--disable-admission-plugins={','.join(disabled)}"]
 
     def _get(self, path: str) -> int:
-        """The status with which the API server answers the administrator; 0 while it does not."""
+        """The HTTP status of a GET as the administrator; 0 if the API server does not answer."""
         admin = self.kubeconfig().with_suffix("")
         context = ssl.create_default_context(cafile=str(self._authority.certificate))
         context.load_cert_chain(f"{admin}.crt", f"{admin}.key")
@@ -266,13 +270,13 @@ class ControlPlane:
         while not ready():
             ended = self._running[name].poll()
             if ended is not None or time.monotonic() > deadline:
-                how = f"not ready after {self._timeout:.0f} s" if ended is None else f"ended with status {ended}"
-                raise ControlPlaneFailed(f"{name} {how}:\n" + "\n".join(self.log(name).splitlines()[-20:]))
+                outcome = f"not ready after {self._timeout:.0f} s" if ended is None else f"ended with status {ended}"
+                raise ControlPlaneFailed(f"{name} {outcome}:\n" + "\n".join(self.log(name).splitlines()[-20:]))
             time.sleep(0.05)
 
 
 def _free_port() -> int:
-    """A port nobody listens on, from below the range that the kernel hands out to outgoing connections."""
+    """A port that nothing listens on, below the range that the kernel uses for outgoing connections."""
     while True:
         port = random.randrange(15000, 32000)
         if not _listens(port):
@@ -292,5 +296,5 @@ def _remove_abandoned() -> None:
             with (folder / "owner").open("r+") as owner:
                 fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)
-        except OSError:  # in use, or only just being made
+        except OSError:  # in use, or being created right now
             continue

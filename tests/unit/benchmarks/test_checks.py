@@ -1,4 +1,4 @@
-"""What is said of the answers: that they can be true, and whether the bars are met."""
+"""The checks of answers, and the verdicts in the tables."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def write(folder: Path, scenario: Scenario, form: Form) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: str(workload.name))
-def test_what_we_answer_can_be_true(workload: Workload, form: Form, tmp_path: Path) -> None:
+def test_our_answers_have_no_faults(workload: Workload, form: Form, tmp_path: Path) -> None:
     cluster, pods = write(tmp_path, Scenario(workload, NODES, "0"), form)
     loaded, _ = ours.load(cluster)
     answers = ours.allocate_all(loaded, {"pods": str(pods), "seconds": 60})["answers"]
@@ -45,20 +45,20 @@ def answer(node: str, *cards: int) -> dict[str, Any]:
         (answer("node-00000", 1, 2), "wants {'cards': 1} and gets {'cards': 2}"),
     ],
 )
-def test_answers_that_cannot_be_true_are_found(second: dict[str, Any], complaint: str, tmp_path: Path) -> None:
+def test_wrong_answers_are_found(second: dict[str, Any], complaint: str, tmp_path: Path) -> None:
     cluster, pods = write(tmp_path, Scenario(WORKLOADS[0], NODES, "0"), "repeated")
     found = checks.faults(cluster, pods, "gpu.example.com", [answer("node-00000", 0), second])
     assert [complaint in fault for fault in found] == ([True] if complaint else [])
 
 
-def test_what_was_given_back_may_be_had_again(tmp_path: Path) -> None:
+def test_released_devices_can_be_allocated_again(tmp_path: Path) -> None:
     cluster, pods = write(tmp_path, Scenario(WORKLOADS[0], NODES, "0"), "churn")
     texts = [{**json.loads(line), "release": 0, "floor": 0} for line in pods.read_text().splitlines()]
     pods.write_text("".join(json.dumps(raw) + "\n" for raw in texts))
     assert checks.faults(cluster, pods, "gpu.example.com", [answer("node-00000", 0)] * 3) == []
 
 
-def test_the_same_answers_are_counted_where_both_sides_answered() -> None:
+def test_same_answers_are_counted_for_pods_that_both_sides_answered() -> None:
     one, other = answer("node-00000", 0), answer("node-00000", 1)
     assert checks.same([one, one, {}], [one, other, {}, one]) == (2, 3)
 
@@ -76,7 +76,7 @@ def figures(rate: float) -> Figures:
         (100, 1000, 100, 800, "-"),
     ],
 )
-def test_the_bars_are_for_a_thousand_nodes(
+def test_the_bars_apply_to_a_thousand_nodes(
     nodes: int, ours: float, scheduler: float, first_fit: float, verdict: str
 ) -> None:
     scenario = Scenario(WORKLOADS[0], nodes, "0")
@@ -84,13 +84,13 @@ def test_the_bars_are_for_a_thousand_nodes(
     assert table.verdict(row) == verdict
 
 
-def test_a_wrong_answer_is_no_fast_one() -> None:
+def test_a_wrong_answer_does_not_meet_the_bars() -> None:
     scenario = Scenario(WORKLOADS[0], 1000, "0")
     row = Row(scenario, "repeated", figures(1e6), figures(1), figures(1), (1, 1), ("gpu-0 is held twice",))
     assert table.verdict(row) == "WRONG: gpu-0 is held twice"
 
 
-def test_growth_is_judged_from_the_smallest_to_the_largest_fleet() -> None:
+def test_growth_is_measured_from_the_smallest_to_the_largest_fleet() -> None:
     def row(nodes: int, rate: float) -> Row:
         return Row(Scenario(WORKLOADS[0], nodes, "0"), "churn", figures(rate), None, None, (0, 0), ())
 

@@ -1,4 +1,4 @@
-"""A control plane with nodes, published cards and, for our flavour, the controller beside kube-scheduler."""
+"""A control plane with nodes, published cards and, for our flavor, the controller beside kube-scheduler."""
 
 import json
 import pstats
@@ -23,58 +23,58 @@ from kubeletplugin.hardware.simulated import Profile, load_profile
 from kubeletplugin.inventory import Fabric, build_inventory
 from kubeletplugin.publish.slices import build_slices
 from simulation.files import MemoryFiles
-from testclusters.commands import start
-from testclusters.plain import ControlPlane
+from testclusters import ControlPlane, start_process
 
 NAMESPACE = "bench"
 TEMPLATE = "one"
 WRITERS = 8
-"""Requests at a time while objects are made."""
+"""Concurrent requests while objects are created."""
 START_SECONDS = 60.0
 PROFILED = 30
-"""Lines of a profile."""
+"""Lines of a profile that are printed."""
 _WHOLE: tuple[Offer, ...] = ("whole",)
 _SYSTEM = "lode-system"
 _ACCOUNT = f"system:serviceaccount:{_SYSTEM}:lode-controller"
 _GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{_SYSTEM}")
 _RUNS_PODS = ("DaemonSet", "Deployment", "PodDisruptionBudget")
-"""Left out of the manifests: nothing runs pods here, and a pod of each daemon set would wait on every node."""
+"""Kinds that are not installed: nothing runs pods here, and a pod of each daemon set would wait on every node."""
 
 
 @dataclass(frozen=True)
-class Flavour:
-    """Who allocates; ``manifests`` is what an operator installs for it."""
+class Flavor:
+    """Who allocates; ``manifests`` is the folder that an operator installs for it."""
 
     name: str
     manifests: str
     with_controller: bool
 
 
-FLAVOURS = (
-    Flavour("lode controller", "manifests/controller-allocated", True),
-    Flavour("kube-scheduler", "manifests/scheduler-allocated", False),
+FLAVORS = (
+    Flavor("lode controller", "manifests/controller-allocated", True),
+    Flavor("kube-scheduler", "manifests/scheduler-allocated", False),
 )
 
 
 @contextmanager
-def world(flavour: Flavour, nodes: int, *, profile: bool) -> Iterator[tuple[Api, Callable[[], None]]]:
-    """The API as administrator once everything is in place, and what raises `RuntimeError` if the controller has ended.
+def cluster(flavor: Flavor, nodes: int, *, profile: bool) -> Iterator[tuple[Api, Callable[[], None]]]:
+    """The API as administrator after everything is set up, and a check that the controller runs.
 
-    With ``profile`` the controller's main thread is profiled; what took its time goes to standard error at the end.
+    The check raises `RuntimeError` if the controller has ended. With ``profile`` the controller's main thread is
+    profiled, and the profile is printed to standard error at the end.
     """
     with ExitStack() as ending:
         plane = ending.enter_context(ControlPlane())
         api = KubeClient.from_environment(str(plane.kubeconfig()))
         ending.callback(api.close)
-        # Slices first: once the manifests are there, only the plugin may write them.
-        _at_once(lambda node: api.create(NODES, node), [_node(number) for number in range(nodes)])
-        _at_once(lambda part: api.create(RESOURCE_SLICES, part), _slices(nodes))
-        rendered = yaml.safe_load_all(plane.kubectl("kustomize", flavour.manifests).stdout)
+        # Slices first: after the manifests are installed, only the plugin can write them.
+        _concurrently(lambda node: api.create(NODES, node), [_node(number) for number in range(nodes)])
+        _concurrently(lambda part: api.create(RESOURCE_SLICES, part), _slices(nodes))
+        rendered = yaml.safe_load_all(plane.kubectl("kustomize", flavor.manifests).stdout)
         wanted = [raw for raw in rendered if raw["kind"] not in _RUNS_PODS]
         plane.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(wanted))
         api.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
         api.create(RESOURCE_CLAIM_TEMPLATES, _template(), NAMESPACE)
-        if flavour.with_controller:
+        if flavor.with_controller:
             yield api, ending.enter_context(_controller(plane, profile=profile))
         else:
             yield api, lambda: None
@@ -87,16 +87,16 @@ def _controller(plane: ControlPlane, *, profile: bool) -> Iterator[Callable[[], 
     profiler = ["-m", "cProfile", "-o", str(stats)] if profile else []
     kubeconfig = plane.kubeconfig(_ACCOUNT, _GROUPS)
     own = ["-m", "controller", "--settings", str(settings), "--kubeconfig", str(kubeconfig)]
-    process = start([sys.executable, *profiler, *own], plane.folder / "controller.log")
+    process = start_process([sys.executable, *profiler, *own], plane.folder / "controller.log")
 
-    def alive() -> None:
+    def check_alive() -> None:
         if process.poll() is not None:
-            said = plane.log("controller")[-2000:]
-            raise RuntimeError(f"the controller ended with status {process.returncode}:\n{said}")
+            log = plane.log("controller")[-2000:]
+            raise RuntimeError(f"the controller ended with status {process.returncode}:\n{log}")
 
     try:
-        wait_until("the gate is in force", lambda: _gated(plane), alive)
-        yield alive
+        wait_until("the gate is in force", lambda: _gated(plane), check_alive)
+        yield check_alive
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(START_SECONDS)
@@ -105,27 +105,29 @@ def _controller(plane: ControlPlane, *, profile: bool) -> Iterator[Callable[[], 
 
 
 def _gated(plane: ControlPlane) -> bool:
-    asked = plane.kubectl("create", "-f", "-", "--dry-run=server", "-o", "json", input=json.dumps(pod("gated")))
-    return bool(json.loads(asked.stdout)["spec"].get("schedulingGates"))
+    created = plane.kubectl("create", "-f", "-", "--dry-run=server", "-o", "json", input=json.dumps(pod("gated")))
+    return bool(json.loads(created.stdout)["spec"].get("schedulingGates"))
 
 
-def wait_until(what: str, holds: Callable[[], bool], alive: Callable[[], None], seconds: float = START_SECONDS) -> None:
-    """Return as soon as ``holds``; raises `TimeoutError` when it never does, and whatever ``alive`` raises."""
+def wait_until(
+    condition: str, holds: Callable[[], bool], check_alive: Callable[[], None], seconds: float = START_SECONDS
+) -> None:
+    """Wait until ``holds`` returns true; raises `TimeoutError` after ``seconds``, and what ``check_alive`` raises."""
     deadline = time.monotonic() + seconds
     while not holds():
-        alive()
+        check_alive()
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{what}: not within {seconds:.0f} s")
+            raise TimeoutError(f"{condition}: not within {seconds:.0f} s")
         time.sleep(0.1)
 
 
-def _at_once(write: Callable[[Json], object], objects: Sequence[Json]) -> None:
+def _concurrently(write: Callable[[Json], object], objects: Sequence[Json]) -> None:
     with ThreadPoolExecutor(WRITERS) as pool:
         list(pool.map(write, objects))
 
 
 def pod(name: str) -> Json:
-    """A pod with a claim for one card by type and memory, from the template."""
+    """A pod with a claim from the template, for one card by type and memory."""
     container = {"name": "main", "image": "none", "resources": {"claims": [{"name": "card"}]}}
     spec = {"resourceClaims": [{"name": "card", "resourceClaimTemplateName": TEMPLATE}], "containers": [container]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
@@ -144,17 +146,17 @@ def _node_name(number: int) -> str:
 
 
 def _node(number: int) -> Json:
-    room = {"cpu": "64", "memory": "512Gi", "pods": "110"}
+    capacity = {"cpu": "64", "memory": "512Gi", "pods": "110"}
     name = _node_name(number)
     conditions = [{"type": "Ready", "status": "True", "reason": "Benchmark"}]
     return {
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-        "status": {"capacity": room, "allocatable": room, "conditions": conditions},
+        "status": {"capacity": capacity, "allocatable": capacity, "conditions": conditions},
     }
 
 
 def _slices(nodes: int) -> list[Json]:
-    """Eight whole cards of one model a node, as the plugin publishes them."""
+    """The slices of nodes with eight whole cards of one model each, as the plugin publishes them."""
     weights = [model.weight for model in MODELS]
     models = Random("throughput").choices(MODELS, weights, k=nodes)
     profile = load_profile("h100x8", MemoryFiles())
