@@ -60,7 +60,7 @@ Key = tuple[Resource, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class InputObject:
     """An object of the input, as the API server would store it."""
 
     resource: Resource
@@ -85,7 +85,7 @@ class Given:
 class Checked:
     """Everything that was understood, what was left out, and what is wrong."""
 
-    given: list[Given] = field(default_factory=list)
+    objects: list[InputObject] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
     """Kinds that have no part in allocation, and how many of each."""
     faults: list[InputFault] = field(default_factory=list)
@@ -100,22 +100,22 @@ def subject(resource: Resource, obj: Object) -> str:
 def check(documents: Sequence[Document], namespace: str) -> Checked:
     """The objects of the documents; those of namespaced kinds that name no namespace are of ``namespace``."""
     checked = Checked()
-    found = [(document, given) for document in documents if (given := _given(document, namespace, checked))]
+    found = [(document, item) for document in documents if (item := _given(document, namespace, checked))]
     closed = {
-        given.key[2]
-        for _, given in found
-        if given.resource == NAMESPACES and not _allows_admin(given.object["metadata"].get("labels"))
+        item.key[2]
+        for _, item in found
+        if item.resource == NAMESPACES and not _allows_admin(item.object["metadata"].get("labels"))
     }
     known: dict[Key, tuple[Any, Origin]] = {}
-    for document, given in found:
-        if given.key in known:
-            value, origin = known[given.key]
+    for document, item in found:
+        if item.key in known:
+            value, origin = known[item.key]
             if value != document.value:
                 message = f"stands also in {origin} and is different there; leave one out"
-                checked.faults.append(InputFault(document.origin, given.subject, "metadata.name", message))
+                checked.faults.append(InputFault(document.origin, item.subject, "metadata.name", message))
             continue
-        known[given.key] = (document.value, document.origin)
-        _examine(given, given.key[1] not in closed, checked)
+        known[item.key] = (document.value, document.origin)
+        _examine(item, item.key[1] not in closed, checked)
     return checked
 
 
@@ -123,7 +123,7 @@ def _allows_admin(labels: Any) -> bool:
     return isinstance(labels, dict) and labels.get(ADMIN_ACCESS) == "true"
 
 
-def _given(document: Document, namespace: str, checked: Checked) -> Given | None:
+def _given(document: Document, namespace: str, checked: Checked) -> InputObject | None:
     """The object as far as its kind and name say; None if it cannot be told or is of no interest."""
     value = document.value
     if not isinstance(value, dict):
@@ -156,10 +156,10 @@ def _given(document: Document, namespace: str, checked: Checked) -> Given | None
         plural = f"{resource.plural}.{resource.version}.{group}"
         message = f"{version!r} is not read; write {resource.api_version} (kubectl get {plural} -o yaml prints it)"
         return _refuse(document, subject(resource, obj), "apiVersion", message, checked)
-    return Given(resource, obj, document.origin, bool(metadata.get("uid")))
+    return InputObject(resource, obj, document.origin, bool(metadata.get("uid")))
 
 
-def _refuse(document: Document, about: str, where: str, message: str, checked: Checked) -> Given | None:
+def _refuse(document: Document, about: str, where: str, message: str, checked: Checked) -> InputObject | None:
     checked.faults.append(InputFault(document.origin, about, where, message))
     return None
 
@@ -171,44 +171,44 @@ def _told(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def _examine(given: Given, admin: bool, checked: Checked) -> None:
+def _examine(item: InputObject, admin: bool, checked: Checked) -> None:
     """Take the object in with its defaults, or note all its faults."""
-    if given.stored:
-        faults, obj = _damage(given), _without_nulls(given)
-    elif given.resource in WORKLOADS:
-        faults, obj = workload_faults(given), given.object
+    if item.stored:
+        faults, obj = _damage(item), _without_nulls(item)
+    elif item.resource in WORKLOADS:
+        faults, obj = workload_faults(item), item.object
     else:
-        faults, obj = _written(given, admin)
-    checked.faults += (InputFault(given.origin, given.subject, fault.field, fault.message) for fault in faults)
+        faults, obj = _written(item, admin)
+    checked.faults += (InputFault(item.origin, item.subject, fault.field, fault.message) for fault in faults)
     if not faults:
-        checked.given.append(Given(given.resource, obj, given.origin, given.stored))
+        checked.objects.append(InputObject(item.resource, obj, item.origin, item.stored))
 
 
-def _damage(given: Given) -> list[Fault]:
+def _damage(item: InputObject) -> list[Fault]:
     """What no API server can have stored."""
     # Slices are most of any cluster's bytes, and almost always sound.
-    if given.resource == RESOURCE_SLICES and _is_sound(given.object):
+    if item.resource == RESOURCE_SLICES and _is_sound(item.object):
         return []
-    return damage(given)
+    return damage(item)
 
 
-def damage(given: Given) -> list[Fault]:
+def damage(item: InputObject) -> list[Fault]:
     """Values of the wrong type and required ones that are missing, field by field."""
-    if _RULES[given.resource] is None:
+    if _RULES[item.resource] is None:
         return []
-    _, reading = read(kind(given.resource.kind), given.object)
+    _, reading = read(kind(item.resource.kind), item.object)
     faults = [*reading.mistyped, *(fault for fault in reading.faults if fault.message == "Required value")]
     more: Iterator[Fault] = iter(())
-    if given.resource == PODS:
-        more = _entry_faults(given.object.get("spec") or {})
-    elif given.resource == RESOURCE_SLICES:
-        more = _name_faults(given.object.get("spec") or {})
+    if item.resource == PODS:
+        more = _entry_faults(item.object.get("spec") or {})
+    elif item.resource == RESOURCE_SLICES:
+        more = _name_faults(item.object.get("spec") or {})
     return faults or list(more)
 
 
-def _without_nulls(given: Given) -> Object:
+def _without_nulls(item: InputObject) -> Object:
     """The object without fields that say nothing; slices as they are, for those are told to be sound."""
-    return given.object if given.resource == RESOURCE_SLICES else _full(given.object)
+    return item.object if item.resource == RESOURCE_SLICES else _full(item.object)
 
 
 def _full(value: Any) -> Any:
@@ -251,21 +251,21 @@ def _has_sound_values(device: Object) -> bool:
     return all(isinstance(one, dict) and isinstance(one.get("counterSet"), str) for one in counters)
 
 
-def _written(given: Given, admin: bool) -> tuple[list[Fault], Object]:
-    rules = _RULES[given.resource]
+def _written(item: InputObject, admin: bool) -> tuple[list[Fault], Object]:
+    rules = _RULES[item.resource]
     assert rules is not None
-    obj, reading = read(kind(given.resource.kind), given.object)
-    if faults := _shape(reading, given.resource.kind):
+    obj, reading = read(kind(item.resource.kind), item.object)
+    if faults := _shape(reading, item.resource.kind):
         return faults, obj
-    if given.resource in (RESOURCE_SLICES, DEVICE_TAINT_RULES) and not obj.get("spec"):
+    if item.resource in (RESOURCE_SLICES, DEVICE_TAINT_RULES) and not obj.get("spec"):
         return [Fault("spec", "Required value")], obj
     write = Write(obj, None, "", "", admin)
-    if given.resource in _DEFAULTED:
+    if item.resource in _DEFAULTED:
         status = obj.get("status")
         rules.default(write)
         if status:
             obj["status"] = status
-    return [*rules.faults(write), *(_entry_faults(obj["spec"]) if given.resource == PODS else ())], obj
+    return [*rules.faults(write), *(_entry_faults(obj["spec"]) if item.resource == PODS else ())], obj
 
 
 def _name_faults(spec: Object) -> Iterator[Fault]:
@@ -294,13 +294,13 @@ def _shape(reading: Reading, of: str) -> list[Fault]:
 # Workloads
 
 
-def workload_faults(given: Given) -> list[Fault]:
+def workload_faults(item: InputObject) -> list[Fault]:
     """What is wrong with a workload as far as its pods depend on it: their number and their template."""
-    if given.resource == JOBS:
-        faults = _shape(read(kind(JOBS.kind), given.object)[1], JOBS.kind)
+    if item.resource == JOBS:
+        faults = _shape(read(kind(JOBS.kind), item.object)[1], JOBS.kind)
     else:
-        faults = list(_replica_faults(given.object.get("spec")))
-    return faults or [*_template_faults(at(given.object, "spec.template"))]
+        faults = list(_replica_faults(item.object.get("spec")))
+    return faults or [*_template_faults(at(item.object, "spec.template"))]
 
 
 def _replica_faults(spec: Any) -> Iterator[Fault]:

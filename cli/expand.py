@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final
 
-from cli.checks import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, Given, pod_of_template
+from cli.checks import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, InputObject, pod_of_template
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object, Resource
 from driver.names import POD_CLAIM_NAME
 from memoryapi import JOBS
@@ -38,7 +38,7 @@ def _generated(base: str, *parts: str) -> str:
 # Pods of workloads
 
 
-def pods_of(workload: Given, existing: Iterable[Object]) -> list[Object]:
+def pods_of(workload: InputObject, existing: Iterable[Object]) -> list[Object]:
     """The pods that the workload's controller has yet to make, beside the ``existing`` pods of its namespace."""
     spec, namespace, name = workload.object["spec"], workload.key[1], workload.key[2]
     wanted = min(MAX_PODS, wanted_pods(workload))
@@ -52,7 +52,7 @@ def pods_of(workload: Given, existing: Iterable[Object]) -> list[Object]:
     return [_pod(workload, pod_name) for pod_name in names]
 
 
-def wanted_pods(workload: Given) -> int:
+def wanted_pods(workload: InputObject) -> int:
     """How many pods its controller keeps at once; no more than ``MAX_PODS`` of them are made here."""
     return _wanted(workload.resource, workload.object["spec"])
 
@@ -93,7 +93,7 @@ def _is_of(pod: Object, resource: Resource, name: str) -> bool:
     return bool((owner["name"].rpartition("-")[0] if resource == DEPLOYMENTS else owner["name"]) == name)
 
 
-def _pod(workload: Given, name: str) -> Object:
+def _pod(workload: InputObject, name: str) -> Object:
     made = pod_of_template(workload.object["spec"]["template"])
     owner = {
         "apiVersion": workload.resource.api_version,
@@ -106,7 +106,7 @@ def _pod(workload: Given, name: str) -> Object:
     return {"apiVersion": PODS.api_version, "kind": PODS.kind, **made, "metadata": metadata}
 
 
-def _strings(given: Given) -> tuple[str, ...]:
+def _strings(given: InputObject) -> tuple[str, ...]:
     return given.resource.kind, *given.key[1:]
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from cli.checks import Given
+from cli.checks import InputObject
 from cli.documents import LIVE
 from controller.state import DEVICE_TAINT_RULES_BETA
 from driver.errors import OperatorFault
@@ -134,7 +134,7 @@ def unreachable(error: ApiError) -> OperatorFault:
     return OperatorFault(f"the API server gave no usable answer: {error}; see that the kubeconfig names the right one")
 
 
-def read_given(api: Api, on_top: Sequence[Given]) -> tuple[list[Given], list[str]]:
+def read_live(api: Api, on_top: Sequence[InputObject]) -> tuple[list[InputObject], list[str]]:
     """Everything in the cluster that a decision depends on, with ``on_top`` over it; and notes about that.
 
     A pod or claim that is there already stays as it is there: neither can be changed in what concerns devices.
@@ -142,7 +142,7 @@ def read_given(api: Api, on_top: Sequence[Given]) -> tuple[list[Given], list[str
     Raises:
         NoRights, OperatorFault: see ``list_all``; all missing rights at once.
     """
-    found: dict[object, Given] = {}
+    found: dict[object, InputObject] = {}
     missing: list[MissingRight] = []
     for resource in (*DECIDING, RESOURCE_CLAIM_TEMPLATES):
         try:
@@ -160,6 +160,6 @@ def read_given(api: Api, on_top: Sequence[Given]) -> tuple[list[Given], list[str
     return list(found.values()), notes
 
 
-def stored(resource: Resource, objects: Iterable[Object]) -> Iterator[Given]:
+def stored(resource: Resource, objects: Iterable[Object]) -> Iterator[InputObject]:
     """Objects that were read, as if given."""
-    return (Given(resource, {**obj, "apiVersion": resource.api_version}, LIVE, True) for obj in objects)
+    return (InputObject(resource, {**obj, "apiVersion": resource.api_version}, LIVE, True) for obj in objects)

@@ -1,7 +1,7 @@
 """Choosing a node: what a pod needs, what a node has, whether they fit, and in which order nodes are tried. Pure."""
 
 from controller.placement.needs import HostPort, Needs, NodeToleration, needs_of, requests_of
-from controller.placement.nodes import NodeFacts, NodeTaint, NodeView, facts_of
+from controller.placement.nodes import NodeFacts, Nodes, NodeTaint, NodeView, facts_of
 from controller.placement.order import in_order
 from controller.placement.predicates import fits, selects, tolerates
 
@@ -12,6 +12,7 @@ __all__ = [
     "NodeTaint",
     "NodeToleration",
     "NodeView",
+    "Nodes",
     "facts_of",
     "fits",
     "in_order",

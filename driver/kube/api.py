@@ -12,6 +12,8 @@ from driver.errors import LodeError
 
 Object = dict[str, Any]
 PatchType = Literal["merge", "strategic", "json", "apply"]
+MAX_EVENT_MESSAGE = 1024
+"""Most characters of an Event's message (core/v1)."""
 
 
 @dataclass(frozen=True, slots=True)
