@@ -58,7 +58,7 @@ def _snapshot(arguments: argparse.Namespace) -> ClusterSnapshot:
         return snapshot
     with live.cluster(arguments.kubeconfig) as (api, namespace):
         from_files, notes = _read_files(arguments.file, arguments.namespace or namespace)
-        objects, live_notes = live.read_live(api, from_files)
+        objects, live_notes = live.read_all(api, from_files)
         snapshot = snapshot_of(objects, names, assume_nodes=False)
         snapshot.notes += [*live_notes, *notes]
         return snapshot
