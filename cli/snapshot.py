@@ -109,9 +109,9 @@ def _unreadable(inputs: Sequence[InputObject], problems: Sequence[str]) -> tuple
         subject, _, cause = problem.partition(": ")
         item = by_subject[subject]
         if item.origin == LIVE:
-            notes.append(f"{subject} cannot be understood and is left out: {cause}")
+            notes.append(f"{subject}: cannot be decoded and is left out: {cause}")
             continue
-        damages = damage(item) or [Fault("", f"cannot be understood: {cause}; print it anew with kubectl")]
+        damages = damage(item) or [Fault("", f"cannot be decoded: {cause}; print the object again with kubectl")]
         faults += [InputFault(item.origin, subject, fault.field, fault.message) for fault in damages]
     return faults, notes
 
@@ -132,9 +132,9 @@ def _create_pods(inputs: Iterable[InputObject], tables: _Tables) -> Iterator[str
         for pod in pods_of(item, [pod for key, pod in pods.items() if key[1] == namespace]):
             pods.setdefault((PODS, namespace, pod["metadata"]["name"]), pod)
         if wanted_pods(item) > MAX_PODS:
-            yield f"{item.subject}: only {MAX_PODS} of its {wanted_pods(item)} pods are made"
+            yield f"{item.subject}: only {MAX_PODS} of its {wanted_pods(item)} pods are created"
     if stored:
-        yield f"{_name_some(stored)} from a cluster, where its pods are made: only those given count"
+        yield f"{_name_some(stored)} from a cluster, where its pods exist already: only those in the input count"
 
 
 def _admit(tables: _Tables, names: Names) -> None:
@@ -167,7 +167,7 @@ def _create_claims(tables: _Tables) -> None:
 def _assume_classes(tables: _Tables, classes: Sequence[Object]) -> Iterator[str]:
     if classes and not tables.get(DEVICE_CLASSES):
         tables[DEVICE_CLASSES] = {(DEVICE_CLASSES, "", obj["metadata"]["name"]): obj for obj in classes}
-        yield "no DeviceClass is given: those that are installed with the driver are assumed"
+        yield "no DeviceClass in the input: those that are installed with the driver are assumed"
 
 
 def _assume_nodes(tables: _Tables) -> Iterator[str]:
@@ -176,12 +176,12 @@ def _assume_nodes(tables: _Tables) -> Iterator[str]:
     slices = tables.get(RESOURCE_SLICES, {}).values()
     names = sorted({name for part in slices for name in _named_nodes(part)})
     if not names:
-        yield "no Node is given and no ResourceSlice names one: give Nodes, or ResourceSlices of nodes"
+        yield "no Node in the input, and no ResourceSlice names one: add Nodes, or ResourceSlices of nodes"
         return
     tables[NODES] = {(NODES, "", name): _node(name, tables.get(PODS, {}).values()) for name in names}
     yield (
-        f"no Node is given: {_name_some(names)} assumed, as ResourceSlices name them; ready, without taints, with no "
-        "label but the host name, and with room for every pod"
+        f"no Node in the input: {_name_some(names)} assumed, as ResourceSlices name them; ready, without taints, with "
+        "no label but the host name, and with room for every pod"
     )
 
 
@@ -224,7 +224,7 @@ def _missing_claims(state: State) -> Iterator[str]:
         if pod.node_name and not pod.terminal and any(key not in state.claims for key in pod.claim_keys)
     ]
     if pods:
-        yield f"{_name_some(pods)} on a node with ResourceClaims that are not given: what they hold counts as free"
+        yield f"{_name_some(pods)} on a node with ResourceClaims that are not in the input: their devices count as free"
 
 
 def _name_some(names: Sequence[str]) -> str:

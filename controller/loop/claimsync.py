@@ -11,7 +11,7 @@ from driver.observe import Logger
 
 
 class ClaimSync:
-    """Brings claims forward, one decision at a time; the queue says when each is due again."""
+    """Syncs claims, one decision at a time; adds each to the queue for the time when it is due again."""
 
     def __init__(
         self,

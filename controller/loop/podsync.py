@@ -53,7 +53,7 @@ class _RetryState:
 
 
 class PodSync:
-    """Brings pods forward, one decision at a time; the queue says when each is due again.
+    """Syncs pods, one decision at a time; adds each to the queue for the time when it is due again.
 
     Args:
         max_wait: longest back-off in seconds.

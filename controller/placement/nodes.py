@@ -139,7 +139,7 @@ class Nodes(Mapping[str, NodeView]):
         return self._order
 
     def view(self, name: str) -> NodeView:
-        """The node as far as it is known; without facts if it does not exist."""
+        """What is known of the node; without facts if it does not exist."""
         return self._views.get(name) or NodeView(name)
 
     def labels_of(self, name: str) -> Mapping[str, str]:

@@ -16,7 +16,7 @@ def refusal_message(refusals: Mapping[str, NodeRefusal], claims: Sequence[str]) 
         claims: keys of the pod's claims, in the order in which they were tried.
     """
     if not refusals:
-        return "no node exists from which all that the pod's claims hold already can be reached"
+        return "no node can reach all devices that the pod's claims already hold"
     head = f"0 of {len(refusals)} {'node' if len(refusals) == 1 else 'nodes'} can take the pod. "
     return head + render(refusal_summary(refusals, claims), MAX_EVENT_MESSAGE - len(head))
 

@@ -35,7 +35,7 @@ def claims_of(state: State, pod: PodView, now: float) -> tuple[list[ClaimRecord]
 
 def _not_created(pod: PodView, reference: ClaimReference, now: float) -> Wait:
     message = (
-        f"claim {reference.entry} has not been created from ResourceClaimTemplate {reference.template}; "
+        f"ResourceClaimTemplate {reference.template}: no claim created for the pod's entry: {reference.entry}; "
         f"check that the template exists in namespace {pod.namespace}"
     )
     return _missing(message, _creation_time_left(pod, now))
@@ -74,8 +74,8 @@ def _is_ours(state: State, claim: Claim) -> bool | Wait:
     ours = [name for name in classes if state.classes[name].ours]
     if ours and len(ours) < len(classes):
         message = (
-            f"ResourceClaim {claim.key} asks for {', '.join(classes)}: devices of {state.names.driver} and of other "
-            "drivers are allocated by different programs; put them into separate claims"
+            f"ResourceClaim {claim.key}: devices of {state.names.driver} and of other drivers cannot be allocated "
+            f"together: {', '.join(classes)}; put them into separate claims"
         )
         return Wait(Reason.MIXED_CLAIM, message, claims=(claim.key,))
     return bool(ours)

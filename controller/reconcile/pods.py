@@ -142,7 +142,7 @@ def _finish(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> Decision
     reserve = unreserved(ours, pod)
     full = [key for key in reserve if len(state.claims[key].claim.reserved_for) >= MAX_CONSUMERS]
     if full:
-        message = f"ResourceClaim {', '.join(full)} already has {MAX_CONSUMERS} consumers, the most possible"
+        message = f"ResourceClaim {', '.join(full)}: reserved for the maximum number of consumers: {MAX_CONSUMERS}"
         return Wait(Reason.CLAIM_FULL, message, tuple(full))
     return Place(node_of(ours), (), reserve)
 
@@ -165,7 +165,10 @@ def _unschedulable(
     """kube-scheduler does not bind the pod where its claims are allocated."""
     own = exclusive(ours, pod)
     if len(own) < len(ours):
-        message = f"kube-scheduler refuses the pod where its claims are, which others use too: {pod.unschedulable}"
+        message = (
+            "kube-scheduler refuses the pod on the node of its claims, and other consumers use the claims: "
+            f"{pod.unschedulable}"
+        )
         return Wait(Reason.REFUSED, message)
     allocations = (record.claim.allocation for record in ours)
     since = max((epoch_seconds(allocation.timestamp) for allocation in allocations if allocation), default=0)

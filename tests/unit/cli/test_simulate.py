@@ -250,8 +250,8 @@ def test_only_what_is_in_the_namespace_is_shown_but_everything_counts(simulated:
 
 def test_what_is_assumed_is_said(simulated: Simulate) -> None:
     notes = simulated(*slices("g", "t4x2"), claim("c"), {"apiVersion": "v1", "kind": "Secret"}).json["notes"]
-    assert any("no DeviceClass is given" in note for note in notes)
-    assert any("no Node is given: g is assumed" in note for note in notes)
+    assert any("no DeviceClass in the input" in note for note in notes)
+    assert any("no Node in the input: g is assumed" in note for note in notes)
     assert any("1 Secret (v1)" in note for note in notes)
     assert not simulated(*slices("g", "t4x2"), *device_classes(), node("g"), claim("c")).json["notes"]
 
@@ -259,7 +259,7 @@ def test_what_is_assumed_is_said(simulated: Simulate) -> None:
 def test_holders_that_are_not_given_are_missed(simulated: Simulate) -> None:
     running = stored(pod("runs", "held", nodeName="g"), phase="Running")
     notes = simulated(*slices("g", "t4x2"), running).json["notes"]
-    assert any("Pod default/runs is on a node with ResourceClaims that are not given" in note for note in notes)
+    assert any("Pod default/runs is on a node with ResourceClaims that are not in the input" in note for note in notes)
 
 
 def test_a_device_tainted_by_a_rule_is_not_given_out(simulated: Simulate) -> None:
