@@ -20,7 +20,7 @@ from controller.reconcile import (
 from driver.clock import rfc3339
 from driver.kube.api import DEVICE_CLASSES, NODES
 from driver.model import Allocation, DeviceId
-from tests.unit.controller.reconcile.scene import GATE, NAMES, NOW, Scene, device_class, node
+from tests.unit.controller.scene import GATE, NAMES, NOW, Scene, device_class, node
 
 OTHER = "kueue.x-k8s.io/admission"
 
@@ -96,14 +96,22 @@ SITUATIONS: list[tuple[str, Build, str]] = [
     ("a finished pod", both(claim("a"), the_pod("a", phase="Succeeded")), "idle"),
     ("no such claim", both(the_pod("a")), "wait ClaimMissing"),
     ("no such claim, no gate", both(the_pod("a", gates=())), "idle"),
-    ("a claim not made yet", both(the_pod(made={"a": ""}, age=1)), "wait ClaimMissing without report"),
-    ("a claim never made", both(the_pod(made={"a": ""}, age=9)), "wait ClaimMissing"),
-    ("a claim made but not heard of yet", both(the_pod(made={"a": "x"}, age=1)), "wait ClaimMissing without report"),
-    ("a claim made that is gone", both(the_pod(made={"a": "x"}, age=9)), "wait ClaimMissing"),
-    ("a template that needs no claim", both(the_pod(made={"a": None})), "remove gate"),
-    ("a claim made for the pod", both(claim("x", owner="p"), the_pod(made={"a": "x"})), "place n1 x=n1/gpu-0"),
-    ("a claim made for another pod", both(claim("x", owner="q"), the_pod(made={"a": "x"})), "wait ClaimNotOwned"),
-    ("a claim that is going", both(claim("a", deleting=True), the_pod("a")), "wait ClaimDeleting"),
+    ("a claim not created yet", both(the_pod(generated={"a": ""}, age=1)), "wait ClaimMissing without report"),
+    ("a claim never created", both(the_pod(generated={"a": ""}, age=9)), "wait ClaimMissing"),
+    (
+        "a claim created, not seen yet",
+        both(the_pod(generated={"a": "x"}, age=1)),
+        "wait ClaimMissing without report",
+    ),
+    ("a claim created and deleted", both(the_pod(generated={"a": "x"}, age=9)), "wait ClaimMissing"),
+    ("a template that needs no claim", both(the_pod(generated={"a": None})), "remove gate"),
+    ("a claim created for the pod", both(claim("x", owner="p"), the_pod(generated={"a": "x"})), "place n1 x=n1/gpu-0"),
+    (
+        "a claim created for another pod",
+        both(claim("x", owner="q"), the_pod(generated={"a": "x"})),
+        "wait ClaimNotOwned",
+    ),
+    ("a claim that is being deleted", both(claim("a", deleting=True), the_pod("a")), "wait ClaimDeleting"),
     ("an unknown class", both(claim("a", ("gpu-typo",)), the_pod("a")), "wait UnknownClass"),
     ("an unknown class, no gate", both(claim("a", ("gpu-typo",)), the_pod("a", gates=())), "idle"),
     (
@@ -113,7 +121,7 @@ SITUATIONS: list[tuple[str, Build, str]] = [
     ),
     ("too little cpu everywhere", both(claim("a"), the_pod("a", cpu="9")), "unallocatable"),
     (
-        "left over: allocated and reserved, gate not lifted",
+        "left over: allocated and reserved, gate not removed",
         both(claim("a", at="n2/gpu-1", by=("p",)), the_pod("a")),
         "place n2",
     ),
@@ -184,11 +192,15 @@ SITUATIONS: list[tuple[str, Build, str]] = [
         "place n2 a=n2/gpu-0",
     ),
     (
-        "a pod let go whose condition was not written",
-        both(claim("a", at="n1/gpu-0", by=("p",)), the_pod("a", gates=(), told="False")),
+        "a pod without gate whose condition was not written",
+        both(claim("a", at="n1/gpu-0", by=("p",)), the_pod("a", gates=(), condition="False")),
         "place n1",
     ),
-    ("a pod let go", both(claim("a", at="n1/gpu-0", by=("p",)), the_pod("a", gates=(), told="True")), "idle"),
+    (
+        "a pod without gate",
+        both(claim("a", at="n1/gpu-0", by=("p",)), the_pod("a", gates=(), condition="True")),
+        "idle",
+    ),
 ]
 
 
@@ -209,7 +221,7 @@ def test_deciding_changes_nothing(situation: int) -> None:
 def refused(**options: Any) -> Scene:
     scene = Scene()
     scene.claim("a", **{"at": "n1/gpu-0", "by": ("p",), "stamp": rfc3339(NOW), **options})
-    scene.pod("p", "a", gates=(), refused="no volume there", told="True")
+    scene.pod("p", "a", gates=(), unschedulable="no volume there", condition="True")
     return scene
 
 
@@ -236,7 +248,7 @@ def test_a_refused_pod_whose_claim_others_use_is_left_where_it_is() -> None:
 def test_a_node_that_refused_is_avoided_for_a_while() -> None:
     scene = Scene()
     scene.claim("a")
-    scene.pod("p", "a", gates=(), refused="no volume there")
+    scene.pod("p", "a", gates=(), unschedulable="no volume there")
     history = PlacementHistory(1, {"n1": NOW + 10})
     assert about(decide(scene.state, "default/p", NOW, history)) == "place n2 a=n2/gpu-0"
     assert about(decide(scene.state, "default/p", NOW + 10, history)) == "place n1 a=n1/gpu-0"

@@ -10,7 +10,7 @@ from controller.allocation import Fleet
 from controller.state import State
 from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object
 from driver.kube.reflector import Removed, Synced, Upserted
-from tests.unit.controller.reconcile.scene import NAMES, claim, device_class, node, pod, slice_on
+from tests.unit.controller.scene import NAMES, claim, device_class, node, pod, slice_on
 
 KINDS = (NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES)
 
