@@ -107,7 +107,7 @@ SITUATIONS: list[tuple[str, Build, str]] = [
     ("a template that needs no claim", both(the_pod(generated={"a": None})), "remove gate"),
     ("a claim created for the pod", both(claim("x", owner="p"), the_pod(generated={"a": "x"})), "place n1 x=n1/gpu-0"),
     (
-        "a claim created for another pod",
+        "a claim of another pod",
         both(claim("x", owner="q"), the_pod(generated={"a": "x"})),
         "wait ClaimNotOwned",
     ),
