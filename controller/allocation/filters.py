@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from controller.allocation.bounded import BoundedCache
 from controller.selectors import Selector, SelectorError, compile_selector
 from controller.selectors.reads import Path
+from driver.bounded import BoundedCache
 
 Paths = tuple[Path, ...] | None
 """What some selectors read of a device; None where it may be anything."""

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from controller.finalizer import add_finalizer
+from controller.loop.finalizer import add_finalizer
 from driver.kube.api import RESOURCE_CLAIMS, Api, Conflict, Invalid
 from driver.names import FINALIZER
 from testclusters import ControlPlane

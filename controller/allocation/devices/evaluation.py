@@ -3,11 +3,11 @@
 from collections.abc import Hashable, Mapping
 from typing import Final
 
-from controller.allocation.bounded import BoundedCache
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.selectors import Budget, InvalidAttribute, Selector, SelectorFault
 from controller.selectors.library.values import Device
 from controller.selectors.view import view
+from driver.bounded import BoundedCache
 from driver.model import Version
 
 Outcome = bool | SelectorFault

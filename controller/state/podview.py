@@ -1,4 +1,4 @@
-"""A pod as the controller sees it: gates, claims, node and what it was told so far. Pure."""
+"""A pod as the controller sees it: its gates, claims, node and conditions. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ class ClaimReference:
 
     entry: str
     claim: str
-    """Name of the ResourceClaim; "" while the one made from a template is not recorded in the pod's status."""
+    """Name of the ResourceClaim; "" while the pod's status does not record the one created from the template."""
     template: str = ""
-    """Name of the ResourceClaimTemplate it is made from, "" for a claim named in the pod."""
+    """Name of the ResourceClaimTemplate that the claim is created from; "" for a claim named in the pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class Condition:
     reason: str
     message: str
     since: str
-    """lastTransitionTime."""
+    """``lastTransitionTime``."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """What deciding needs of a Pod object."""
+    """The part of a Pod object that decisions depend on."""
 
     namespace: str
     name: str
@@ -45,11 +45,13 @@ class PodView:
     references: tuple[ClaimReference, ...]
     needs: Needs
     allocated: Condition | None
-    """Our own condition on it."""
-    refusal: str
-    """What kube-scheduler says against it, "" if nothing."""
+    """Our own condition on the pod."""
+    unschedulable: str
+    """kube-scheduler's message if it found no node for the pod (condition PodScheduled), else ""."""
     nominated: str
+    """``status.nominatedNodeName``."""
     created: str
+    """``metadata.creationTimestamp``."""
 
     @property
     def key(self) -> str:
@@ -71,7 +73,7 @@ def pod_from(raw: Json, condition_type: str) -> PodView:
     metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     conditions = {entry["type"]: entry for entry in status.get("conditions") or ()}
     scheduled = conditions.get("PodScheduled") or {}
-    refused = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
+    unschedulable = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
     own = conditions.get(condition_type)
     return PodView(
         namespace=metadata["namespace"],
@@ -84,7 +86,7 @@ def pod_from(raw: Json, condition_type: str) -> PodView:
         references=_references(spec, status),
         needs=needs_of(raw),
         allocated=_condition(own) if own else None,
-        refusal=(scheduled.get("message") or "no reason given") if refused else "",
+        unschedulable=(scheduled.get("message") or "no reason given") if unschedulable else "",
         nominated=status.get("nominatedNodeName") or "",
         created=metadata.get("creationTimestamp") or "",
     )
@@ -97,13 +99,13 @@ def _condition(raw: Json) -> Condition:
 
 
 def _references(spec: Json, status: Json) -> tuple[ClaimReference, ...]:
-    made = {entry["name"]: entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()}
-    found = []
+    created = {entry["name"]: entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()}
+    references = []
     for entry in spec.get("resourceClaims") or ():
         name = entry["name"]
         if direct := entry.get("resourceClaimName"):
-            found.append(ClaimReference(name, direct))
-        elif (template := entry.get("resourceClaimTemplateName")) and not (name in made and not made[name]):
-            # Recorded without a name means that no claim is needed (core/v1 PodResourceClaimStatus).
-            found.append(ClaimReference(name, made.get(name) or "", template))
-    return tuple(found)
+            references.append(ClaimReference(name, direct))
+        elif (template := entry.get("resourceClaimTemplateName")) and not (name in created and not created[name]):
+            # An entry recorded without a name needs no claim (core/v1 PodResourceClaimStatus).
+            references.append(ClaimReference(name, created.get(name) or "", template))
+    return tuple(references)

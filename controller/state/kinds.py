@@ -1,4 +1,4 @@
-"""Which kind (``gpu``, ``gpu-share``, ...) each published device is, for the gauge of allocated devices. Pure."""
+"""The kind (``gpu``, ``gpu-share``, ...) of each published device, for the gauge of allocated devices. Pure."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,8 +7,8 @@ from driver.model import DeviceId, Slice
 from driver.names import Names
 
 
-class Kinds:
-    """The kinds of our devices, slice by slice."""
+class DeviceKinds:
+    """The kinds of our driver's devices, slice by slice."""
 
     def __init__(self, names: Names):
         self._names = names
@@ -16,8 +16,8 @@ class Kinds:
         self._pool_of: dict[str, str] = {}
 
     def put(self, part: Slice) -> None:
-        """A slice was added or changed."""
-        self.drop(part.name)
+        """Add or replace a slice."""
+        self.remove(part.name)
         if part.driver != self._names.driver:
             return
         attribute = self._names.attribute(KIND_ATTRIBUTE)
@@ -25,19 +25,19 @@ class Kinds:
         self._pools.setdefault(part.pool, {})[part.name] = kinds
         self._pool_of[part.name] = part.pool
 
-    def drop(self, name: str) -> None:
-        """A slice is gone."""
+    def remove(self, name: str) -> None:
+        """Remove a slice."""
         if pool := self._pool_of.pop(name, None):
             del self._pools[pool][name]
             if not self._pools[pool]:
                 del self._pools[pool]
 
     def count(self, devices: Iterable[DeviceId]) -> Mapping[str, int]:
-        """How many of the devices are of which kind; those of other drivers are left out."""
-        found: dict[str, int] = {}
+        """The number of devices by kind; devices of other drivers do not count."""
+        counts: dict[str, int] = {}
         for device in devices:
             if device.driver == self._names.driver:
                 slices = self._pools.get(device.pool, {}).values()
                 kind = next((kinds[device.device] for kinds in slices if device.device in kinds), UNKNOWN_KIND)
-                found[kind] = found.get(kind, 0) + 1
-        return found
+                counts[kind] = counts.get(kind, 0) + 1
+        return counts

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.__main__ import Program, main
+from controller.__main__ import ControllerProcess, main
 from driver.clock import SystemClock
 from driver.kube.api import LEASES, NAMESPACES, RESOURCE_CLAIMS, Conflict, Unavailable
 from driver.observe import logger
@@ -33,14 +33,14 @@ def blocking() -> World:
 
 
 @contextmanager
-def running(api: Any) -> Iterator[tuple[Program, list[int]]]:
-    program, status = Program(api, SystemClock(), SETTINGS, logger("test"), {}), list[int]()
-    thread = threading.Thread(target=lambda: status.append(program.run()))
+def running(api: Any) -> Iterator[tuple[ControllerProcess, list[int]]]:
+    process, status = ControllerProcess(api, SystemClock(), SETTINGS, logger("test"), {}), list[int]()
+    thread = threading.Thread(target=lambda: status.append(process.run()))
     thread.start()
     try:
-        yield program, status
+        yield process, status
     finally:
-        program.stop()
+        process.stop()
         thread.join(timeout=10)
         assert not thread.is_alive()
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.allocation.bounded import BoundedCache
+from driver.bounded import BoundedCache
 
 
 @given(st.integers(1, 9), st.lists(st.integers(0, 20)))

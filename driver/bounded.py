@@ -1,4 +1,4 @@
-"""The one kind of cache of this package: a dict of bounded size."""
+"""A dict of bounded size, for everything that is remembered to save time. Pure."""
 
 from typing import TypeVar
 

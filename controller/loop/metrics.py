@@ -1,8 +1,27 @@
-"""What the controller measures, under the names Prometheus sees (prefix ``lode_``)."""
+"""The controller's metrics, under the names Prometheus sees (prefix ``lode_``)."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 
+from controller.reconcile import Reason
 from driver.observe import Metrics
+
+
+class Outcome(StrEnum):
+    """What came of one decision; a pod that waits has a ``Reason`` instead. The values are documented for operators."""
+
+    POD_GONE = "gone"
+    POD_IDLE = "idle"
+    POD_GATE_REMOVED = "lift"
+    POD_PLACED = "place"
+    POD_RELEASED = "release"
+    POD_TAKEN_BACK = "takeback"
+    CONFLICT = "conflict"
+    REFUSED = "refused"
+    UNAVAILABLE = "unavailable"
+    CLAIM_IDLE = "claimidle"
+    CLAIM_WAITS = "claimwait"
+    CLAIM_FREED = "claimfree"
 
 
 class ControllerMetrics:
@@ -19,22 +38,22 @@ class ControllerMetrics:
         self._allocated = metrics.gauge("allocated_devices", "Allocations of our devices in live claims.", "kind")
         self._known: set[str] = set()
 
-    def decided(self, outcome: str, seconds: float) -> None:
+    def decided(self, outcome: Outcome | Reason, seconds: float) -> None:
         """One decision was made and carried out."""
-        self._decisions.labels(outcome).inc()
-        self._seconds.labels(outcome).observe(seconds)
+        self._decisions.labels(outcome.value).inc()
+        self._seconds.labels(outcome.value).observe(seconds)
 
-    def failed(self, error: str) -> None:
-        """A call of the API failed."""
-        self._errors.labels(error).inc()
+    def failed(self, error: Exception) -> None:
+        """A call of the API failed; the label is the class of the error (``driver.kube.api``)."""
+        self._errors.labels(type(error).__name__).inc()
 
     def queued(self, depth: int, waiting: int) -> None:
-        """How much there is to do."""
+        """The number of keys in the queue, and of pods that cannot be placed."""
         self._depth.set(depth)
         self._waiting.set(waiting)
 
     def allocated(self, by_kind: Mapping[str, int]) -> None:
-        """How many devices are allocated, by kind; kinds no longer there go to 0."""
+        """The number of allocated devices by kind; kinds that are gone are set to 0."""
         for kind in self._known | set(by_kind):
             self._allocated.labels(kind).set(by_kind.get(kind, 0))
         self._known |= set(by_kind)

@@ -1,13 +1,15 @@
-"""Keys with due times: each key at most once, earliest first, first come first served among equals. Pure."""
+"""Keys with due times: each key at most once, the earliest first, equal ones in order of arrival. Pure."""
 
 import heapq
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 K = TypeVar("K")
+Key = tuple[Literal["pod", "claim"], str]
+"""What the controller decides about: the kind of object and its key (``namespace/name``)."""
 
 
 class KeyedQueue(Generic[K]):
-    """Work to do, by key. Adding a key that waits makes it due at the earlier of the two times."""
+    """Work to do, by key. A key that is added twice is due at the earlier of the two times."""
 
     def __init__(self) -> None:
         self._due: dict[K, tuple[float, int]] = {}
@@ -21,7 +23,7 @@ class KeyedQueue(Generic[K]):
         return key in self._due
 
     def add(self, key: K, due: float) -> None:
-        """Have ``key`` come up at ``due`` (monotonic seconds), or sooner if it already was to."""
+        """Make ``key`` due at ``due`` (monotonic seconds), unless it is due sooner already."""
         known = self._due.get(key)
         if known is not None and known[0] <= due:
             return
@@ -30,16 +32,16 @@ class KeyedQueue(Generic[K]):
         heapq.heappush(self._heap, (due, self._sequence, key))
 
     def discard(self, key: K) -> None:
-        """Forget ``key`` if it waits."""
+        """Remove ``key`` if it is queued."""
         self._due.pop(key, None)
 
     def next_due(self) -> float | None:
-        """When the next key is due; None if none waits."""
+        """When the next key is due (monotonic seconds); None if the queue is empty."""
         self._drop_stale()
         return self._heap[0][0] if self._heap else None
 
     def pop(self, now: float) -> K | None:
-        """Take the next key that is due at ``now``; None if none is."""
+        """Remove and return the next key that is due at ``now``; None if none is."""
         self._drop_stale()
         if not self._heap or self._heap[0][0] > now:
             return None

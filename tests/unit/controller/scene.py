@@ -16,7 +16,7 @@ STAMP = "2027-01-15T08:00:00Z"
 
 
 class Scene:
-    """A state fed by hand. Nodes have two cards and 8 CPUs."""
+    """A state filled by hand. Nodes have two cards and 8 CPUs."""
 
     def __init__(self, nodes: int = 2):
         self.state = State(Fleet(), NAMES)
@@ -102,26 +102,27 @@ def pod(
     name: str,
     *claims: str,
     gates: tuple[str, ...] = (GATE,),
-    made: dict[str, str | None] | None = None,
-    refused: str = "",
-    told: str = "",
+    generated: dict[str, str | None] | None = None,
+    unschedulable: str = "",
+    condition: str = "",
     cpu: str = "1",
     age: float = 60,
     **spec: Any,
 ) -> Object:
-    """``made``: entries from a template, and the claims recorded for them; ``told``: status of our own condition."""
+    """``generated``: entries from a template, and the claims recorded for them; ``condition``: status of our own."""
     entries: list[Object] = [{"name": entry, "resourceClaimName": entry} for entry in claims]
-    entries += [{"name": entry, "resourceClaimTemplateName": f"template-{entry}"} for entry in made or {}]
+    entries += [{"name": entry, "resourceClaimTemplateName": f"template-{entry}"} for entry in generated or {}]
     recorded = [
         {"name": entry, **({"resourceClaimName": claim} if claim else {})}
-        for entry, claim in (made or {}).items()
+        for entry, claim in (generated or {}).items()
         if claim != ""
     ]
     conditions = []
-    if refused:
-        conditions.append({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": refused})
-    if told:
-        conditions.append({"type": "lode.dev/Allocated", "status": told})
+    if unschedulable:
+        scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": unschedulable}
+        conditions.append(scheduled)
+    if condition:
+        conditions.append({"type": "lode.dev/Allocated", "status": condition})
     return {
         "metadata": {"name": name, "namespace": "default", "creationTimestamp": rfc3339(NOW - age)},
         "spec": {

@@ -10,9 +10,12 @@ from controller.allocation import Fleet
 from controller.state import State
 from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object
 from driver.kube.reflector import Removed, Synced, Upserted
-from tests.unit.controller.reconcile.scene import NAMES, claim, device_class, node, pod, slice_on
+from tests.unit.controller.scene import NAMES, claim, device_class, node, pod, slice_on
 
 KINDS = (NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES)
+
+
+NODE_NAMES = ("n1", "n2")
 
 
 def seen(state: State) -> dict[str, Any]:
@@ -21,10 +24,10 @@ def seen(state: State) -> dict[str, Any]:
         "pods": dict(state.pods),
         "claims": {key: record.claim for key, record in state.claims.items()},
         "classes": dict(state.classes),
-        "order": list(state.node_order()),
-        "used": {name: +view.used for name, view in state.nodes.items() if +view.used},
-        "counted": {name: view.pods for name, view in state.nodes.items() if view.pods},
-        "users": {key: set(state.pods_of(key)) for key in state.claims},
+        "order": list(state.nodes.order),
+        "used": {name: +view.used for name in NODE_NAMES if +(view := state.nodes.view(name)).used},
+        "counted": {name: view.pods for name in NODE_NAMES if (view := state.nodes.view(name)).pods},
+        "users": {key: set(state.pods.using(key)) for key in state.claims},
         "usage": state.devices.usage_snapshot(),
         "kinds": state.allocated_by_kind(),
     }
