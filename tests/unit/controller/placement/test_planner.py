@@ -131,7 +131,7 @@ clusters = st.builds(cluster, st.lists(st.integers(0, 4), min_size=1, max_size=4
 
 
 def state(built: Fleet, nodes: Nodes) -> object:
-    views = {name: (+view.used, view.ports, view.pods, view.version) for name, view in nodes.items()}
+    views = {name: (+view.used, +view.ports, view.pods, view.version) for name, view in nodes.items()}
     return built.usage_snapshot(), built.free_counters(), views, nodes.generation
 
 

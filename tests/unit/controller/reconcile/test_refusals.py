@@ -86,4 +86,4 @@ def test_the_oldest_shapes_are_forgotten() -> None:
         memory.remember_refusals(shape, {"n1": refusal})
     remembered = [shape for shape in range(100) if memory.refused_by_all(shape, 7)]
     assert remembered == [shape for shape in range(100) if memory.refusals_of(shape)]
-    assert remembered == list(range(36, 100))
+    assert remembered == list(range(64, 100))
