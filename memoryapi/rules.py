@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from controller.selectors import ADMISSION, SelectorError, compile_selector
+from controller.selectors import SelectorError
 from driver.errors import Fault
 from driver.kube.api import Object
+from memoryapi.cel_cost import check_admission
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(rf"{_LABEL.pattern}(\.{_LABEL.pattern})*", re.ASCII)
@@ -140,7 +141,7 @@ def selectors(path: str, items: Sequence[Object]) -> Iterator[Fault]:
 @lru_cache(maxsize=1024)
 def _compilation(expression: str) -> str:
     try:
-        compile_selector(expression, ADMISSION)
+        check_admission(expression)
     except SelectorError as error:
         return "" if error.unsupported else str(error)
     return ""

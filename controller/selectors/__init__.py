@@ -3,8 +3,9 @@
 from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import BudgetSpent, SelectorError, SelectorFault
 from controller.selectors.language.declarations import ADMISSION, SCHEDULER, Environment
+from controller.selectors.library.values import Device
 from controller.selectors.reads import Path, value_at
-from controller.selectors.selector import Selector, compile_selector
+from controller.selectors.selector import CheckedExpression, Selector, check_selector, compile_selector
 from controller.selectors.view import InvalidAttribute, view
 
 __all__ = [
@@ -12,12 +13,15 @@ __all__ = [
     "SCHEDULER",
     "Budget",
     "BudgetSpent",
+    "CheckedExpression",
+    "Device",
     "Environment",
     "InvalidAttribute",
     "Path",
     "Selector",
     "SelectorError",
     "SelectorFault",
+    "check_selector",
     "compile_selector",
     "value_at",
     "view",

@@ -1,16 +1,17 @@
 """A compiled selector: CEL exactly as kube-scheduler 1.37 evaluates it on devices, or a refusal."""
 
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from controller.selectors import constants
 from controller.selectors.cost.budget import UNMETERED, Budget
-from controller.selectors.cost.estimate import estimate
 from controller.selectors.cost.plain import is_plain
-from controller.selectors.cost.sizes import UNBOUNDED
 from controller.selectors.errors import SelectorError, SelectorFault
-from controller.selectors.language.checker import check
+from controller.selectors.language.checker import Checked, check
 from controller.selectors.language.declarations import SCHEDULER, Environment
 from controller.selectors.language.parser import parse
+from controller.selectors.language.syntax import Node
 from controller.selectors.library.values import Device, Optional, kind
 from controller.selectors.reads import Path, paths
 from controller.selectors.running.evaluator import Program
@@ -69,33 +70,54 @@ class Selector:
         raise SelectorFault(f"the result is of type {kind(result)}, but a selector must give a bool")
 
 
-def compile_selector(expression: str, environment: Environment = SCHEDULER) -> Selector:
-    """The selector that ``expression`` describes.
+@dataclass(frozen=True, slots=True)
+class CheckedExpression:
+    """An expression that has passed all checks before evaluation.
+
+    Attributes:
+        text: the whole expression.
+        node: its syntax tree.
+        types: the static type of each node, and the overloads that each call may run.
+        constants: the values of all nodes that do not depend on the device.
+    """
+
+    text: str
+    node: Node
+    types: Checked
+    constants: Mapping[Node, Any]
+
+
+def check_selector(expression: str, environment: Environment = SCHEDULER) -> CheckedExpression:
+    """Parse and check ``expression`` without compiling it for evaluation.
 
     Raises:
-        SelectorError: it is no valid selector, or uses what is not supported; its author must change it.
+        SelectorError: it is not a valid selector, or uses what is not supported; its author must change it.
     """
     if environment.max_length is not None and len(expression.encode()) > environment.max_length:
         raise SelectorError(expression, 0, f"longer than {environment.max_length} bytes; shorten it")
     try:
         node = parse(expression)
-        checked = check(expression, node, environment)
-        fixed = constants.check(expression, node, checked)
-        if environment.max_cost is not None:
-            _check_cost(expression, estimate(node, checked), environment.max_cost)
-        metered = not is_plain(expression, node, checked, fixed)
-        return Selector(expression, Program(node, checked, fixed, metered=metered), paths(node))
+        types = check(expression, node, environment)
+        return CheckedExpression(expression, node, types, constants.check(expression, node, types))
     except RecursionError:
-        message = "nested too deeply to compile, which is not supported"
-        raise SelectorError(expression, 0, message, unsupported=True) from None
+        raise _too_deep(expression) from None
 
 
-_NOT_BOUNDED: Final = UNBOUNDED // 100
-"""What an estimate comes to where a size is not known: a part of UNBOUNDED."""
+def compile_selector(expression: str, environment: Environment = SCHEDULER) -> Selector:
+    """The selector that ``expression`` describes.
+
+    Raises:
+        SelectorError: it is not a valid selector, or uses what is not supported; its author must change it.
+    """
+    checked = check_selector(expression, environment)
+    node, types, fixed = checked.node, checked.types, checked.constants
+    try:
+        metered = not is_plain(expression, node, types, fixed)
+        return Selector(expression, Program(node, types, fixed, metered=metered), paths(node))
+    except RecursionError:
+        raise _too_deep(expression) from None
 
 
-def _check_cost(expression: str, cost: int, limit: int) -> None:
-    if cost > limit:
-        shown = "without bound" if cost >= _NOT_BOUNDED else f"{cost}"
-        message = f"the estimated cost ({shown}) exceeds the limit of {limit}; walk shorter lists, or nest less"
-        raise SelectorError(expression, 0, message)
+def _too_deep(expression: str) -> SelectorError:
+    message = "nested too deeply to compile, which is not supported"
+    return SelectorError(expression, 0, message, unsupported=True)

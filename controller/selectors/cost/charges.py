@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any, Final, TypeAlias
 
 from controller.selectors.cost.budget import Budget
-from controller.selectors.cost.estimates import LIST_COST, PATTERN, SCAN
+from controller.selectors.cost.factors import NEW_LIST, PER_CHARACTER, PER_REGEX_CHARACTER
 from controller.selectors.errors import Cancelled
 from controller.selectors.library.values import Optional, kind
 
@@ -43,11 +43,11 @@ def _held(value: Any) -> int:
 
 def scan(amount: float) -> int:
     """The cost of reading so many characters, rounded up."""
-    return ceil(amount * SCAN)
+    return ceil(amount * PER_CHARACTER)
 
 
 def _scanned(times: int = 1, *, at: int = 0) -> Rule:
-    return lambda _, args, __: ceil(float(size(args[at])) * times * SCAN)
+    return lambda _, args, __: ceil(float(size(args[at])) * times * PER_CHARACTER)
 
 
 def _fixed(cost: int) -> Rule:
@@ -65,9 +65,9 @@ def traversal(budget: Budget, value: Any) -> int:
         BudgetSpent: that alone is too much.
     """
     if isinstance(value, str):
-        return int(len(value.encode("utf-8", "surrogatepass")) * SCAN)
+        return int(len(value.encode("utf-8", "surrogatepass")) * PER_CHARACTER)
     if isinstance(value, bytes):
-        return int(len(value) * SCAN)
+        return int(len(value) * PER_CHARACTER)
     if isinstance(value, list):
         budget.spend(len(value))
         return sum([traversal(budget, element) for element in value])
@@ -79,7 +79,7 @@ def traversal(budget: Budget, value: Any) -> int:
 
 
 def _searched(text: int, pattern: int) -> int:
-    return ceil((1.0 + text) * SCAN) * ceil(pattern * PATTERN)
+    return ceil((1.0 + text) * PER_CHARACTER) * ceil(pattern * PER_REGEX_CHARACTER)
 
 
 def _found(_: Budget, args: Sequence[Any], __: Any) -> int:
@@ -132,24 +132,24 @@ def _contains(_: Budget, args: Sequence[Any], __: Any) -> int:
 
 
 def _joined(_: Budget, __: Sequence[Any], result: Any) -> int:
-    return ceil(float(size(result)) * 2 * SCAN)
+    return ceil(float(size(result)) * 2 * PER_CHARACTER)
 
 
 def _listed(_: Budget, __: Sequence[Any], result: Any) -> int:
-    return size(result) + 1 + LIST_COST
+    return size(result) + 1 + NEW_LIST
 
 
 def _flattened(_: Budget, args: Sequence[Any], __: Any) -> int:
     depth = args[1] if len(args) == 2 else 1
     if type(depth) is not int:
         raise Cancelled(f"flatten() takes an int for the depth, not {kind(depth)}")
-    return int(size(args[0]) * float(depth if depth >= 0 else 1)) + 1 + LIST_COST
+    return int(size(args[0]) * float(depth if depth >= 0 else 1)) + 1 + NEW_LIST
 
 
 def self_compared(values: Any) -> int:
     """The cost of ordering a list, or of dropping its duplicates: each element with each."""
     text = isinstance(values, list) and values and isinstance(values[0], str | bytes)
-    return int(size(values) ** 2 * (2 + SCAN if text else 2.0)) + 1 + LIST_COST
+    return int(size(values) ** 2 * (2 + PER_CHARACTER if text else 2.0)) + 1 + NEW_LIST
 
 
 def _ordered(_: Budget, args: Sequence[Any], __: Any) -> int:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from controller.selectors.cost.budget import COST_LIMIT
-from controller.selectors.cost.estimates import MAP_COST
+from controller.selectors.cost.factors import NEW_MAP
 from controller.selectors.language.checker import Checked
 from controller.selectors.language.syntax import (
     Bind,
@@ -104,7 +104,7 @@ def _most(node: Node, size: int) -> int:
                 return (size // 10 + 2) * (max(size, _LONGEST_PATTERN) // 4 + 2)
             return size + _LARGEST_VALUE if function in _TRAVERSING else size // 5 + _LEAST
         case ListOf() | MapOf():
-            return MAP_COST
+            return NEW_MAP
     return _LEAST
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from controller.selectors.cost import charges
 from controller.selectors.cost.budget import Budget
 from controller.selectors.cost.charges import AFTER, CANCELLING
-from controller.selectors.cost.estimates import LIST_COST, MAP_COST
+from controller.selectors.cost.factors import NEW_LIST, NEW_MAP
 from controller.selectors.errors import BudgetSpent, SelectorFault, no_overload
 from controller.selectors.language import deep
 from controller.selectors.language.checker import Checked
@@ -90,9 +90,9 @@ class Program:
             case Call():
                 return (yield from self._call(node, scope))
             case ListOf():
-                return self._charged((yield from self._list(node, scope)), LIST_COST)
+                return self._charged((yield from self._list(node, scope)), NEW_LIST)
             case MapOf():
-                return self._charged((yield from self._map(node, scope)), MAP_COST)
+                return self._charged((yield from self._map(node, scope)), NEW_MAP)
             case Fold():
                 return (yield from self._fold(node, scope))
             case Bind():

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from controller.selectors.cost.charges import self_compared
-from controller.selectors.cost.estimates import LIST_COST
+from controller.selectors.cost.factors import NEW_LIST
 from controller.selectors.errors import BudgetSpent, Cancelled, SelectorFault, no_overload
 from controller.selectors.language.syntax import FoldKind
 from controller.selectors.library.values import key_of, keys, kind
 from controller.selectors.running.frames import BUDGET, Code, Frame
 
-APPEND = LIST_COST + 2
+APPEND = NEW_LIST + 2
 """Reading the accumulator, making a list of one element, and joining the two."""
 
 

@@ -114,16 +114,6 @@ def test_what_kubernetes_lets_pass_passes(expression: str) -> None:
     assert compile_selector(expression).matches(CARD, DRIVER)
 
 
-def test_admission_refuses_what_may_cost_too_much_and_the_scheduler_does_not_ask() -> None:
-    expression = f"{TEN}.all(a, {TEN}.all(b, {TEN}.all(c, {TEN}.all(d, {TEN}.all(e, {TEN}.all(f, true)))))) || true"
-    compile_selector(expression)
-    with pytest.raises(SelectorError, match=r"estimated cost .* exceeds the limit of 1000000") as error:
-        compile_selector(expression, ADMISSION)
-    assert not error.value.unsupported
-    with pytest.raises(SelectorError, match="without bound"):
-        compile_selector("type(1) == int", ADMISSION)
-
-
 def test_admission_takes_10_kib_and_the_parser_100000_characters() -> None:
     def text(size: int) -> str:
         return f"true || {'x' * (size - 16)!r} == ''"

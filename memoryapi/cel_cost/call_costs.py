@@ -9,16 +9,11 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final, TypeAlias
 
-from controller.selectors.cost.sizes import ONE, UNBOUNDED, UNKNOWN, Size, add, multiply, scale
+from controller.selectors.cost.factors import NEW_LIST, PER_CHARACTER, PER_REGEX_CHARACTER
 from controller.selectors.language import types as t
 from controller.selectors.language.syntax import Literal, Node
 from controller.selectors.language.types import Type
-
-SCAN: Final = 0.1
-"""The cost of a character read."""
-PATTERN: Final = 0.25
-"""The cost of a character of a regular expression, for each unit of text."""
-LIST_COST, MAP_COST = 10, 30
+from memoryapi.cel_cost.sizes import ONE, UNBOUNDED, UNKNOWN, Size, add, multiply, scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +78,8 @@ def _each_element(given: Given) -> Estimate:
     size, kind = given.sizes[0].most, given.types[0]
     if kind.of:
         text = kind.of[0].kind in ("string", "bytes")
-        return multiply(size, add(1, scale(given.elements[0].most, SCAN)) if text else 1), None
-    return scale(size, SCAN), None
+        return multiply(size, add(1, scale(given.elements[0].most, PER_CHARACTER)) if text else 1), None
+    return scale(size, PER_CHARACTER), None
 
 
 def _includes(given: Given) -> Estimate:
@@ -93,7 +88,7 @@ def _includes(given: Given) -> Estimate:
 
 def _replace(given: Given) -> Estimate:
     text, old, new = given.sizes[:3]
-    cost = scale(text.most, 2 * SCAN)
+    cost = scale(text.most, 2 * PER_CHARACTER)
     return cost, Size(_shortest(text, old, new), _longest(text, old, new))
 
 
@@ -118,7 +113,7 @@ def _split(given: Given) -> Estimate:
     most = size.most
     if len(given.nodes) > 2 and isinstance(limit := given.nodes[2], Literal) and type(limit.value) is int:
         most = limit.value % (1 << 64)
-    return scale(size.most, 2 * SCAN), Size(0, most)
+    return scale(size.most, 2 * PER_CHARACTER), Size(0, most)
 
 
 def _join(given: Given) -> Estimate:
@@ -126,12 +121,12 @@ def _join(given: Given) -> Estimate:
     size = count.times(given.elements[0]) if given.types[0].of else Size(0, 0)
     if len(given.sizes) > 1:
         size = size.plus(given.sizes[1].times(Size(max(count.least - 1, 0), max(count.most - 1, 0))))
-    return scale(size.most, SCAN), size
+    return scale(size.most, PER_CHARACTER), size
 
 
 def _searched(text: Size, pattern: Size) -> int:
     """A regular expression on a text: at least one character, so that an empty text is not free."""
-    return multiply(scale(add(text.most, 1), SCAN), scale(pattern.most, PATTERN))
+    return multiply(scale(add(text.most, 1), PER_CHARACTER), scale(pattern.most, PER_REGEX_CHARACTER))
 
 
 def _find(given: Given) -> Estimate:
@@ -147,11 +142,11 @@ _ADDRESS_BYTES: Final = 16
 
 def _contains_address(*, network: bool) -> Rule:
     def rule(given: Given) -> Estimate:
-        cost = scale(2 * _ADDRESS_BYTES, SCAN)
+        cost = scale(2 * _ADDRESS_BYTES, PER_CHARACTER)
         if network:
-            cost += scale(_ADDRESS_BYTES, SCAN) + 1
+            cost += scale(_ADDRESS_BYTES, PER_CHARACTER) + 1
         if given.overload.endswith("_string"):
-            cost = add(cost, scale(given.sizes[1].most, SCAN))
+            cost = add(cost, scale(given.sizes[1].most, PER_CHARACTER))
         return cost, None
 
     return rule
@@ -159,7 +154,7 @@ def _contains_address(*, network: bool) -> Rule:
 
 def _validate(given: Given) -> Estimate:
     longest_pattern = 128
-    return scale(scale(given.sizes[1].most, SCAN), longest_pattern * PATTERN), None
+    return scale(scale(given.sizes[1].most, PER_CHARACTER), longest_pattern * PER_REGEX_CHARACTER), None
 
 
 def _equal(given: Given) -> Estimate | None:
@@ -171,38 +166,38 @@ def _equal(given: Given) -> Estimate | None:
         case "net.IP" | "net.CIDR" | "kubernetes.Quantity" | "kubernetes.Semver":
             return 1, None
         case "kubernetes.NamedFormat":
-            return scale(64, SCAN), None
+            return scale(64, PER_CHARACTER), None
         case "kubernetes.URL":
-            return scale((given.known[1] or ONE).most, SCAN), None
+            return scale((given.known[1] or ONE).most, PER_CHARACTER), None
     return None
 
 
 def _compare(given: Given) -> Estimate:
-    return scale(min(size.most for size in given.sizes), SCAN), None
+    return scale(min(size.most for size in given.sizes), PER_CHARACTER), None
 
 
 def _to_bytes(given: Given) -> Estimate:
     size = given.sizes[0]
-    return scale(size.most, SCAN), Size(size.least, size.most * 4 % (1 << 64))
+    return scale(size.most, PER_CHARACTER), Size(size.least, size.most * 4 % (1 << 64))
 
 
 def _from_bytes(given: Given) -> Estimate:
     size = given.sizes[0]
-    return scale(size.most, SCAN), Size(size.least // 4, size.most)
+    return scale(size.most, PER_CHARACTER), Size(size.least // 4, size.most)
 
 
 def _quote(given: Given) -> Estimate:
     size = given.sizes[0]
-    return scale(size.most, SCAN), Size((size.least + 2) % (1 << 64), (size.most * 2 + 2) % (1 << 64))
+    return scale(size.most, PER_CHARACTER), Size((size.least + 2) % (1 << 64), (size.most * 2 + 2) % (1 << 64))
 
 
 def _contains(given: Given) -> Estimate:
-    return multiply(scale(given.sizes[0].most, SCAN), scale(given.sizes[1].most, SCAN)), None
+    return multiply(scale(given.sizes[0].most, PER_CHARACTER), scale(given.sizes[1].most, PER_CHARACTER)), None
 
 
 def _concatenate(given: Given) -> Estimate:
     size = given.sizes[0].plus(given.sizes[1])
-    return 1 if given.overload == "add_list" else scale(size.most, SCAN), size
+    return 1 if given.overload == "add_list" else scale(size.most, PER_CHARACTER), size
 
 
 def _in_list(given: Given) -> Estimate:
@@ -211,7 +206,7 @@ def _in_list(given: Given) -> Estimate:
 
 def _allocated(factor: float, size: Size) -> tuple[int, Size]:
     """A function that makes a list."""
-    return add(scale(size.most, factor), 1, LIST_COST), size
+    return add(scale(size.most, factor), 1, NEW_LIST), size
 
 
 def _slice(given: Given) -> Estimate:
@@ -232,7 +227,7 @@ def _flatten(given: Given) -> Estimate:
 
 def self_compared(size: Size, *, text: bool) -> tuple[int, Size]:
     """What orders a list or drops its duplicates compares each element with each."""
-    return _allocated(2 + SCAN if text else 2, size.times(size))
+    return _allocated(2 + PER_CHARACTER if text else 2, size.times(size))
 
 
 def _sort(*, text: bool) -> Rule:
@@ -265,26 +260,28 @@ _BY_OVERLOAD: Final[Mapping[str, Rule]] = {
 _BY_FUNCTION: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _each_element),
     "includes": _includes,
-    **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _scanned(SCAN, keeps_size=True)),
+    **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _scanned(PER_CHARACTER, keeps_size=True)),
     "replace": _replace,
     "split": _split,
     "join": _join,
     "find": _find,
     "findAll": _find,
-    **dict.fromkeys(("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"), _scanned(SCAN)),
-    "ip": lambda given: _one(given) if given.overload == "cidr_ip" else _scanned(SCAN)(given),
-    "ip.isCanonical": _scanned(2 * SCAN),
+    **dict.fromkeys(
+        ("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"), _scanned(PER_CHARACTER)
+    ),
+    "ip": lambda given: _one(given) if given.overload == "cidr_ip" else _scanned(PER_CHARACTER)(given),
+    "ip.isCanonical": _scanned(2 * PER_CHARACTER),
     "containsIP": _contains_address(network=False),
     "containsCIDR": _contains_address(network=True),
     "validate": _validate,
     "_==_": _equal,
 }
 _STANDARD: Final[Mapping[str, Rule]] = {
-    "string_format": _scanned(SCAN),
+    "string_format": _scanned(PER_CHARACTER),
     "string_to_bytes": _to_bytes,
     "bytes_to_string": _from_bytes,
     "strings_quote": _quote,
-    **dict.fromkeys(("starts_with_string", "ends_with_string"), _scanned(SCAN, at=1)),
+    **dict.fromkeys(("starts_with_string", "ends_with_string"), _scanned(PER_CHARACTER, at=1)),
     "in_list": _in_list,
     **dict.fromkeys(("matches", "matches_string"), _matches),
     "contains_string": _contains,

@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from controller.selectors.cost import estimates
-from controller.selectors.cost.estimates import LIST_COST, MAP_COST, Given
-from controller.selectors.cost.sizes import ONE, UNBOUNDED, UNKNOWN, Path, Size, add, below, declared, multiply
+from controller.selectors.cost.factors import NEW_LIST, NEW_MAP
 from controller.selectors.language import deep
 from controller.selectors.language.checker import Checked
 from controller.selectors.language.deep import Steps
@@ -29,6 +27,9 @@ from controller.selectors.language.syntax import (
     children,
 )  # fmt: skip
 from controller.selectors.language.types import Type
+from memoryapi.cel_cost import call_costs
+from memoryapi.cel_cost.call_costs import Given
+from memoryapi.cel_cost.sizes import ONE, UNBOUNDED, UNKNOWN, Path, Size, add, below, declared, multiply
 
 _SCALARS: Final = frozenset(
     {"bool", "double", "int", "uint", "google.protobuf.Duration", "google.protobuf.Timestamp"}
@@ -148,7 +149,7 @@ class _Estimator:
         most = 0
         result: Size | None = None
         for overload in overloads:
-            cost, size = estimates.call(function, self._given(overload, parts, scope))
+            cost, size = call_costs.call(function, self._given(overload, parts, scope))
             if overload in ("add_string", "add_bytes", "add_list"):
                 self._join_entries(node, parts, scope)
             most = max(most, cost)
@@ -180,13 +181,13 @@ class _Estimator:
     def _list(self, node: ListOf, scope: Scope) -> Steps[int]:
         costs = yield from self._each(node.items, scope)
         self._entries[node] = Entry(True, ONE, self._largest(node.items, scope))
-        return add(LIST_COST, *costs)
+        return add(NEW_LIST, *costs)
 
     def _map(self, node: MapOf, scope: Scope) -> Steps[int]:
         costs = yield from self._each(children(node), scope)
         keys = self._largest([key for key, _, _ in node.entries], scope)
         self._entries[node] = Entry(False, keys, self._largest([value for _, value, _ in node.entries], scope))
-        return add(MAP_COST, *costs)
+        return add(NEW_MAP, *costs)
 
     def _largest(self, nodes: Sequence[Node], scope: Scope) -> Size:
         size = Size(UNBOUNDED if nodes else 0, 0)
@@ -212,12 +213,12 @@ class _Estimator:
                 once, each = 2, add(body, 2)
             case "transformMap":
                 self._sizes[node] = count
-                once, each = MAP_COST + 1, add(where, 3, body)
+                once, each = NEW_MAP + 1, add(where, 3, body)
             case "transformMapEntry":
                 self._sizes[node] = count
-                once, each = MAP_COST + 1, add(where, 2, body)
+                once, each = NEW_MAP + 1, add(where, 2, body)
             case _:
-                once, each = LIST_COST + 1, self._append(node, count, add(where, body), inner)
+                once, each = NEW_LIST + 1, self._append(node, count, add(where, body), inner)
         return add(cost, once, multiply(count.most, each))
 
     def _append(self, node: Fold, count: Size, cost: int, inner: Scope) -> int:
@@ -228,7 +229,7 @@ class _Estimator:
             element = self._size_or_unknown(node.body, inner)
         self._sizes[node] = count
         self._entries[node] = Entry(True, ONE, Size(0, element.most))
-        return add(cost, 1, 1, LIST_COST)
+        return add(cost, 1, 1, NEW_LIST)
 
     def _element_size(self, node: Fold, inner: Scope) -> Size:
         """The size of the variable of a filter."""
@@ -250,11 +251,11 @@ class _Estimator:
         cost: int = yield self.cost(node.range, scope)
         body: int = yield self.cost(node.body, {**scope, **self._elements(node, scope)})
         count = self._size_or_unknown(node.range, scope)
-        keys = add(1, LIST_COST + 1, multiply(count.most, add(body, 2, LIST_COST)))
+        keys = add(1, NEW_LIST + 1, multiply(count.most, add(body, 2, NEW_LIST)))
         text = self._types[node.body].kind in ("string", "bytes", "dyn", "any")
-        sorting, size = estimates.self_compared(count, text=text)
+        sorting, size = call_costs.self_compared(count, text=text)
         self._sizes[node] = size
-        return add(LIST_COST, cost, keys, sorting, 1)
+        return add(NEW_LIST, cost, keys, sorting, 1)
 
     def _bind(self, node: Bind, scope: Scope) -> Steps[int]:
         value: int = yield self.cost(node.value, scope)
@@ -262,7 +263,7 @@ class _Estimator:
         inner = {**scope, node.name: local}
         body: int = yield self.cost(node.body, inner)
         self._same(node, node.body, scope)
-        return add(LIST_COST, value, body)
+        return add(NEW_LIST, value, body)
 
     def _optional_map(self, node: OptionalMap, scope: Scope) -> Steps[int]:
         """``target.hasValue() ? ... target.value() ... : optional.none()``: the target counts twice."""
@@ -271,7 +272,7 @@ class _Estimator:
         held = target.of[0] if target.of else target
         inner = {**scope, node.name: _Local(size=_of_type(held))}
         body: int = yield self.cost(node.body, inner)
-        present = add(LIST_COST, 1, cost, body, 0 if node.flat else 1)
+        present = add(NEW_LIST, 1, cost, body, 0 if node.flat else 1)
         result = self._size_or_unknown(node.body, scope) if node.flat else _of_type(self._types[node]) or UNKNOWN
         self._sizes[node] = result.union(_of_type(self._types[node]) or UNKNOWN)
         return add(1, cost, max(present, 1))
