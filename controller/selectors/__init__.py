@@ -1,12 +1,12 @@
 """Device selectors: CEL as Kubernetes defines it for Dynamic Resource Allocation. Pure."""
 
 from controller.selectors.cost.budget import Budget
+from controller.selectors.device import InvalidAttribute, view
 from controller.selectors.errors import BudgetSpent, SelectorError, SelectorFault
-from controller.selectors.language.declarations import ADMISSION, SCHEDULER, Environment
-from controller.selectors.library.values import Device
-from controller.selectors.reads import Path, value_at
+from controller.selectors.language.environment import ADMISSION, SCHEDULER, Environment
+from controller.selectors.paths import Path, value_at
 from controller.selectors.selector import CheckedExpression, Selector, check_selector, compile_selector
-from controller.selectors.view import InvalidAttribute, view
+from controller.selectors.values.types import Device
 
 __all__ = [
     "ADMISSION",

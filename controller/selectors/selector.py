@@ -4,18 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controller.selectors import constants
+from controller.selectors import constant_folding
 from controller.selectors.cost.budget import UNMETERED, Budget
-from controller.selectors.cost.plain import is_plain
+from controller.selectors.cost.metering import is_plain
+from controller.selectors.device import view
 from controller.selectors.errors import SelectorError, SelectorFault
+from controller.selectors.evaluator.compiler import Program
 from controller.selectors.language.checker import Checked, check
-from controller.selectors.language.declarations import SCHEDULER, Environment
+from controller.selectors.language.environment import SCHEDULER, Environment
 from controller.selectors.language.parser import parse
 from controller.selectors.language.syntax import Node
-from controller.selectors.library.values import Device, Optional, kind
-from controller.selectors.reads import Path, paths
-from controller.selectors.running.evaluator import Program
-from controller.selectors.view import view
+from controller.selectors.paths import Path, paths
+from controller.selectors.values.types import Device, Optional, kind
 from driver import model
 
 
@@ -98,7 +98,7 @@ def check_selector(expression: str, environment: Environment = SCHEDULER) -> Che
     try:
         node = parse(expression)
         types = check(expression, node, environment)
-        return CheckedExpression(expression, node, types, constants.check(expression, node, types))
+        return CheckedExpression(expression, node, types, constant_folding.check(expression, node, types))
     except RecursionError:
         raise _too_deep(expression) from None
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from controller.selectors.cost.factors import NEW_LIST, NEW_MAP
-from controller.selectors.language import deep
+from controller.selectors.language import trampoline
 from controller.selectors.language.checker import Checked
-from controller.selectors.language.deep import Steps
 from controller.selectors.language.syntax import (
     Bind,
     Call,
@@ -26,9 +25,10 @@ from controller.selectors.language.syntax import (
     Select,
     children,
 )  # fmt: skip
+from controller.selectors.language.trampoline import Steps
 from controller.selectors.language.types import Type
-from memoryapi.cel_cost import call_costs
-from memoryapi.cel_cost.call_costs import Given
+from memoryapi.cel_cost import call_estimates
+from memoryapi.cel_cost.call_estimates import Given
 from memoryapi.cel_cost.sizes import ONE, UNBOUNDED, UNKNOWN, Path, Size, add, below, declared, multiply
 
 _SCALARS: Final = frozenset(
@@ -62,7 +62,7 @@ Scope = Mapping[str, _Local]
 
 def estimate(node: Node, checked: Checked) -> int:
     """The most that evaluating ``node`` may cost; UNBOUNDED if nothing limits it."""
-    return deep.run(_Estimator(checked).cost(node, {}))
+    return trampoline.run(_Estimator(checked).cost(node, {}))
 
 
 class _Estimator:
@@ -149,7 +149,7 @@ class _Estimator:
         most = 0
         result: Size | None = None
         for overload in overloads:
-            cost, size = call_costs.call(function, self._given(overload, parts, scope))
+            cost, size = call_estimates.call(function, self._given(overload, parts, scope))
             if overload in ("add_string", "add_bytes", "add_list"):
                 self._join_entries(node, parts, scope)
             most = max(most, cost)
@@ -253,7 +253,7 @@ class _Estimator:
         count = self._size_or_unknown(node.range, scope)
         keys = add(1, NEW_LIST + 1, multiply(count.most, add(body, 2, NEW_LIST)))
         text = self._types[node.body].kind in ("string", "bytes", "dyn", "any")
-        sorting, size = call_costs.self_compared(count, text=text)
+        sorting, size = call_estimates.self_compared(count, text=text)
         self._sizes[node] = size
         return add(NEW_LIST, cost, keys, sorting, 1)
 

@@ -9,9 +9,9 @@ from controller.allocation.stock.columns import Column, Columns
 from controller.allocation.stock.layout import bits
 from controller.allocation.stock.pools import Pool, Unit
 from controller.selectors import Budget, InvalidAttribute, Selector, SelectorError, SelectorFault, compile_selector
-from controller.selectors.library.values import Device
-from controller.selectors.reads import Path
-from controller.selectors.view import view
+from controller.selectors.device import view
+from controller.selectors.paths import Path
+from controller.selectors.values.types import Device
 from driver.model import Version
 
 Filter = tuple[tuple[str, ...], tuple[str, ...]]

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.selectors.errors import SelectorError
-from controller.selectors.language import deep
+from controller.selectors.language import trampoline
 from controller.selectors.language import types as t
-from controller.selectors.language.declarations import FUNCTIONS, SORT_KEYS, TYPE_NAMES, Environment, Overload
-from controller.selectors.language.deep import Steps
+from controller.selectors.language.environment import FUNCTIONS, SORT_KEYS, TYPE_NAMES, Environment, Overload
 from controller.selectors.language.suggest import suggest
 from controller.selectors.language.syntax import (
     Bind,
@@ -22,8 +21,9 @@ from controller.selectors.language.syntax import (
     OptionalMap,
     Select,
 )  # fmt: skip
+from controller.selectors.language.trampoline import Steps
 from controller.selectors.language.types import Bindings, Type
-from controller.selectors.library.values import UInt
+from controller.selectors.values.types import UInt
 
 _LITERALS: dict[type, Type] = {
     bool: t.BOOL, int: t.INT, UInt: t.UINT, float: t.DOUBLE, str: t.STRING, bytes: t.BYTES, type(None): t.NULL,
@@ -52,7 +52,7 @@ def check(source: str, node: Node, environment: Environment) -> Checked:
         SelectorError: at the first type error.
     """
     checker = _Checker(source, environment)
-    result = deep.run(checker.visit(node, {}))
+    result = trampoline.run(checker.visit(node, {}))
     result = checker.types.resolve(result, free_as_dyn=True)
     if result not in (t.BOOL, environment.result):
         raise SelectorError(source, 0, f"must evaluate to bool, not {result}")

@@ -1,11 +1,11 @@
 """CEL text to syntax nodes: precedence climbing, macros expanded on the way."""
 
 from controller.selectors.errors import SelectorError
-from controller.selectors.language import deep, macros
-from controller.selectors.language.declarations import NAMESPACED_FUNCTIONS, TYPE_NAMES
-from controller.selectors.language.deep import Steps
+from controller.selectors.language import macros, trampoline
+from controller.selectors.language.environment import NAMESPACED_FUNCTIONS, TYPE_NAMES
 from controller.selectors.language.syntax import Call, Index, ListOf, Literal, MapOf, Name, Node, Select
 from controller.selectors.language.tokens import Token, tokenize
+from controller.selectors.language.trampoline import Steps
 
 MAX_LENGTH = 100_000
 """Characters of an expression that Kubernetes' parser takes. The API accepts fewer (`Environment.max_length`)."""
@@ -39,7 +39,7 @@ def parse(source: str) -> Node:
     """
     if len(source) > MAX_LENGTH:
         raise SelectorError(source, 0, f"longer than {MAX_LENGTH} characters; shorten it")
-    return deep.run(_Parser(source).whole())
+    return trampoline.run(_Parser(source).whole())
 
 
 class _Parser:

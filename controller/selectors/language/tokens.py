@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from controller.selectors.errors import SelectorError
-from controller.selectors.library.values import UInt
+from controller.selectors.values.types import UInt
 
 Kind = Literal["op", "ident", "escaped", "literal", "end"]
 

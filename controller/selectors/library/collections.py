@@ -7,8 +7,8 @@ from typing import Any
 from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import Cancelled, NoOverload, SelectorFault, no_overload
 from controller.selectors.library import strings
-from controller.selectors.library.moments import Duration
-from controller.selectors.library.values import (
+from controller.selectors.values.timestamps import Duration
+from controller.selectors.values.types import (
     NONE,
     OddKey,
     Optional,

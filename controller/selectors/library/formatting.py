@@ -12,7 +12,7 @@ from typing import Any, Final
 from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import SelectorFault
 from controller.selectors.library.strings import from_double
-from controller.selectors.library.values import Table, TypeValue, keys, kind
+from controller.selectors.values.types import Table, TypeValue, keys, kind
 
 _TEXTS = frozenset({"int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"})
 _MOMENTS = frozenset({"google.protobuf.Timestamp", "google.protobuf.Duration"})

@@ -10,9 +10,9 @@ from typing import Any
 
 from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import SelectorFault, no_overload
-from controller.selectors.library import collections, formatting, network, strings, timing, versions
-from controller.selectors.library.moments import MIN_UNIX, SECOND, Duration, Timestamp
-from controller.selectors.library.values import (
+from controller.selectors.library import collections, formatting, network, strings, timestamps, versions
+from controller.selectors.values.timestamps import MIN_UNIX, SECOND, Duration, Timestamp
+from controller.selectors.values.types import (
     INT_MAX,
     INT_MIN,
     NONE,
@@ -88,13 +88,13 @@ _ARITHMETIC: dict[str, Table] = {
         _SS: _add_texts,
         _BB: _add_texts,
         ("list", "list"): _add_lists,
-        **timing.ARITHMETIC["_+_"],
+        **timestamps.ARITHMETIC["_+_"],
     },
     "_-_": {
         _II: lambda _, a, b: whole(a - b),
         _UU: lambda _, a, b: unsigned(int(a) - int(b)),
         _DD: lambda _, a, b: a - b,
-        **timing.ARITHMETIC["_-_"],
+        **timestamps.ARITHMETIC["_-_"],
     },
     "_*_": {
         _II: lambda _, a, b: whole(a * b),
@@ -103,7 +103,7 @@ _ARITHMETIC: dict[str, Table] = {
     },
     "_/_": {_II: _divide, _UU: _divide_unsigned, _DD: _divide_doubles},
     "_%_": {_II: _modulo, _UU: _modulo_unsigned},
-    "-_": {("int",): lambda _, a: whole(-a), ("double",): lambda _, a: -a, **timing.ARITHMETIC["-_"]},
+    "-_": {("int",): lambda _, a: whole(-a), ("double",): lambda _, a: -a, **timestamps.ARITHMETIC["-_"]},
     "!_": {("bool",): lambda _, a: not a},
 }
 
@@ -151,7 +151,7 @@ _CONVERSIONS: dict[str, Table] = {
         ("uint",): lambda _, v: whole(int(v)),
         ("double",): _int_from_double,
         ("string",): strings.to_int,
-        **timing.ARITHMETIC["int"],
+        **timestamps.ARITHMETIC["int"],
     },
     "uint": {
         ("uint",): lambda _, v: v,
@@ -174,7 +174,7 @@ _CONVERSIONS: dict[str, Table] = {
         ("uint",): lambda _, v: str(int(v)),
         ("double",): lambda _, v: strings.from_double(v),
         ("bytes",): strings.from_bytes,
-        **timing.ARITHMETIC["string"],
+        **timestamps.ARITHMETIC["string"],
         **network.TEXTS,
     },
     "dyn": {1: lambda _, v: v},
@@ -241,7 +241,7 @@ FUNCTIONS: Mapping[str, Table] = {
     **strings.FUNCTIONS,
     **collections.FUNCTIONS,
     **versions.FUNCTIONS,
-    **timing.FUNCTIONS,
+    **timestamps.FUNCTIONS,
     **network.FUNCTIONS,
     **formatting.FUNCTIONS,
 }

@@ -5,17 +5,17 @@ from typing import Any
 
 from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import SelectorFault
-from controller.selectors.library import urls
-from controller.selectors.library.addresses import (
+from controller.selectors.values import urls
+from controller.selectors.values.addresses import (
     Address,
     Network,
     is_global_unicast,
     is_link_local,
     is_link_local_multicast,
 )
-from controller.selectors.library.formats import FORMATS, Format
-from controller.selectors.library.urls import Url
-from controller.selectors.library.values import NONE, Optional, Table
+from controller.selectors.values.named_formats import FORMATS, Format
+from controller.selectors.values.types import NONE, Optional, Table
+from controller.selectors.values.urls import Url
 
 
 def _parsed(parse: Callable[[str], Any]) -> Callable[[Budget, str], Any]:

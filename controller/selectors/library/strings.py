@@ -9,7 +9,7 @@ import re2
 
 from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import SelectorFault, no_overload
-from controller.selectors.library.values import INT_MAX, INT_MIN, UINT_MAX, Table, UInt
+from controller.selectors.values.types import INT_MAX, INT_MIN, UINT_MAX, Table, UInt
 
 _SPACES = (
     "\t\n\v\f\r \x85\xa0\u1680"

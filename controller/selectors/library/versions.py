@@ -5,8 +5,8 @@ from typing import Any
 
 from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import SelectorFault
-from controller.selectors.library.amounts import Amount
-from controller.selectors.library.values import INT_MAX, Semver, Table
+from controller.selectors.values.quantities import Amount
+from controller.selectors.values.types import INT_MAX, Semver, Table
 
 
 def _quantity(_: Budget, text: str) -> Amount:

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.selectors import ADMISSION, BudgetSpent, SelectorError, compile_selector, constants, view
+from controller.selectors import ADMISSION, BudgetSpent, SelectorError, compile_selector, constant_folding, view
 from controller.selectors.cost.budget import COST_LIMIT, UNMETERED, Budget
-from controller.selectors.cost.plain import bound
+from controller.selectors.cost.metering import bound
 from controller.selectors.errors import Cancelled, SelectorFault
+from controller.selectors.evaluator.compiler import Program
 from controller.selectors.language.checker import check
-from controller.selectors.language.declarations import SCHEDULER
+from controller.selectors.language.environment import SCHEDULER
 from controller.selectors.language.parser import parse
-from controller.selectors.running.evaluator import Program
 from driver.model import Capacity, Device, Version
 from driver.quantity import Quantity
 
@@ -162,7 +162,7 @@ def test_what_needs_no_metering_costs_no_more_than_its_bound_and_comes_out_the_s
     node = parse(expression)
     try:
         checked = check(expression, node, SCHEDULER)
-        fixed = constants.check(expression, node, checked)
+        fixed = constant_folding.check(expression, node, checked)
     except SelectorError:
         return
     most = bound(expression, node, checked, fixed)

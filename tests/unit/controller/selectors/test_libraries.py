@@ -3,7 +3,7 @@
 import pytest
 
 from controller.selectors import SelectorFault, compile_selector
-from controller.selectors.language.declarations import FUNCTIONS as DECLARED
+from controller.selectors.language.environment import FUNCTIONS as DECLARED
 from controller.selectors.library.functions import FUNCTIONS
 from driver.model import NO_VALUE, Device
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import SelectorFault
-from controller.selectors.library.moments import MAX_UNIX, MIN_UNIX, SECOND, Civil, Duration, Timestamp, zone_offset
-from controller.selectors.library.values import Table, whole
+from controller.selectors.values.timestamps import MAX_UNIX, MIN_UNIX, SECOND, Civil, Duration, Timestamp, zone_offset
+from controller.selectors.values.types import Table, whole
 
 _MINUTE, _HOUR, _MILLISECOND = 60 * SECOND, 3600 * SECOND, 10**6
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from controller.selectors.cost.budget import Budget
 from controller.selectors.cost.factors import NEW_LIST, PER_CHARACTER, PER_REGEX_CHARACTER
 from controller.selectors.errors import Cancelled
-from controller.selectors.library.values import Optional, kind
+from controller.selectors.values.types import Optional, kind
 
 Rule: TypeAlias = Callable[[Budget, Sequence[Any], Any], int]
 """The cost of a call, of its arguments and its result (None where the rule does not look at that)."""

@@ -7,16 +7,29 @@ that no limit can be reached. Both give the same outcome.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from controller.selectors.cost import charges
+from controller.selectors.cost import call_costs
 from controller.selectors.cost.budget import Budget
-from controller.selectors.cost.charges import AFTER, CANCELLING
+from controller.selectors.cost.call_costs import AFTER, CANCELLING
 from controller.selectors.cost.factors import NEW_LIST, NEW_MAP
 from controller.selectors.errors import BudgetSpent, SelectorFault, no_overload
-from controller.selectors.language import deep
+from controller.selectors.evaluator import calls, comprehensions
+from controller.selectors.evaluator.activation import (
+    BUDGET,
+    DEVICE,
+    FIRST_VARIABLE,
+    UNSET,
+    Code,
+    Frame,
+    bound,
+    charged,
+    constant,
+    variable,
+)  # fmt: skip
+from controller.selectors.evaluator.qualifiers import Cost, Step, chain, of_device, or_value
+from controller.selectors.language import trampoline
 from controller.selectors.language.checker import Checked
-from controller.selectors.language.declarations import FUNCTIONS as DECLARED
-from controller.selectors.language.declarations import TYPE_NAMES
-from controller.selectors.language.deep import Steps
+from controller.selectors.language.environment import FUNCTIONS as DECLARED
+from controller.selectors.language.environment import TYPE_NAMES
 from controller.selectors.language.syntax import (
     Bind,
     Call,
@@ -29,24 +42,11 @@ from controller.selectors.language.syntax import (
     OptionalMap,
     Select,
 )  # fmt: skip
+from controller.selectors.language.trampoline import Steps
 from controller.selectors.language.types import Type
-from controller.selectors.library.amounts import Amount
 from controller.selectors.library.functions import FUNCTIONS
-from controller.selectors.library.values import NONE, Optional, Semver, TypeValue, equal, key_in
-from controller.selectors.running import calls, folds
-from controller.selectors.running.chains import Cost, Step, chain, of_device, or_value
-from controller.selectors.running.frames import (
-    BUDGET,
-    DEVICE,
-    FIRST_VARIABLE,
-    UNSET,
-    Code,
-    Frame,
-    bound,
-    charged,
-    constant,
-    variable,
-)  # fmt: skip
+from controller.selectors.values.quantities import Amount
+from controller.selectors.values.types import NONE, Optional, Semver, TypeValue, equal, key_in
 
 Scope = Mapping[str, Code]
 """How the variables of macros are read."""
@@ -77,7 +77,7 @@ class Program:
         self._known = dict(constants)
         self.metered = metered
         self.variables = 0
-        self.code: Code = deep.run(self._compile(node, {}))
+        self.code: Code = trampoline.run(self._compile(node, {}))
 
     def _compile(self, node: Node, scope: Scope) -> Steps[Code]:
         if node in self._constants:
@@ -218,12 +218,12 @@ class Program:
         inner = {**scope, **{name: variable(slot) for name, slot in zip(node.variables, slots, strict=True)}}
         where = None if node.where is None else (yield self._compile(node.where, inner))
         body = yield self._compile(node.body, inner)
-        loop = folds.Loop(
+        loop = comprehensions.Loop(
             over, slots, where, body,
             constant=node.body in self._constants,
             sorts_dynamic=self._checked.types[node.body].kind in ("dyn", "any"),
         )  # fmt: skip
-        return folds.build(node.kind, loop)
+        return comprehensions.build(node.kind, loop)
 
     def _bind(self, node: Bind, scope: Scope) -> Steps[Code]:
         value = yield self._compile(node.value, scope)
@@ -302,7 +302,7 @@ class Program:
         code = calls.counted(
             self._apply(node),
             args,
-            charges.rule(node.function, overloads),
+            call_costs.rule(node.function, overloads),
             all_args=self._evaluates_all(node, parts),
             after=overload in AFTER or node.function in AFTER,
             cancelling=CANCELLING.get(overload),

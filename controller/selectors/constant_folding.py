@@ -6,7 +6,7 @@ from typing import Any, Final
 from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import BudgetSpent, SelectorError, SelectorFault
 from controller.selectors.language.checker import Checked
-from controller.selectors.language.declarations import TYPE_NAMES
+from controller.selectors.language.environment import TYPE_NAMES
 from controller.selectors.language.syntax import (
     Bind,
     Call,
@@ -25,7 +25,7 @@ from controller.selectors.language.types import Type
 from controller.selectors.library import formatting
 from controller.selectors.library.functions import FUNCTIONS
 from controller.selectors.library.strings import compile_regex
-from controller.selectors.library.values import TypeValue, key_in, kind
+from controller.selectors.values.types import TypeValue, key_in, kind
 
 _CONVERSIONS: Final = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}

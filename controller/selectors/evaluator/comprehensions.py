@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from controller.selectors.cost.charges import self_compared
+from controller.selectors.cost.call_costs import self_compared
 from controller.selectors.cost.factors import NEW_LIST
 from controller.selectors.errors import BudgetSpent, Cancelled, SelectorFault, no_overload
+from controller.selectors.evaluator.activation import BUDGET, Code, Frame
 from controller.selectors.language.syntax import FoldKind
-from controller.selectors.library.values import key_of, keys, kind
-from controller.selectors.running.frames import BUDGET, Code, Frame
+from controller.selectors.values.types import key_of, keys, kind
 
 APPEND = NEW_LIST + 2
 """Reading the accumulator, making a list of one element, and joining the two."""

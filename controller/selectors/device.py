@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from controller.selectors.errors import SelectorFault
-from controller.selectors.library.amounts import Amount
-from controller.selectors.library.values import Device, Domains, Identifiers, Semver
+from controller.selectors.values.quantities import Amount
+from controller.selectors.values.types import Device, Domains, Identifiers, Semver
 from driver import model
 from driver.wire import qualify
 

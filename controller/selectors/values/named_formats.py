@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-from controller.selectors.library import urls
+from controller.selectors.values import urls
 
 Complaints = list[str]
 

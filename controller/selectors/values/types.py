@@ -12,11 +12,11 @@ from functools import total_ordering
 from typing import Any, Final
 
 from controller.selectors.errors import Cancelled, NoOverload, SelectorFault, no_overload
-from controller.selectors.library.addresses import Address, Network
-from controller.selectors.library.amounts import Amount
-from controller.selectors.library.formats import Format
-from controller.selectors.library.moments import Duration, Timestamp
-from controller.selectors.library.urls import Url
+from controller.selectors.values.addresses import Address, Network
+from controller.selectors.values.named_formats import Format
+from controller.selectors.values.quantities import Amount
+from controller.selectors.values.timestamps import Duration, Timestamp
+from controller.selectors.values.urls import Url
 
 INT_MAX: Final = (1 << 63) - 1
 INT_MIN: Final = -(1 << 63)

@@ -4,13 +4,13 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from controller.selectors.cost.charges import Rule
+from controller.selectors.cost.call_costs import Rule
 from controller.selectors.errors import BudgetSpent, Cancelled, NoOverload, SelectorFault, no_overload
+from controller.selectors.evaluator.activation import BUDGET, Code, Frame
 from controller.selectors.language.types import Type
-from controller.selectors.library.amounts import Amount
 from controller.selectors.library.collections import in_list
-from controller.selectors.library.values import Optional, Semver, equal, kind
-from controller.selectors.running.frames import BUDGET, Code, Frame
+from controller.selectors.values.quantities import Amount
+from controller.selectors.values.types import Optional, Semver, equal, kind
 
 Impl: TypeAlias = Callable[..., Any]
 Table: TypeAlias = Mapping[tuple[str, ...] | int, Impl]

@@ -7,10 +7,10 @@ is optional, too; an optional value met on the way is opaque.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from controller.selectors.library.values import EMPTY, NONE, Optional
-from controller.selectors.running import access
-from controller.selectors.running.access import MissingKey
-from controller.selectors.running.frames import BUDGET, DEVICE, Code, Frame
+from controller.selectors.evaluator import lookup
+from controller.selectors.evaluator.activation import BUDGET, DEVICE, Code, Frame
+from controller.selectors.evaluator.lookup import MissingKey
+from controller.selectors.values.types import EMPTY, NONE, Optional
 
 
 class Step(NamedTuple):
@@ -69,11 +69,11 @@ def _get(value: Any, key: Any, step: Step) -> Any:
         if step.test:
             return False
         raise MissingKey(key, {})
-    return access.test(value, key) if step.test else access.index(value, key)
+    return lookup.test(value, key) if step.test else lookup.index(value, key)
 
 
 def _find(value: Any, key: Any) -> Optional:
-    return NONE if type(value) is Optional else access.optional_index(value, key)
+    return NONE if type(value) is Optional else lookup.optional_index(value, key)
 
 
 def of_device(steps: Sequence[Step]) -> tuple[Code, int] | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from controller.selectors.errors import SelectorFault, no_overload
 from controller.selectors.language.suggest import suggest
-from controller.selectors.library.values import EMPTY, NONE, Domains, Optional, is_number, key_of, kind
+from controller.selectors.values.types import EMPTY, NONE, Domains, Optional, is_number, key_of, kind
 
 
 class MissingKey(SelectorFault):

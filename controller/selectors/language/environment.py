@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.selectors.language import declared
+from controller.selectors.language import signatures
 from controller.selectors.language import types as t
 from controller.selectors.language.types import Type
 
@@ -80,7 +80,7 @@ def _parse_functions(text: str) -> dict[str, tuple[Overload, ...]]:
     }
 
 
-FUNCTIONS: Final[Mapping[str, tuple[Overload, ...]]] = _parse_functions(declared.FUNCTIONS)
+FUNCTIONS: Final[Mapping[str, tuple[Overload, ...]]] = _parse_functions(signatures.FUNCTIONS)
 NAMESPACED_FUNCTIONS: Final = frozenset(name for name in FUNCTIONS if "." in name and not name.startswith("_"))
 SORT_KEYS: Final = frozenset(_parse_type(name).kind for name in _ORDERED)
 
