@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from controller.allocation.search.constraints import Values, values_of
 from controller.allocation.stock.amounts import Amounts, lacking, take
 from controller.allocation.stock.pools import Pool, Unit
-from controller.selectors.paths import value_at
+from controller.selectors import value_at
 from driver.model import Capacity
 
 _TAKES: Final = ("takes",)

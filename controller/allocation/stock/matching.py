@@ -8,10 +8,17 @@ from typing import Final
 from controller.allocation.stock.columns import Column, Columns
 from controller.allocation.stock.layout import bits
 from controller.allocation.stock.pools import Pool, Unit
-from controller.selectors import Budget, InvalidAttribute, Selector, SelectorError, SelectorFault, compile_selector
-from controller.selectors.device import view
-from controller.selectors.paths import Path
-from controller.selectors.values.types import Device
+from controller.selectors import (
+    Budget,
+    Device,
+    InvalidAttribute,
+    Path,
+    Selector,
+    SelectorError,
+    SelectorFault,
+    compile_selector,
+    view,
+)
 from driver.model import Version
 
 Filter = tuple[tuple[str, ...], tuple[str, ...]]

@@ -1,15 +1,13 @@
 """Code for calls and operators. What is counted goes through the budget of the frame; what need not be is quicker."""
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from controller.selectors.cost.call_costs import Rule
 from controller.selectors.errors import BudgetSpent, Cancelled, NoOverload, SelectorFault, no_overload
 from controller.selectors.evaluator.activation import BUDGET, Code, Frame
 from controller.selectors.language.types import Type
 from controller.selectors.library.collections import in_list
-from controller.selectors.values.quantities import Amount
 from controller.selectors.values.types import Optional, Semver, equal, kind
 
 Impl: TypeAlias = Callable[..., Any]
@@ -95,61 +93,6 @@ def as_optional(value: Any) -> Optional:
 def equals(left: Code, right: Code) -> Code:
     """``left == right``."""
     return lambda frame: equal(left(frame), right(frame))
-
-
-def equals_constant(code: Code, wanted: Any) -> Code:
-    """``code == wanted``, quicker where the types are alike."""
-    alike = wanted.__class__
-
-    def run(frame: Frame) -> bool:
-        value = code(frame)
-        if value.__class__ is alike:
-            same: bool = value == wanted
-            return same
-        return equal(value, wanted)
-
-    return run
-
-
-_ORDERS: Final = {"_<_": operator.lt, "_<=_": operator.le, "_>_": operator.gt, "_>=_": operator.ge}
-
-
-def ordered_constant(function: str, left: Code, number: int | float, otherwise: Code) -> Code:
-    """``left < number`` and the like; ``otherwise`` decides where ``left`` is no number of the same type."""
-    holds = _ORDERS[function]
-    alike = int if number.__class__ is int else None
-
-    def run(frame: Frame) -> Any:
-        value = left(frame)
-        return holds(value, number) if value.__class__ is alike else otherwise(frame)
-
-    return run
-
-
-def compared_amount(left: Code, wanted: Amount, otherwise: Code) -> Code:
-    """``left.compareTo(wanted)``; ``otherwise`` decides where ``left`` is no quantity of the same exponent."""
-    exponent, unscaled = wanted.exponent, wanted.unscaled
-
-    def run(frame: Frame) -> Any:
-        value = left(frame)
-        if value.__class__ is Amount and value.exponent == exponent:
-            return (value.unscaled > unscaled) - (value.unscaled < unscaled)
-        return otherwise(frame)
-
-    return run
-
-
-def compared_version(left: Code, wanted: Semver, otherwise: Code) -> Code:
-    """``left.compareTo(wanted)``; ``otherwise`` decides where ``left`` is no version."""
-    rank = wanted.rank
-
-    def run(frame: Frame) -> Any:
-        value = left(frame)
-        if value.__class__ is Semver:
-            return (value.rank > rank) - (value.rank < rank)
-        return otherwise(frame)
-
-    return run
 
 
 def differs(a: Any, b: Any) -> bool:

@@ -25,7 +25,7 @@ from controller.selectors.evaluator.activation import (
     constant,
     variable,
 )  # fmt: skip
-from controller.selectors.evaluator.qualifiers import Cost, Step, chain, of_device, or_value
+from controller.selectors.evaluator.qualifiers import Cost, Step, chain
 from controller.selectors.language import trampoline
 from controller.selectors.language.checker import Checked
 from controller.selectors.language.environment import FUNCTIONS as DECLARED
@@ -45,8 +45,7 @@ from controller.selectors.language.syntax import (
 from controller.selectors.language.trampoline import Steps
 from controller.selectors.language.types import Type
 from controller.selectors.library.functions import FUNCTIONS
-from controller.selectors.values.quantities import Amount
-from controller.selectors.values.types import NONE, Optional, Semver, TypeValue, equal, key_in
+from controller.selectors.values.types import NONE, Optional, TypeValue, equal, key_in
 
 Scope = Mapping[str, Code]
 """How the variables of macros are read."""
@@ -74,7 +73,6 @@ class Program:
     def __init__(self, node: Node, checked: Checked, constants: Mapping[Node, Any], *, metered: bool):
         self._checked = checked
         self._constants = constants
-        self._known = dict(constants)
         self.metered = metered
         self.variables = 0
         self.code: Code = trampoline.run(self._compile(node, {}))
@@ -125,13 +123,6 @@ class Program:
         node, steps = yield from self._steps(node, scope)
         if isinstance(node, Name) and node not in self._constants:
             base = self._name(node, scope)
-            if not self.metered and _is_device(node, scope):
-                quick = of_device(steps)
-                if quick is not None:
-                    base, done = quick
-                    steps = steps[done:]
-                    if not steps:
-                        return base
         else:
             base = yield self._compile(node, scope)
         conditional = isinstance(node, Call) and node.function == "_?_:_"
@@ -273,21 +264,12 @@ class Program:
                 otherwise = yield self._branch(parts[2], scope)
                 return calls.conditional(condition, then, otherwise)
             case "or" | "orValue":
-                return (yield from self._either(node.function, parts[0], parts[1], scope))
+                target = yield self._compile(parts[0], scope)
+                return calls.either(target, (yield self._compile(parts[1], scope)), node.function)
             case "@in" if (values := self._looked_up(node)) is not None:
                 return calls.in_constants((yield self._compile(parts[0], scope)), values)
         args = yield from self._each(parts, scope)
         return self._counted(node, parts, args) if self.metered else self._plain(node, parts, args)
-
-    def _either(self, function: str, target: Node, other: Node, scope: Scope) -> Steps[Code]:
-        otherwise: Code = yield self._compile(other, scope)
-        if function == "orValue" and not self.metered and isinstance(target, Select | Index):
-            base, steps = yield from self._steps(target, scope)
-            if _is_device(base, scope) and any(step.optional for step in steps):
-                quick = or_value(steps, otherwise)
-                if quick is not None:
-                    return quick
-        return calls.either((yield self._compile(target, scope)), otherwise, function)
 
     def _looked_up(self, node: Call) -> Sequence[Any] | None:
         """The constants of ``x in [constants]`` where upstream looks them up in a set."""
@@ -351,8 +333,6 @@ class Program:
         match node.function:
             case "_==_":
                 left, right = args
-                if isinstance(self._known.get(parts[1]), _PRIMITIVE):
-                    return calls.equals_constant(left, self._known[parts[1]])
                 return calls.equals(left, right)
             case "_!=_":
                 left, right = args
@@ -363,13 +343,6 @@ class Program:
         code = calls.dispatched(node.function.strip("_@") or node.function, FUNCTIONS[node.function], args)
         if all(part in self._constants for part in parts):
             return self._computed(node, code)
-        wanted = self._known.get(parts[-1])
-        if node.function in ("_<_", "_<=_", "_>_", "_>=_") and wanted is not None and type(wanted) in (int, float):
-            return calls.ordered_constant(node.function, args[0], wanted, code)
-        if node.function == "compareTo" and isinstance(wanted, Amount):
-            return calls.compared_amount(args[0], wanted, code)
-        if node.function == "compareTo" and isinstance(wanted, Semver):
-            return calls.compared_version(args[0], wanted, code)
         return code
 
     def _computed(self, node: Call, code: Code) -> Code:
@@ -383,9 +356,4 @@ class Program:
             return self._charged(calls.failing(type(fault), str(fault)), budget.cost)
         if isinstance(value, list | dict) or (isinstance(value, str | bytes) and len(value) > _KEPT):
             return code
-        self._known[node] = value
         return self._charged(constant(value), budget.cost)
-
-
-def _is_device(node: Node, scope: Scope) -> bool:
-    return isinstance(node, Name) and node.name == "device" and (node.absolute or "device" not in scope)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from controller.selectors.evaluator import lookup
-from controller.selectors.evaluator.activation import BUDGET, DEVICE, Code, Frame
+from controller.selectors.evaluator.activation import BUDGET, Code, Frame
 from controller.selectors.evaluator.lookup import MissingKey
-from controller.selectors.values.types import EMPTY, NONE, Optional
+from controller.selectors.values.types import NONE, Optional
 
 
 class Step(NamedTuple):
@@ -74,44 +74,3 @@ def _get(value: Any, key: Any, step: Step) -> Any:
 
 def _find(value: Any, key: Any) -> Optional:
     return NONE if type(value) is Optional else lookup.optional_index(value, key)
-
-
-def of_device(steps: Sequence[Step]) -> tuple[Code, int] | None:
-    """Quicker code for the first steps after ``device``, and how many those are: only where nothing is counted."""
-    keys = [step.key for step in steps[:3] if not (step.computed or step.optional) and isinstance(step.key, str)]
-    match keys:
-        case ["driver" | "allowMultipleAllocations" as field, *_] if not steps[0].test:
-            return (lambda frame: frame[DEVICE][field]), 1
-        case ["attributes" | "capacity" as kind, domain, name] if not (steps[0].test or steps[1].test):
-            return (_has(kind, domain, name) if steps[2].test else _value(kind, domain, name)), 3
-    return None
-
-
-def or_value(steps: Sequence[Step], otherwise: Code) -> Code | None:
-    """Quicker code for ``device.attributes["a"].?b.orValue(otherwise)``, only where nothing is counted."""
-    match [step.key for step in steps if not step.computed and not step.test]:
-        case ["attributes" | "capacity" as kind, str(domain), str(name)] if len(steps) == 3:
-            return _or_value(kind, domain, name, otherwise)
-    return None
-
-
-def _or_value(kind: str, domain: str, name: str, otherwise: Code) -> Code:
-    def run(frame: Frame) -> Any:
-        value = frame[DEVICE][kind].get(domain, EMPTY).get(name, NONE)
-        return otherwise(frame) if value is NONE else value
-
-    return run
-
-
-def _value(kind: str, domain: str, name: str) -> Code:
-    def run(frame: Frame) -> Any:
-        try:
-            return frame[DEVICE][kind][domain][name]
-        except KeyError:
-            raise MissingKey(name, frame[DEVICE][kind].get(domain, EMPTY)) from None
-
-    return run
-
-
-def _has(kind: str, domain: str, name: str) -> Code:
-    return lambda frame: name in frame[DEVICE][kind].get(domain, EMPTY)
