@@ -6,7 +6,6 @@ can be an integer, and ``quantity("1000m").isInteger()`` is false. Rules: k8s.io
 
 import re
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Final
 
 from driver.quantity import Quantity
@@ -140,9 +139,7 @@ def _scaled(value: int, power: int) -> int | None:
     return product if product in INT64 else None
 
 
-@lru_cache(maxsize=4096)
 def _parse(text: str) -> Amount:
-    """The quantity of a text. Remembered, because slices say the same few amounts thousands of times."""
     found = _SYNTAX.fullmatch(text)
     if not found or not text:
         raise ValueError(f"{text!r} is no quantity; write a number with an optional suffix, such as 4Gi")

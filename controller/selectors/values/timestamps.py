@@ -7,7 +7,6 @@ import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -198,7 +197,6 @@ def _fixed_offset(name: str) -> int:
     return int(Duration(wrapped).seconds)
 
 
-@lru_cache(maxsize=64)
 def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
