@@ -1,16 +1,19 @@
-"""What is wrong with an expression whatever the device: constants that cannot be converted, matched or formatted."""
+"""The values of constant nodes, and the checks of cel-go's validators: bad constants are refused for all devices.
+
+Kubernetes folds literals and conversions of literals only; other calls of constants are run by the evaluator.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from controller.selectors.cost.budget import Budget
-from controller.selectors.errors import BudgetSpent, SelectorError, SelectorFault
+from controller.selectors.errors import BudgetExceeded, SelectorError, SelectorFault
 from controller.selectors.language.checker import Checked
 from controller.selectors.language.environment import TYPE_NAMES
 from controller.selectors.language.syntax import (
     Bind,
     Call,
-    Fold,
+    Comprehension,
     Index,
     ListOf,
     Literal,
@@ -25,7 +28,7 @@ from controller.selectors.language.types import Type
 from controller.selectors.library import formatting
 from controller.selectors.library.functions import FUNCTIONS
 from controller.selectors.library.strings import compile_regex
-from controller.selectors.values.types import TypeValue, key_in, kind
+from controller.selectors.values.runtime import TypeValue, literal_key, type_name
 
 _CONVERSIONS: Final = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
@@ -36,16 +39,15 @@ _UNKNOWN: Final = object()
 
 
 def check(source: str, node: Node, checked: Checked) -> Mapping[Node, Any]:
-    """Refuse literals of mixed types, and constant patterns, conversions and formats that cannot work.
-
-    Returns the values of all nodes that are constant.
+    """The values of all nodes that are constant.
 
     Raises:
-        SelectorError: at the first of them.
+        SelectorError: a list or map literal has entries of different types, or a constant pattern, conversion or format
+            cannot work. The error is that of the first such node.
     """
     checks = _Checks(source, checked)
     checks.literals(node)
-    for inner in reversed(list(walk(node))):  # those inside come first
+    for inner in reversed(list(walk(node))):  # operands before the nodes that hold them
         checks.visit(inner)
     return checks.values
 
@@ -61,7 +63,7 @@ class _Checks:
         return SelectorError(self._source, node.position, message)
 
     def visit(self, node: Node) -> None:
-        """Work out the value of ``node`` if it is constant, and check what it makes of its constants."""
+        """Record the value of ``node`` if it is constant, and check how it uses its constant operands."""
         value = self._constant(node)
         if value is not _UNKNOWN:
             self.values[node] = value
@@ -73,12 +75,12 @@ class _Checks:
             self._format(node)
 
     def _index(self, node: Node) -> None:
-        if isinstance(node, Index) and node.key in self.values and kind(self.values[node.key]) not in _KEYS:
-            found = kind(self.values[node.key])
-            raise self._error(node.key, f"a value of type {found} is no index; it must be {', '.join(sorted(_KEYS))}")
+        if isinstance(node, Index) and node.key in self.values and type_name(self.values[node.key]) not in _KEYS:
+            message = f"an index must be {', '.join(sorted(_KEYS))}, not: {type_name(self.values[node.key])}"
+            raise self._error(node.key, message)
 
     def _type_variable(self, node: Node) -> None:
-        """Upstream takes a variable that holds a type for the name of a type, which it then does not know."""
+        """Refuse a variable that holds a type: cel-go takes it for the name of a type, which it then does not know."""
         match node:
             case Name(name=name):
                 variable = name not in TYPE_NAMES and self._types[node].kind == "type"
@@ -86,7 +88,7 @@ class _Checks:
                 variable = self._types[value].kind == "type"
             case OptionalMap(target=target):
                 variable = self._types[target].of[:1] != () and self._types[target].of[0].kind == "type"
-            case Fold(kind="filter"):
+            case Comprehension(kind="filter"):
                 variable = self._types[node].of[:1] != () and self._types[node].of[0].kind == "type"
             case _:
                 variable = False
@@ -94,7 +96,7 @@ class _Checks:
             raise self._error(node, "a variable cannot hold a type here; wrap it as dyn(...)")
 
     def _constant(self, node: Node) -> Any:
-        """The value upstream computes in advance: of literals, and of conversions of such values."""
+        """The value that cel-go computes in advance: that of a literal, or of a conversion of such a value."""
         match node:
             case Literal(value=value):
                 return value
@@ -113,24 +115,24 @@ class _Checks:
             return _UNKNOWN
         for key, _, _ in entries:
             if isinstance(self.values[key], bytes):
-                raise self._error(key, "bytes cannot be the key of a map")
+                raise self._error(key, "bytes cannot be a key of a map")
         try:
-            return {key_in(self.values[key]): self.values[value] for key, value, _ in entries}
+            return {literal_key(self.values[key]): self.values[value] for key, value, _ in entries}
         except SelectorFault:
             return _UNKNOWN
 
     def _converted(self, node: Node, function: str, value: Any) -> Any:
         table = FUNCTIONS[function]
-        convert = table.get((kind(value),)) or table.get(1)
+        convert = table.get((type_name(value),)) or table.get(1)
         if convert is None:
-            raise self._error(node, f"{function}() does not take a value of type {kind(value)}")
+            raise self._error(node, f"{function}() is not defined for type: {type_name(value)}")
         try:
             return convert(Budget(), value)
         except SelectorFault as fault:
             raise self._error(node, str(fault)) from None
 
     def _pattern(self, node: Call) -> None:
-        """A constant pattern must be one; upstream also takes the first argument of the global matches() for one."""
+        """Check a constant regular expression. cel-go also checks the first argument of the global matches()."""
         args = node.args if node.target is None else (node.target, *node.args)
         patterns = [args[1]]
         if node.target is None and isinstance(args[0], Literal):
@@ -138,16 +140,16 @@ class _Checks:
         for pattern in patterns:
             value = self.values.get(pattern)
             if isinstance(value, str):
-                self._prepare(pattern, value)
+                self._count_pattern(pattern, value)
                 try:
                     compile_regex(value)
                 except ValueError as error:
                     raise self._error(pattern, str(error)) from None
 
-    def _prepare(self, node: Node, pattern: str) -> None:
+    def _count_pattern(self, node: Node, pattern: str) -> None:
         try:
             self._budget.prepare(pattern)
-        except BudgetSpent:
+        except BudgetExceeded:
             message = "more different regular expressions than are supported"
             raise SelectorError(self._source, node.position, message, unsupported=True) from None
 
@@ -162,26 +164,26 @@ class _Checks:
             for part in formatting.parse(node.target.value):
                 if isinstance(part, formatting.Directive):
                     if used >= len(args):
-                        raise ValueError(f"the format asks for more than the {len(args)} arguments it is given")
+                        raise ValueError(formatting.missing_argument(len(args)))
                     self._fits(part.letter, args[used])
                     used += 1
         except ValueError as error:
             raise self._error(node.target, str(error)) from None
         if used < len(args):
-            raise self._error(args[used], f"the format has places for {used} arguments only, but {len(args)} are given")
+            raise self._error(args[used], f"too many arguments for the format; it takes {used}, not: {len(args)}")
 
     def _fits(self, letter: str, arg: Node) -> None:
         waiting = [arg]
         while waiting:
             node = waiting.pop()
-            found = self._types[node]
-            if found.kind != "dyn" and found.kind not in formatting.TAKES[letter]:
-                raise self._error(node, formatting.misfit(letter, str(found)))
+            type_ = self._types[node]
+            if type_.kind != "dyn" and type_.kind not in formatting.TAKES[letter]:
+                raise self._error(node, formatting.wrong_type(letter, str(type_)))
             if letter == "s" and isinstance(node, ListOf | MapOf):
                 waiting.extend(children(node))
 
     def literals(self, root: Node) -> None:
-        """List and map literals must hold one type each; only around and inside format() they may differ."""
+        """Refuse list and map literals with entries of different types, except in and around format()."""
         waiting = [root]
         while waiting:
             node = waiting.pop()
@@ -198,10 +200,10 @@ class _Checks:
     def _same(self, nodes: Sequence[Node], optional: Sequence[bool]) -> None:
         first: Type | None = None
         for node, unwrap in zip(nodes, optional, strict=True):
-            found = self._types[node]
-            if unwrap and found.kind != "optional_type":
-                raise self._error(node, f"expected an optional value, found {found}: its type must be known here")
-            found = found.of[0] if unwrap else found
-            if first is not None and found != first:
-                raise self._error(node, f"expected type {first} but found {found}; all entries need one type")
-            first = first or found
+            type_ = self._types[node]
+            if unwrap and type_.kind != "optional_type":
+                raise self._error(node, f"expected an optional value whose type is known, found {type_}")
+            type_ = type_.of[0] if unwrap else type_
+            if first is not None and type_ != first:
+                raise self._error(node, f"all entries must have one type; expected {first}, found {type_}")
+            first = first or type_

@@ -1,34 +1,34 @@
-"""A device of a slice as the CEL variable ``device``."""
+"""The CEL variable ``device``, made from a device of a ResourceSlice."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from controller.selectors.errors import SelectorFault
-from controller.selectors.values.quantities import Amount
-from controller.selectors.values.types import Device, Domains, Identifiers, Semver
+from controller.selectors.values.quantities import CelQuantity
+from controller.selectors.values.runtime import Device, Domains, Identifiers, Semver
 from driver import model
 from driver.wire import qualify
 
 
 class InvalidAttribute(SelectorFault):
-    """An attribute of the device has no usable value; upstream fails every selector on such a device."""
+    """An attribute of the device has no usable value. Kubernetes fails every selector on such a device."""
 
 
 def view(device: model.Device, driver: str) -> Device:
     """The variable ``device`` for a device of ``driver``.
 
     Raises:
-        InvalidAttribute: an attribute has no value, or a version that is none.
+        InvalidAttribute: an attribute has no value, or a version that is not a semantic version.
     """
     return Device(
         driver=driver,
-        attributes=_domains({name: _attribute(name, value) for name, value in device.attributes.items()}),
-        capacity=_domains({qualify(name, driver): Amount.of(c.value) for name, c in device.capacity.items()}),
+        attributes=_by_domain({name: _attribute(name, value) for name, value in device.attributes.items()}),
+        capacity=_by_domain({qualify(name, driver): CelQuantity.of(c.value) for name, c in device.capacity.items()}),
         allowMultipleAllocations=device.allow_multiple,
     )
 
 
-def _domains(values: Mapping[str, Any]) -> Domains:
+def _by_domain(values: Mapping[str, Any]) -> Domains:
     domains = Domains()
     for name, value in values.items():
         domain, _, identifier = name.rpartition("/")

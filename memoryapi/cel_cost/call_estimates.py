@@ -17,7 +17,7 @@ from memoryapi.cel_cost.sizes import ONE, UNBOUNDED, UNKNOWN, Size, add, multipl
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class CallArguments:
     """The arguments of a call; of a method the target is the first.
 
     Attributes:
@@ -48,11 +48,11 @@ class Given:
 
 Estimate: TypeAlias = tuple[int, Size | None]
 """The most a call costs, and the size of its result where a rule tells."""
-Rule: TypeAlias = Callable[[Given], Estimate | None]
+Rule: TypeAlias = Callable[[CallArguments], Estimate | None]
 """None: the rule says nothing about these arguments."""
 
 
-def call(function: str, given: Given) -> Estimate:
+def call(function: str, given: CallArguments) -> Estimate:
     """The most the call costs."""
     for rules, key in ((_BY_OVERLOAD, given.overload), (_BY_FUNCTION, function), (_STANDARD, given.overload)):
         rule = rules.get(key)
@@ -61,19 +61,19 @@ def call(function: str, given: Given) -> Estimate:
     return 1, None
 
 
-def _one(_: Given) -> Estimate:
+def _one(_: CallArguments) -> Estimate:
     return 1, None
 
 
 def _scanned(factor: float, *, at: int = 0, keeps_size: bool = False) -> Rule:
-    def rule(given: Given) -> Estimate:
+    def rule(given: CallArguments) -> Estimate:
         size = given.sizes[at]
         return scale(size.most, factor), size if keeps_size else None
 
     return rule
 
 
-def _each_element(given: Given) -> Estimate:
+def _each_element(given: CallArguments) -> Estimate:
     """Functions that walk a list once; strings and bytes in it are compared character by character."""
     size, kind = given.sizes[0].most, given.types[0]
     if kind.of:
@@ -82,11 +82,11 @@ def _each_element(given: Given) -> Estimate:
     return scale(size, PER_CHARACTER), None
 
 
-def _includes(given: Given) -> Estimate:
+def _includes(given: CallArguments) -> Estimate:
     return _each_element(given) if given.types[0].of else (given.sizes[0].most, None)
 
 
-def _replace(given: Given) -> Estimate:
+def _replace(given: CallArguments) -> Estimate:
     text, old, new = given.sizes[:3]
     cost = scale(text.most, 2 * PER_CHARACTER)
     return cost, Size(_shortest(text, old, new), _longest(text, old, new))
@@ -108,7 +108,7 @@ def _shortest(text: Size, old: Size, new: Size) -> int:
     return multiply(ceil(float(text.least) / float(old.most)), new.least)
 
 
-def _split(given: Given) -> Estimate:
+def _split(given: CallArguments) -> Estimate:
     size = given.sizes[0]
     most = size.most
     if len(given.nodes) > 2 and isinstance(limit := given.nodes[2], Literal) and type(limit.value) is int:
@@ -116,7 +116,7 @@ def _split(given: Given) -> Estimate:
     return scale(size.most, 2 * PER_CHARACTER), Size(0, most)
 
 
-def _join(given: Given) -> Estimate:
+def _join(given: CallArguments) -> Estimate:
     count = given.sizes[0]
     size = count.times(given.elements[0]) if given.types[0].of else Size(0, 0)
     if len(given.sizes) > 1:
@@ -129,11 +129,11 @@ def _searched(text: Size, pattern: Size) -> int:
     return multiply(scale(add(text.most, 1), PER_CHARACTER), scale(pattern.most, PER_REGEX_CHARACTER))
 
 
-def _find(given: Given) -> Estimate:
+def _find(given: CallArguments) -> Estimate:
     return _searched(given.sizes[0], given.sizes[1]), Size(0, given.sizes[0].most)
 
 
-def _matches(given: Given) -> Estimate:
+def _matches(given: CallArguments) -> Estimate:
     return _searched(given.sizes[0], given.sizes[1]), None
 
 
@@ -141,7 +141,7 @@ _ADDRESS_BYTES: Final = 16
 
 
 def _contains_address(*, network: bool) -> Rule:
-    def rule(given: Given) -> Estimate:
+    def rule(given: CallArguments) -> Estimate:
         cost = scale(2 * _ADDRESS_BYTES, PER_CHARACTER)
         if network:
             cost += scale(_ADDRESS_BYTES, PER_CHARACTER) + 1
@@ -152,12 +152,12 @@ def _contains_address(*, network: bool) -> Rule:
     return rule
 
 
-def _validate(given: Given) -> Estimate:
+def _validate(given: CallArguments) -> Estimate:
     longest_pattern = 128
     return scale(scale(given.sizes[1].most, PER_CHARACTER), longest_pattern * PER_REGEX_CHARACTER), None
 
 
-def _equal(given: Given) -> Estimate | None:
+def _equal(given: CallArguments) -> Estimate | None:
     """Equality of values of Kubernetes' own types."""
     left, right = given.types
     if left.kind != right.kind:
@@ -172,35 +172,35 @@ def _equal(given: Given) -> Estimate | None:
     return None
 
 
-def _compare(given: Given) -> Estimate:
+def _compare(given: CallArguments) -> Estimate:
     return scale(min(size.most for size in given.sizes), PER_CHARACTER), None
 
 
-def _to_bytes(given: Given) -> Estimate:
+def _to_bytes(given: CallArguments) -> Estimate:
     size = given.sizes[0]
     return scale(size.most, PER_CHARACTER), Size(size.least, size.most * 4 % (1 << 64))
 
 
-def _from_bytes(given: Given) -> Estimate:
+def _from_bytes(given: CallArguments) -> Estimate:
     size = given.sizes[0]
     return scale(size.most, PER_CHARACTER), Size(size.least // 4, size.most)
 
 
-def _quote(given: Given) -> Estimate:
+def _quote(given: CallArguments) -> Estimate:
     size = given.sizes[0]
     return scale(size.most, PER_CHARACTER), Size((size.least + 2) % (1 << 64), (size.most * 2 + 2) % (1 << 64))
 
 
-def _contains(given: Given) -> Estimate:
+def _contains(given: CallArguments) -> Estimate:
     return multiply(scale(given.sizes[0].most, PER_CHARACTER), scale(given.sizes[1].most, PER_CHARACTER)), None
 
 
-def _concatenate(given: Given) -> Estimate:
+def _concatenate(given: CallArguments) -> Estimate:
     size = given.sizes[0].plus(given.sizes[1])
     return 1 if given.overload == "add_list" else scale(size.most, PER_CHARACTER), size
 
 
-def _in_list(given: Given) -> Estimate:
+def _in_list(given: CallArguments) -> Estimate:
     return given.sizes[1].most, None
 
 
@@ -209,18 +209,18 @@ def _allocated(factor: float, size: Size) -> tuple[int, Size]:
     return add(scale(size.most, factor), 1, NEW_LIST), size
 
 
-def _slice(given: Given) -> Estimate:
+def _slice(given: CallArguments) -> Estimate:
     start, end = given.number(1, 0), given.number(2, given.sizes[0].most)
     size = (end - start) % (1 << 64)
     return _allocated(1, Size(size, size))
 
 
-def _range(given: Given) -> Estimate:
+def _range(given: CallArguments) -> Estimate:
     size = given.number(0, UNBOUNDED)
     return _allocated(1, Size(size, size))
 
 
-def _flatten(given: Given) -> Estimate:
+def _flatten(given: CallArguments) -> Estimate:
     depth = given.number(1, UNBOUNDED) if len(given.nodes) == 2 else 1
     return _allocated(float(depth), given.sizes[0])
 
@@ -235,7 +235,7 @@ def _sort(*, text: bool) -> Rule:
 
 
 def _sets(factor: float) -> Rule:
-    def rule(given: Given) -> Estimate:
+    def rule(given: CallArguments) -> Estimate:
         return add(scale(given.sizes[0].times(given.sizes[1]).most, factor), 1), None
 
     return rule

@@ -14,7 +14,7 @@ from controller.selectors.language.checker import Checked
 from controller.selectors.language.syntax import (
     Bind,
     Call,
-    Fold,
+    Comprehension,
     Index,
     ListOf,
     Literal,
@@ -28,7 +28,7 @@ from controller.selectors.language.syntax import (
 from controller.selectors.language.trampoline import Steps
 from controller.selectors.language.types import Type
 from memoryapi.cel_cost import call_estimates
-from memoryapi.cel_cost.call_estimates import Given
+from memoryapi.cel_cost.call_estimates import CallArguments
 from memoryapi.cel_cost.sizes import ONE, UNBOUNDED, UNKNOWN, Path, Size, add, below, declared, multiply
 
 _SCALARS: Final = frozenset(
@@ -91,7 +91,7 @@ class _Estimator:
                 return (yield from self._list(node, scope))
             case MapOf():
                 return (yield from self._map(node, scope))
-            case Fold():
+            case Comprehension():
                 walk = self._sort_by if node.kind == "sortBy" else self._fold
                 return (yield from walk(node, scope))
             case Bind():
@@ -160,8 +160,8 @@ class _Estimator:
             self._sizes[node] = result
         return most
 
-    def _given(self, overload: str, parts: Sequence[Node], scope: Scope) -> Given:
-        return Given(
+    def _given(self, overload: str, parts: Sequence[Node], scope: Scope) -> CallArguments:
+        return CallArguments(
             overload,
             tuple(parts),
             tuple([self._types[part] for part in parts]),
@@ -195,7 +195,7 @@ class _Estimator:
             size = size.union(self._size_or_unknown(node, scope))
         return size
 
-    def _fold(self, node: Fold, scope: Scope) -> Steps[int]:
+    def _fold(self, node: Comprehension, scope: Scope) -> Steps[int]:
         cost: int = yield self.cost(node.range, scope)
         inner = {**scope, **self._elements(node, scope)}
         where: int = 0 if node.where is None else (yield self.cost(node.where, inner))
@@ -221,7 +221,7 @@ class _Estimator:
                 once, each = NEW_LIST + 1, self._append(node, count, add(where, body), inner)
         return add(cost, once, multiply(count.most, each))
 
-    def _append(self, node: Fold, count: Size, cost: int, inner: Scope) -> int:
+    def _append(self, node: Comprehension, count: Size, cost: int, inner: Scope) -> int:
         """``result + [element]``, the step of map, filter and transformList."""
         if node.kind == "filter":
             cost, element = add(cost, 1), self._element_size(node, inner)
@@ -231,12 +231,12 @@ class _Estimator:
         self._entries[node] = Entry(True, ONE, Size(0, element.most))
         return add(cost, 1, 1, NEW_LIST)
 
-    def _element_size(self, node: Fold, inner: Scope) -> Size:
+    def _element_size(self, node: Comprehension, inner: Scope) -> Size:
         """The size of the variable of a filter."""
         over, local = self._types[node.range], inner[node.variables[0]]
         return declared(local.path) or _of_type(over.of[0] if over.of else over) or local.size or UNKNOWN
 
-    def _elements(self, node: Fold, scope: Scope) -> Scope:
+    def _elements(self, node: Comprehension, scope: Scope) -> Scope:
         """What is known of the variables of a macro that walks a list or map."""
         entry, path = self._entry(node.range, scope), self._path(node.range, scope)
         is_list = entry.is_list if entry else self._types[node.range].kind == "list"
@@ -246,7 +246,7 @@ class _Estimator:
             return dict(zip(node.variables, (key, value), strict=True))
         return {node.variables[0]: value if is_list else key}
 
-    def _sort_by(self, node: Fold, scope: Scope) -> Steps[int]:
+    def _sort_by(self, node: Comprehension, scope: Scope) -> Steps[int]:
         """A variable bound to the list, and a list of keys by which it is sorted."""
         cost: int = yield self.cost(node.range, scope)
         body: int = yield self.cost(node.body, {**scope, **self._elements(node, scope)})

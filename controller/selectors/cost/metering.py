@@ -1,16 +1,16 @@
-"""Which expressions need no metering: those that cannot reach a limit on any device the API accepts.
+"""The expressions that need no metering: those that cannot reach a limit on any device that the API accepts.
 
-Counting makes an evaluation several times slower, so it is left out where the text shows that it is not needed. The
-argument has two parts.
+Counting the cost doubles the time of an evaluation, so the compiler leaves it out where the text shows that it is not
+needed. The argument has two parts.
 
-Nothing grows. Only functions in `_PLAIN` are called, none of which gives more than it is given, and lists or maps are
-not built from variables. So every string, list or map is at most as large as the expression is long, or as the API
-lets an attribute be (`_LARGEST_VALUE`): call that the size.
+Nothing grows. Such an expression calls only functions in `_NOT_GROWING`, whose results are not larger than their
+arguments, and does not build lists or maps from variables. So every string, list or map is at most as large as the
+expression is long, or as the API lets an attribute be (`_LARGEST_VALUE`). The larger of the two is "the size" below.
 
-Little is repeated. A node is evaluated at most once, but for two cases: the target of optMap() and optFlatMap(), which
-upstream evaluates twice; and the predicate of all(), exists() and existsOne(), as often as the list it walks is long.
-So the cost is at most the sum over all nodes of how often each is evaluated, times the most one evaluation of it can
-cost at that size. The sum is taken here.
+Little is repeated. Each node is evaluated at most once, with two exceptions: Kubernetes evaluates the target of
+optMap() and optFlatMap() twice, and the predicate of all(), exists() and existsOne() once for each element. So the cost
+is at most the sum, over all nodes, of the number of evaluations times the highest cost of one evaluation at that size.
+`cost_bound` computes this sum.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from controller.selectors.language.checker import Checked
 from controller.selectors.language.syntax import (
     Bind,
     Call,
-    Fold,
+    Comprehension,
     Index,
     ListOf,
     MapOf,
@@ -34,19 +34,19 @@ from controller.selectors.language.syntax import (
 )
 
 _LARGEST_VALUE: Final = 400
-"""More than the cost or size of reading all of an attribute: 48 values of 64 characters cost 48 x 6."""
-_MOST_VALUES: Final = 64
-"""More than a device has of anything: 48 values of a list, 32 attributes and capacities."""
-_LEAST: Final = 5
-"""More than the steps of a loop or a chain cost, for each of its nodes."""
+"""Above the cost of reading a whole attribute, and above its size: 48 values of 64 characters cost 48 x 6."""
+_MOST_ELEMENTS: Final = 64
+"""Above the number of elements of anything on a device: 48 values of a list, 32 attributes and capacities."""
+_STEP_COST: Final = 5
+"""Above the cost of the steps of a loop or of a chain of fields, for each of its nodes."""
 _LOOPS: Final = frozenset({"all", "exists", "exists_one"})
 _TRAVERSING: Final = frozenset({"@in", "includes", "isSorted", "min", "max", "sum", "indexOf", "lastIndexOf"})
-"""Functions whose cost is that of reading a list, at 1 or more for each element."""
-_PAIRWISE: Final = frozenset({"matches", "contains", "find", "validate"})
-"""Functions that cost a part of the product of two sizes."""
+"""Functions that visit all elements of a list, at a cost of 1 or more for each."""
+_PRODUCT: Final = frozenset({"matches", "contains", "find", "validate"})
+"""Functions whose cost is a fraction of the product of two sizes."""
 _LONGEST_PATTERN: Final = 1103
-"""Characters of the longest pattern that upstream assumes for validate()."""
-_PLAIN: Final = _PAIRWISE | {
+"""The longest regular expression that Kubernetes assumes for validate()."""
+_NOT_GROWING: Final = _PRODUCT | {
     "_&&_", "_||_", "_?_:_", "!_", "-_", "_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "@in",
     "_-_", "_*_", "_/_", "_%_", "bool", "double", "duration", "dyn", "int", "timestamp", "type", "uint",
     "size", "startsWith", "endsWith", "charAt", "substring", "indexOf", "lastIndexOf", "lowerAscii", "upperAscii",
@@ -62,13 +62,13 @@ _PLAIN: Final = _PAIRWISE | {
 _NUMERIC: Final = {"add_int64", "add_uint64", "add_double"}
 
 
-def is_plain(source: str, node: Node, checked: Checked, constants: Mapping[Node, Any]) -> bool:
-    """Whether no evaluation of ``node`` can cost more than the limit."""
-    return bound(source, node, checked, constants) is not None
+def is_bounded(source: str, node: Node, checked: Checked, constants: Mapping[Node, Any]) -> bool:
+    """Whether no evaluation of ``node`` can reach a limit."""
+    return cost_bound(source, node, checked, constants) is not None
 
 
-def bound(source: str, root: Node, checked: Checked, constants: Mapping[Node, Any]) -> int | None:
-    """What evaluating ``root`` costs at most, where that can be told in this way and is within the limit."""
+def cost_bound(source: str, root: Node, checked: Checked, constants: Mapping[Node, Any]) -> int | None:
+    """An upper bound of the cost of ``root``, or None if there is none within the limit by the argument above."""
     size = max(len(source), _LARGEST_VALUE)
     cost, binds, builds = 0, False, False
     waiting = [(root, 1)]
@@ -77,51 +77,51 @@ def bound(source: str, root: Node, checked: Checked, constants: Mapping[Node, An
         if node in constants:
             continue
         match node:
-            case Fold() if node.kind not in _LOOPS:
+            case Comprehension() if node.kind not in _LOOPS:
                 return None
-            case Call() if not _is_plain_call(node, checked):
+            case Call() if not _does_not_grow(node, checked):
                 return None
-            case Fold() | Bind() | OptionalMap():
+            case Comprehension() | Bind() | OptionalMap():
                 binds = True
             case ListOf() | MapOf():
                 builds = True
-        loops = _loops(node, constants, size)
-        cost += times * (_LEAST * loops if loops else _most(node, size))
+        iterations = _iterations(node, constants, size)
+        cost += times * (_STEP_COST * iterations if iterations else _highest_cost(node, size))
         if cost > COST_LIMIT or (binds and builds):
             return None
         for child in children(node):
-            again = loops if isinstance(node, Fold) and child is not node.range else 1
-            twice = isinstance(node, OptionalMap) and child is node.target
-            waiting.append((child, times * again * (2 if twice else 1)))
+            repeats = iterations if isinstance(node, Comprehension) and child is not node.range else 1
+            targets = 2 if isinstance(node, OptionalMap) and child is node.target else 1
+            waiting.append((child, times * repeats * targets))
     return cost
 
 
-def _most(node: Node, size: int) -> int:
-    """What one evaluation of ``node`` costs at most, without what is inside it."""
+def _highest_cost(node: Node, size: int) -> int:
+    """An upper bound of one evaluation of ``node`` without its operands."""
     match node:
         case Call(function=function):
-            if function in _PAIRWISE:
+            if function in _PRODUCT:
                 return (size // 10 + 2) * (max(size, _LONGEST_PATTERN) // 4 + 2)
-            return size + _LARGEST_VALUE if function in _TRAVERSING else size // 5 + _LEAST
+            return size + _LARGEST_VALUE if function in _TRAVERSING else size // 5 + _STEP_COST
         case ListOf() | MapOf():
             return NEW_MAP
-    return _LEAST
+    return _STEP_COST
 
 
-def _loops(node: Node, constants: Mapping[Node, Any], size: int) -> int:
-    """How often a fold goes round at most, counting its end as once more; 0 if ``node`` is none."""
-    if not isinstance(node, Fold):
+def _iterations(node: Node, constants: Mapping[Node, Any], size: int) -> int:
+    """The most iterations of a comprehension, and one for its end; 0 for other nodes."""
+    if not isinstance(node, Comprehension):
         return 0
-    known = constants.get(node.range)
-    if isinstance(known, list | dict):
-        return len(known) + 1
+    elements = constants.get(node.range)
+    if isinstance(elements, list | dict):
+        return len(elements) + 1
     base = node.range
     while isinstance(base, Select | Index):
         base = base.operand
-    return _MOST_VALUES if isinstance(base, Name) and base.name == "device" else size + 1
+    return _MOST_ELEMENTS if isinstance(base, Name) and base.name == "device" else size + 1
 
 
-def _is_plain_call(node: Call, checked: Checked) -> bool:
+def _does_not_grow(node: Call, checked: Checked) -> bool:
     if node.function == "_+_":
         return set(checked.overloads[node]) <= _NUMERIC
-    return node.function in _PLAIN or node.function.startswith("format.")
+    return node.function in _NOT_GROWING or node.function.startswith("format.")

@@ -1,1 +1,1 @@
-"""Syntax to Python closures that evaluate it."""
+"""The evaluator: one Python closure for each node of a syntax tree."""

@@ -1,40 +1,43 @@
-"""What compiled code runs in: a list of the device, the budget, then one slot for each variable of a macro."""
+"""The activation of one evaluation: a list of the device, the budget, and a slot for each variable of a macro.
+
+It is a list, and not an object, because reading an element by a constant index is the fastest access in Python.
+"""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from controller.selectors.errors import BudgetSpent, SelectorFault
+from controller.selectors.errors import BudgetExceeded, SelectorFault
 
-Frame: TypeAlias = list[Any]
-Code: TypeAlias = Callable[[Frame], Any]
+Activation: TypeAlias = list[Any]
+Code: TypeAlias = Callable[[Activation], Any]
 
 DEVICE, BUDGET, FIRST_VARIABLE = 0, 1, 2
 UNSET = object()
-"""In the slot of a variable of cel.bind() that nothing has read yet."""
+"""In the slot of a variable of cel.bind() that was not read yet."""
 
 
 def constant(value: Any) -> Code:
-    """Code that yields ``value``."""
+    """Code that returns ``value``."""
     return lambda _: value
 
 
 def charged(code: Code, cost: int) -> Code:
-    """``code``, which costs ``cost`` more."""
+    """``code`` with ``cost`` added to its cost."""
     if not cost:
         return code
 
-    def run(frame: Frame) -> Any:
-        frame[BUDGET].charge(cost)
-        return code(frame)
+    def run(activation: Activation) -> Any:
+        activation[BUDGET].charge(cost)
+        return code(activation)
 
     return run
 
 
 def variable(slot: int) -> Code:
-    """Read a variable; one bound to a failure fails when it is read."""
+    """Code that reads a variable. If its value is a fault, reading it raises the fault."""
 
-    def read(frame: Frame) -> Any:
-        value = frame[slot]
+    def read(activation: Activation) -> Any:
+        value = activation[slot]
         if isinstance(value, SelectorFault):
             raise value
         return value
@@ -43,20 +46,20 @@ def variable(slot: int) -> Code:
 
 
 def bound(slot: int, value: Code) -> Code:
-    """Read a variable of cel.bind(): its value is computed when it is first read, and then kept."""
+    """Code that reads a variable of cel.bind(): its value is computed on the first read, and then kept."""
 
-    def read(frame: Frame) -> Any:
-        held = frame[slot]
-        if held is UNSET:
+    def read(activation: Activation) -> Any:
+        result = activation[slot]
+        if result is UNSET:
             try:
-                held = value(frame)
-            except BudgetSpent:
+                result = value(activation)
+            except BudgetExceeded:
                 raise
             except SelectorFault as fault:
-                held = fault
-            frame[slot] = held
-        if isinstance(held, SelectorFault):
-            raise held
-        return held
+                result = fault
+            activation[slot] = result
+        if isinstance(result, SelectorFault):
+            raise result
+        return result
 
     return read

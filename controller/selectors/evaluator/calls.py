@@ -1,30 +1,27 @@
-"""Code for calls and operators. What is counted goes through the budget of the frame; what need not be is quicker."""
+"""Code of calls and operators. `metered` calls add their cost to the budget; `dispatched` ones do not count."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from controller.selectors.cost.call_costs import Rule
-from controller.selectors.errors import BudgetSpent, Cancelled, NoOverload, SelectorFault, no_overload
-from controller.selectors.evaluator.activation import BUDGET, Code, Frame
+from controller.selectors.cost.call_costs import CostRule
+from controller.selectors.errors import BudgetExceeded, Cancelled, NoOverload, SelectorFault, no_overload
+from controller.selectors.evaluator.activation import BUDGET, Activation, Code
 from controller.selectors.language.types import Type
 from controller.selectors.library.collections import in_list
-from controller.selectors.values.types import Optional, Semver, equal, kind
-
-Impl: TypeAlias = Callable[..., Any]
-Table: TypeAlias = Mapping[tuple[str, ...] | int, Impl]
+from controller.selectors.values.runtime import Implementation, Optional, Overloads, Semver, equal, type_name
 
 
 def logical(terms: Sequence[Code], *, absorbing: bool) -> Code:
-    """``||`` (absorbing True) and ``&&`` (absorbing False): one absorbing term decides, whatever others fail with."""
+    """``||`` (absorbing True) or ``&&`` (absorbing False): one absorbing term decides, even if other terms fail."""
     function = "_||_" if absorbing else "_&&_"
     decided, undecided = absorbing, not absorbing
 
-    def run(frame: Frame) -> bool:
+    def run(activation: Activation) -> bool:
         fault: SelectorFault | None = None
         for term in terms:
             try:
-                value = term(frame)
-            except BudgetSpent:
+                value = term(activation)
+            except BudgetExceeded:
                 raise
             except SelectorFault as error:
                 fault = fault or error
@@ -43,60 +40,60 @@ def logical(terms: Sequence[Code], *, absorbing: bool) -> Code:
 def conditional(condition: Code, then: Code, otherwise: Code) -> Code:
     """``condition ? then : otherwise``."""
 
-    def run(frame: Frame) -> Any:
-        value = condition(frame)
+    def run(activation: Activation) -> Any:
+        value = condition(activation)
         if value is True:
-            return then(frame)
+            return then(activation)
         if value is False:
-            return otherwise(frame)
+            return otherwise(activation)
         raise no_overload("_?_:_")
 
     return run
 
 
-def either(target: Code, other: Code, name: str) -> Code:
-    """``or`` and ``orValue``: the alternative is evaluated only where it is needed."""
+def or_else(target: Code, other: Code, name: str) -> Code:
+    """``or`` and ``orValue``. The alternative is evaluated only if it is needed."""
 
-    def run(frame: Frame) -> Any:
-        value = target(frame)
+    def run(activation: Activation) -> Any:
+        value = target(activation)
         if not isinstance(value, Optional):
             raise no_overload(name)
         if not value.present:
-            return other(frame)
+            return other(activation)
         return value.value if name == "orValue" else value
 
     return run
 
 
-def value_again(target: Code) -> Code:
-    """``target.value()`` of a target that has a value: upstream evaluates it once more."""
+def reevaluated_value(target: Code) -> Code:
+    """``target.value()`` of a target that has a value. Kubernetes evaluates the target a second time."""
 
-    def run(frame: Frame) -> Any:
-        value = target(frame).value
-        frame[BUDGET].charge(1)
+    def run(activation: Activation) -> Any:
+        value = target(activation).value
+        activation[BUDGET].charge(1)
         return value
 
     return run
 
 
 def as_optional(value: Any) -> Optional:
-    """``value``, which stands where ``?`` asks for an optional one.
+    """``value``, the value of an entry with ``?``, which must be optional.
 
     Raises:
-        SelectorFault: it is none.
+        SelectorFault: it is not optional.
     """
     if isinstance(value, Optional):
         return value
-    raise SelectorFault(f"cannot initialize an optional entry from a value of type {kind(value)}")
+    raise SelectorFault(f"cannot initialize an optional entry from a value of type {type_name(value)}")
 
 
 def equals(left: Code, right: Code) -> Code:
     """``left == right``."""
-    return lambda frame: equal(left(frame), right(frame))
+    return lambda activation: equal(left(activation), right(activation))
 
 
-def differs(a: Any, b: Any) -> bool:
-    """``a != b``: what cannot be compared differs."""
+def not_equal(a: Any, b: Any) -> bool:
+    """``a != b``. Values that cannot be compared are not equal."""
     try:
         return not equal(a, b)
     except NoOverload:
@@ -104,132 +101,144 @@ def differs(a: Any, b: Any) -> bool:
 
 
 def in_constants(code: Code, values: Sequence[Any]) -> Code:
-    """``code in [constants]``: false for no constants whatever ``code`` is; a version cannot be looked up."""
+    """``code in [constants]``. cel-go looks the value up in a set, which versions do not support.
+
+    An empty list contains nothing; ``code`` is then not evaluated.
+    """
     if not values:
         return lambda _: False
-    texts = frozenset(value for value in values if isinstance(value, str))
-    listed = list(values)
+    strings = frozenset(value for value in values if isinstance(value, str))
+    constants = list(values)
 
-    def run(frame: Frame) -> bool:
-        wanted = code(frame)
+    def run(activation: Activation) -> bool:
+        wanted = code(activation)
         if wanted.__class__ is str:
-            return wanted in texts
+            return wanted in strings
         if isinstance(wanted, Semver):
             raise SelectorFault("a version cannot be looked up in a list of constants; use compareTo()")
-        return in_list(frame[BUDGET], wanted, listed)
+        return in_list(activation[BUDGET], wanted, constants)
 
     return run
 
 
-def dispatched(name: str, table: Table, args: Sequence[Code]) -> Code:
-    """Call the implementation for the run-time types of the arguments; nothing is counted."""
-    known: dict[tuple[type, ...], Impl] = {}
+def dispatched(name: str, table: Overloads, args: Sequence[Code]) -> Code:
+    """Call the implementation for the run-time types of the arguments, without counting.
 
-    def choose(classes: tuple[type, ...], values: Sequence[Any]) -> Impl:
+    The implementations are kept by the Python classes of one or two arguments, which are faster to look up.
+    """
+    known: dict[tuple[type, ...], Implementation] = {}
+
+    def choose(classes: tuple[type, ...], values: Sequence[Any]) -> Implementation:
         impl = known[classes] = implementation(name, table, values)
         return impl
 
     if len(args) == 1:
         (only,) = args
 
-        def unary(frame: Frame) -> Any:
-            value = only(frame)
+        def unary(activation: Activation) -> Any:
+            value = only(activation)
             classes = (value.__class__,)
-            return (known.get(classes) or choose(classes, (value,)))(frame[BUDGET], value)
+            return (known.get(classes) or choose(classes, (value,)))(activation[BUDGET], value)
 
         return unary
     if len(args) == 2:
         first, second = args
 
-        def binary(frame: Frame) -> Any:
-            a, b = first(frame), second(frame)
+        def binary(activation: Activation) -> Any:
+            a, b = first(activation), second(activation)
             classes = (a.__class__, b.__class__)
-            return (known.get(classes) or choose(classes, (a, b)))(frame[BUDGET], a, b)
+            return (known.get(classes) or choose(classes, (a, b)))(activation[BUDGET], a, b)
 
         return binary
 
-    def run(frame: Frame) -> Any:
-        values = [arg(frame) for arg in args]
-        return implementation(name, table, values)(frame[BUDGET], *values)
+    def run(activation: Activation) -> Any:
+        values = [arg(activation) for arg in args]
+        return implementation(name, table, values)(activation[BUDGET], *values)
 
     return run
 
 
-def implementation(name: str, table: Table, values: Sequence[Any]) -> Impl:
-    """What runs for arguments of these types.
+def implementation(name: str, table: Overloads, values: Sequence[Any]) -> Implementation:
+    """The implementation for the run-time types of ``values``.
 
     Raises:
-        NoOverload: nothing does.
+        NoOverload: there is none.
     """
-    impl = table.get(tuple([kind(value) for value in values])) or table.get(len(values))
+    impl = table.get(tuple([type_name(value) for value in values])) or table.get(len(values))
     if impl is None:
         raise no_overload(name)
     return impl
 
 
 def accepts(wanted: Type, value: Any) -> bool:
-    """Whether an argument fits the type an overload declares; of a list or map, the first entry tells."""
+    """Whether an argument has the declared type. The first entry of a list or map decides, as in cel-go."""
     if wanted.kind in ("?", "dyn"):
         return True
-    if kind(value) != wanted.kind:
+    if type_name(value) != wanted.kind:
         return False
     if isinstance(value, dict):
-        return all(accepts(one, part) for one, part in zip(wanted.of, next(iter(value.items()), ()), strict=False))
+        return all(accepts(type_, part) for type_, part in zip(wanted.of, next(iter(value.items()), ()), strict=False))
     return not isinstance(value, list) or not value or accepts(wanted.of[0], value[0])
 
 
-def counted(
-    apply: Callable[[Frame, Sequence[Any]], Any],
+def metered(
+    apply: Callable[[Activation, Sequence[Any]], Any],
     args: Sequence[Code],
-    rule: Rule | None,
+    rule: CostRule | None,
     *,
     all_args: bool,
     after: bool = False,
     cancelling: int | None = None,
 ) -> Code:
-    """Call ``apply`` on the arguments, at the cost that ``rule`` says (1 if None).
+    """Call ``apply`` on the arguments at the cost of ``rule`` (1 if None).
 
-    Upstream counts a call also where an argument failed, as long as all were evaluated; with ``all_args`` they are,
-    else evaluation ends at the first that fails. The cost is counted before the work is done, unless it depends on
-    the result (``after``). If the argument ``cancelling`` failed, evaluation ends.
+    Kubernetes also counts a call with a failed argument, provided that all arguments were evaluated.
+
+    Args:
+        apply: the call.
+        args: the code of the arguments.
+        rule: computes the cost.
+        all_args: whether all arguments are evaluated even if one fails, else only those up to the first that fails.
+        after: whether the cost depends on the result; else it is counted before the work is done.
+        cancelling: the index of the argument whose failure ends the whole evaluation.
     """
 
-    def charge(frame: Frame, values: Sequence[Any], result: Any) -> None:
-        budget = frame[BUDGET]
+    def charge(activation: Activation, values: Sequence[Any], result: Any) -> None:
+        budget = activation[BUDGET]
         budget.charge(1 if rule is None else rule(budget, values, result))
 
-    def run(frame: Frame) -> Any:
-        values, fault = _evaluated(frame, args, all_args)
+    def run(activation: Activation) -> Any:
+        values, fault = _evaluated(activation, args, all_args)
         if fault is not None:
             if len(values) == len(args):
                 if cancelling is not None and isinstance(values[cancelling], SelectorFault):
                     raise Cancelled(str(fault))
-                charge(frame, values, fault)
+                charge(activation, values, fault)
             raise fault
         if not after:
-            charge(frame, values, None)
-            return apply(frame, values)
+            charge(activation, values, None)
+            return apply(activation, values)
         try:
-            result = apply(frame, values)
-        except BudgetSpent:
+            result = apply(activation, values)
+        except BudgetExceeded:
             raise
         except SelectorFault as error:
-            charge(frame, values, error)
+            charge(activation, values, error)
             raise
-        charge(frame, values, result)
+        charge(activation, values, result)
         return result
 
     return run
 
 
-def _evaluated(frame: Frame, args: Sequence[Code], all_args: bool) -> tuple[list[Any], SelectorFault | None]:
-    """The arguments, or the failures in their place, and the first failure."""
+def _evaluated(activation: Activation, args: Sequence[Code], all_args: bool) -> tuple[list[Any], SelectorFault | None]:
+    """The arguments, with faults in the place of those that failed, and the first fault."""
     values: list[Any] = []
     fault: SelectorFault | None = None
     for arg in args:
         try:
-            values.append(arg(frame))
-        except BudgetSpent:
+            values.append(arg(activation))
+        except BudgetExceeded:
             raise
         except SelectorFault as error:
             fault = fault or error
@@ -240,9 +249,9 @@ def _evaluated(frame: Frame, args: Sequence[Code], all_args: bool) -> tuple[list
 
 
 def failing(failure: type[SelectorFault], message: str) -> Code:
-    """Code that fails."""
+    """Code that raises a fault."""
 
-    def run(_: Frame) -> Any:
+    def run(_: Activation) -> Any:
         raise failure(message)
 
     return run

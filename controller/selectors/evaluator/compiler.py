@@ -1,7 +1,10 @@
-"""Syntax nodes to Python closures, which take a `Frame`.
+"""The compiler: syntax nodes to Python closures, which take an `Activation`. cel-go's planner does this.
 
-A program is metered, and then every node adds to the budget what it costs upstream, or it is not, where `plain` shows
-that no limit can be reached. Both give the same outcome.
+Compiled code is either metered or not. In metered code, each node adds to the budget what it costs in Kubernetes. Code
+is not metered if `cost.metering` shows that it cannot reach a limit. The results are the same.
+
+Some rules of Kubernetes' count look arbitrary, such as those in `_chain`: they follow from which of cel-go's internal
+nodes are observed by its cost tracker. The recorded costs in ``tests/data/conformance/cel`` hold them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,21 +14,21 @@ from controller.selectors.cost import call_costs
 from controller.selectors.cost.budget import Budget
 from controller.selectors.cost.call_costs import AFTER, CANCELLING
 from controller.selectors.cost.factors import NEW_LIST, NEW_MAP
-from controller.selectors.errors import BudgetSpent, SelectorFault, no_overload
+from controller.selectors.errors import BudgetExceeded, SelectorFault, no_overload
 from controller.selectors.evaluator import calls, comprehensions
 from controller.selectors.evaluator.activation import (
     BUDGET,
     DEVICE,
     FIRST_VARIABLE,
     UNSET,
+    Activation,
     Code,
-    Frame,
     bound,
     charged,
     constant,
     variable,
 )  # fmt: skip
-from controller.selectors.evaluator.qualifiers import Cost, Step, chain
+from controller.selectors.evaluator.qualifiers import ChainCost, Qualifier, chain
 from controller.selectors.language import trampoline
 from controller.selectors.language.checker import Checked
 from controller.selectors.language.environment import FUNCTIONS as DECLARED
@@ -33,7 +36,7 @@ from controller.selectors.language.environment import TYPE_NAMES
 from controller.selectors.language.syntax import (
     Bind,
     Call,
-    Fold,
+    Comprehension,
     Index,
     ListOf,
     MapOf,
@@ -45,29 +48,30 @@ from controller.selectors.language.syntax import (
 from controller.selectors.language.trampoline import Steps
 from controller.selectors.language.types import Type
 from controller.selectors.library.functions import FUNCTIONS
-from controller.selectors.values.types import NONE, Optional, TypeValue, equal, key_in
+from controller.selectors.values.runtime import NONE, Optional, TypeValue, equal, literal_key
 
 Scope = Mapping[str, Code]
-"""How the variables of macros are read."""
-_KEPT = 1_000
-"""Characters of a text that is kept with the program rather than made anew."""
+"""The code that reads each variable of the macros around a node."""
+_MAX_PRECOMPUTED = 1_000
+"""The longest string or bytes, computed from constants, that is kept with the code."""
 _PRIMITIVE = (bool, int, float, str)
 _BINARY = frozenset({"_+_", "_-_", "_*_", "_/_", "_%_", "_<_", "_<=_", "_>_", "_>=_", "_==_", "_!=_", "@in", "matches"})
-"""Functions that upstream runs by one implementation for all overloads: both arguments are always evaluated."""
+"""Functions that cel-go runs with one implementation for all overloads: it always evaluates both arguments."""
 _PAIRWISE = frozenset({"sets.contains", "sets.equivalent", "sets.intersects", "distinct"})
 _COMPARING = _PAIRWISE | {"_==_", "_!=_", "@in"}
-"""Functions that compare elements, and those that compare each with each: what they visit is not in their cost."""
+"""Functions that compare elements; the `_PAIRWISE` ones compare each element with each. Their cost does not contain the
+elements that they visit, so these are counted separately (`Budget.walk`)."""
 _UNGUARDED = _BINARY | {"size", "flatten", "sort"}
-"""Functions that upstream runs without comparing their arguments to the overload."""
+"""Functions that cel-go runs without checking their arguments against the overload."""
 
 
-class Program:
-    """Compiled code.
+class CompiledExpression:
+    """An expression as code.
 
     Attributes:
-        code: to be run in a frame.
-        variables: how many slots the frame needs for variables.
-        metered: whether the frame needs a `Budget`; else UNMETERED does.
+        code: evaluates the expression in an activation.
+        variables: the number of slots that the activation needs for variables.
+        metered: whether the activation needs a `Budget`; if not, UNMETERED is enough.
     """
 
     def __init__(self, node: Node, checked: Checked, constants: Mapping[Node, Any], *, metered: bool):
@@ -91,8 +95,8 @@ class Program:
                 return self._charged((yield from self._list(node, scope)), NEW_LIST)
             case MapOf():
                 return self._charged((yield from self._map(node, scope)), NEW_MAP)
-            case Fold():
-                return (yield from self._fold(node, scope))
+            case Comprehension():
+                return (yield from self._comprehension(node, scope))
             case Bind():
                 return (yield from self._bind(node, scope))
             case OptionalMap():
@@ -110,50 +114,43 @@ class Program:
         if node.name in scope and not node.absolute:
             return scope[node.name]
         if node.name == "device":
-            return lambda frame: frame[DEVICE]
+            return lambda activation: activation[DEVICE]
         assert node.name in TYPE_NAMES
         return constant(TypeValue(node.name))
 
     def _chain(self, node: Node, scope: Scope, *, inner: bool = False) -> Steps[Code]:
-        """A chain of fields and indexes. Its own cost is that of the variable it starts from.
+        """A chain of fields and indexes.
 
-        It has none ``inner`` to a key or a conditional, nor if it starts from a conditional; has() has one less. The
-        steps are free after a name that looks past a variable, such as ``.device``.
+        The cost of the chain is that of the variable it starts from: 1, but 0 if it is a key or the branch of a
+        conditional (``inner``), 1 less if it starts from a conditional, and 1 less in has(). Each qualifier costs 1,
+        but 0 after an absolute name that skips a variable, such as ``.device``.
         """
-        node, steps = yield from self._steps(node, scope)
+        node, qualifiers = yield from self._qualifiers(node, scope)
         if isinstance(node, Name) and node not in self._constants:
             base = self._name(node, scope)
         else:
             base = yield self._compile(node, scope)
         conditional = isinstance(node, Call) and node.function == "_?_:_"
-        looks_past = isinstance(node, Name) and node.absolute and node.name in scope
-        cost = Cost(0 if inner else 1 - conditional - steps[-1].test, 0 if looks_past else 1)
-        return chain(base, steps, cost, keeps_optional=inner)
+        skips_variable = isinstance(node, Name) and node.absolute and node.name in scope
+        cost = ChainCost(0 if inner else 1 - conditional - qualifiers[-1].test, 0 if skips_variable else 1)
+        return chain(base, qualifiers, cost, keeps_optional=inner)
 
-    def _steps(self, node: Node, scope: Scope) -> Steps[tuple[Node, list[Step]]]:
-        """What a chain starts from, and its steps."""
-        steps: list[Step] = []
-        while isinstance(node, Select | Index) and not (steps and isinstance(node, Select) and node.test):
+    def _qualifiers(self, node: Node, scope: Scope) -> Steps[tuple[Node, list[Qualifier]]]:
+        """The node that a chain starts from, and its qualifiers."""
+        qualifiers: list[Qualifier] = []
+        while isinstance(node, Select | Index) and not (qualifiers and isinstance(node, Select) and node.test):
             if isinstance(node, Select):
-                steps.append(Step(node.field, optional=node.optional, test=node.test))
+                qualifiers.append(Qualifier(node.field, optional=node.optional, test=node.test))
             elif node.key in self._constants:
-                steps.append(Step(self._constants[node.key], optional=node.optional))
+                qualifiers.append(Qualifier(self._constants[node.key], optional=node.optional))
             else:
-                steps.append(Step((yield self._key(node.key, scope)), computed=True, optional=node.optional))
+                key: Code = yield self._inner(node.key, scope)
+                qualifiers.append(Qualifier(key, computed=True, optional=node.optional))
             node = node.operand
-        return node, steps[::-1]
+        return node, qualifiers[::-1]
 
-    def _key(self, node: Node, scope: Scope) -> Steps[Code]:
-        """A computed key. The variable it starts from is free: the step itself is counted instead."""
-        if isinstance(node, Name):
-            return self._name(node, scope)
-        if isinstance(node, Select | Index):
-            return (yield from self._chain(node, scope, inner=True))
-        code: Code = yield self._compile(node, scope)
-        return code
-
-    def _branch(self, node: Node, scope: Scope) -> Steps[Code]:
-        """A branch of a conditional: the variable it starts from is free."""
+    def _inner(self, node: Node, scope: Scope) -> Steps[Code]:
+        """A computed key or the branch of a conditional: the variable that it starts from costs nothing."""
         if isinstance(node, Name) and node not in self._constants:
             return self._name(node, scope)
         if isinstance(node, Select | Index):
@@ -172,10 +169,10 @@ class Program:
         items = yield from self._each(node.items, scope)
         flags = tuple((item, i in node.optional) for i, item in enumerate(items))
 
-        def build(frame: Frame) -> list[Any]:
+        def build(activation: Activation) -> list[Any]:
             result: list[Any] = []
             for item, optional in flags:
-                value = item(frame)
+                value = item(activation)
                 if not optional:
                     result.append(value)
                 elif calls.as_optional(value).present:
@@ -189,21 +186,21 @@ class Program:
         values = yield from self._each([value for _, value, _ in node.entries], scope)
         entries = tuple(zip(keys, values, [optional for _, _, optional in node.entries], strict=True))
 
-        def build(frame: Frame) -> dict[Any, Any]:
+        def build(activation: Activation) -> dict[Any, Any]:
             result: dict[Any, Any] = {}
             for key_code, value_code, optional in entries:
-                key, value = key_code(frame), value_code(frame)
+                key, value = key_code(activation), value_code(activation)
                 if optional:
                     if not calls.as_optional(value).present:
-                        result.pop(key_in(key), None)
+                        result.pop(literal_key(key), None)
                         continue
                     value = value.value
-                result[key_in(key)] = value
+                result[literal_key(key)] = value
             return result
 
         return build
 
-    def _fold(self, node: Fold, scope: Scope) -> Steps[Code]:
+    def _comprehension(self, node: Comprehension, scope: Scope) -> Steps[Code]:
         over = yield self._compile(node.range, scope)
         slots = tuple(self._slot() for _ in node.variables)
         inner = {**scope, **{name: variable(slot) for name, slot in zip(node.variables, slots, strict=True)}}
@@ -221,9 +218,9 @@ class Program:
         slot = self._slot()
         body = yield self._compile(node.body, {**scope, node.name: bound(slot, value)})
 
-        def run(frame: Frame) -> Any:
-            frame[slot] = UNSET
-            return body(frame)
+        def run(activation: Activation) -> Any:
+            activation[slot] = UNSET
+            return body(activation)
 
         return run
 
@@ -231,24 +228,24 @@ class Program:
         """``target.hasValue() ? optional.of(body) : optional.none()``, with a variable bound to ``target.value()``."""
         target = yield self._compile(node.target, scope)
         slot = self._slot()
-        value = calls.value_again(target) if self.metered else constant(None)
-        body = yield self._compile(node.body, {**scope, node.name: bound(slot, value)})
+        reevaluated = calls.reevaluated_value(target) if self.metered else constant(None)
+        body = yield self._compile(node.body, {**scope, node.name: bound(slot, reevaluated)})
         metered, flat = self.metered, node.flat
 
-        def run(frame: Frame) -> Any:
-            budget = frame[BUDGET]
+        def run(activation: Activation) -> Any:
+            budget = activation[BUDGET]
             budget.charge(1)
-            found = target(frame)
-            if not isinstance(found, Optional):
+            value = target(activation)
+            if not isinstance(value, Optional):
                 raise no_overload("optMap")
-            if not found.present:
+            if not value.present:
                 budget.charge(1)
                 return NONE
-            frame[slot] = UNSET if metered else found.value
+            activation[slot] = UNSET if metered else value.value
             if flat:
-                return body(frame)
+                return body(activation)
             budget.charge(1)
-            return Optional(True, body(frame))
+            return Optional(True, body(activation))
 
         return run
 
@@ -260,63 +257,64 @@ class Program:
                 return calls.logical(terms, absorbing=node.function == "_||_")
             case "_?_:_":
                 condition = yield self._compile(parts[0], scope)
-                then = yield self._branch(parts[1], scope)
-                otherwise = yield self._branch(parts[2], scope)
+                then = yield self._inner(parts[1], scope)
+                otherwise = yield self._inner(parts[2], scope)
                 return calls.conditional(condition, then, otherwise)
             case "or" | "orValue":
                 target = yield self._compile(parts[0], scope)
-                return calls.either(target, (yield self._compile(parts[1], scope)), node.function)
-            case "@in" if (values := self._looked_up(node)) is not None:
+                return calls.or_else(target, (yield self._compile(parts[1], scope)), node.function)
+            case "@in" if (values := self._constant_set(node)) is not None:
                 return calls.in_constants((yield self._compile(parts[0], scope)), values)
         args = yield from self._each(parts, scope)
-        return self._counted(node, parts, args) if self.metered else self._plain(node, parts, args)
+        return self._metered_call(node, parts, args) if self.metered else self._unmetered_call(node, parts, args)
 
-    def _looked_up(self, node: Call) -> Sequence[Any] | None:
-        """The constants of ``x in [constants]`` where upstream looks them up in a set."""
+    def _constant_set(self, node: Call) -> Sequence[Any] | None:
+        """The constants of ``x in [constants]``, if cel-go looks ``x`` up in a set of them; else None."""
         values = self._constants.get(node.args[1])
         if self._checked.overloads[node] != ("in_list",) or not isinstance(values, list):
             return None
         return values if all(isinstance(value, _PRIMITIVE) for value in values) else None
 
-    def _counted(self, node: Call, parts: Sequence[Node], args: Sequence[Code]) -> Code:
+    def _metered_call(self, node: Call, parts: Sequence[Node], args: Sequence[Code]) -> Code:
         overloads = self._checked.overloads[node]
         overload = overloads[0] if len(overloads) == 1 else ""
-        code = calls.counted(
+        code = calls.metered(
             self._apply(node),
             args,
-            call_costs.rule(node.function, overloads),
+            call_costs.cost_rule(node.function, overloads),
             all_args=self._evaluates_all(node, parts),
             after=overload in AFTER or node.function in AFTER,
             cancelling=CANCELLING.get(overload),
         )
-        return self._computed(node, code) if all(part in self._constants for part in parts) else code
+        return self._precomputed(node, code) if all(part in self._constants for part in parts) else code
 
     def _evaluates_all(self, node: Call, parts: Sequence[Node]) -> bool:
+        """Whether cel-go evaluates all arguments of a call even if one of them fails."""
         if len(parts) != 2:
             return len(parts) < 2
         if node.function in ("matches", "find", "findAll") and parts[1] in self._constants:
             return False
         return node.function in _BINARY or (len(self._checked.overloads[node]) == 1 and node.function != "format")
 
-    def _guards(self, node: Call) -> list[tuple[int, Type]]:
-        """Lists whose first element must be of the type that the one overload left wants."""
+    def _element_types(self, node: Call) -> list[tuple[int, Type]]:
+        """The list and map arguments whose first entry cel-go checks against the only overload, with their types."""
         overloads = self._checked.overloads[node]
         if len(overloads) != 1 or node.function not in FUNCTIONS or node.function in _UNGUARDED:
             return []
-        (chosen,) = [one for one in DECLARED[node.function] if one.name == overloads[0]]
+        (overload,) = [overload for overload in DECLARED[node.function] if overload.name == overloads[0]]
         return [
-            (at, wanted) for at, wanted in enumerate(chosen.args) if wanted.of and wanted.of[0].kind not in ("?", "dyn")
+            (i, type_) for i, type_ in enumerate(overload.args) if type_.of and type_.of[0].kind not in ("?", "dyn")
         ]
 
     def _apply(self, node: Call) -> Any:
-        function, guards = node.function, self._guards(node)
+        function, element_types = node.function, self._element_types(node)
         name, table = function.strip("_@") or function, FUNCTIONS.get(function, {})
 
-        def apply(frame: Frame, values: Sequence[Any]) -> Any:
-            for at, wanted in guards:
-                if not calls.accepts(wanted, values[at]):
+        def apply(activation: Activation, values: Sequence[Any]) -> Any:
+            for i, type_ in element_types:
+                if not calls.accepts(type_, values[i]):
                     raise no_overload(name)
-            budget = frame[BUDGET]
+            budget = activation[BUDGET]
             if function in _COMPARING:
                 times = len(values[-1]) if function in _PAIRWISE and isinstance(values[-1], list) else 1
                 for value in values:
@@ -324,36 +322,36 @@ class Program:
             if function == "_==_":
                 return equal(*values)
             if function == "_!=_":
-                return calls.differs(*values)
+                return calls.not_equal(*values)
             return calls.implementation(name, table, values)(budget, *values)
 
         return apply
 
-    def _plain(self, node: Call, parts: Sequence[Node], args: Sequence[Code]) -> Code:
+    def _unmetered_call(self, node: Call, parts: Sequence[Node], args: Sequence[Code]) -> Code:
         match node.function:
             case "_==_":
                 left, right = args
                 return calls.equals(left, right)
             case "_!=_":
                 left, right = args
-                return lambda frame: calls.differs(left(frame), right(frame))
-        if self._guards(node):
+                return lambda activation: calls.not_equal(left(activation), right(activation))
+        if self._element_types(node):
             apply = self._apply(node)
-            return lambda frame: apply(frame, [arg(frame) for arg in args])
+            return lambda activation: apply(activation, [arg(activation) for arg in args])
         code = calls.dispatched(node.function.strip("_@") or node.function, FUNCTIONS[node.function], args)
         if all(part in self._constants for part in parts):
-            return self._computed(node, code)
+            return self._precomputed(node, code)
         return code
 
-    def _computed(self, node: Call, code: Code) -> Code:
-        """A call of constants is run in advance; what it fails with, it fails with each time, at the same cost."""
+    def _precomputed(self, node: Call, code: Code) -> Code:
+        """A call with constant arguments runs now; its result or fault, and its cost, are the same each time."""
         budget = Budget()
         try:
             value = code([None, budget])
-        except BudgetSpent:
+        except BudgetExceeded:
             return code
         except SelectorFault as fault:
             return self._charged(calls.failing(type(fault), str(fault)), budget.cost)
-        if isinstance(value, list | dict) or (isinstance(value, str | bytes) and len(value) > _KEPT):
+        if isinstance(value, list | dict) or (isinstance(value, str | bytes) and len(value) > _MAX_PRECOMPUTED):
             return code
         return self._charged(constant(value), budget.cost)

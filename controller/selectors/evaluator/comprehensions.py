@@ -1,7 +1,8 @@
-"""The macros that walk a list or map, with upstream's treatment of failures inside them and its count of their cost.
+"""The macros that iterate over a list or map, with cel-go's treatment of faults and its count of the cost.
 
-Each is a loop with an accumulator upstream. A failure stays in the accumulator while the loop goes on, so that the
-remaining elements are still evaluated and counted. The numbers below are what the steps of such a loop cost.
+In cel-go each macro is a loop with an accumulator. A fault stays in the accumulator while the loop continues, so that
+the remaining elements are still evaluated and counted. The constants in this module are the costs of the steps of such
+a loop: reading the accumulator, testing the condition, appending an element.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,26 +11,26 @@ from typing import Any, TypeAlias
 
 from controller.selectors.cost.call_costs import self_compared
 from controller.selectors.cost.factors import NEW_LIST
-from controller.selectors.errors import BudgetSpent, Cancelled, SelectorFault, no_overload
-from controller.selectors.evaluator.activation import BUDGET, Code, Frame
-from controller.selectors.language.syntax import FoldKind
-from controller.selectors.values.types import key_of, keys, kind
+from controller.selectors.errors import BudgetExceeded, Cancelled, SelectorFault, no_overload
+from controller.selectors.evaluator.activation import BUDGET, Activation, Code
+from controller.selectors.language.syntax import Macro
+from controller.selectors.values.runtime import keys, lookup_key, type_name
 
-APPEND = NEW_LIST + 2
-"""Reading the accumulator, making a list of one element, and joining the two."""
+APPEND_COST = NEW_LIST + 2
+"""The cost of reading the accumulator, building a list of one element, and concatenating the two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """The parts of a fold, compiled.
+    """The compiled parts of a comprehension.
 
     Attributes:
-        over: what is walked.
-        slots: of the variables: the element (of a map, the key), or index or key and element.
-        where: which elements count, if that is asked.
-        body: the predicate, or what is made of each element.
-        constant: whether the body is a constant: a list of it needs no making.
-        sorts_dynamic: whether it is known only at run time what a sortBy orders.
+        over: the list or map.
+        slots: the slots of the variables: of the element (of a map, the key); or of the index or key and the element.
+        where: the condition on the elements to use, for macros that have one.
+        body: the predicate, or the new value for each element.
+        constant: whether the body is a constant: cel-go does not build a list for it.
+        sorts_dynamic: whether the type of the keys of sortBy is known only at run time.
     """
 
     over: Code
@@ -40,14 +41,14 @@ class Loop:
     sorts_dynamic: bool = False
 
 
-def build(fold: FoldKind, loop: Loop) -> Code:
-    """The code of one fold."""
-    return lambda frame: _FOLDS[fold](frame, loop)
+def build(macro: Macro, loop: Loop) -> Code:
+    """The code of one comprehension."""
+    return lambda activation: _MACROS[macro](activation, loop)
 
 
-def _walk(frame: Frame, loop: Loop) -> Iterator[Any]:
-    """Set the variables for each element in turn, and yield it: of a map, and one variable, the key."""
-    value = loop.over(frame)
+def _iterate(activation: Activation, loop: Loop) -> Iterator[Any]:
+    """Set the variables for each element in turn, and yield the first variable: the element, index or key."""
+    value = loop.over(activation)
     is_map = isinstance(value, dict)
     pairs: Any
     if is_map:
@@ -55,14 +56,14 @@ def _walk(frame: Frame, loop: Loop) -> Iterator[Any]:
     elif isinstance(value, list):
         pairs = enumerate(value)
     else:
-        raise SelectorFault(f"got '{kind(value)}', expected a list or map to walk")
+        raise SelectorFault(f"expected a list or map to iterate over, got: {type_name(value)}")
     first, *second = loop.slots
     for key, element in pairs:
         if second:
-            frame[first], frame[second[0]] = key, element
+            activation[first], activation[second[0]] = key, element
         else:
-            frame[first] = key if is_map else element
-        yield frame[first]
+            activation[first] = key if is_map else element
+        yield activation[first]
 
 
 def _truth(value: Any) -> bool:
@@ -71,20 +72,25 @@ def _truth(value: Any) -> bool:
     raise no_overload("_?_:_")
 
 
-def _decide(frame: Frame, loop: Loop, *, deciding: bool, condition: int) -> bool:
-    budget = frame[BUDGET]
+def _quantify(activation: Activation, loop: Loop, *, deciding: bool, condition: int) -> bool:
+    """all() and exists(): the first element for which the predicate is ``deciding`` ends the loop.
+
+    ``condition`` is the cost of the loop's condition.
+    """
+    budget = activation[BUDGET]
     fault: SelectorFault | None = None
-    steps = _walk(frame, loop)
+    steps = _iterate(activation, loop)
     for _ in steps:
         budget.charge(condition + 1)
         try:
-            value = loop.body(frame)
-        except BudgetSpent:
+            value = loop.body(activation)
+        except BudgetExceeded:
             raise
         except SelectorFault as error:
             fault = fault or error
             continue
         if value is deciding:
+            # cel-go tests the condition once more before it leaves the loop, unless this was the last element.
             more = next(steps, steps) is not steps
             budget.charge(1 + condition if more else 1)
             return bool(value)
@@ -96,76 +102,76 @@ def _decide(frame: Frame, loop: Loop, *, deciding: bool, condition: int) -> bool
     return not deciding
 
 
-def _all(frame: Frame, loop: Loop) -> bool:
-    return _decide(frame, loop, deciding=False, condition=2)
+def _all(activation: Activation, loop: Loop) -> bool:
+    return _quantify(activation, loop, deciding=False, condition=2)
 
 
-def _exists(frame: Frame, loop: Loop) -> bool:
-    return _decide(frame, loop, deciding=True, condition=3)
+def _exists(activation: Activation, loop: Loop) -> bool:
+    return _quantify(activation, loop, deciding=True, condition=3)
 
 
 Step: TypeAlias = Callable[[Any], None]
 
 
-def _accumulate(frame: Frame, loop: Loop, step: Step, result: int = 1) -> None:
-    """``step`` for each element that counts; the first failure is raised when all have had their turn.
+def _accumulate(activation: Activation, loop: Loop, step: Step, result: int = 1) -> None:
+    """Run ``step`` for each element that ``where`` selects. After the last element, raise the first fault.
 
-    ``result`` is the cost of what the accumulator is then made into.
+    ``result`` is the cost of turning the accumulator into the result.
     """
     fault: SelectorFault | None = None
-    for element in _walk(frame, loop):
+    for element in _iterate(activation, loop):
         try:
-            if loop.where is None or _truth(loop.where(frame)):
+            if loop.where is None or _truth(loop.where(activation)):
                 step(element)
-        except BudgetSpent:
+        except BudgetExceeded:
             raise
         except SelectorFault as error:
             fault = fault or error
-    frame[BUDGET].charge(result)
+    activation[BUDGET].charge(result)
     if fault is not None:
         raise fault
 
 
-def _exactly_one(frame: Frame, loop: Loop) -> bool:
-    budget, count = frame[BUDGET], 0
+def _exactly_one(activation: Activation, loop: Loop) -> bool:
+    budget, count = activation[BUDGET], 0
 
     def step(_: Any) -> None:
         nonlocal count
-        if _truth(loop.body(frame)):
+        if _truth(loop.body(activation)):
             budget.charge(2)
             count += 1
 
-    _accumulate(frame, loop, step, result=2)
+    _accumulate(activation, loop, step, result=2)
     return count == 1
 
 
-def _map(frame: Frame, loop: Loop) -> list[Any]:
-    budget, cost = frame[BUDGET], 2 if loop.constant else APPEND
+def _map(activation: Activation, loop: Loop) -> list[Any]:
+    budget, cost = activation[BUDGET], 2 if loop.constant else APPEND_COST
     result: list[Any] = []
 
     def step(_: Any) -> None:
         budget.charge(cost)
-        result.append(loop.body(frame))
+        result.append(loop.body(activation))
 
-    _accumulate(frame, loop, step)
+    _accumulate(activation, loop, step)
     return result
 
 
-def _filter(frame: Frame, loop: Loop) -> list[Any]:
-    budget = frame[BUDGET]
+def _filter(activation: Activation, loop: Loop) -> list[Any]:
+    budget = activation[BUDGET]
     result: list[Any] = []
 
     def step(element: Any) -> None:
-        if _truth(loop.body(frame)):
-            budget.charge(APPEND + 1)
+        if _truth(loop.body(activation)):
+            budget.charge(APPEND_COST + 1)
             result.append(element)
 
-    _accumulate(frame, loop, step)
+    _accumulate(activation, loop, step)
     return result
 
 
-def _transform_map(frame: Frame, loop: Loop) -> dict[Any, Any]:
-    budget, failed = frame[BUDGET], False
+def _transform_map(activation: Activation, loop: Loop) -> dict[Any, Any]:
+    budget, failed = activation[BUDGET], False
     result: dict[Any, Any] = {}
 
     def step(key: Any) -> None:
@@ -175,20 +181,20 @@ def _transform_map(frame: Frame, loop: Loop) -> dict[Any, Any]:
             return
         budget.charge(2)
         failed = True
-        result[key_of(key)] = loop.body(frame)
+        result[lookup_key(key)] = loop.body(activation)
         failed = False
 
-    _accumulate(frame, loop, step)
+    _accumulate(activation, loop, step)
     return result
 
 
-def _transform_entries(frame: Frame, loop: Loop) -> dict[Any, Any]:
-    budget = frame[BUDGET]
+def _transform_entries(activation: Activation, loop: Loop) -> dict[Any, Any]:
+    budget = activation[BUDGET]
     result: dict[Any, Any] = {}
 
     def step(_: Any) -> None:
         budget.charge(2)
-        entry = loop.body(frame)
+        entry = loop.body(activation)
         if not isinstance(entry, dict):
             raise no_overload("transformMapEntry")
         budget.grow(len(entry))
@@ -197,7 +203,7 @@ def _transform_entries(frame: Frame, loop: Loop) -> dict[Any, Any]:
                 raise SelectorFault(f"insert failed: key {key} already exists")
             result[key] = value
 
-    _accumulate(frame, loop, step)
+    _accumulate(activation, loop, step)
     return result
 
 
@@ -206,27 +212,27 @@ _ORDERED = {
 }  # fmt: skip
 
 
-def _sort_by(frame: Frame, loop: Loop) -> list[Any]:
-    """The list is bound to a variable, a list of keys is made of it, and then it is sorted by them."""
-    budget, cost = frame[BUDGET], 2 if loop.constant else APPEND
+def _sort_by(activation: Activation, loop: Loop) -> list[Any]:
+    """sortBy(): cel-go binds the list to a variable, maps it to a list of keys, and sorts it by them."""
+    budget, cost = activation[BUDGET], 2 if loop.constant else APPEND_COST
     budget.charge(2)
     values: Any = None
-    found: list[Any] = []
-    ordering: list[Any] = []
+    elements: list[Any] = []
+    sort_keys: list[Any] = []
 
-    def over(frame: Frame) -> Any:
+    def over(activation: Activation) -> Any:
         nonlocal values
-        values = loop.over(frame)
+        values = loop.over(activation)
         return values
 
     def step(element: Any) -> None:
         budget.charge(cost)
-        found.append(element)
-        ordering.append(loop.body(frame))
+        elements.append(element)
+        sort_keys.append(loop.body(activation))
 
     try:
-        _accumulate(frame, replace(loop, over=over), step)
-    except BudgetSpent:
+        _accumulate(activation, replace(loop, over=over), step)
+    except BudgetExceeded:
         raise
     except SelectorFault as fault:
         if loop.sorts_dynamic:
@@ -235,17 +241,17 @@ def _sort_by(frame: Frame, loop: Loop) -> list[Any]:
         raise Cancelled(str(fault)) from None
     if not isinstance(values, list):
         raise no_overload("sortBy")
-    budget.charge(1 if loop.sorts_dynamic else self_compared(ordering))
-    kinds = {kind(key) for key in ordering}
-    if len(kinds) > 1:
+    budget.charge(1 if loop.sorts_dynamic else self_compared(sort_keys))
+    types = {type_name(key) for key in sort_keys}
+    if len(types) > 1:
         raise SelectorFault("list elements must have the same type")
-    if not kinds <= _ORDERED:
+    if not types <= _ORDERED:
         raise no_overload("sortBy")
-    order = sorted(range(len(ordering)), key=ordering.__getitem__)
-    return [found[index] for index in order]
+    order = sorted(range(len(sort_keys)), key=sort_keys.__getitem__)
+    return [elements[index] for index in order]
 
 
-_FOLDS: dict[FoldKind, Callable[[Frame, Loop], Any]] = {
+_MACROS: dict[Macro, Callable[[Activation, Loop], Any]] = {
     "all": _all,
     "exists": _exists,
     "exists_one": _exactly_one,

@@ -1,15 +1,15 @@
-"""Reading fields and elements, with the maps of a device behaving as Kubernetes has it."""
+"""The look-up of fields, keys and elements, with the special behaviour of the maps of a device."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from controller.selectors.errors import SelectorFault, no_overload
 from controller.selectors.language.suggest import suggest
-from controller.selectors.values.types import EMPTY, NONE, Domains, Optional, is_number, key_of, kind
+from controller.selectors.values.runtime import EMPTY, NONE, Domains, Optional, is_number, lookup_key, type_name
 
 
 class MissingKey(SelectorFault):
-    """A map has no such key; the message suggests one it has, and how to ask first."""
+    """A map does not have the key. The message suggests a similar key, or how to test for it first."""
 
     def __init__(self, key: Any, known: Mapping[Any, Any]):
         self.key = key
@@ -17,32 +17,14 @@ class MissingKey(SelectorFault):
         super().__init__(key)
 
     def __str__(self) -> str:
-        hint = suggest(str(self.key), self._known) or "; ask with has(), '.?' or orValue() where it may be absent"
+        hint = suggest(str(self.key), self._known) or "; use has(), '.?' or orValue() if it may be absent"
         return f"no such key: {self.key}{hint}"
 
 
-def select(value: Any, field: str) -> Any:
-    """``value.field``; an optional gives an optional.
-
-    Raises:
-        SelectorFault: there is no such field.
-    """
-    if isinstance(value, dict):
-        try:
-            return value[field]
-        except KeyError:
-            if isinstance(value, Domains):
-                return EMPTY
-            raise MissingKey(field, value) from None
+def has_field(value: Any, field: str) -> bool:
+    """Whether ``value`` has the field: ``has(value.field)``."""
     if isinstance(value, Optional):
-        return optional_select(value, field)
-    raise MissingKey(field, {})
-
-
-def test(value: Any, field: str) -> bool:
-    """``has(value.field)``."""
-    if isinstance(value, Optional):
-        return value.present and test(value.value, field)
+        return value.present and has_field(value.value, field)
     if isinstance(value, dict):
         return field in value or isinstance(value, Domains)
     if isinstance(value, list):
@@ -50,20 +32,7 @@ def test(value: Any, field: str) -> bool:
     return False
 
 
-def optional_select(value: Any, field: str) -> Optional:
-    """``value.?field``."""
-    if isinstance(value, Optional):
-        if not value.present:
-            return NONE
-        value = value.value
-    if isinstance(value, dict):
-        return _found(value, field)
-    if isinstance(value, list):
-        raise SelectorFault("a list has no fields")
-    return NONE
-
-
-def _found(map_: Mapping[Any, Any], key: Any) -> Optional:
+def _entry(map_: Mapping[Any, Any], key: Any) -> Optional:
     if key in map_:
         return Optional(True, map_[key])
     return Optional(True, EMPTY) if isinstance(map_, Domains) else NONE
@@ -73,7 +42,7 @@ def index(value: Any, key: Any) -> Any:
     """``value[key]``.
 
     Raises:
-        SelectorFault: no such element, or ``value`` has none.
+        SelectorFault: there is no such element, or ``value`` does not have elements.
     """
     if isinstance(value, Optional):
         return optional_index(value, key)
@@ -83,9 +52,9 @@ def index(value: Any, key: Any) -> Any:
             return value[at]
         raise SelectorFault(f"index out of bounds: {at}")
     if isinstance(value, dict):
-        wanted = key_of(key)
-        if wanted in value:
-            return value[wanted]
+        name = lookup_key(key)
+        if name in value:
+            return value[name]
         if isinstance(value, Domains):
             return EMPTY
         raise MissingKey(key, value)
@@ -101,11 +70,11 @@ def optional_index(value: Any, key: Any) -> Optional:
     if isinstance(value, list):
         at = _list_index(key)
         return Optional(True, value[at]) if 0 <= at < len(value) else NONE
-    wanted = key_of(key)
-    return _found(value, wanted) if isinstance(value, dict) else NONE
+    name = lookup_key(key)
+    return _entry(value, name) if isinstance(value, dict) else NONE
 
 
 def _list_index(key: Any) -> int:
     if is_number(key) and key == int(key):
         return int(key)
-    raise SelectorFault(f"unsupported index type {kind(key)} in list")
+    raise SelectorFault(f"unsupported index type {type_name(key)} in list")

@@ -1,20 +1,20 @@
-"""Reading along a chain of fields, keys and indexes, such as ``device.attributes["a"].?b[0]``.
+"""A value with qualifiers: a chain of fields, keys and indexes, such as ``device.attributes["a"].?b[0]``.
 
-A chain is one step of evaluation upstream: where a field is optional, or what it starts from is, the rest of the chain
-is optional, too; an optional value met on the way is opaque.
+cel-go evaluates such a chain as one step (``interpreter/attributes.go``). If a qualifier is optional, or the value that
+the chain starts from, then the rest of the chain is optional, too. Optional values inside the chain are not unwrapped.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from controller.selectors.evaluator import lookup
-from controller.selectors.evaluator.activation import BUDGET, Code, Frame
+from controller.selectors.evaluator.activation import BUDGET, Activation, Code
 from controller.selectors.evaluator.lookup import MissingKey
-from controller.selectors.values.types import NONE, Optional
+from controller.selectors.values.runtime import NONE, Optional
 
 
-class Step(NamedTuple):
-    """One field or key: ``key`` is its value, or the code for it if ``computed``."""
+class Qualifier(NamedTuple):
+    """One field, key or index. ``key`` is its value, or the code that computes it if ``computed``."""
 
     key: Any
     computed: bool = False
@@ -22,40 +22,40 @@ class Step(NamedTuple):
     test: bool = False
 
 
-class Cost(NamedTuple):
-    """What a chain costs by itself, and what each step costs: an optional one only if it leads somewhere."""
+class ChainCost(NamedTuple):
+    """The cost of a chain itself, and that of each qualifier; an optional qualifier costs nothing if it is absent."""
 
     chain: int
-    step: int
+    qualifier: int
 
 
-def chain(base: Code, steps: Sequence[Step], cost: Cost, *, keeps_optional: bool = False) -> Code:
-    """Code for the value at the end of ``steps``; for a test, whether it is there.
+def chain(base: Code, qualifiers: Sequence[Qualifier], cost: ChainCost, *, keeps_optional: bool = False) -> Code:
+    """Code that reads the value at the end of ``qualifiers``; for has(), whether it exists.
 
-    A test    that ``keeps_optional`` yields an optional value where the chain is optional, as upstream has it in
+    If it ``keeps_optional``, has() of an optional chain returns an optional value, as cel-go does in
     ``c ? has(x.?y.z) : true``.
     """
-    testing = steps[-1].test
+    testing = qualifiers[-1].test
 
-    def run(frame: Frame) -> Any:
-        budget = frame[BUDGET]
+    def run(activation: Activation) -> Any:
+        budget = activation[BUDGET]
         budget.charge(cost.chain)
-        value = base(frame)
+        value = base(activation)
         optional = type(value) is Optional
         if optional:
             if not value.present:
                 return False if testing and not keeps_optional else value
             value = value.value
-        for step in steps:
-            optional = optional or step.optional
+        for qualifier in qualifiers:
+            optional = optional or qualifier.optional
             if not optional:
-                budget.charge(cost.step)
-                value = _get(value, step.key(frame) if step.computed else step.key, step)
+                budget.charge(cost.qualifier)
+                value = _get(value, qualifier.key(activation) if qualifier.computed else qualifier.key, qualifier)
                 continue
-            found = _find(value, step.key(frame) if step.computed else step.key)
+            found = _find(value, qualifier.key(activation) if qualifier.computed else qualifier.key)
             if not found.present:
                 return False if testing and not keeps_optional else NONE
-            budget.charge(cost.step)
+            budget.charge(cost.qualifier)
             value = found.value
         if not optional:
             return value
@@ -64,12 +64,12 @@ def chain(base: Code, steps: Sequence[Step], cost: Cost, *, keeps_optional: bool
     return run
 
 
-def _get(value: Any, key: Any, step: Step) -> Any:
+def _get(value: Any, key: Any, qualifier: Qualifier) -> Any:
     if type(value) is Optional:
-        if step.test:
+        if qualifier.test:
             return False
         raise MissingKey(key, {})
-    return lookup.test(value, key) if step.test else lookup.index(value, key)
+    return lookup.has_field(value, key) if qualifier.test else lookup.index(value, key)
 
 
 def _find(value: Any, key: Any) -> Optional:

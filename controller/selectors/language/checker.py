@@ -1,4 +1,7 @@
-"""The static type check: what Kubernetes refuses before it ever runs a selector, this refuses too."""
+"""The static type check. It refuses the expressions that Kubernetes refuses before it runs them.
+
+Source: ``checker/checker.go`` of cel-go.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +14,7 @@ from controller.selectors.language.suggest import suggest
 from controller.selectors.language.syntax import (
     Bind,
     Call,
-    Fold,
+    Comprehension,
     Index,
     ListOf,
     Literal,
@@ -23,7 +26,7 @@ from controller.selectors.language.syntax import (
 )  # fmt: skip
 from controller.selectors.language.trampoline import Steps
 from controller.selectors.language.types import Bindings, Type
-from controller.selectors.values.types import UInt
+from controller.selectors.values.runtime import UInt
 
 _LITERALS: dict[type, Type] = {
     bool: t.BOOL, int: t.INT, UInt: t.UINT, float: t.DOUBLE, str: t.STRING, bytes: t.BYTES, type(None): t.NULL,
@@ -33,12 +36,12 @@ _DEVICE_FIELDS = ("driver", "attributes", "capacity", "allowMultipleAllocations"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What is known of each node once an expression has been checked.
+    """The result of the type check.
 
     Attributes:
-        types: the static type of every node.
-        overloads: for calls, operators and indexing, the ids of the overloads that fit by static type, in the order
-            they are declared. More than one: the arguments' run-time types decide.
+        types: the static type of each node.
+        overloads: the ids of the overloads that the static types allow, for each call, operator and index, in the
+            order of their declarations. If there are several, the run-time types of the arguments decide.
     """
 
     types: Mapping[Node, Type]
@@ -46,10 +49,10 @@ class Checked:
 
 
 def check(source: str, node: Node, environment: Environment) -> Checked:
-    """Refuse ``node`` unless it is well typed and yields a bool (or a value checked at run time).
+    """Check that ``node`` is well typed and its result is a bool (or a value whose type is known only at run time).
 
     Raises:
-        SelectorError: at the first type error.
+        SelectorError: there is a type error; it points at the first.
     """
     checker = _Checker(source, environment)
     result = trampoline.run(checker.visit(node, {}))
@@ -71,18 +74,18 @@ class _Checker:
         self._overloads: dict[Node, tuple[str, ...]] = {}
 
     def checked(self) -> Checked:
-        """What was found, every type parameter replaced by what it came to stand for."""
+        """The result, with all type parameters replaced."""
         return Checked(
-            {node: self.types.resolve(found, free_as_dyn=True) for node, found in self._of.items()}, self._overloads
+            {node: self.types.resolve(type_, free_as_dyn=True) for node, type_ in self._of.items()}, self._overloads
         )
 
     def error(self, node: Node, message: str) -> SelectorError:
         return SelectorError(self.source, node.position, message)
 
     def visit(self, node: Node, scope: Scope) -> Steps[Type]:
-        found = self.types.resolve((yield from self._visit(node, scope)))
-        self._of[node] = found
-        return found
+        type_ = self.types.resolve((yield from self._visit(node, scope)))
+        self._of[node] = type_
+        return type_
 
     def _visit(self, node: Node, scope: Scope) -> Steps[Type]:
         match node:
@@ -104,8 +107,8 @@ class _Checker:
                 return (yield from self._list(node, scope))
             case MapOf():
                 return (yield from self._map(node, scope))
-            case Fold():
-                return (yield from self._fold(node, scope))
+            case Comprehension():
+                return (yield from self._comprehension(node, scope))
             case Bind():
                 value_type: Type = yield self.visit(node.value, scope)
                 body: Type = yield self.visit(node.body, {**scope, node.name: value_type})
@@ -121,7 +124,7 @@ class _Checker:
         if node.name in TYPE_NAMES:
             return Type("type", (Type(node.name),))
         known = ["device", *([] if node.absolute else scope)]
-        hint = suggest(node.name, known) or f"; a selector knows {' and '.join(map(repr, known))}"
+        hint = suggest(node.name, known) or f"; known are {', '.join(map(repr, known))}"
         raise self.error(node, f"unknown name {node.name!r}{hint}")
 
     def _select(self, node: Select, scope: Scope) -> Steps[Type]:
@@ -140,14 +143,14 @@ class _Checker:
         if operand == t.DEVICE:
             field = self.environment.field(node.field)
             if field is None:
-                raise self.error(node, f"a device has no field {node.field!r}{suggest(node.field, _DEVICE_FIELDS)}")
+                raise self.error(node, f"unknown field of a device {node.field!r}{suggest(node.field, _DEVICE_FIELDS)}")
             return field
         if operand.kind == "?":
             self.types.fits(t.DYN, operand)
             return t.DYN
         if t.is_dynamic(operand):
             return t.DYN
-        raise self.error(node, f"a value of type {operand} has no fields, so no {node.field!r}")
+        raise self.error(node, f"{operand} has no fields, found field {node.field!r}")
 
     def _logical(self, node: Call, args: Sequence[Node], scope: Scope) -> Steps[Type]:
         for arg in args:
@@ -171,7 +174,7 @@ class _Checker:
         return [name for name in names if name[0].isalpha()]
 
     def _resolved(self, node: Node, function: str, given: tuple[Type, ...], member: bool) -> Type:
-        """The type of a call with arguments of the types ``given``: what the overloads that fit agree on."""
+        """The type of a call with arguments of the types ``given``; dyn if the overloads differ in it."""
         result: Type | None = None
         fitting: list[str] = []
         for overload in self.environment.overloads(function):
@@ -223,7 +226,7 @@ class _Checker:
         return t.map_of(key or self.types.fresh(), value or self.types.fresh())
 
     def _entry(self, node: Node, found: Type) -> Type:
-        """The type of an optional list element or map value, unwrapped."""
+        """The type inside an optional list element or map value."""
         if found.kind == "optional_type":
             return self.types.resolve(found.of[0])
         if found.kind == "dyn":
@@ -235,7 +238,7 @@ class _Checker:
             return found
         return self.types.join(so_far, found) or t.DYN
 
-    def _fold(self, node: Fold, scope: Scope) -> Steps[Type]:
+    def _comprehension(self, node: Comprehension, scope: Scope) -> Steps[Type]:
         over: Type = yield self.visit(node.range, scope)
         variables = self._elements(node, over)
         inner = {**scope, **dict(zip(node.variables, variables, strict=True))}
@@ -258,7 +261,7 @@ class _Checker:
             case _:
                 return self._sorted(node, over, body)
 
-    def _elements(self, node: Fold, over: Type) -> tuple[Type, ...]:
+    def _elements(self, node: Comprehension, over: Type) -> tuple[Type, ...]:
         two = len(node.variables) == 2
         if over.kind == "list":
             return (t.INT, over.of[0]) if two else over.of
@@ -267,27 +270,27 @@ class _Checker:
         if over.kind in ("dyn", "?"):
             self.types.fits(t.DYN, over)
             return (t.DYN, t.DYN) if two else (t.DYN,)
-        raise self.error(node.range, f"{node.kind} needs a list or map to walk, not {over}")
+        raise self.error(node.range, f"expected a list or map in {node.kind}(), found {over}")
 
     def _predicate(self, node: Node, scope: Scope) -> Steps[None]:
         found: Type = yield self.visit(node, scope)
         if not self.types.fits(found, t.BOOL):
             raise self.error(node, f"expected a bool, found {found}")
 
-    def _entries(self, node: Fold, body: Type) -> Type:
+    def _entries(self, node: Comprehension, body: Type) -> Type:
         entry = t.map_of(self.types.fresh(), self.types.fresh())
         if not self.types.fits(body, entry):
             raise self.error(node.body, f"expected a map, found {body}")
         return self.types.resolve(entry)
 
-    def _sorted(self, node: Fold, over: Type, key: Type) -> Type:
+    def _sorted(self, node: Comprehension, over: Type, key: Type) -> Type:
         whole = t.list_of(self.types.fresh())
         if not self.types.fits(over, whole):
-            raise self.error(node.range, f"sortBy needs a list, not {over}")
+            raise self.error(node.range, f"expected a list in sortBy(), found {over}")
         if not (t.is_dynamic(key) or key.kind in ("?", "null_type") or key.kind in SORT_KEYS):
-            raise self.error(node.body, f"values of type {key} have no order")
+            raise self.error(node.body, f"expected values that have an order in sortBy(), found {key}")
         if key.kind == "?":
-            self.types.fits(key, t.INT)  # the first of the types that have an order
+            self.types.fits(key, t.INT)  # the first declared type that has an order
         whole = self.types.resolve(whole)
         return t.DYN if t.is_dynamic(key) and whole.of[0].kind == "?" else whole
 
@@ -303,7 +306,7 @@ class _Checker:
             return body
         result = t.optional(self.types.fresh())
         if not self.types.fits(body, result):
-            raise self.error(node.body, f"optFlatMap needs an optional value, found {body}")
+            raise self.error(node.body, f"expected an optional value in optFlatMap(), found {body}")
         return self.types.resolve(result)
 
 

@@ -1,7 +1,7 @@
-"""What the DRA environment of Kubernetes 1.37 declares: every function with its overloads, types and device fields.
+"""The DRA environments of Kubernetes 1.37: the declared functions with their overloads, types and device fields.
 
-The scheduler's environment knows all of it; admission's (new expressions, default gates) lacks ``includes`` and types
-attributes as Any.
+The scheduler's environment has all of them. That of admission (for new expressions, with default feature gates) does
+not have ``includes``, and the type of attributes is Any there.
 """
 
 import re
@@ -20,19 +20,19 @@ _SHORT = {
 }  # fmt: skip
 
 _ORDERED = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
-"""In the order upstream declares them: it decides what a list of unknown element type becomes."""
+"""In the order of Kubernetes' declarations, which decides the type of a list whose element type is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One signature of a function; of a method the target is the first of ``args``. ``name`` is upstream's id of it."""
+    """One signature of a function. ``name`` is cel-go's id of it. The target of a method is the first of ``args``."""
 
     name: str
     member: bool
     args: tuple[Type, ...]
     result: Type
     open: bool = field(init=False, compare=False, repr=False)
-    """Whether there are type parameters in it."""
+    """Whether it contains type parameters."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "open", any(one.open for one in (*self.args, self.result)))
@@ -50,7 +50,7 @@ def _parse_type(text: str) -> Type:
 
 
 def _split(text: str) -> list[str]:
-    """``text`` at the commas outside parentheses."""
+    """The parts of ``text`` between commas that are not in parentheses."""
     parts, depth = [""], 0
     for char in text:
         depth += (char == "(") - (char == ")")
@@ -94,15 +94,15 @@ TYPE_NAMES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What an expression may use: the scheduler's language, or that of admission for new expressions."""
+    """What an expression may use: the scheduler's language, or admission's for new expressions."""
 
     attribute: Type = t.DYN
     result: Type = t.DYN
-    """The type besides bool that an expression may have."""
+    """The type, besides bool, that an expression may have."""
     includes: bool = True
     allow_multiple: bool = True
     max_length: int | None = None
-    """Bytes of an expression (resource.k8s.io CELSelectorExpressionMaxLength), where that is checked."""
+    """The limit on the bytes of an expression (resource.k8s.io CELSelectorExpressionMaxLength); None for no limit."""
 
     def field(self, name: str) -> Type | None:
         """The type of ``device.<name>``, or None."""
@@ -118,13 +118,13 @@ class Environment:
         return None
 
     def overloads(self, function: str) -> tuple[Overload, ...]:
-        """The signatures of ``function``; empty if it is not declared."""
+        """The overloads of ``function``; empty if it is not declared."""
         return () if function == "includes" and not self.includes else FUNCTIONS.get(function, ())
 
 
 SCHEDULER: Final = Environment()
-"""How kube-scheduler 1.37 reads stored expressions, whatever its feature gates; what allocation uses."""
+"""How kube-scheduler 1.37 reads stored expressions, whatever its feature gates. Allocation uses it."""
 
 ADMISSION: Final = Environment(attribute=t.ANY, result=t.ANY, includes=False, max_length=10 * 1024)
-"""How the API server 1.37 with default gates checks a new expression. It also limits the estimated cost, which is not
-worked out here: `memoryapi.cel_cost` does that."""
+"""How the API server 1.37 with default gates checks a new expression. The API server also limits the estimated cost;
+`memoryapi.cel_cost` does that."""

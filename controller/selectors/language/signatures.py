@@ -1,8 +1,8 @@
 """Every function that Kubernetes 1.37 declares for device selectors, with the id and signature of each overload.
 
-One entry is a function and its overloads: ``id:(args)->result`` or, of a method, ``id:target.(args)->result``. Capital
-letters are type parameters. The order is upstream's: it decides what a list of unknown element type becomes. Ids are
-what upstream's cost rules are keyed by.
+One entry is a function with its overloads: ``id:(args)->result`` or, for a method, ``id:target.(args)->result``.
+Capital letters are type parameters. The order is that of Kubernetes: if several overloads fit a list whose element type
+is not known, the first one decides its type. The cost rules are keyed by the ids.
 """
 
 from typing import Final

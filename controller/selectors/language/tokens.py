@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from controller.selectors.errors import SelectorError
-from controller.selectors.values.types import UInt
+from controller.selectors.values.runtime import UInt
 
 Kind = Literal["op", "ident", "escaped", "literal", "end"]
 
@@ -17,7 +17,7 @@ _IDENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.A)
 _ESCAPED = re.compile(r"`([A-Za-z0-9_.\-/ ]+)`", re.A)
 _QUOTE = re.compile(r"([bB]?[rR]?)(\"\"\"|'''|\"|')")
 _ORDINARY = re.compile(r"[^\\\"'\r\n]+")
-"""Part of a string that means itself, whatever the kind of string."""
+"""A part of a string without escapes, line ends or quotes: it stands for itself in every kind of string."""
 _OPERATORS = re.compile(r"&&|\|\||==|!=|<=|>=|[-+*/%<>!?:.,()\[\]{}]")
 _ESCAPES = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92, "?": 63, '"': 34, "'": 39, "`": 96}
 _CODE = re.compile(r"x([0-9a-fA-F]{2})|X([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})")
@@ -26,7 +26,7 @@ _KEYWORD_VALUES = {"true": True, "false": False, "null": None}
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token; ``value`` holds the value of a literal, ``text`` the name or operator."""
+    """One token. ``text`` is the name or operator; ``value`` is the value of a literal."""
 
     kind: Kind
     text: str
@@ -35,10 +35,10 @@ class Token:
 
 
 def tokenize(source: str) -> list[Token]:
-    """The tokens of ``source``, closed by one of kind ``end``.
+    """The tokens of ``source``; the last one is of kind ``end``.
 
     Raises:
-        SelectorError: a character or literal that CEL does not have.
+        SelectorError: a character or literal is not CEL.
     """
     tokens: list[Token] = []
     at = 0
@@ -69,20 +69,20 @@ def _next(source: str, at: int) -> tuple[Token, int]:
 
 
 def _number(source: str, at: int, text: str) -> object:
-    """Integers keep their magnitude: the sign belongs to the grammar, and so does the check of the range."""
+    """The value of a number. Integers have no sign yet: the parser adds it, and then checks the range."""
     if text[-1] in "uU":
         value = int(text[:-1], 0 if text[:2] == "0x" else 10)
         if value >= 1 << 64:
-            raise SelectorError(source, at, f"{text} does not fit an unsigned 64-bit integer")
+            raise SelectorError(source, at, f"does not fit an unsigned 64-bit integer: {text}")
         return UInt(value)
     if text[:2] == "0x":
         return int(text, 16)
     if text.isdigit():
-        return int(text) if len(text) < 40 else 1 << 100
-    value_ = float(text)
-    if value_ in (float("inf"), float("-inf")):
-        raise SelectorError(source, at, f"{text} does not fit a double")
-    return value_
+        return int(text) if len(text) < 40 else 1 << 100  # out of range anyway; int() of a long text is slow
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise SelectorError(source, at, f"does not fit a double: {text}")
+    return number
 
 
 def _string(source: str, at: int, quote: re.Match[str]) -> tuple[Token, int]:
@@ -128,5 +128,5 @@ def _escape(source: str, i: int, binary: bool) -> tuple[str, int]:
     if binary and (code[3] or code[4]):
         raise SelectorError(source, i, "a byte string cannot hold \\u escapes")
     if number > 0x10FFFF or 0xD800 <= number <= 0xDFFF:
-        raise SelectorError(source, i, f"\\{code[0]} is no Unicode character")
+        raise SelectorError(source, i, f"not a Unicode character: \\{code[0]}")
     return chr(number), code.end()

@@ -1,1 +1,1 @@
-"""The values that CEL computes with."""
+"""The values that expressions compute with, and how they are compared, written and used as keys."""

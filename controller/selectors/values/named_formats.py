@@ -1,4 +1,4 @@
-"""The named formats of Kubernetes: names of objects, labels, and the formats of OpenAPI (``format.dns1123Label()``)."""
+"""The named formats of Kubernetes, such as ``format.dns1123Label()``: names of objects, labels, formats of OpenAPI."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from typing import Final
 
 from controller.selectors.values import urls
 
-Complaints = list[str]
+Problems = list[str]
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_LABEL = re.compile(_LABEL)
@@ -24,10 +24,10 @@ _LONGEST_LABEL, _LONGEST_SUBDOMAIN = 63, 253
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A named format and what it finds wrong with a text."""
+    """A named format. ``problems`` lists what is wrong with a text; empty if the text is valid."""
 
     name: str
-    complaints: Callable[[str], Complaints]
+    problems: Callable[[str], Problems]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Format) and self.name == other.name
@@ -36,11 +36,11 @@ class Format:
         return hash(self.name)
 
 
-def _too_long(text: str, limit: int) -> Complaints:
+def _too_long(text: str, limit: int) -> Problems:
     return [f"must be no more than {limit} bytes"] if len(text.encode("utf-8", "surrogateescape")) > limit else []
 
 
-def _dns_label(text: str) -> Complaints:
+def _dns_label(text: str) -> Problems:
     found = _too_long(text, _LONGEST_LABEL)
     if _DNS_LABEL.fullmatch(text):
         return found
@@ -49,14 +49,14 @@ def _dns_label(text: str) -> Complaints:
     return [*found, "must be lower case letters, digits and '-', with a letter or digit at both ends (RFC 1123)"]
 
 
-def _dns_subdomain(text: str) -> Complaints:
+def _dns_subdomain(text: str) -> Problems:
     found = _too_long(text, _LONGEST_SUBDOMAIN)
     if _DNS_SUBDOMAIN.fullmatch(text):
         return found
     return [*found, "must be RFC 1123 labels (lower case letters, digits and '-') joined by dots"]
 
 
-def _dns_1035_label(text: str) -> Complaints:
+def _dns_1035_label(text: str) -> Problems:
     found = _too_long(text, _LONGEST_LABEL)
     if _DNS_1035.fullmatch(text):
         return found
@@ -66,27 +66,27 @@ def _dns_1035_label(text: str) -> Complaints:
 _NAME_RULE = "must be letters, digits, '-', '_' and '.', with a letter or digit at both ends"
 
 
-def _qualified_name(text: str) -> Complaints:
+def _qualified_name(text: str) -> Problems:
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
         return ["must be a name, with at most one DNS subdomain and '/' before it"]
-    found: Complaints = []
+    found: Problems = []
     if slash:
         wrong = _dns_subdomain(prefix) if prefix else ["must be non-empty"]
-        found += [f"prefix part {complaint}" for complaint in wrong]
+        found += [f"prefix part {problem}" for problem in wrong]
     if not name:
         found.append("name part must be non-empty")
-    found += [f"name part {complaint}" for complaint in _too_long(name, _LONGEST_LABEL)]
+    found += [f"name part {problem}" for problem in _too_long(name, _LONGEST_LABEL)]
     return found if _KEY.fullmatch(name) else [*found, f"name part {_NAME_RULE}"]
 
 
-def _label_value(text: str) -> Complaints:
+def _label_value(text: str) -> Problems:
     found = _too_long(text, _LONGEST_LABEL)
     return found if not text or _KEY.fullmatch(text) else [*found, f"a label's value {_NAME_RULE}, or empty"]
 
 
-def _prefix(check: Callable[[str], Complaints]) -> Callable[[str], Complaints]:
-    """Of a text to which more is appended: a dash at its end stands for what follows, as upstream masks it."""
+def _prefix(check: Callable[[str], Problems]) -> Callable[[str], Problems]:
+    """The check of a prefix. As in Kubernetes, a dash at the end is masked: the rest of the name follows it."""
     return lambda text: check(text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text)
 
 
@@ -108,11 +108,11 @@ def _is_datetime(text: str) -> bool:
     return found is not None and _is_date(days) and found[1] <= "23" and found[2] <= "59" and found[3] <= "59"
 
 
-def _unless(holds: Callable[[str], object], complaint: str) -> Callable[[str], Complaints]:
-    return lambda text: [] if holds(text) else [complaint]
+def _unless(holds: Callable[[str], object], problem: str) -> Callable[[str], Problems]:
+    return lambda text: [] if holds(text) else [problem]
 
 
-def _uri(text: str) -> Complaints:
+def _uri(text: str) -> Problems:
     wrong = urls.invalid(text)
     return [wrong] if wrong else []
 
@@ -132,4 +132,4 @@ FORMATS: Final[Mapping[str, Format]] = {
     "date": Format("date", _unless(_is_date, "invalid date")),
     "datetime": Format("datetime", _unless(_is_datetime, "invalid datetime")),
 }
-"""By the name that CEL has for them."""
+"""The formats by their names in CEL."""

@@ -1,6 +1,6 @@
-"""Durations and timestamps as CEL has them: nanoseconds in 64 bits, and instants of the years 1 to 9999.
+"""Durations and timestamps of CEL: nanoseconds in 64 bits, and instants of the years 1 to 9999.
 
-Texts are read and written as Go's time package does, which Kubernetes uses.
+Texts are read and written as by Go's time package, including what it accepts beyond the documented formats.
 """
 
 import re
@@ -23,12 +23,14 @@ _UNITS = {
 }  # fmt: skip
 _TERM = re.compile(r"(\d*)(?:\.(\d*))?([^\d.]+)", re.ASCII)
 _LARGEST = 1 << 63
-_INSTANT = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII)
+_RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII)
 _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _DAY = 86_400
 _EPOCH, _Y2000 = datetime(1970, 1, 1, tzinfo=UTC), datetime(2000, 1, 1, tzinfo=UTC)
 _DAYS_TO_2000 = (_Y2000 - _EPOCH).days
-_DAYS_OF_400_YEARS = 146_097  # the calendar repeats; datetime knows the years 1 to 9999 only, an offset can leave them
+# The calendar repeats after 400 years. That helps with the years beyond 1 to 9999, which datetime does not support and
+# the offset of a time zone can lead to.
+_DAYS_OF_400_YEARS = 146_097
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,7 +44,7 @@ class Duration:
         """The duration written in ``text``, such as ``1h30m`` or ``-1.5s``.
 
         Raises:
-            ValueError: it is none, or too long.
+            ValueError: it is not a duration, or too long.
         """
         sign, rest = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
         if rest == "0":
@@ -51,23 +53,23 @@ class Duration:
         while at < len(rest) or not rest:
             term = _TERM.match(rest, at)
             if not term or term[3] not in _UNITS or not (term[1] or term[2]):
-                raise ValueError(f"{text!r} is no duration such as 1h30m or 1.5s")
+                raise ValueError(f"not a duration such as 1h30m or 1.5s: {text!r}")
             part = _nanos(term[1], term[2] or "", _UNITS[term[3]])
-            total = (total + part) % (2 * _LARGEST)  # upstream adds in 64 bits and looks at each sum
+            total = (total + part) % (2 * _LARGEST)  # Go adds in 64 bits and checks each sum
             at = term.end()
             if part > _LARGEST or total > _LARGEST:
-                raise ValueError(f"{text!r} is longer than the about 292 years a duration can hold")
+                raise ValueError(f"longer than the about 292 years of a duration: {text!r}")
         if total == _LARGEST and sign != "-":
-            raise ValueError(f"{text!r} is longer than the about 292 years a duration can hold")
+            raise ValueError(f"longer than the about 292 years of a duration: {text!r}")
         return cls(-total if sign == "-" else total)
 
     @property
     def seconds(self) -> float:
-        """Seconds with their fraction, as close as a double comes."""
+        """Seconds with their fraction, as the closest double."""
         return self.units(SECOND)
 
     def units(self, unit: int) -> float:
-        """How many times ``unit`` nanoseconds this is."""
+        """This duration in units of ``unit`` nanoseconds."""
         whole, rest = divmod(abs(self.nanos), unit)
         return (whole + rest / unit) * (-1 if self.nanos < 0 else 1)
 
@@ -78,7 +80,7 @@ class Duration:
 
 
 def _nanos(whole: str, fraction: str, unit: int) -> int:
-    """Nanoseconds of one term; a fraction counts as far as 64 bits can hold its digits."""
+    """The nanoseconds of one term. The digits of a fraction count as far as they fit 64 bits, as in Go."""
     if len(whole.lstrip("0")) > 20:
         return _LARGEST + 1
     value = int(whole or "0") * unit
@@ -92,7 +94,7 @@ def _nanos(whole: str, fraction: str, unit: int) -> int:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """An instant: nanoseconds since 1970 began in UTC. The offset it was written with is kept for its text only."""
+    """An instant, in nanoseconds since 1970-01-01T00:00:00Z. Only its text shows the offset it was written with."""
 
     nanos: int
     offset: int = field(default=0, compare=False)
@@ -102,25 +104,25 @@ class Timestamp:
         """The instant written in ``text`` by RFC 3339.
 
         Raises:
-            ValueError: it is none, or outside the years 1 to 9999.
+            ValueError: it is not a timestamp, or outside the years 1 to 9999.
         """
-        found = _INSTANT.fullmatch(text)
+        found = _RFC3339.fullmatch(text)
         if not found:
-            raise ValueError(f"{text!r} is no timestamp such as 2026-01-31T12:00:00Z")
+            raise ValueError(f"not a timestamp such as 2026-01-31T12:00:00Z: {text!r}")
         year, month, day, hour, minute, second = (int(found[i]) for i in range(1, 7))
-        away = (int(found[9]) * 60 + int(found[10])) * 60 if found[8] else 0
-        possible = 1 <= month <= 12 and 1 <= day <= _days(year, month) and hour < 24 and minute < 60 and second < 60
-        if not possible or (found[8] and (int(found[9]) > 24 or int(found[10]) > 60)):
-            raise ValueError(f"{text!r} names a date, time or offset that does not exist")
-        offset = -away if found[8] == "-" else away
+        distance = (int(found[9]) * 60 + int(found[10])) * 60 if found[8] else 0
+        exists = 1 <= month <= 12 and 1 <= day <= _days(year, month) and hour < 24 and minute < 60 and second < 60
+        if not exists or (found[8] and (int(found[9]) > 24 or int(found[10]) > 60)):
+            raise ValueError(f"a date, time or offset that does not exist: {text!r}")
+        offset = -distance if found[8] == "-" else distance
         seconds = days_of(year, month, day) * _DAY + hour * 3600 + minute * 60 + second - offset
         if not MIN_UNIX <= seconds <= MAX_UNIX:
-            raise ValueError(f"{text!r} is outside the years 1 to 9999")
+            raise ValueError(f"outside the years 1 to 9999: {text!r}")
         return cls(seconds * SECOND + int((found[7] or "0")[:9].ljust(9, "0")), offset)
 
     @property
     def unix(self) -> int:
-        """Whole seconds since 1970 began."""
+        """Whole seconds since 1970-01-01T00:00:00Z."""
         return self.nanos // SECOND
 
     def __str__(self) -> str:
@@ -129,13 +131,13 @@ class Timestamp:
         date = f"{at.year:04d}-{at.month:02d}-{at.day:02d}T{at.hour:02d}:{at.minute:02d}:{at.second:02d}"
         if self.offset == 0:
             return f"{date}{fraction}Z"
-        away = abs(self.offset) // 60
-        return f"{date}{fraction}{'-' if self.offset < 0 else '+'}{away // 60:02d}:{away % 60:02d}"
+        minutes = abs(self.offset) // 60
+        return f"{date}{fraction}{'-' if self.offset < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
 
 
 @dataclass(frozen=True, slots=True)
 class Civil:
-    """An instant on calendar and clock of some place."""
+    """An instant as calendar and clock show it in one time zone."""
 
     year: int
     month: int
@@ -146,11 +148,11 @@ class Civil:
     weekday: int
     """0 is Sunday."""
     yearday: int
-    """0 is the first of January."""
+    """0 is January 1."""
 
     @classmethod
     def of(cls, at: Timestamp, offset: int) -> "Civil":
-        """What calendar and clock show at ``at`` where they are ``offset`` seconds ahead of UTC."""
+        """The instant ``at`` in a time zone that is ``offset`` seconds ahead of UTC."""
         days, clock = divmod(at.unix + offset, _DAY)
         cycles, rest = divmod(days - _DAYS_TO_2000, _DAYS_OF_400_YEARS)
         date = _Y2000 + timedelta(days=rest)
@@ -160,38 +162,38 @@ class Civil:
 
 
 def _days(year: int, month: int) -> int:
-    """Days of a month."""
+    """The number of days of a month."""
     leap = month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     return 29 if leap else _MONTH_DAYS[month - 1]
 
 
 def days_of(year: int, month: int, day: int) -> int:
-    """Days from 1970-01-01 to a date of any year of the Gregorian calendar."""
+    """The days from 1970-01-01 to a date of any year of the Gregorian calendar."""
     cycles, inner = divmod(year - 2000, 400)
     return (datetime(2000 + inner, month, day, tzinfo=UTC) - _EPOCH).days + cycles * _DAYS_OF_400_YEARS
 
 
 def zone_offset(name: str, at: Timestamp) -> int:
-    """Seconds ahead of UTC at ``at`` in the zone ``name``: of the IANA database, or an offset such as ``-07:30``.
+    """The seconds by which a time zone is ahead of UTC at ``at``: one of the IANA database, or an offset as ``-07:30``.
 
     Raises:
-        ValueError: there is no such zone.
+        ValueError: the time zone is not known.
     """
     if ":" in name:
         return _fixed_offset(name)
     if name in ("", "UTC", "Local"):
         return 0
-    inside = min(max(at.unix, MIN_UNIX + _DAY), MAX_UNIX - _DAY)
-    there = (_EPOCH + timedelta(seconds=inside)).astimezone(_zone(name)).utcoffset()
-    return 0 if there is None else int(there.total_seconds())
+    seconds = min(max(at.unix, MIN_UNIX + _DAY), MAX_UNIX - _DAY)  # datetime cannot leave the years 1 to 9999
+    offset = (_EPOCH + timedelta(seconds=seconds)).astimezone(_zone(name)).utcoffset()
+    return 0 if offset is None else int(offset.total_seconds())
 
 
 def _fixed_offset(name: str) -> int:
     hours, _, minutes = name.partition(":")
     if not all(re.fullmatch(r"[+-]?\d{1,19}", part, re.ASCII) for part in (hours, minutes)):
-        raise ValueError(f"{name!r} is no offset from UTC such as +02:00")
+        raise ValueError(f"not an offset from UTC such as +02:00: {name!r}")
     if max(abs(int(hours)), abs(int(minutes))) >= _LARGEST:
-        raise ValueError(f"{name!r} is no offset from UTC such as +02:00")
+        raise ValueError(f"not an offset from UTC such as +02:00: {name!r}")
     total = int(hours) * 60 + (-int(minutes) if name[0] == "-" else int(minutes))
     wrapped = (total * 60 * SECOND + _LARGEST) % (2 * _LARGEST) - _LARGEST
     return int(Duration(wrapped).seconds)

@@ -1,6 +1,6 @@
-"""URLs as Go's net/url parses and writes them, which is what Kubernetes' CEL functions on URLs show.
+"""URLs as Go's net/url parses and writes them, because Kubernetes' CEL functions on URLs return its results.
 
-Inside, a URL is text of its bytes (latin-1): percent signs encode bytes, and those need not be UTF-8.
+The fields hold one character for each byte (latin-1): percent signs encode bytes, which need not be UTF-8.
 """
 
 import ipaddress
@@ -24,12 +24,12 @@ _MOST_PARAMETERS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """The parts of a URL; ``path`` and ``fragment`` are decoded, with their writing kept in ``raw_...``."""
+    """The parts of a URL. ``path`` and ``fragment`` are decoded; ``raw_path`` and ``raw_fragment`` are as written."""
 
     scheme: str = ""
     opaque: str = ""
     user: tuple[str, ...] | None = None
-    """Name, or name and password."""
+    """The user name, or the user name and the password."""
     host: str = ""
     path: str = ""
     raw_path: str = ""
@@ -44,7 +44,7 @@ class Url:
         """The absolute URL, or absolute path, written in ``text``; a fragment is allowed.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is neither.
         """
         raw = _bytes(text)
         _parse(raw, request=True)
@@ -53,12 +53,12 @@ class Url:
 
     @property
     def hostname(self) -> str:
-        """The host without port and brackets."""
+        """The host without the port and without brackets."""
         return self._host_and_port()[0]
 
     @property
     def port(self) -> str:
-        """The port, or "" if none is given."""
+        """The port, or "" if there is none."""
         return self._host_and_port()[1]
 
     def _host_and_port(self) -> tuple[str, str]:
@@ -71,14 +71,14 @@ class Url:
 
     @property
     def escaped_path(self) -> str:
-        """The path as written, if that was a valid way to write it, else in the usual way."""
+        """The path as it was written if that is a valid encoding, else in the default encoding."""
         if self.path == "*":
             return "*"
         return _written(self.raw_path, self.path, _VALID_PATH, _PATH)
 
     @property
     def parameters(self) -> dict[str, list[str]]:
-        """The parameters of the query; malformed ones are left out."""
+        """The parameters of the query, without malformed ones."""
         found: dict[str, list[str]] = {}
         if self.query.count("&") >= _MOST_PARAMETERS:
             return found
@@ -123,7 +123,7 @@ def _bytes(text: str) -> str:
 
 
 def text(raw: str) -> str:
-    """Text of the bytes in ``raw``; those that are no UTF-8 stay distinct."""
+    """The text of the bytes in ``raw``. Bytes that are not UTF-8 become surrogates, so that they remain distinct."""
     return raw.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
@@ -146,22 +146,22 @@ def _written(raw: str, decoded: str, valid: frozenset[str], plain: frozenset[str
 
 def _parse(raw: str, *, request: bool, fragment: str = "") -> Url:
     if any(char < " " or char == "\x7f" for char in raw):
-        raise ValueError("a URL cannot hold control characters")
+        raise ValueError("control characters in a URL")
     if raw == "" and request:
-        raise ValueError("an empty text is no URL")
+        raise ValueError("not a URL: the text is empty")
     decoded = _unescape(fragment)
     if raw == "*":
         return Url(path="*", fragment=decoded, raw_fragment=fragment)
     found = _SCHEME.match(raw)
     if raw.startswith(":"):
-        raise ValueError(f"{raw!r} has no scheme before ':'")
+        raise ValueError(f"no scheme before ':' in URL {raw!r}")
     scheme, rest = (found[1].lower(), raw[found.end() :]) if found else ("", raw)
     force_query = rest.endswith("?") and rest.count("?") == 1
     rest, _, query = rest.partition("?")
     if not rest.startswith("/"):
         if scheme:
             return Url(scheme, rest, query=query, force_query=force_query, fragment=decoded, raw_fragment=fragment)
-        raise ValueError(f"{raw!r} is neither an absolute URL nor an absolute path")
+        raise ValueError(f"neither an absolute URL nor an absolute path: {raw!r}")
     user, host, omit_host = None, "", bool(scheme)
     if rest.startswith("//") and (scheme or (not request and not rest.startswith("///"))):
         authority, slash, after = rest[2:].partition("/")
@@ -203,7 +203,7 @@ def _check_port(port: str) -> None:
 
 
 def _bracketed(raw: str) -> str:
-    """An IPv6 address, maybe with a zone after an encoded percent sign."""
+    """An IPv6 address, with an optional zone after an encoded percent sign."""
     host, percent, zone = raw.partition("%25")
     name = _unescape_host(host)
     if percent:
@@ -219,7 +219,7 @@ def _bracketed(raw: str) -> str:
 
 
 def _unescape_host(raw: str) -> str:
-    """Decoded; only bytes beyond ASCII, and the percent sign itself, may be encoded."""
+    """The decoded host. Only bytes outside ASCII and the percent sign may be encoded."""
     for found in _CODE.finditer(raw):
         if found[1] and int(found[1], 16) < 0x80 and found[1] != "25":
             raise ValueError(f"invalid URL escape {found[0]!r}")
@@ -242,7 +242,7 @@ def _check_characters(raw: str) -> None:
 
 
 def invalid(text: str) -> str:
-    """Why ``text`` is no absolute URL or path, or ""."""
+    """Why ``text`` is neither an absolute URL nor an absolute path; "" if it is."""
     try:
         _parse(_bytes(text), request=True)
     except ValueError as error:

@@ -6,13 +6,12 @@ from hypothesis import strategies as st
 
 from controller.selectors import (
     ADMISSION,
-    BudgetSpent,
+    BudgetExceeded,
     InvalidAttribute,
     SelectorError,
     SelectorFault,
     compile_selector,
 )
-from controller.selectors.language.parser import parse
 from driver.model import Capacity, Device, Version
 from driver.quantity import Quantity
 
@@ -69,9 +68,9 @@ MISMATCHES = (
 )
 FAULTS = (
     (f"{A}.typ == 'H100'", "did you mean 'type'"),
-    (f"{A}.nothing", "ask with has()"),
+    (f"{A}.nothing", "use has()"),
     (f"{A}.type > 1", "no such overload"),
-    (f"{A}.index", "must give a bool"),
+    (f"{A}.index", "must be a bool, not: int"),
     (f"{A}.index / 0 == 1", "division by zero"),
     (f"{A}.index * 9223372036854775807 > 0", "integer overflow"),
     ("[1][5] == 1", "out of bounds"),
@@ -90,20 +89,20 @@ REFUSED = (
     ('device.driver.startWith("x")', "did you mean 'startsWith'?"),
     ("semvr('1.2.3') == semver('1.2.3')", "did you mean 'semver'?"),
     ("[1].all(item, itm > 0)", "did you mean 'item'?"),
-    ('duration("1 hour") > duration("0s")', "no duration such as 1h30m"),
+    ('duration("1 hour") > duration("0s")', "not a duration such as 1h30m"),
     ('timestamp("2026-02-30T00:00:00Z") > timestamp(0)', "a date, time or offset that does not exist"),
-    ('"%d and %s".format([1]) == ""', "more than the 1 arguments"),
+    ('"%d and %s".format([1]) == ""', "not enough arguments for the format: 1"),
     ('"%d".format(["x"]) == ""', "%d in a format takes int, uint; not string"),
-    ('"%q".format(["x"]) == ""', "no directive such as %s"),
+    ('"%q".format(["x"]) == ""', "not a directive such as %s"),
     ('"a".find("(") == ""', "RE2"),
-    ('dyn({"a": 1})[b"a"] == 1', "a value of type bytes is no index"),
+    ('dyn({"a": 1})[b"a"] == 1', "an index must be bool, double, int, string, uint, not: bytes"),
     ("cel.bind(t, int, t == int)", "a variable cannot hold a type"),
-    ("[?dyn(1)].size() == 1", "expected an optional value, found dyn"),
+    ("[?dyn(1)].size() == 1", "expected an optional value whose type is known, found dyn"),
     ("(true", "expected ')'"),
     ('"open', "no closing quote"),
     ("true &&", "expected a value, found the end"),
     ('"a".matches("(?=x)")', "RE2"),
-    ("[1, 'a'].size() == 2", "all entries need one type"),
+    ("[1, 'a'].size() == 2", "all entries must have one type; expected int, found string"),
     ("9223372036854775808 > 0", "does not fit"),
     ("true || package", "reserved word"),
     ("", "expected a value"),
@@ -137,7 +136,7 @@ def test_what_is_no_selector_is_refused_before_it_runs(expression: str, why: str
 
 
 def test_a_message_is_refused_as_what_kubernetes_would_construct() -> None:
-    with pytest.raises(SelectorError, match=r"messages such as google\.protobuf\.Int64Value") as error:
+    with pytest.raises(SelectorError, match=r"messages are not supported: google\.protobuf\.Int64Value") as error:
         compile_selector("google.protobuf.Int64Value{value: 1} == 1")
     assert error.value.unsupported
 
@@ -174,7 +173,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("expression", HOSTILE)
 def test_a_hostile_expression_is_stopped(expression: str) -> None:
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(BudgetExceeded):
         compile_selector(expression + " || true").matches(CARD, DRIVER)
 
 
@@ -202,32 +201,11 @@ def test_what_lies_inside_may_be_nested_as_deep_as_the_grammar_allows(around: st
     assert compile_selector(expression).matches(CARD, DRIVER)
 
 
-LIMITS = (
-    ("({})", "true", 249),
-    ("{}+1", "1", 250),
-    ("{} == true", "true", 250),
-    ("[{}]", "1", 249),
-    ("{}.reverse()", "[1]", 250),
-    ("(1+{})", "1", 124),
-)
-"""Of each way to nest: how often Kubernetes' parser lets it, one inside the other."""
-
-
-@pytest.mark.parametrize(("around", "start", "levels"), LIMITS)
-def test_nesting_ends_where_that_of_kubernetes_ends(around: str, start: str, levels: int) -> None:
-    expression = start
-    for _ in range(levels):
-        expression = around.format(expression)
-    parse(expression)
-    with pytest.raises(SelectorError, match=r"nested deeper|one inside the other"):
-        parse(around.format(expression))
-
-
 def test_chains_of_and_and_or_are_as_long_as_an_expression_may_be() -> None:
     for operator, terms in (("&&", "true"), ("||", "false")):
         chain = operator.join([terms] * (10_000 // (len(terms) + 2)))
         assert compile_selector(chain).matches(CARD, DRIVER) is (operator == "&&")
-    with pytest.raises(SelectorError, match="longer than 10240 bytes"):
+    with pytest.raises(SelectorError, match="too long; the limit in bytes is 10240"):
         compile_selector("true" + " || true" * 2000, ADMISSION)
 
 

@@ -90,7 +90,7 @@ FAULTS = (
     ("dyn({1: 2}).sortBy(x, x) == []", "no such overload"),
     ("0.0 / 0.0 < 1.0", "NaN"),
     ("dyn({1: 2}).sortBy(x, x) == []", "no such overload"),
-    ("{semver('1.0.0'): 1}.size() == 1", "cannot be the key of a map"),
+    ("{semver('1.0.0'): 1}.size() == 1", "cannot be a key of a map: kubernetes.Semver"),
 )
 
 

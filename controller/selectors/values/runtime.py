@@ -1,8 +1,8 @@
-"""What CEL computes with at run time: Python values where they fit, a few classes where they do not.
+"""The values of CEL at run time: Python's own where they behave alike, classes where they do not.
 
-int, bool, str, bytes, float and None are themselves; unsigned integers, optionals, types, quantities and versions
-have classes here, times, addresses, URLs and formats in modules of their own. Maps are dicts whose bool keys are
-wrapped, because Python holds ``True == 1``.
+int, bool, str, bytes, float, None and list stand for themselves. Unsigned integers, optionals, types and versions have
+classes here; quantities, times, addresses, URLs and formats have modules of their own. Maps are dicts. Their bool keys
+are wrapped, because ``True == 1`` in Python.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import Any, Final
 from controller.selectors.errors import Cancelled, NoOverload, SelectorFault, no_overload
 from controller.selectors.values.addresses import Address, Network
 from controller.selectors.values.named_formats import Format
-from controller.selectors.values.quantities import Amount
+from controller.selectors.values.quantities import CelQuantity
 from controller.selectors.values.timestamps import Duration, Timestamp
 from controller.selectors.values.urls import Url
 
@@ -22,10 +22,10 @@ INT_MAX: Final = (1 << 63) - 1
 INT_MIN: Final = -(1 << 63)
 UINT_MAX: Final = (1 << 64) - 1
 
-Impl = Callable[..., Any]
-"""What a function does: called with the budget and the arguments."""
-Table = Mapping[tuple[str, ...] | int, Impl]
-"""Implementations by the run-time types of the arguments; one keyed by a number checks that many arguments itself."""
+Implementation = Callable[..., Any]
+"""The implementation of a function. Its arguments are the budget, then those of the call."""
+Overloads = Mapping[tuple[str, ...] | int, Implementation]
+"""Implementations by the run-time types of the arguments, or by their number if the implementation checks the types."""
 
 
 class UInt(int):
@@ -59,8 +59,12 @@ class BoolKey:
     value: bool
 
 
-class OddKey:
-    """A key of a type that indexing refuses: a moment, address, type or null equals its like, anything else itself."""
+class OpaqueKey:
+    """A key of a map literal whose type cannot be used as an index.
+
+    Keys that are times, addresses, types or null are equal if their values are. Others are equal only to themselves,
+    because cel-go compares them by identity.
+    """
 
     __slots__ = ("value",)
 
@@ -68,24 +72,24 @@ class OddKey:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, OddKey) or type(self.value) is not type(other.value):
+        if not isinstance(other, OpaqueKey) or type(self.value) is not type(other.value):
             return False
         if isinstance(self.value, Duration | Timestamp | Address | Network | TypeValue):
             return str(self.value) == str(other.value)
-        return self.value is other.value and not isinstance(self.value, Amount | Identifiers | Device)
+        return self.value is other.value and not isinstance(self.value, CelQuantity | Identifiers | Device)
 
     def __hash__(self) -> int:
         return hash(type(self.value))
 
 
 class Domains(dict[str, Any]):
-    """``device.attributes`` and ``device.capacity``: looking up an unknown domain gives an empty map."""
+    """``device.attributes`` and ``device.capacity``. The look-up of an unknown domain returns an empty map."""
 
     __slots__ = ()
 
 
 class Identifiers(dict[str, Any]):
-    """What a device has in one domain; unlike a map literal it can be asked for anything, and has only texts."""
+    """The attributes or capacities of a device in one domain, by name. Values of any type may be looked up in it."""
 
     __slots__ = ()
 
@@ -149,18 +153,18 @@ def _identifier(part: str) -> tuple[int, int, str]:
     return (0, int(part), "") if part.isdigit() else (1, 0, part)
 
 
-_KINDS: Final[Mapping[type, str]] = {
+_TYPE_NAMES: Final[Mapping[type, str]] = {
     bool: "bool", int: "int", UInt: "uint", float: "double", str: "string", bytes: "bytes", type(None): "null_type",
     list: "list", dict: "map", Domains: "map", Identifiers: "map", Device: "map", Optional: "optional_type",
-    TypeValue: "type", Amount: "kubernetes.Quantity", Semver: "kubernetes.Semver", Address: "net.IP",
+    TypeValue: "type", CelQuantity: "kubernetes.Quantity", Semver: "kubernetes.Semver", Address: "net.IP",
     Network: "net.CIDR", Url: "kubernetes.URL", Format: "kubernetes.NamedFormat",
     Duration: "google.protobuf.Duration", Timestamp: "google.protobuf.Timestamp",
 }  # fmt: skip
 
 
-def kind(value: object) -> str:
-    """The run-time type of ``value``, by its CEL name."""
-    return _KINDS[type(value)]
+def type_name(value: object) -> str:
+    """The CEL name of the run-time type of ``value``."""
+    return _TYPE_NAMES[type(value)]
 
 
 def is_number(value: object) -> bool:
@@ -168,27 +172,27 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def comparable(a: float, b: float) -> tuple[float, float]:
-    """Two numbers as they are compared: as doubles if one of them is, which cannot tell large integers apart."""
+def as_comparable(a: float, b: float) -> tuple[float, float]:
+    """Two numbers as CEL compares them: as doubles if one of them is, which rounds large integers."""
     return (a, b) if isinstance(a, float) == isinstance(b, float) else (float(a), float(b))
 
 
 def equal(a: Any, b: Any) -> bool:
-    """CEL's ``==``: numbers by value across types, everything else by type and value.
+    """CEL's ``==``: numbers are compared by value across types, everything else by type and value.
 
     Raises:
-        NoOverload: where upstream refuses to compare (a version or quantity with something else on its right).
+        NoOverload: Kubernetes cannot compare them (such as a version or quantity with another type on its right).
     """
     if is_number(a) and is_number(b):
-        a, b = comparable(a, b)
+        a, b = as_comparable(a, b)
         return bool(a == b)
     if a is None or b is None:
         return a is b
     match a:
-        case Semver() | Amount() | Address() | Network() | Url() | Format():
+        case Semver() | CelQuantity() | Address() | Network() | Url() | Format():
             return _equal_opaque(a, b)
         case list():
-            return isinstance(b, list) and len(a) == len(b) and all(map(_alike, a, b))
+            return isinstance(b, list) and len(a) == len(b) and all(map(_equal_elements, a, b))
         case Optional():
             same = isinstance(b, Optional) and a.present == b.present
             return same and (not a.present or equal(a.value, b.value))
@@ -198,18 +202,18 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def _equal_opaque(a: Any, b: Any) -> bool:
-    if type(a) is not type(b) or (isinstance(b, Amount) and b.computed):
+    if type(a) is not type(b) or (isinstance(b, CelQuantity) and b.computed):
         raise no_overload("_==_")
     match a:
-        case Amount():
+        case CelQuantity():
             return bool(a.compare(b) == 0)
         case Url():
             return str(a) == str(b)
     return bool(a == b)
 
 
-def _alike(a: Any, b: Any) -> bool:
-    """Elements of lists and maps: a pair that cannot be compared does not make them differ, as upstream has it."""
+def _equal_elements(a: Any, b: Any) -> bool:
+    """Whether elements of lists or maps are equal. A pair that cannot be compared counts as equal, as in Kubernetes."""
     try:
         return equal(a, b)
     except NoOverload:
@@ -217,14 +221,14 @@ def _alike(a: Any, b: Any) -> bool:
 
 
 def _equal_maps(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
-    return len(a) == len(b) and all(key in b and _alike(value, b[key]) for key, value in a.items())
+    return len(a) == len(b) and all(key in b and _equal_elements(value, b[key]) for key, value in a.items())
 
 
-def key_of(value: Any) -> Any:
-    """``value`` as a key to look up in a map: of numbers, only the value counts.
+def lookup_key(value: Any) -> Any:
+    """``value`` as a key to look up in a map. Numbers of different types with the same value are the same key.
 
     Raises:
-        SelectorFault: values of this type are no keys.
+        SelectorFault: values of this type cannot be keys.
     """
     if isinstance(value, bool):
         return BoolKey(value)
@@ -232,28 +236,28 @@ def key_of(value: Any) -> Any:
         return value
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
-    raise SelectorFault(f"unsupported key type: {kind(value)}")
+    raise SelectorFault(f"unsupported key type: {type_name(value)}")
 
 
-def key_in(value: Any) -> Any:
-    """``value`` as a key of a map literal, which may be of nearly any type.
+def literal_key(value: Any) -> Any:
+    """``value`` as a key of a map literal, which may be of almost any type.
 
     Raises:
-        Cancelled: upstream cannot keep it; evaluation ends.
+        Cancelled: Kubernetes cannot store such a key, which ends the evaluation.
     """
     if isinstance(value, bool | str | int | float):
-        return key_of(value)
-    if kind(value) in ("bytes", "kubernetes.Semver", "kubernetes.NamedFormat"):
-        raise Cancelled(f"a value of type {kind(value)} cannot be the key of a map")
-    return OddKey(value)
+        return lookup_key(value)
+    if type_name(value) in ("bytes", "kubernetes.Semver", "kubernetes.NamedFormat"):
+        raise Cancelled(f"cannot be a key of a map: {type_name(value)}")
+    return OpaqueKey(value)
 
 
 def keys(map_: Iterable[Any]) -> list[Any]:
     """The keys of a map as CEL values."""
-    return [key.value if type(key) in (BoolKey, OddKey) else key for key in map_]
+    return [key.value if type(key) in (BoolKey, OpaqueKey) else key for key in map_]
 
 
-def whole(value: int) -> int:
+def checked_int(value: int) -> int:
     """``value`` if it fits a signed 64-bit integer.
 
     Raises:
@@ -264,7 +268,7 @@ def whole(value: int) -> int:
     raise SelectorFault("integer overflow")
 
 
-def unsigned(value: int) -> UInt:
+def checked_uint(value: int) -> UInt:
     """``value`` if it fits an unsigned 64-bit integer.
 
     Raises:

@@ -11,13 +11,13 @@ import pytest
 
 from controller.selectors import ADMISSION, SCHEDULER, Environment, SelectorFault, constant_folding, view
 from controller.selectors.cost.budget import COST_LIMIT, UNMETERED, Budget
-from controller.selectors.cost.metering import bound
-from controller.selectors.evaluator.compiler import Program
+from controller.selectors.cost.metering import cost_bound
+from controller.selectors.evaluator.compiler import CompiledExpression
 from controller.selectors.language.checker import check
 from controller.selectors.language.parser import parse
 from driver.wire import device_from
 
-_DATA = Path(__file__).parents[3] / "data" / "conformance" / "cel"
+_DATA = Path(__file__).parents[4] / "data" / "conformance" / "cel"
 FILES = ("upstream", "more", "random", "typed")
 
 
@@ -60,7 +60,7 @@ def evaluated(case: Case, *, metered: bool) -> tuple[str, int]:
     """The outcome, and what was counted on the way."""
     node = parse(case.expression)
     checked = check(case.expression, node, case.environment)
-    program = Program(node, checked, constant_folding.check(case.expression, node, checked), metered=metered)
+    program = CompiledExpression(node, checked, constant_folding.check(case.expression, node, checked), metered=metered)
     budget = Budget() if metered else UNMETERED
     device, driver = device_from({"name": "d", **case.device}, case.device["driver"]), case.device["driver"]
     try:
@@ -90,7 +90,7 @@ def test_what_is_not_metered_stays_below_its_bound_and_has_the_same_outcome(file
     for case in cases(file):
         node = parse(case.expression)
         checked = check(case.expression, node, case.environment)
-        most = bound(case.expression, node, checked, constant_folding.check(case.expression, node, checked))
+        most = cost_bound(case.expression, node, checked, constant_folding.check(case.expression, node, checked))
         if most is not None:
             plain += 1
             outcome, cost = evaluated(case, metered=True)
