@@ -1,7 +1,8 @@
-"""The estimate by which admission accepts or refuses an expression: the most it may cost on any device.
+"""The estimate by which admission accepts or refuses an expression: the most that it can cost on any device.
 
-The arithmetic is that of Kubernetes 1.37, because its result is part of the API. Macros are counted as the loops they
-stand for. What is not known to be bounded counts as UNBOUNDED.
+The arithmetic is that of Kubernetes 1.37, because its result is part of the API; where it looks arbitrary, it follows
+cel-go's ``checker/cost.go``. Macros count as the loops that cel-go expands them to. A size that is not known to be
+limited counts as UNBOUNDED.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,7 @@ from controller.selectors.language.trampoline import Steps
 from controller.selectors.language.types import Type
 from memoryapi.cel_cost import call_estimates
 from memoryapi.cel_cost.call_estimates import CallArguments
-from memoryapi.cel_cost.sizes import ONE, UNBOUNDED, UNKNOWN, Path, Size, add, below, declared, multiply
+from memoryapi.cel_cost.sizes import ONE, UNBOUNDED, UNKNOWN, Size, ValuePath, add, below, declared_size, multiply
 
 _SCALARS: Final = frozenset(
     {"bool", "double", "int", "uint", "google.protobuf.Duration", "google.protobuf.Timestamp"}
@@ -37,31 +38,31 @@ _SCALARS: Final = frozenset(
 
 
 class Entry(NamedTuple):
-    """The sizes of what a list or map holds."""
+    """The sizes of the entries of a list or map."""
 
     is_list: bool
     key: Size
     value: Size
 
     def union(self, other: "Entry | None") -> "Entry | None":
-        """What holds where either does."""
+        """The entries that contain both; None if ``other`` is not known."""
         return other and Entry(self.is_list, self.key.union(other.key), self.value.union(other.value))
 
 
 @dataclass(frozen=True, slots=True)
-class _Local:
+class _Variable:
     """What is known of a variable of a macro."""
 
-    path: Path = ()
+    path: ValuePath = ()
     size: Size | None = None
     entry: Entry | None = None
 
 
-Scope = Mapping[str, _Local]
+Scope = Mapping[str, _Variable]
 
 
 def estimate(node: Node, checked: Checked) -> int:
-    """The most that evaluating ``node`` may cost; UNBOUNDED if nothing limits it."""
+    """The most that an evaluation of ``node`` can cost; UNBOUNDED if nothing limits it."""
     return trampoline.run(_Estimator(checked).cost(node, {}))
 
 
@@ -71,10 +72,10 @@ class _Estimator:
         self._overloads = checked.overloads
         self._sizes: dict[Node, Size] = {}
         self._entries: dict[Node, Entry] = {}
-        self._paths: dict[Node, Path] = {}
+        self._paths: dict[Node, ValuePath] = {}
 
     def cost(self, node: Node, scope: Scope) -> Steps[int]:
-        """The most ``node`` costs; also notes the sizes of what it yields."""
+        """The most that ``node`` can cost. Also records the size of its value."""
         match node:
             case Literal():
                 return 0
@@ -92,7 +93,7 @@ class _Estimator:
             case MapOf():
                 return (yield from self._map(node, scope))
             case Comprehension():
-                walk = self._sort_by if node.kind == "sortBy" else self._fold
+                walk = self._sort_by if node.kind == "sortBy" else self._comprehension
                 return (yield from walk(node, scope))
             case Bind():
                 return (yield from self._bind(node, scope))
@@ -145,11 +146,11 @@ class _Estimator:
         return add(self._chosen(node, node.function, self._overloads[node], parts, scope), *costs)
 
     def _chosen(self, node: Node, function: str, overloads: Sequence[str], parts: Sequence[Node], scope: Scope) -> int:
-        """The dearest of the overloads; the result is as large as any of them may make it."""
+        """The cost of the most expensive overload. The size of the result covers those of all overloads."""
         most = 0
         result: Size | None = None
         for overload in overloads:
-            cost, size = call_estimates.call(function, self._given(overload, parts, scope))
+            cost, size = call_estimates.call(function, self._arguments(overload, parts, scope))
             if overload in ("add_string", "add_bytes", "add_list"):
                 self._join_entries(node, parts, scope)
             most = max(most, cost)
@@ -160,13 +161,13 @@ class _Estimator:
             self._sizes[node] = result
         return most
 
-    def _given(self, overload: str, parts: Sequence[Node], scope: Scope) -> CallArguments:
+    def _arguments(self, overload: str, parts: Sequence[Node], scope: Scope) -> CallArguments:
         return CallArguments(
             overload,
             tuple(parts),
             tuple([self._types[part] for part in parts]),
             tuple([self._size(part, scope) for part in parts]),
-            tuple([declared(below(self._path(part, scope), "@items")) or UNKNOWN for part in parts]),
+            tuple([declared_size(below(self._path(part, scope), "@items")) or UNKNOWN for part in parts]),
         )
 
     def _join_entries(self, node: Node, parts: Sequence[Node], scope: Scope) -> None:
@@ -195,7 +196,7 @@ class _Estimator:
             size = size.union(self._size_or_unknown(node, scope))
         return size
 
-    def _fold(self, node: Comprehension, scope: Scope) -> Steps[int]:
+    def _comprehension(self, node: Comprehension, scope: Scope) -> Steps[int]:
         cost: int = yield self.cost(node.range, scope)
         inner = {**scope, **self._elements(node, scope)}
         where: int = 0 if node.where is None else (yield self.cost(node.where, inner))
@@ -222,7 +223,7 @@ class _Estimator:
         return add(cost, once, multiply(count.most, each))
 
     def _append(self, node: Comprehension, count: Size, cost: int, inner: Scope) -> int:
-        """``result + [element]``, the step of map, filter and transformList."""
+        """The cost of ``result + [element]``, the step of map(), filter() and transformList()."""
         if node.kind == "filter":
             cost, element = add(cost, 1), self._element_size(node, inner)
         else:
@@ -232,22 +233,22 @@ class _Estimator:
         return add(cost, 1, 1, NEW_LIST)
 
     def _element_size(self, node: Comprehension, inner: Scope) -> Size:
-        """The size of the variable of a filter."""
-        over, local = self._types[node.range], inner[node.variables[0]]
-        return declared(local.path) or _of_type(over.of[0] if over.of else over) or local.size or UNKNOWN
+        """The size of the variable of filter()."""
+        over, variable = self._types[node.range], inner[node.variables[0]]
+        return declared_size(variable.path) or _of_type(over.of[0] if over.of else over) or variable.size or UNKNOWN
 
     def _elements(self, node: Comprehension, scope: Scope) -> Scope:
-        """What is known of the variables of a macro that walks a list or map."""
+        """What is known of the variables of a macro that iterates over a list or map."""
         entry, path = self._entry(node.range, scope), self._path(node.range, scope)
         is_list = entry.is_list if entry else self._types[node.range].kind == "list"
-        key = _Local(below(path, "@indices" if is_list else "@keys"), entry and entry.key)
-        value = _Local(below(path, "@items" if is_list else "@values"), entry and entry.value)
+        key = _Variable(below(path, "@indices" if is_list else "@keys"), entry and entry.key)
+        value = _Variable(below(path, "@items" if is_list else "@values"), entry and entry.value)
         if len(node.variables) == 2:
             return dict(zip(node.variables, (key, value), strict=True))
         return {node.variables[0]: value if is_list else key}
 
     def _sort_by(self, node: Comprehension, scope: Scope) -> Steps[int]:
-        """A variable bound to the list, and a list of keys by which it is sorted."""
+        """The cost of a variable bound to the list, of a list of sort keys, and of sorting."""
         cost: int = yield self.cost(node.range, scope)
         body: int = yield self.cost(node.body, {**scope, **self._elements(node, scope)})
         count = self._size_or_unknown(node.range, scope)
@@ -259,18 +260,20 @@ class _Estimator:
 
     def _bind(self, node: Bind, scope: Scope) -> Steps[int]:
         value: int = yield self.cost(node.value, scope)
-        local = _Local(self._path(node.value, scope), self._size(node.value, scope), self._entry(node.value, scope))
-        inner = {**scope, node.name: local}
+        variable = _Variable(
+            self._path(node.value, scope), self._size(node.value, scope), self._entry(node.value, scope)
+        )
+        inner = {**scope, node.name: variable}
         body: int = yield self.cost(node.body, inner)
         self._same(node, node.body, scope)
         return add(NEW_LIST, value, body)
 
     def _optional_map(self, node: OptionalMap, scope: Scope) -> Steps[int]:
-        """``target.hasValue() ? ... target.value() ... : optional.none()``: the target counts twice."""
+        """The cost of ``target.hasValue() ? ... target.value() ... : optional.none()``: the target counts twice."""
         cost: int = yield self.cost(node.target, scope)
         target = self._types[node.target]
-        held = target.of[0] if target.of else target
-        inner = {**scope, node.name: _Local(size=_of_type(held))}
+        inside = target.of[0] if target.of else target
+        inner = {**scope, node.name: _Variable(size=_of_type(inside))}
         body: int = yield self.cost(node.body, inner)
         present = add(NEW_LIST, 1, cost, body, 0 if node.flat else 1)
         result = self._size_or_unknown(node.body, scope) if node.flat else _of_type(self._types[node]) or UNKNOWN
@@ -284,7 +287,7 @@ class _Estimator:
         if entry is not None:
             self._entries[node] = entry
 
-    def _path(self, node: Node, scope: Scope) -> Path:
+    def _path(self, node: Node, scope: Scope) -> ValuePath:
         if isinstance(node, Name) and node.name in scope and not node.absolute:
             return scope[node.name].path
         return self._paths.get(node, ())
@@ -299,7 +302,7 @@ class _Estimator:
         return self._size(node, scope) or UNKNOWN
 
     def _size(self, node: Node, scope: Scope) -> Size | None:
-        found = self._sizes.get(node) or _of_text(node) or declared(self._path(node, scope))
+        found = self._sizes.get(node) or _of_text(node) or declared_size(self._path(node, scope))
         if found is not None:
             return found
         found = _of_type(self._types[node])
@@ -309,7 +312,7 @@ class _Estimator:
 
 
 def _of_text(node: Node) -> Size | None:
-    """The size of what is written out."""
+    """The size of a literal."""
     match node:
         case Literal(value=str() | bytes() as text):
             return Size(len(text), len(text))

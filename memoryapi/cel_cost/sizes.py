@@ -1,4 +1,4 @@
-"""How large values can be, as far as the text of an expression and the API's limits for devices tell."""
+"""The sizes that values can have, from the text of an expression and the API's limits on devices."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,25 +6,25 @@ from math import ceil
 from typing import Final, NamedTuple, TypeAlias
 
 UNBOUNDED: Final = (1 << 64) - 1
-"""Where sums and products stop growing: no bound is known."""
+"""The largest size and cost: sums and products end there. Stands for a size without a known limit."""
 
 
 class Size(NamedTuple):
-    """The least and the most: characters of a string, bytes, elements of a list or entries of a map."""
+    """The smallest and the largest size: characters of a string, bytes, elements of a list or entries of a map."""
 
     least: int
     most: int
 
     def union(self, other: "Size") -> "Size":
-        """What holds where either does."""
+        """The range that contains both."""
         return Size(min(self.least, other.least), max(self.most, other.most))
 
     def plus(self, other: "Size") -> "Size":
-        """The size of the two joined."""
+        """The size of the concatenation of both."""
         return Size(add(self.least, other.least), add(self.most, other.most))
 
     def times(self, other: "Size") -> "Size":
-        """As many of this size as ``other`` says."""
+        """The size of as many values of this size as ``other`` is large."""
         return Size(multiply(self.least, other.least), multiply(self.most, other.most))
 
 
@@ -43,60 +43,60 @@ def multiply(a: int, b: int) -> int:
 
 
 def scale(amount: int, factor: float) -> int:
-    """``amount`` times ``factor``, rounded up, at most UNBOUNDED. In floating point, because upstream rounds so."""
+    """``amount`` times ``factor``, rounded up, at most UNBOUNDED. In floating point, to round as Kubernetes does."""
     if factor > 0 and float(amount) > UNBOUNDED / factor:
         return UNBOUNDED
     return min(ceil(float(amount) * factor), UNBOUNDED)
 
 
-Path: TypeAlias = tuple[str, ...]
-"""Where a value comes from: a variable, then fields and ``@items``, ``@keys``, ``@values``, ``@indices``."""
+ValuePath: TypeAlias = tuple[str, ...]
+"""The origin of a value: a variable, then fields and ``@items``, ``@keys``, ``@values`` or ``@indices``."""
 
 
-_DEEPEST: Final = 6
-"""Steps after which no limit is declared for sure, so that a path need not grow further."""
+_MAX_STEPS: Final = 6
+"""No limit is declared below so many steps, so that a path need not become longer."""
 
 
-def below(path: Path, step: str) -> Path:
-    """``path`` and one step more."""
-    return (*path, step) if len(path) < _DEEPEST else path
+def below(path: ValuePath, step: str) -> ValuePath:
+    """``path`` with one more step."""
+    return (*path, step) if len(path) < _MAX_STEPS else path
 
 
 @dataclass(frozen=True, slots=True)
-class _Declared:
+class _Limit:
     most: int
-    key: "_Declared | None" = None
-    element: "_Declared | None" = None
-    fields: Mapping[str, "_Declared"] = field(default_factory=dict)
+    key: "_Limit | None" = None
+    element: "_Limit | None" = None
+    fields: Mapping[str, "_Limit"] = field(default_factory=dict)
 
 
-_DOMAIN, _ID, _ATTRIBUTE, _CAPACITY = _Declared(63), _Declared(32), _Declared(64), _Declared(0)
-_DEVICE: Final = _Declared(
+_DOMAIN, _ID, _ATTRIBUTE, _CAPACITY = _Limit(63), _Limit(32), _Limit(64), _Limit(0)
+_DEVICE: Final = _Limit(
     0,
     fields={
-        "driver": _Declared(63),
-        "allowMultipleAllocations": _Declared(1),
-        "attributes": _Declared(32, _DOMAIN, _Declared(32, _ID, _ATTRIBUTE)),
-        "capacity": _Declared(32, _DOMAIN, _Declared(32, _ID, _CAPACITY)),
+        "driver": _Limit(63),
+        "allowMultipleAllocations": _Limit(1),
+        "attributes": _Limit(32, _DOMAIN, _Limit(32, _ID, _ATTRIBUTE)),
+        "capacity": _Limit(32, _DOMAIN, _Limit(32, _ID, _CAPACITY)),
     },
 )
 
 
-def declared(path: Path) -> Size | None:
-    """What the API's limits (resource.k8s.io/v1) allow at a path below ``device``; None where upstream knows none."""
+def declared_size(path: ValuePath) -> Size | None:
+    """The size that the API (resource.k8s.io/v1) allows at a path below ``device``; None without a known limit."""
     if path[:1] != ("device",):
         return None
-    at: _Declared | None = _DEVICE
+    limit: _Limit | None = _DEVICE
     for step in path[1:]:
-        if at is None:
+        if limit is None:
             return None
-        at = _below(at, step)
-    return None if at is None else Size(0, at.most)
+        limit = _limit_below(limit, step)
+    return None if limit is None else Size(0, limit.most)
 
 
-def _below(at: _Declared, step: str) -> _Declared | None:
+def _limit_below(limit: _Limit, step: str) -> _Limit | None:
     if step in ("@items", "@values"):
-        return at.element
+        return limit.element
     if step == "@keys":
-        return at.key
-    return at.fields.get(step) or (_ATTRIBUTE if at.element is _ATTRIBUTE else None)
+        return limit.key
+    return limit.fields.get(step) or (_ATTRIBUTE if limit.element is _ATTRIBUTE else None)
