@@ -5,7 +5,7 @@ several overloads may run and no rule names the function, the call costs 1. Cost
 fault takes the place of an argument that failed.
 
 Sources: ``interpreter/runtimecost.go`` of cel-go for the standard functions, and ``apiserver/pkg/cel/library/cost.go``
-of Kubernetes for its libraries. Some roundings differ from those of the estimate. They are upstream's.
+of Kubernetes for its libraries. Some roundings differ from those of the estimate, as they do there.
 """
 
 from collections.abc import Callable, Mapping, Sequence
