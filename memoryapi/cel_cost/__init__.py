@@ -29,5 +29,5 @@ def check_admission(expression: str) -> None:
     cost = estimate(checked.node, checked.types)
     if cost > MAX_COST:
         shown = "without bound" if cost >= _WITHOUT_BOUND else f"{cost}"
-        message = f"the estimated cost exceeds the limit of {MAX_COST}: {shown}; iterate over shorter lists, or nest less"
+        message = f"the estimated cost exceeds the limit of {MAX_COST}: {shown}; use shorter lists or fewer loops"
         raise SelectorError(expression, 0, message)
