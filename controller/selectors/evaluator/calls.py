@@ -111,12 +111,12 @@ def in_constants(code: Code, values: Sequence[Any]) -> Code:
     constants = list(values)
 
     def run(activation: Activation) -> bool:
-        wanted = code(activation)
-        if wanted.__class__ is str:
-            return wanted in strings
-        if isinstance(wanted, Semver):
+        value = code(activation)
+        if value.__class__ is str:
+            return value in strings
+        if isinstance(value, Semver):
             raise SelectorFault("a version cannot be looked up in a list of constants; use compareTo()")
-        return in_list(activation[BUDGET], wanted, constants)
+        return in_list(activation[BUDGET], value, constants)
 
     return run
 
@@ -170,15 +170,17 @@ def implementation(name: str, table: Overloads, values: Sequence[Any]) -> Implem
     return impl
 
 
-def accepts(wanted: Type, value: Any) -> bool:
+def accepts(declared: Type, value: Any) -> bool:
     """Whether an argument has the declared type. The first entry of a list or map decides, as in cel-go."""
-    if wanted.kind in ("?", "dyn"):
+    if declared.kind in ("?", "dyn"):
         return True
-    if type_name(value) != wanted.kind:
+    if type_name(value) != declared.kind:
         return False
     if isinstance(value, dict):
-        return all(accepts(type_, part) for type_, part in zip(wanted.of, next(iter(value.items()), ()), strict=False))
-    return not isinstance(value, list) or not value or accepts(wanted.of[0], value[0])
+        return all(
+            accepts(type_, part) for type_, part in zip(declared.of, next(iter(value.items()), ()), strict=False)
+        )
+    return not isinstance(value, list) or not value or accepts(declared.of[0], value[0])
 
 
 def metered(

@@ -47,10 +47,10 @@ def index(value: Any, key: Any) -> Any:
     if isinstance(value, Optional):
         return optional_index(value, key)
     if isinstance(value, list):
-        at = _list_index(key)
-        if 0 <= at < len(value):
-            return value[at]
-        raise SelectorFault(f"index out of bounds: {at}")
+        position = _list_index(key)
+        if 0 <= position < len(value):
+            return value[position]
+        raise SelectorFault(f"index out of bounds: {position}")
     if isinstance(value, dict):
         name = lookup_key(key)
         if name in value:
@@ -68,8 +68,8 @@ def optional_index(value: Any, key: Any) -> Optional:
             return NONE
         value = value.value
     if isinstance(value, list):
-        at = _list_index(key)
-        return Optional(True, value[at]) if 0 <= at < len(value) else NONE
+        position = _list_index(key)
+        return Optional(True, value[position]) if 0 <= position < len(value) else NONE
     name = lookup_key(key)
     return _entry(value, name) if isinstance(value, dict) else NONE
 

@@ -52,11 +52,11 @@ def chain(base: Code, qualifiers: Sequence[Qualifier], cost: ChainCost, *, keeps
                 budget.charge(cost.qualifier)
                 value = _get(value, qualifier.key(activation) if qualifier.computed else qualifier.key, qualifier)
                 continue
-            found = _find(value, qualifier.key(activation) if qualifier.computed else qualifier.key)
-            if not found.present:
+            entry = _find(value, qualifier.key(activation) if qualifier.computed else qualifier.key)
+            if not entry.present:
                 return False if testing and not keeps_optional else NONE
             budget.charge(cost.qualifier)
-            value = found.value
+            value = entry.value
         if not optional:
             return value
         return True if testing and not keeps_optional else Optional(True, value)

@@ -154,34 +154,38 @@ class _Checker:
 
     def _logical(self, node: Call, args: Sequence[Node], scope: Scope) -> Steps[Type]:
         for arg in args:
-            found: Type = yield self.visit(arg, scope)
-            if not self.types.fits(found, t.BOOL):
-                raise self.error(arg, f"expected a bool, found {found}")
-        self._overloads[node] = tuple(one.name for one in self.environment.overloads(node.function))
+            type_: Type = yield self.visit(arg, scope)
+            if not self.types.fits(type_, t.BOOL):
+                raise self.error(arg, f"expected a bool, found {type_}")
+        self._overloads[node] = tuple(overload.name for overload in self.environment.overloads(node.function))
         return t.BOOL
 
     def _call(self, node: Node, function: str, args: Sequence[Node], member: bool, scope: Scope) -> Steps[Type]:
         declared = self.environment.overloads(function)
         if not declared:
             raise self.error(node, f"unknown function {function!r}{suggest(function, self._callable(member))}")
-        given: list[Type] = []
+        arg_types: list[Type] = []
         for arg in args:
-            given.append((yield self.visit(arg, scope)))  # noqa: PERF401 a comprehension cannot yield
-        return self._resolved(node, function, tuple(given), member)
+            arg_types.append((yield self.visit(arg, scope)))  # noqa: PERF401 a comprehension cannot yield
+        return self._resolved(node, function, tuple(arg_types), member)
 
     def _callable(self, member: bool) -> list[str]:
-        names = [name for name in FUNCTIONS if any(one.member == member for one in self.environment.overloads(name))]
+        names = [
+            name
+            for name in FUNCTIONS
+            if any(overload.member == member for overload in self.environment.overloads(name))
+        ]
         return [name for name in names if name[0].isalpha()]
 
-    def _resolved(self, node: Node, function: str, given: tuple[Type, ...], member: bool) -> Type:
-        """The type of a call with arguments of the types ``given``; dyn if the overloads differ in it."""
+    def _resolved(self, node: Node, function: str, arg_types: tuple[Type, ...], member: bool) -> Type:
+        """The type of a call with arguments of ``arg_types``; dyn if the overloads differ in it."""
         result: Type | None = None
         fitting: list[str] = []
         for overload in self.environment.overloads(function):
-            if overload.member != member or len(overload.args) != len(given):
+            if overload.member != member or len(overload.args) != len(arg_types):
                 continue
-            wanted, returned = self._instantiate(overload)
-            if not self.types.all_fit(given, wanted):
+            declared, returned = self._instantiate(overload)
+            if not self.types.all_fit(arg_types, declared):
                 continue
             fitting.append(overload.name)
             returned = self.types.resolve(returned)
@@ -190,7 +194,7 @@ class _Checker:
             elif not t.is_dynamic(result) and result != returned:
                 result = t.DYN
         if result is None:
-            shown = [self.types.resolve(one, free_as_dyn=True) for one in given]
+            shown = [self.types.resolve(type_, free_as_dyn=True) for type_ in arg_types]
             raise self.error(node, _no_match(function, shown, member))
         self._overloads[node] = tuple(fitting)
         return result
@@ -200,20 +204,20 @@ class _Checker:
             return overload.args, overload.result
         fresh: dict[str, Type] = {}
 
-        def copy(one: Type) -> Type:
-            if one.kind == "?":
-                if one.name not in fresh:
-                    fresh[one.name] = self.types.fresh()
-                return fresh[one.name]
-            return Type(one.kind, tuple(map(copy, one.of)), one.name) if one.open else one
+        def copy(type_: Type) -> Type:
+            if type_.kind == "?":
+                if type_.name not in fresh:
+                    fresh[type_.name] = self.types.fresh()
+                return fresh[type_.name]
+            return Type(type_.kind, tuple(map(copy, type_.of)), type_.name) if type_.open else type_
 
         return tuple(map(copy, overload.args)), copy(overload.result)
 
     def _list(self, node: ListOf, scope: Scope) -> Steps[Type]:
         element: Type | None = None
         for index, item in enumerate(node.items):
-            found: Type = yield self.visit(item, scope)
-            element = self._join(element, self._entry(item, found) if index in node.optional else found)
+            type_: Type = yield self.visit(item, scope)
+            element = self._join(element, self._entry(item, type_) if index in node.optional else type_)
         return t.list_of(element or self.types.fresh())
 
     def _map(self, node: MapOf, scope: Scope) -> Steps[Type]:
@@ -221,22 +225,22 @@ class _Checker:
         value: Type | None = None
         for key_node, value_node, is_optional in node.entries:
             key = self._join(key, (yield self.visit(key_node, scope)))
-            found: Type = yield self.visit(value_node, scope)
-            value = self._join(value, self._entry(value_node, found) if is_optional else found)
+            type_: Type = yield self.visit(value_node, scope)
+            value = self._join(value, self._entry(value_node, type_) if is_optional else type_)
         return t.map_of(key or self.types.fresh(), value or self.types.fresh())
 
-    def _entry(self, node: Node, found: Type) -> Type:
+    def _entry(self, node: Node, type_: Type) -> Type:
         """The type inside an optional list element or map value."""
-        if found.kind == "optional_type":
-            return self.types.resolve(found.of[0])
-        if found.kind == "dyn":
-            return found
-        raise self.error(node, f"expected an optional value, found {found}")
+        if type_.kind == "optional_type":
+            return self.types.resolve(type_.of[0])
+        if type_.kind == "dyn":
+            return type_
+        raise self.error(node, f"expected an optional value, found {type_}")
 
-    def _join(self, so_far: Type | None, found: Type) -> Type:
+    def _join(self, so_far: Type | None, type_: Type) -> Type:
         if so_far is None:
-            return found
-        return self.types.join(so_far, found) or t.DYN
+            return type_
+        return self.types.join(so_far, type_) or t.DYN
 
     def _comprehension(self, node: Comprehension, scope: Scope) -> Steps[Type]:
         over: Type = yield self.visit(node.range, scope)
@@ -273,9 +277,9 @@ class _Checker:
         raise self.error(node.range, f"expected a list or map in {node.kind}(), found {over}")
 
     def _predicate(self, node: Node, scope: Scope) -> Steps[None]:
-        found: Type = yield self.visit(node, scope)
-        if not self.types.fits(found, t.BOOL):
-            raise self.error(node, f"expected a bool, found {found}")
+        type_: Type = yield self.visit(node, scope)
+        if not self.types.fits(type_, t.BOOL):
+            raise self.error(node, f"expected a bool, found {type_}")
 
     def _entries(self, node: Comprehension, body: Type) -> Type:
         entry = t.map_of(self.types.fresh(), self.types.fresh())
@@ -310,11 +314,12 @@ class _Checker:
         return self.types.resolve(result)
 
 
-def _no_match(function: str, given: Sequence[Type], member: bool) -> str:
+def _no_match(function: str, arg_types: Sequence[Type], member: bool) -> str:
     operator = function.strip("_@") if function.startswith(("_", "@")) else ""
-    shown = ", ".join(map(str, given[1:] if member else given))
-    if operator in ("<", "<=", ">", ">=") and {"kubernetes.Quantity", "kubernetes.Semver"} & {g.kind for g in given}:
+    shown = ", ".join(map(str, arg_types[1:] if member else arg_types))
+    kinds = {type_.kind for type_ in arg_types}
+    if operator in ("<", "<=", ">", ">=") and kinds & {"kubernetes.Quantity", "kubernetes.Semver"}:
         return f"{operator!r} does not compare ({shown}); use compareTo(), isGreaterThan() or isLessThan()"
     if operator:
         return f"operator {operator!r} is not defined for ({shown})"
-    return f"{f'{given[0]}.' if member else ''}{function}() does not take ({shown})"
+    return f"{f'{arg_types[0]}.' if member else ''}{function}() does not take ({shown})"

@@ -35,7 +35,7 @@ class Overload:
     """Whether it contains type parameters."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "open", any(one.open for one in (*self.args, self.result)))
+        object.__setattr__(self, "open", any(type_.open for type_ in (*self.args, self.result)))
 
 
 def _parse_type(text: str) -> Type:
@@ -65,11 +65,11 @@ _OVERLOAD = re.compile(r"([^\s:]+):(?:([^\s.]+)\.)?\((.*)\)->(\S+)")
 
 
 def _parse_overload(text: str) -> Overload:
-    found = _OVERLOAD.fullmatch(text)
-    assert found, text
-    args = tuple(map(_parse_type, _split(found[3])))
-    target = (_parse_type(found[2]),) if found[2] else ()
-    return Overload(found[1], bool(target), target + args, _parse_type(found[4]))
+    parts = _OVERLOAD.fullmatch(text)
+    assert parts, text
+    args = tuple(map(_parse_type, _split(parts[3])))
+    target = (_parse_type(parts[2]),) if parts[2] else ()
+    return Overload(parts[1], bool(target), target + args, _parse_type(parts[4]))
 
 
 def _parse_functions(text: str) -> dict[str, tuple[Overload, ...]]:

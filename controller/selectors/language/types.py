@@ -82,24 +82,24 @@ class Bindings:
             return t
         return Type(t.kind, tuple(self.resolve(part, free_as_dyn=free_as_dyn) for part in t.of), t.name)
 
-    def all_fit(self, givens: tuple[Type, ...], wanted: tuple[Type, ...]) -> bool:
-        """Whether each of ``givens`` is assignable to its type in ``wanted``; binds nothing if not."""
-        if len(givens) != len(wanted):
+    def all_fit(self, args: tuple[Type, ...], params: tuple[Type, ...]) -> bool:
+        """Whether each of ``args`` is assignable to its type in ``params``; binds nothing if not."""
+        if len(args) != len(params):
             return False
         before: dict[str, Type] | None = None
-        for given, one in zip(givens, wanted, strict=True):
-            if given is one and not one.open:
+        for arg, param in zip(args, params, strict=True):
+            if arg is param and not param.open:
                 continue
-            if before is None and (given.open or one.open):
+            if before is None and (arg.open or param.open):
                 before = dict(self._bound)
-            if not self._fits(given, one):
+            if not self._fits(arg, param):
                 self._bound = self._bound if before is None else before
                 return False
         return True
 
-    def fits(self, given: Type, wanted: Type) -> bool:
-        """Whether ``given`` is assignable to ``wanted``."""
-        return self.all_fit((given,), (wanted,))
+    def fits(self, arg: Type, param: Type) -> bool:
+        """Whether ``arg`` is assignable to ``param``."""
+        return self.all_fit((arg,), (param,))
 
     def _fits(self, a: Type, b: Type) -> bool:
         if b.kind == "?":

@@ -177,8 +177,8 @@ def _plus(a: Any, b: Any) -> Any:
 
 
 def _position(positions: Callable[[int], range]) -> Callable[[Budget, List, Any], int]:
-    def run(budget: Budget, values: List, wanted: Any) -> int:
-        return next((i for i in positions(len(values)) if same(values[i], wanted)), -1)
+    def run(budget: Budget, values: List, element: Any) -> int:
+        return next((i for i in positions(len(values)) if same(values[i], element)), -1)
 
     return run
 
@@ -188,10 +188,10 @@ _BACKWARDS = _position(lambda size: range(size - 1, -1, -1))
 
 
 def _list_or_fail(find: Callable[[Budget, List, Any], int]) -> Callable[[Budget, Any, Any], int]:
-    def run(budget: Budget, values: Any, wanted: Any) -> int:
+    def run(budget: Budget, values: Any, element: Any) -> int:
         if not isinstance(values, list):
             raise no_overload("indexOf")
-        return find(budget, values, wanted)
+        return find(budget, values, element)
 
     return run
 

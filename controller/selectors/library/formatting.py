@@ -54,18 +54,18 @@ def parse(text: str) -> Iterator[str | Directive]:
     Raises:
         ValueError: the text after a percent sign is not a directive.
     """
-    at = 0
-    while at < len(text):
-        found = _DIRECTIVE.match(text, at)
-        if not found:
-            raise ValueError(f"not a directive such as %s, %d or %.2f in a format: {text[at : at + 8]!r}")
-        at = found.end()
-        if found["plain"] is not None:
-            yield found["plain"]
-        elif found["percent"]:
+    position = 0
+    while position < len(text):
+        token = _DIRECTIVE.match(text, position)
+        if not token:
+            raise ValueError(f"not a directive such as %s, %d or %.2f in a format: {text[position : position + 8]!r}")
+        position = token.end()
+        if token["plain"] is not None:
+            yield token["plain"]
+        elif token["percent"]:
             yield "%"
         else:
-            yield Directive(found["letter"], _precision(found["precision"]))
+            yield Directive(token["letter"], _precision(token["precision"]))
 
 
 def _precision(digits: str | None) -> int:

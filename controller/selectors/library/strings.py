@@ -62,25 +62,25 @@ def _matches(budget: Budget, text: str, pattern: str) -> bool:
 
 
 def _find(budget: Budget, text: str, pattern: str) -> str:
-    found = _regex(budget, pattern).search(text)
-    return found[0] if found else ""
+    match = _regex(budget, pattern).search(text)
+    return match[0] if match else ""
 
 
 def _find_all(budget: Budget, text: str, pattern: str, limit: int = -1) -> list[str]:
     """All matches from left to right, without empty matches directly after another match."""
     regex, raw = _regex(budget, pattern), text.encode("utf-8", "surrogateescape")
     result: list[str] = []
-    at, last = 0, -1
-    while at <= len(raw) and len(result) != limit:
-        found = regex.search(raw, at)
-        if not found:
+    position, last = 0, -1
+    while position <= len(raw) and len(result) != limit:
+        match = regex.search(raw, position)
+        if not match:
             break
-        start, end = found.span()
-        budget.spend(1 + (end - at) // 10)
+        start, end = match.span()
+        budget.spend(1 + (end - position) // 10)
         if start != end or start != last:
             result.append(raw[start:end].decode("utf-8", "surrogateescape"))
         last = end
-        at = end if end > at else at + (_WIDTHS[raw[at] >> 4] if at < len(raw) else 1)
+        position = end if end > position else position + (_WIDTHS[raw[position] >> 4] if position < len(raw) else 1)
     return result
 
 
@@ -88,10 +88,10 @@ def _out_of_range(index: int) -> SelectorFault:
     return SelectorFault(f"index out of range: {index}")
 
 
-def _char_at(_: Budget, text: str, at: int) -> str:
-    if not 0 <= at <= len(text):
-        raise _out_of_range(at)
-    return text[at : at + 1]
+def _char_at(_: Budget, text: str, position: int) -> str:
+    if not 0 <= position <= len(text):
+        raise _out_of_range(position)
+    return text[position : position + 1]
 
 
 def _index_of(_: Budget, text: str, part: str, offset: int = 0) -> int:

@@ -44,12 +44,12 @@ def _difference(_: Budget, a: Timestamp, b: Timestamp) -> Duration:
     return duration_of(seconds + a.nanos % SECOND - b.nanos % SECOND)
 
 
-def _plus(_: Budget, at: Timestamp, by: Duration) -> Timestamp:
-    return _instant(at.nanos + by.nanos, at.offset)
+def _plus(_: Budget, instant: Timestamp, duration: Duration) -> Timestamp:
+    return _instant(instant.nanos + duration.nanos, instant.offset)
 
 
-def _minus(_: Budget, at: Timestamp, by: Duration) -> Timestamp:
-    return _instant(at.nanos + duration_of(-by.nanos).nanos, at.offset)
+def _minus(_: Budget, instant: Timestamp, duration: Duration) -> Timestamp:
+    return _instant(instant.nanos + duration_of(-duration.nanos).nanos, instant.offset)
 
 
 def _truncated(unit: int) -> Callable[[Budget, Duration], int]:
@@ -64,18 +64,18 @@ def _milliseconds(_: Budget, value: Duration) -> int:
 def _civil_part(part: Callable[[Civil], int]) -> Callable[..., int]:
     """A part of a date or time, in UTC or in a named time zone."""
 
-    def run(_: Budget, at: Timestamp, zone: str = "") -> int:
+    def run(_: Budget, instant: Timestamp, zone: str = "") -> int:
         try:
-            return part(Civil.of(at, zone_offset(zone, at)))
+            return part(Civil.of(instant, zone_offset(zone, instant)))
         except ValueError as error:
             raise SelectorFault(str(error)) from None
 
     return run
 
 
-def _millisecond_part(_: Budget, at: Timestamp, zone: str = "") -> int:
-    _civil_part(lambda civil: civil.second)(_, at, zone)
-    return at.nanos % SECOND // _MILLISECOND
+def _millisecond_part(_: Budget, instant: Timestamp, zone: str = "") -> int:
+    _civil_part(lambda civil: civil.second)(_, instant, zone)
+    return instant.nanos % SECOND // _MILLISECOND
 
 
 _D, _T, _TS = ("google.protobuf.Duration",), ("google.protobuf.Timestamp",), ("google.protobuf.Timestamp", "string")

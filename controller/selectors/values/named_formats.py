@@ -41,26 +41,26 @@ def _too_long(text: str, limit: int) -> Problems:
 
 
 def _dns_label(text: str) -> Problems:
-    found = _too_long(text, _LONGEST_LABEL)
+    problems = _too_long(text, _LONGEST_LABEL)
     if _DNS_LABEL.fullmatch(text):
-        return found
+        return problems
     if _DNS_SUBDOMAIN.fullmatch(text):
-        return [*found, "must not contain dots"]
-    return [*found, "must be lower case letters, digits and '-', with a letter or digit at both ends (RFC 1123)"]
+        return [*problems, "must not contain dots"]
+    return [*problems, "must be lower case letters, digits and '-', with a letter or digit at both ends (RFC 1123)"]
 
 
 def _dns_subdomain(text: str) -> Problems:
-    found = _too_long(text, _LONGEST_SUBDOMAIN)
+    problems = _too_long(text, _LONGEST_SUBDOMAIN)
     if _DNS_SUBDOMAIN.fullmatch(text):
-        return found
-    return [*found, "must be RFC 1123 labels (lower case letters, digits and '-') joined by dots"]
+        return problems
+    return [*problems, "must be RFC 1123 labels (lower case letters, digits and '-') joined by dots"]
 
 
 def _dns_1035_label(text: str) -> Problems:
-    found = _too_long(text, _LONGEST_LABEL)
+    problems = _too_long(text, _LONGEST_LABEL)
     if _DNS_1035.fullmatch(text):
-        return found
-    return [*found, "must be lower case letters, digits and '-', from a letter to a letter or digit (RFC 1035)"]
+        return problems
+    return [*problems, "must be lower case letters, digits and '-', from a letter to a letter or digit (RFC 1035)"]
 
 
 _NAME_RULE = "must be letters, digits, '-', '_' and '.', with a letter or digit at both ends"
@@ -70,19 +70,19 @@ def _qualified_name(text: str) -> Problems:
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
         return ["must be a name, with at most one DNS subdomain and '/' before it"]
-    found: Problems = []
+    problems: Problems = []
     if slash:
         wrong = _dns_subdomain(prefix) if prefix else ["must be non-empty"]
-        found += [f"prefix part {problem}" for problem in wrong]
+        problems += [f"prefix part {problem}" for problem in wrong]
     if not name:
-        found.append("name part must be non-empty")
-    found += [f"name part {problem}" for problem in _too_long(name, _LONGEST_LABEL)]
-    return found if _KEY.fullmatch(name) else [*found, f"name part {_NAME_RULE}"]
+        problems.append("name part must be non-empty")
+    problems += [f"name part {problem}" for problem in _too_long(name, _LONGEST_LABEL)]
+    return problems if _KEY.fullmatch(name) else [*problems, f"name part {_NAME_RULE}"]
 
 
 def _label_value(text: str) -> Problems:
-    found = _too_long(text, _LONGEST_LABEL)
-    return found if not text or _KEY.fullmatch(text) else [*found, f"a label's value {_NAME_RULE}, or empty"]
+    problems = _too_long(text, _LONGEST_LABEL)
+    return problems if not text or _KEY.fullmatch(text) else [*problems, f"a label's value {_NAME_RULE}, or empty"]
 
 
 def _prefix(check: Callable[[str], Problems]) -> Callable[[str], Problems]:
@@ -91,10 +91,10 @@ def _prefix(check: Callable[[str], Problems]) -> Callable[[str], Problems]:
 
 
 def _is_date(text: str) -> bool:
-    found = _DATE.fullmatch(text)
-    if not found:
+    parts = _DATE.fullmatch(text)
+    if not parts:
         return False
-    year, month, day = int(found[1]), int(found[2]), int(found[3])
+    year, month, day = int(parts[1]), int(parts[2]), int(parts[3])
     try:
         date(year or 2000, month, day)
     except ValueError:
@@ -104,8 +104,8 @@ def _is_date(text: str) -> bool:
 
 def _is_datetime(text: str) -> bool:
     days, _, rest = text.lower().partition("t")
-    found = _TIME.fullmatch(rest.partition("t")[0])
-    return found is not None and _is_date(days) and found[1] <= "23" and found[2] <= "59" and found[3] <= "59"
+    parts = _TIME.fullmatch(rest.partition("t")[0])
+    return parts is not None and _is_date(days) and parts[1] <= "23" and parts[2] <= "59" and parts[3] <= "59"
 
 
 def _unless(holds: Callable[[str], object], problem: str) -> Callable[[str], Problems]:

@@ -49,14 +49,14 @@ class Duration:
         sign, rest = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
         if rest == "0":
             return cls(0)
-        total = at = 0
-        while at < len(rest) or not rest:
-            term = _TERM.match(rest, at)
+        total = position = 0
+        while position < len(rest) or not rest:
+            term = _TERM.match(rest, position)
             if not term or term[3] not in _UNITS or not (term[1] or term[2]):
                 raise ValueError(f"not a duration such as 1h30m or 1.5s: {text!r}")
             part = _nanos(term[1], term[2] or "", _UNITS[term[3]])
             total = (total + part) % (2 * _LARGEST)  # Go adds in 64 bits and checks each sum
-            at = term.end()
+            position = term.end()
             if part > _LARGEST or total > _LARGEST:
                 raise ValueError(f"longer than the about 292 years of a duration: {text!r}")
         if total == _LARGEST and sign != "-":
@@ -106,19 +106,19 @@ class Timestamp:
         Raises:
             ValueError: it is not a timestamp, or outside the years 1 to 9999.
         """
-        found = _RFC3339.fullmatch(text)
-        if not found:
+        parts = _RFC3339.fullmatch(text)
+        if not parts:
             raise ValueError(f"not a timestamp such as 2026-01-31T12:00:00Z: {text!r}")
-        year, month, day, hour, minute, second = (int(found[i]) for i in range(1, 7))
-        distance = (int(found[9]) * 60 + int(found[10])) * 60 if found[8] else 0
+        year, month, day, hour, minute, second = (int(parts[i]) for i in range(1, 7))
+        distance = (int(parts[9]) * 60 + int(parts[10])) * 60 if parts[8] else 0
         exists = 1 <= month <= 12 and 1 <= day <= _days(year, month) and hour < 24 and minute < 60 and second < 60
-        if not exists or (found[8] and (int(found[9]) > 24 or int(found[10]) > 60)):
+        if not exists or (parts[8] and (int(parts[9]) > 24 or int(parts[10]) > 60)):
             raise ValueError(f"a date, time or offset that does not exist: {text!r}")
-        offset = -distance if found[8] == "-" else distance
+        offset = -distance if parts[8] == "-" else distance
         seconds = days_of(year, month, day) * _DAY + hour * 3600 + minute * 60 + second - offset
         if not MIN_UNIX <= seconds <= MAX_UNIX:
             raise ValueError(f"outside the years 1 to 9999: {text!r}")
-        return cls(seconds * SECOND + int((found[7] or "0")[:9].ljust(9, "0")), offset)
+        return cls(seconds * SECOND + int((parts[7] or "0")[:9].ljust(9, "0")), offset)
 
     @property
     def unix(self) -> int:
@@ -126,9 +126,11 @@ class Timestamp:
         return self.nanos // SECOND
 
     def __str__(self) -> str:
-        at = Civil.of(self, self.offset)
+        civil = Civil.of(self, self.offset)
         fraction = f".{self.nanos % SECOND:09d}".rstrip("0") if self.nanos % SECOND else ""
-        date = f"{at.year:04d}-{at.month:02d}-{at.day:02d}T{at.hour:02d}:{at.minute:02d}:{at.second:02d}"
+        date = (
+            f"{civil.year:04d}-{civil.month:02d}-{civil.day:02d}T{civil.hour:02d}:{civil.minute:02d}:{civil.second:02d}"
+        )
         if self.offset == 0:
             return f"{date}{fraction}Z"
         minutes = abs(self.offset) // 60
@@ -151,9 +153,9 @@ class Civil:
     """0 is January 1."""
 
     @classmethod
-    def of(cls, at: Timestamp, offset: int) -> "Civil":
+    def of(cls, instant: Timestamp, offset: int) -> "Civil":
         """The instant ``at`` in a time zone that is ``offset`` seconds ahead of UTC."""
-        days, clock = divmod(at.unix + offset, _DAY)
+        days, clock = divmod(instant.unix + offset, _DAY)
         cycles, rest = divmod(days - _DAYS_TO_2000, _DAYS_OF_400_YEARS)
         date = _Y2000 + timedelta(days=rest)
         hour, minute, second = clock // 3600, clock // 60 % 60, clock % 60
@@ -173,7 +175,7 @@ def days_of(year: int, month: int, day: int) -> int:
     return (datetime(2000 + inner, month, day, tzinfo=UTC) - _EPOCH).days + cycles * _DAYS_OF_400_YEARS
 
 
-def zone_offset(name: str, at: Timestamp) -> int:
+def zone_offset(name: str, instant: Timestamp) -> int:
     """The seconds by which a time zone is ahead of UTC at ``at``: one of the IANA database, or an offset as ``-07:30``.
 
     Raises:
@@ -183,7 +185,7 @@ def zone_offset(name: str, at: Timestamp) -> int:
         return _fixed_offset(name)
     if name in ("", "UTC", "Local"):
         return 0
-    seconds = min(max(at.unix, MIN_UNIX + _DAY), MAX_UNIX - _DAY)  # datetime cannot leave the years 1 to 9999
+    seconds = min(max(instant.unix, MIN_UNIX + _DAY), MAX_UNIX - _DAY)  # datetime cannot leave the years 1 to 9999
     offset = (_EPOCH + timedelta(seconds=seconds)).astimezone(_zone(name)).utcoffset()
     return 0 if offset is None else int(offset.total_seconds())
 

@@ -79,9 +79,9 @@ class Url:
     @property
     def parameters(self) -> dict[str, list[str]]:
         """The parameters of the query, without malformed ones."""
-        found: dict[str, list[str]] = {}
+        values: dict[str, list[str]] = {}
         if self.query.count("&") >= _MOST_PARAMETERS:
-            return found
+            return values
         for part in self.query.split("&"):
             if not part or ";" in part:
                 continue
@@ -90,8 +90,8 @@ class Url:
                 pair = _unescape(name.replace("+", " ")), _unescape(value.replace("+", " "))
             except ValueError:
                 continue
-            found.setdefault(text(pair[0]), []).append(text(pair[1]))
-        return found
+            values.setdefault(text(pair[0]), []).append(text(pair[1]))
+        return values
 
     def __str__(self) -> str:
         text = f"{self.scheme}:" if self.scheme else ""
@@ -132,10 +132,10 @@ def _escape(raw: str, plain: frozenset[str]) -> str:
 
 
 def _unescape(raw: str) -> str:
-    def decode(found: re.Match[str]) -> str:
-        if not found[1]:
-            raise ValueError(f"invalid URL escape {raw[found.start() : found.start() + 3]!r}")
-        return chr(int(found[1], 16))
+    def decode(code: re.Match[str]) -> str:
+        if not code[1]:
+            raise ValueError(f"invalid URL escape {raw[code.start() : code.start() + 3]!r}")
+        return chr(int(code[1], 16))
 
     return _CODE.sub(decode, raw)
 
@@ -152,10 +152,10 @@ def _parse(raw: str, *, request: bool, fragment: str = "") -> Url:
     decoded = _unescape(fragment)
     if raw == "*":
         return Url(path="*", fragment=decoded, raw_fragment=fragment)
-    found = _SCHEME.match(raw)
+    match = _SCHEME.match(raw)
     if raw.startswith(":"):
         raise ValueError(f"no scheme before ':' in URL {raw!r}")
-    scheme, rest = (found[1].lower(), raw[found.end() :]) if found else ("", raw)
+    scheme, rest = (match[1].lower(), raw[match.end() :]) if match else ("", raw)
     force_query = rest.endswith("?") and rest.count("?") == 1
     rest, _, query = rest.partition("?")
     if not rest.startswith("/"):
@@ -220,18 +220,18 @@ def _bracketed(raw: str) -> str:
 
 def _unescape_host(raw: str) -> str:
     """The decoded host. Only bytes outside ASCII and the percent sign may be encoded."""
-    for found in _CODE.finditer(raw):
-        if found[1] and int(found[1], 16) < 0x80 and found[1] != "25":
-            raise ValueError(f"invalid URL escape {found[0]!r}")
+    for code in _CODE.finditer(raw):
+        if code[1] and int(code[1], 16) < 0x80 and code[1] != "25":
+            raise ValueError(f"invalid URL escape {code[0]!r}")
     _check_characters(raw)
     return _unescape(raw)
 
 
 def _check_zone(raw: str) -> None:
-    for found in _CODE.finditer(raw):
-        code = chr(int(found[1], 16)) if found[1] else ""
+    for match in _CODE.finditer(raw):
+        code = chr(int(match[1], 16)) if match[1] else ""
         if code and code not in " %" and code not in _HOST:
-            raise ValueError(f"invalid URL escape {found[0]!r}")
+            raise ValueError(f"invalid URL escape {match[0]!r}")
     _check_characters(raw)
 
 
