@@ -1,5 +1,6 @@
 # The image of both programs: `lode controller` and `lode kubeletplugin`. The latter has to run as root: it talks to the
-# kubelet over sockets that only root reaches, and configures devices.
+# kubelet over sockets that only root reaches, and configures devices. `lode demo` is not in it: .dockerignore leaves the
+# package `simulation` out.
 #
 #     docker build --tag lode-dra:dev .
 #     docker build --build-arg BASE=registry.example/python:3.11-slim --tag lode-dra:dev .

@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,9 @@ PROGRAMS = {
     "demo": ("cli.demo", "run the whole system over an API in memory and show what happens"),
 }
 """Subcommand to the module whose ``main(argv) -> int`` it runs, and what it does."""
+_LEFT_OUT_OF_IMAGE = {"demo": "simulation"}
+"""Subcommand to a package that it needs and that the cluster image leaves out."""
+_NOT_INSTALLED = 2
 _PIPE_CLOSED = 141
 """The exit status of a program that SIGPIPE ends, as shells report it."""
 
@@ -32,6 +36,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.error(f"version takes no arguments, found {' '.join(rest)}")
         print(importlib.metadata.version("lode-dra"))
         return 0
+    needed = _LEFT_OUT_OF_IMAGE.get(chosen.command)
+    if needed and importlib.util.find_spec(needed) is None:
+        sys.stderr.write(
+            f"lode {chosen.command}: the package {needed} is not installed, the cluster image leaves it out; run "
+            f"`lode {chosen.command}` from a checkout (make demo) or install the wheel of lode-dra on this machine\n"
+        )
+        return _NOT_INSTALLED
     module, _ = PROGRAMS[chosen.command]
     try:
         status: int = importlib.import_module(module).main(rest)

@@ -23,10 +23,10 @@ from driver.kube.api import (
     Object,
     Resource,
 )
-from memoryapi import JOBS, claims, plain, pods, slices
-from memoryapi.kinds import Kind, Write, at
-from memoryapi.schema import Reading, Type, child, kind, read
-from memoryapi.writing import ADMIN_ACCESS
+from memoryapi import JOBS, claims, pods, simple_kinds, slices
+from memoryapi.kind_rules import KindRules, Write, at
+from memoryapi.object_writer import ADMIN_ACCESS
+from memoryapi.schema import FieldType, ParsedObject, child, parse, type_of
 
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet", namespaced=True)
@@ -34,16 +34,16 @@ STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet", nam
 WORKLOADS: Final = (JOBS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
 """Kinds whose pods are made by a controller."""
 
-_RULES: Final[Mapping[Resource, Kind | None]] = {
-    NODES: plain.NODES_KIND,
-    NAMESPACES: plain.NAMESPACES_KIND,
-    PODS: pods.PODS_KIND,
-    RESOURCE_CLAIMS: claims.CLAIMS_KIND,
-    RESOURCE_CLAIM_TEMPLATES: claims.TEMPLATES_KIND,
-    RESOURCE_SLICES: slices.SLICES_KIND,
-    DEVICE_CLASSES: slices.CLASSES_KIND,
-    DEVICE_TAINT_RULES: slices.TAINT_RULES_KIND,
-    JOBS: plain.JOBS_KIND,
+_RULES: Final[Mapping[Resource, KindRules | None]] = {
+    NODES: simple_kinds.NODE_RULES,
+    NAMESPACES: simple_kinds.NAMESPACE_RULES,
+    PODS: pods.POD_RULES,
+    RESOURCE_CLAIMS: claims.CLAIM_RULES,
+    RESOURCE_CLAIM_TEMPLATES: claims.CLAIM_TEMPLATE_RULES,
+    RESOURCE_SLICES: slices.SLICE_RULES,
+    DEVICE_CLASSES: slices.DEVICE_CLASS_RULES,
+    DEVICE_TAINT_RULES: slices.DEVICE_TAINT_RULE_RULES,
+    JOBS: simple_kinds.JOB_RULES,
     DEPLOYMENTS: None,
     REPLICA_SETS: None,
     STATEFUL_SETS: None,
@@ -56,7 +56,7 @@ _SAME_SHAPE: Final = {"resource.k8s.io": ("v1", "v1beta2")}
 """Versions of a group that differ in nothing that is read here."""
 
 Key = tuple[Resource, str, str]
-"""Kind, namespace, name."""
+"""KindRules, namespace, name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +196,8 @@ def damage(given: Given) -> list[Fault]:
     """Values of the wrong type and required ones that are missing, field by field."""
     if _RULES[given.resource] is None:
         return []
-    _, reading = read(kind(given.resource.kind), given.object)
-    faults = [*reading.mistyped, *(fault for fault in reading.faults if fault.message == "Required value")]
+    parsed = parse(type_of(given.resource.kind), given.object)
+    faults = [*parsed.mistyped, *(fault for fault in parsed.faults if fault.message == "Required value")]
     more: Iterator[Fault] = iter(())
     if given.resource == PODS:
         more = _entry_faults(given.object.get("spec") or {})
@@ -254,8 +254,9 @@ def _has_sound_values(device: Object) -> bool:
 def _written(given: Given, admin: bool) -> tuple[list[Fault], Object]:
     rules = _RULES[given.resource]
     assert rules is not None
-    obj, reading = read(kind(given.resource.kind), given.object)
-    if faults := _shape(reading, given.resource.kind):
+    parsed = parse(type_of(given.resource.kind), given.object)
+    obj: Object = parsed.value
+    if faults := _shape(parsed, given.resource.kind):
         return faults, obj
     if given.resource in (RESOURCE_SLICES, DEVICE_TAINT_RULES) and not obj.get("spec"):
         return [Fault("spec", "Required value")], obj
@@ -286,9 +287,9 @@ def _entry_faults(spec: Object) -> Iterator[Fault]:
             yield Fault(f"spec.resourceClaims[{index}].name", "Required value")
 
 
-def _shape(reading: Reading, of: str) -> list[Fault]:
-    unknown = [Fault(name, f"is no field of {of}; remove it or correct its spelling") for name in reading.unknown]
-    return [*reading.mistyped, *unknown, *reading.faults]
+def _shape(parsed: ParsedObject, of: str) -> list[Fault]:
+    unknown = [Fault(name, f"is no field of {of}; remove it or correct its spelling") for name in parsed.unknown]
+    return [*parsed.mistyped, *unknown, *parsed.faults]
 
 
 # Workloads
@@ -297,7 +298,7 @@ def _shape(reading: Reading, of: str) -> list[Fault]:
 def workload_faults(given: Given) -> list[Fault]:
     """What is wrong with a workload as far as its pods depend on it: their number and their template."""
     if given.resource == JOBS:
-        faults = _shape(read(kind(JOBS.kind), given.object)[1], JOBS.kind)
+        faults = _shape(parse(type_of(JOBS.kind), given.object), JOBS.kind)
     else:
         faults = list(_replica_faults(given.object.get("spec")))
     return faults or [*_template_faults(at(given.object, "spec.template"))]
@@ -316,20 +317,21 @@ def _replica_faults(spec: Any) -> Iterator[Fault]:
 
 
 def _template_faults(raw: Any) -> Iterator[Fault]:
-    template, reading = read(_template_type(), raw)
-    faults = _shape(reading, "a pod template")
+    parsed = parse(_template_type(), raw)
+    template = parsed.value
+    faults = _shape(parsed, "a pod template")
     if not faults and at(template, "spec") is None:
         faults = [Fault("spec", "Required value")]
     if not faults:
         write = Write({"metadata": {}, "spec": template["spec"]}, None, "", "")
-        pods.PODS_KIND.default(write)
-        faults = [*pods.PODS_KIND.faults(write), *_entry_faults(template["spec"])]
+        pods.POD_RULES.default(write)
+        faults = [*pods.POD_RULES.faults(write), *_entry_faults(template["spec"])]
     for fault in faults:
         yield Fault(f"spec.template.{fault.field}".rstrip("."), fault.message)
 
 
-def _template_type() -> Type:
-    spec = child(kind(JOBS.kind), "spec")
+def _template_type() -> FieldType:
+    spec = child(type_of(JOBS.kind), "spec")
     template = child(spec, "template") if spec else None
     assert template is not None
     return template
@@ -337,7 +339,7 @@ def _template_type() -> Type:
 
 def pod_of_template(template: Object) -> Object:
     """The spec and status of a pod made of a template without faults, with the API server's defaults."""
-    copied, _ = read(_template_type(), template)
+    copied = parse(_template_type(), template).value
     pod: Object = {"metadata": copied.get("metadata") or {}, "spec": copied["spec"]}
-    pods.PODS_KIND.default(Write(pod, None, "", ""))
+    pods.POD_RULES.default(Write(pod, None, "", ""))
     return pod

@@ -1,8 +1,8 @@
 """``lode demo``: the main job from end to end on this machine, over a Kubernetes API in memory.
 
 Controller and kubelet plugins are the real programs: threads, gRPC sockets, checkpoints and CDI files included. What
-they meet is rehearsed: the API server is in memory, and kube-scheduler, kubelet and the built-in controllers are
-stand-ins that drive the programs as the real ones do.
+they run against is simulated: the API server is in memory, and kube-scheduler, kubelet and the built-in controllers are
+fakes that drive the programs as the real ones do.
 """
 
 import argparse
@@ -26,14 +26,13 @@ from driver.kube.api import (
     NotFound,
     Object,
 )
+from driver.kube.objects import claim_name, name_key, pod_phase
 from driver.names import DEFAULT_DRIVER, Names
 from driver.observe import configure_logs
 from driver.wire import claim_from
 from memoryapi import JOBS
 from simulation.invariants import Violation
-from simulation.live import LiveCluster
-from simulation.standins.claims import claim_name
-from simulation.standins.informed import name_key, phase
+from simulation.realtime import RealTimeCluster
 
 NAMES = Names()
 NODES = {
@@ -46,14 +45,14 @@ KINDS = {"ResourceClaimTemplate": RESOURCE_CLAIM_TEMPLATES, "ResourceClaim": RES
 INTRODUCTION = """\
 The Kubernetes API below is in memory: no cluster is needed, and none is touched. Controller and kubelet plugins are the
 real programs, with their threads, gRPC sockets, checkpoints and CDI files (in a folder that is removed at the end).
-kube-scheduler, the kubelets and the built-in controllers are stand-ins that drive them as the real ones do."""
+kube-scheduler, the kubelets and the built-in controllers are fakes that drive them as the real ones do."""
 NAMESPACE = "default"
 SHOWN = "share-4gi"
 TOO_MANY = "one-too-many"
 PATIENCE_SECONDS = 30.0
 
 
-class Disappointment(LodeError):
+class DemoFailed(LodeError):
     """Something is not as the demo says it must be."""
 
 
@@ -67,8 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="lode-"))
     try:
         problems = _run(folder)
-    except (Disappointment, Violation) as disappointment:
-        problems = [str(disappointment)]
+    except (DemoFailed, Violation) as failure:
+        problems = [str(failure)]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     for problem in problems:
@@ -82,7 +81,7 @@ def _run(folder: Path) -> list[str]:
     print(INTRODUCTION)
     _title(f"A cluster of {len(NODES)} nodes with simulated cards")
     labels = {name: {f"{DEFAULT_DRIVER}/simulated-profile": profile, **more} for name, (profile, more) in NODES.items()}
-    cluster = LiveCluster(folder, labels, device_classes())
+    cluster = RealTimeCluster(folder, labels, device_classes())
     try:
         _Demo(cluster).show()
     finally:
@@ -91,7 +90,7 @@ def _run(folder: Path) -> list[str]:
 
 
 class _Demo:
-    def __init__(self, cluster: LiveCluster):
+    def __init__(self, cluster: RealTimeCluster):
         self._cluster = cluster
         self._api = cluster.user
 
@@ -167,7 +166,7 @@ class _Demo:
         self._api.create(PODS, {**pod, "metadata": {"name": TOO_MANY}}, NAMESPACE)
         self._until("the pod says why it waits", lambda: bool(self._reason(TOO_MANY)))
         print(f"pod/{TOO_MANY}: {self._reason(TOO_MANY)}")
-        _require(phase(self._pod(TOO_MANY)) == "Pending", f"pod {TOO_MANY} waits")
+        _require(pod_phase(self._pod(TOO_MANY)) == "Pending", f"pod {TOO_MANY} waits")
         print("\nkubectl delete pod whole-card")
         self._api.delete(PODS, "whole-card", NAMESPACE)
         self._until(f"pod {TOO_MANY} runs on the card that is free now", lambda: self._runs(TOO_MANY))
@@ -195,7 +194,7 @@ class _Demo:
         left = [f"pod {pod['metadata']['name']}" for pod in self._pods()]
         left += [f"claim {claim['metadata']['name']}" for claim in self._claims()]
         for name, node in self._cluster.nodes.items():
-            left += [f"{name}: claim {uid}" for uid in node.left_over()]
+            left += [f"{name}: claim {uid}" for uid in node.remaining_claims()]
         return left
 
     def _claims(self) -> list[Object]:
@@ -208,13 +207,13 @@ class _Demo:
         return self._api.get(PODS, name, NAMESPACE)
 
     def _runs(self, name: str) -> bool:
-        return phase(self._pod(name)) == "Running"
+        return pod_phase(self._pod(name)) == "Running"
 
     def _all_run(self) -> bool:
         wanted: int = sum(
             obj["spec"].get("completions", 1) for objects in examples().values() for obj in objects if _makes_pods(obj)
         )
-        return sum(phase(pod) == "Running" for pod in self._pods()) == wanted
+        return sum(pod_phase(pod) == "Running" for pod in self._pods()) == wanted
 
     def _until(self, what: str, reached: Callable[[], bool]) -> None:
         print(f"... until {what}", end="", flush=True)
@@ -222,13 +221,13 @@ class _Demo:
         while not reached():
             if time.monotonic() - started > PATIENCE_SECONDS:
                 print()
-                raise Disappointment(f"{what}: not within {PATIENCE_SECONDS:g} s\n{self._state()}")
+                raise DemoFailed(f"{what}: not within {PATIENCE_SECONDS:g} s\n{self._state()}")
             time.sleep(0.02)
         print(f": {time.monotonic() - started:.2f} s")
 
     def _state(self) -> str:
         """What keeps the pods that do not run, as far as it was said."""
-        waiting = {pod["metadata"]["name"]: pod for pod in self._pods() if phase(pod) != "Running"}
+        waiting = {pod["metadata"]["name"]: pod for pod in self._pods() if pod_phase(pod) != "Running"}
         events = [event for event in self._api.list(EVENTS).items if event["involvedObject"]["name"] in waiting]
         told = [f"{event['involvedObject']['name']}: {event.get('reason')}: {event.get('message')}" for event in events]
         return "\n".join([*(f"{name}: {self._reason(name)}" for name in waiting), *told])
@@ -240,7 +239,7 @@ def _makes_pods(obj: Mapping[str, Any]) -> bool:
 
 def _require(holds: bool, what: str) -> None:
     if not holds:
-        raise Disappointment(f"not so: {what}")
+        raise DemoFailed(f"not so: {what}")
 
 
 def _title(text: str) -> None:

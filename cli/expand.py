@@ -11,10 +11,9 @@ from typing import Final
 
 from cli.checks import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, Given, pod_of_template
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object, Resource
+from driver.kube.objects import controller_of, generated_claim_prefix
 from driver.names import POD_CLAIM_NAME
 from memoryapi import JOBS
-from simulation.standins.claims import base_name
-from simulation.standins.informed import owner_of
 
 MAX_PODS: Final = 10_000
 """Pods made of one workload at most."""
@@ -86,7 +85,7 @@ def _bases(resource: Resource, name: str, spec: Object, count: int) -> Iterator[
 
 def _is_of(pod: Object, resource: Resource, name: str) -> bool:
     of = REPLICA_SETS if resource == DEPLOYMENTS else resource
-    owner = owner_of(pod, of.kind)
+    owner = controller_of(pod, of.kind)
     if owner is None:
         return False
     # A ReplicaSet is called after its Deployment, with a hash in which there is no dash.
@@ -135,7 +134,7 @@ def claims_of(
         name = recorded.get(entry["name"]) or owned.get((uid, entry["name"]), "")
         template = templates.get(f"{namespace}/{wanted}")
         if template is not None and f"{namespace}/{name}" not in existing:
-            name = name or _generated(base_name(metadata["name"], entry["name"]), namespace)
+            name = name or _generated(generated_claim_prefix(metadata["name"], entry["name"]), namespace)
             made.append(_claim(pod, entry["name"], name, template))
         if name:
             named[entry["name"]] = name
@@ -149,7 +148,7 @@ def owned_claims(claims: Iterable[Object]) -> dict[tuple[str, str], str]:
     """Names of the claims that were made from templates, by uid of their pod and entry in its spec."""
     found = {}
     for claim in claims:
-        metadata, owner = claim["metadata"], owner_of(claim, PODS.kind)
+        metadata, owner = claim["metadata"], controller_of(claim, PODS.kind)
         entry = (metadata.get("annotations") or {}).get(POD_CLAIM_NAME)
         if owner and entry:
             found[owner["uid"], entry] = metadata["name"]

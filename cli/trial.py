@@ -20,7 +20,7 @@ from driver.clock import rfc3339
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object
 from driver.model import Allocation, Claim, Consumer
 from driver.wire import allocation_to, consumer_to
-from simulation.standins.admission import gated
+from memoryapi.admission import gate_pod
 
 _ROUNDS: Final = 8
 """Decisions about one pod in a row: taking back, avoiding a node, placing anew."""
@@ -77,14 +77,14 @@ class Trial:
         decision, taken_back = self._settle(key)
         if isinstance(decision, Idle) and not all(map(self._allocation, keys)):
             # Nothing tells the controller that such a pod is ours, unless it is gated: then it says what is wrong.
-            self._world.put(PODS, gated(self._world.pods[key], self._state.names, {}))
+            self._world.put(PODS, gate_pod(self._world.pods[key], self._state.names, {}))
             decision, taken_back = self._settle(key)
         chosen = [claim for claim in keys if (now := self._allocation(claim)) and now != before[claim]]
         return of_pod(self._state, key, verdict(self._state, decision), chosen, taken_back)
 
     def claim(self, key: str) -> Outcome:
         """What a pod would get that asks for this claim and nothing else."""
-        pod = gated(_probe(self._state.claims[key].claim), self._state.names, {})
+        pod = gate_pod(_probe(self._state.claims[key].claim), self._state.names, {})
         self._world.put(PODS, pod)
         probed = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         decision, _ = self._settle(probed)

@@ -24,10 +24,10 @@ from driver.kube.api import (
     Object,
     Resource,
 )
+from driver.kube.objects import is_deleting, is_terminal
 from driver.kube.reflector import Synced
 from driver.names import Names
-from simulation.standins.admission import gated
-from simulation.standins.informed import is_deleting, is_terminal
+from memoryapi.admission import gate_pod
 
 _ROOM: Final = "1E"
 """Of everything, on a node that is assumed."""
@@ -140,7 +140,7 @@ def _admit(tables: _Tables, names: Names) -> None:
     for resource, table in tables.items():
         for key, obj in table.items():
             if not obj["metadata"].get("uid"):
-                new = gated(obj, names, {}) if resource == PODS else obj
+                new = gate_pod(obj, names, {}) if resource == PODS else obj
                 table[key] = {**new, "metadata": {**obj["metadata"], "uid": uid_of(resource.kind, *key[1:])}}
 
 

@@ -30,8 +30,8 @@ from driver.clock import Clock, SystemClock
 from driver.errors import InvalidInput, LodeError
 from driver.kube.api import Api
 from driver.kube.client import KubeClient
-from driver.kube.following import Following
 from driver.kube.reflector import Delta
+from driver.kube.reflector_loop import ReflectorLoop
 from driver.observe import Logger, Metrics, ObserveServer, configure_logs, logger
 from driver.settings import Settings, settings_from
 from driver.threads import start_thread
@@ -117,7 +117,7 @@ class Program:
     def _work(self) -> None:
         self._controller.resume()
         for reflector in self._controller.reflectors:
-            following = Following(reflector, self._clock, self._log)
+            following = ReflectorLoop(reflector, self._clock, self._log)
             self._thread(f"reflect {reflector.resource.plural}", partial(self._reflect, following))
         while not self._stop.is_set():
             self._turned = self._clock.monotonic()
@@ -151,7 +151,7 @@ class Program:
                 self._inbox.put(None)
             self._stop.wait(self._election.interval)
 
-    def _reflect(self, following: Following) -> None:
+    def _reflect(self, following: ReflectorLoop) -> None:
         while not self._stop.is_set():
             self._stop.wait(following.step())
 

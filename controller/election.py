@@ -8,7 +8,8 @@ from typing import Any
 
 from driver.clock import Clock, rfc3339
 from driver.errors import LodeError
-from driver.kube.api import LEASES, AlreadyExists, Api, ApiError, Conflict, NotFound, Object, Resource
+from driver.kube.api import LEASES, AlreadyExists, Api, ApiError, Conflict, NotFound, Object
+from driver.kube.decorator import ApiCall, ApiDecorator
 
 _RENEW_SHARE = 2 / 3
 """Part of the lease time after which a leader that could not renew stops (client-go: 10 s of 15 s)."""
@@ -124,36 +125,14 @@ class Election:
         return rfc3339(self._clock.now(), micro=True)
 
 
-class Fence:
-    """The API for a leader: reads always pass, writes only while the Lease is held."""
+class Fence(ApiDecorator):
+    """The API for a leader: reads always pass; writes raise ``Deposed`` while the Lease is not held."""
 
     def __init__(self, api: Api, election: Election):
-        self._api = api
+        super().__init__(api)
         self._election = election
-        self.get = api.get
-        self.list = api.list
-        self.watch = api.watch
 
-    def _check(self, what: str) -> None:
-        if not self._election.leading:
-            raise Deposed(f"not the leader any more; {what} was not written")
-
-    def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
-        """As ``Api.create``. Raises Deposed when the Lease is not held."""
-        self._check(resource.kind)
-        return self._api.create(resource, obj, namespace)
-
-    def update(self, resource: Resource, obj: Object, subresource: str = "") -> Object:
-        """As ``Api.update``. Raises Deposed when the Lease is not held."""
-        self._check(resource.kind)
-        return self._api.update(resource, obj, subresource)
-
-    def patch(self, resource: Resource, name: str, patch: Any, **options: Any) -> Object:
-        """As ``Api.patch``. Raises Deposed when the Lease is not held."""
-        self._check(f"{resource.kind} {name}")
-        return self._api.patch(resource, name, patch, **options)
-
-    def delete(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> None:
-        """As ``Api.delete``. Raises Deposed when the Lease is not held."""
-        self._check(f"{resource.kind} {name}")
-        self._api.delete(resource, name, namespace, **options)
+    def before(self, call: ApiCall) -> None:
+        """Refuse writes of a program that does not lead."""
+        if call.is_write and not self._election.leading:
+            raise Deposed(f"{call.resource.kind} {call.name}: not written: this program is no longer the leader")

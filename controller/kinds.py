@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from driver.kinds import KIND_ATTRIBUTE, UNKNOWN_KIND
 from driver.model import DeviceId, Slice
 from driver.names import Names
 
@@ -19,8 +20,8 @@ class Kinds:
         self.drop(part.name)
         if part.driver != self._names.driver:
             return
-        attribute = self._names.attribute("kind")
-        kinds = {device.name: str(device.attributes.get(attribute, "unknown")) for device in part.devices}
+        attribute = self._names.attribute(KIND_ATTRIBUTE)
+        kinds = {device.name: str(device.attributes.get(attribute, UNKNOWN_KIND)) for device in part.devices}
         self._pools.setdefault(part.pool, {})[part.name] = kinds
         self._pool_of[part.name] = part.pool
 
@@ -37,6 +38,6 @@ class Kinds:
         for device in devices:
             if device.driver == self._names.driver:
                 slices = self._pools.get(device.pool, {}).values()
-                kind = next((kinds[device.device] for kinds in slices if device.device in kinds), "unknown")
+                kind = next((kinds[device.device] for kinds in slices if device.device in kinds), UNKNOWN_KIND)
                 found[kind] = found.get(kind, 0) + 1
         return found

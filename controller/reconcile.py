@@ -35,13 +35,14 @@ from controller.decisions import (
     Unallocatable,
     Wait,
 )
-from controller.placement import fits, selects
+from controller.placement import fits
 from controller.pods import ClaimReference, PodView
 from controller.records import ClaimRecord, NodeRefusal, Refusals
 from controller.state import State
 from driver.backoff import delay
 from driver.errors import InvalidInput
 from driver.model import Claim
+from driver.node_selectors import selects
 from driver.parameters import parameters_of
 
 PATIENCE_SECONDS = 5.0

@@ -1,1 +1,1 @@
-"""What both programs share: the model of devices and claims, the Kubernetes API, settings, observation."""
+"""Shared by both programs: the model of devices and claims, the Kubernetes API, settings, logs and metrics."""

@@ -1,4 +1,4 @@
-"""How long to wait between attempts. Pure."""
+"""Exponential back-off. Pure."""
 
 
 def delay(attempt: int, *, base: float = 0.5, bound: float = 60) -> float:

@@ -1,4 +1,4 @@
-"""The port to time, so that whole-system tests can run on a clock of their own."""
+"""The port to time, so that tests of the whole system can use a virtual clock."""
 
 import time
 from datetime import UTC, datetime
@@ -6,18 +6,18 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Time as the programs see it."""
+    """The time."""
 
     def now(self) -> float:
         """Seconds since the Unix epoch (for timestamps)."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back (for durations and back-off)."""
+        """Seconds that never decrease (for durations and back-off)."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Wait; a virtual clock moves on at once."""
+        """Wait. A virtual clock advances at once."""
         ...
 
 
@@ -33,7 +33,7 @@ class SystemClock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Wait for real."""
+        """Wait."""
         time.sleep(seconds)
 
 

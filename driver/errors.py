@@ -1,16 +1,16 @@
-"""Errors that say who must act. Each names the object, the field, the value and the remedy."""
+"""Errors by who must act. Each names the object, the field, the value and the remedy."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 
 class LodeError(Exception):
-    """Base of every error this project raises on purpose."""
+    """Base of every error that this project raises on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with an input: where, and what to do about it."""
+    """One fault of an input: the field, and what to do about it."""
 
     field: str
     message: str
@@ -20,7 +20,7 @@ class Fault:
 
 
 class InvalidInput(LodeError):
-    """An object cannot be used as written; its author must change it. Carries all faults at once."""
+    """An object is not valid; its author must change it. Carries all faults at once."""
 
     def __init__(self, subject: str, faults: Iterable[Fault]):
         self.subject = subject
@@ -29,8 +29,8 @@ class InvalidInput(LodeError):
 
 
 class TransientFault(LodeError):
-    """Something outside failed for now; the same call may succeed later. We retry."""
+    """Something outside the program failed. The same call may succeed later, and the program retries it."""
 
 
 class OperatorFault(LodeError):
-    """The node or the cluster is set up in a way we cannot work with; its operator must act."""
+    """The node or the cluster is set up wrongly; its operator must act."""

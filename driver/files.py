@@ -30,9 +30,9 @@ class Files(Protocol):
         ...
 
     def sweep(self, directory: str, prefix: str = "") -> None:
-        """Remove what writers that were killed left of files in ``directory`` whose names begin with ``prefix``.
+        """Remove the temporary files of killed writers in ``directory``, for files whose names begin with ``prefix``.
 
-        The caller sees to it that nobody is writing them.
+        The caller ensures that nobody writes them.
         """
         ...
 
@@ -80,7 +80,7 @@ class SystemFiles:
         _sync_directory(Path(path).parent)
 
     def names(self, directory: str) -> list[str]:
-        """Names of the regular files in ``directory``, temporary ones left out."""
+        """Names of the regular files in ``directory``, without temporary ones."""
         try:
             return sorted(p.name for p in Path(directory).iterdir() if p.is_file() and not p.name.startswith("."))
         except FileNotFoundError:
@@ -88,10 +88,10 @@ class SystemFiles:
 
     def sweep(self, directory: str, prefix: str = "") -> None:
         """Remove temporary files of targets whose names begin with ``prefix``."""
-        left = list(Path(directory).glob(f".{glob.escape(prefix)}*{_TEMPORARY}"))
-        for path in left:
+        temporary = list(Path(directory).glob(f".{glob.escape(prefix)}*{_TEMPORARY}"))
+        for path in temporary:
             path.unlink(missing_ok=True)
-        if left:
+        if temporary:
             _sync_directory(Path(directory))
 
     @contextmanager

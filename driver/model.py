@@ -1,6 +1,6 @@
-"""The nouns of Dynamic Resource Allocation (resource.k8s.io/v1), as immutable values.
+"""The objects of Dynamic Resource Allocation (resource.k8s.io/v1), as immutable values.
 
-Only what deciding needs. Pure: translation from and to the API's JSON is in ``driver.wire``.
+Only the fields that decisions need. Pure: ``driver.wire`` translates from and to the API's JSON.
 Attribute names are always fully qualified (``lode.dev/type``); capacity names stay as the slice spells them,
 because the API matches a capacity request to a capacity byte for byte.
 """
@@ -26,7 +26,7 @@ AttributeValue = Scalar | tuple[Scalar, ...]
 
 
 class NoValue(tuple[Scalar, ...]):
-    """The value of an attribute that has none. Unlike an empty list, it fails every selector on its device."""
+    """The value of an attribute without a value. Unlike an empty list, it fails every selector on its device."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ NO_VALUE: Final = NoValue()
 
 @dataclass(frozen=True, slots=True)
 class RequestPolicy:
-    """How much of a capacity one allocation takes (``capacity[..].requestPolicy``)."""
+    """How much of a capacity one allocation consumes (``capacity[..].requestPolicy``)."""
 
     default: Quantity | None = None
     valid_values: tuple[Quantity, ...] = ()
@@ -47,7 +47,7 @@ class RequestPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """An amount a device has; with a policy, how requests for part of it are rounded."""
+    """An amount that a device has; with a policy, how requests for part of it are rounded."""
 
     value: Quantity
     policy: RequestPolicy | None = None
@@ -55,7 +55,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class CounterConsumption:
-    """What a device draws from one counter set of its pool while it is allocated."""
+    """What a device consumes of one counter set of its pool while it is allocated."""
 
     counter_set: str
     counters: Mapping[str, Quantity]
@@ -74,7 +74,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class TaintRule:
-    """A DeviceTaintRule: taints every device its selector names ("" matches any); without a selector, none."""
+    """A DeviceTaintRule: taints every device that its selector matches ("" matches any); without a selector, none."""
 
     name: str
     taint: Taint
@@ -121,7 +121,7 @@ class NodeSelector:
 
 @dataclass(frozen=True, slots=True)
 class NodeScope:
-    """Where a slice or device can be used: one named node, selected nodes, all nodes, or told per device."""
+    """The nodes where a slice or device can be used: one, selected ones, all, or as each device says."""
 
     node_name: str = ""
     selector: NodeSelector | None = None
@@ -181,7 +181,7 @@ class Want:
     tolerations: tuple[Toleration, ...] = ()
     capacity: Mapping[str, Quantity] = field(default_factory=dict)
     unsupported: tuple[str, ...] = ()
-    """Fields present that would change the meaning and that we do not know: the claim must be refused."""
+    """Unknown fields, which may change the meaning: the claim must be refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """Devices of the named requests (all if none) must agree, or differ, in one attribute."""
+    """Devices of the named requests (all if none) must have the same, or distinct, values of one attribute."""
 
     requests: tuple[str, ...] = ()
     match_attribute: str = ""
@@ -257,11 +257,11 @@ class Allocation:
     config: tuple[OpaqueConfig, ...] = ()
     nodes: NodeSelector | None = None
     timestamp: str = ""
-    """RFC 3339, whole seconds. kube-scheduler writes it itself when empty and then fails for ever."""
+    """RFC 3339, whole seconds. If it is empty, kube-scheduler sets it and then fails for ever."""
 
     @property
     def node_name(self) -> str:
-        """The one node the allocation is bound to, or ""."""
+        """The one node that the allocation is bound to, or ""."""
         if self.nodes is None or len(self.nodes.terms) != 1 or self.nodes.terms[0].expressions:
             return ""
         match self.nodes.terms[0].fields:

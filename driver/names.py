@@ -1,4 +1,4 @@
-"""Every name of ours that other objects refer to. The driver's own name is a setting; these are derived from it."""
+"""The names by which other objects refer to the driver, derived from the setting ``driverName``."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ DEFAULT_DRIVER = "lode.dev"
 """Driver name and API group unless the settings say otherwise."""
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
-"""The finalizer the resource-claim-controller understands (resource.k8s.io well-known names)."""
+"""The finalizer that the resource-claim-controller handles (resource.k8s.io well-known names)."""
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """Annotation on a generated claim: the name of the entry in pod.spec.resourceClaims."""
@@ -28,7 +28,7 @@ class Names:
 
     @property
     def gate(self) -> str:
-        """The pod scheduling gate our admission policy adds and the controller lifts."""
+        """The pod scheduling gate that the admission policy adds and the controller removes."""
         return f"{self.driver}/allocation"
 
     @property
@@ -37,9 +37,9 @@ class Names:
         return f"{self.driver}/v1alpha1"
 
     def pool(self, node: str) -> str:
-        """The one pool of a node. Unique across drivers: allocators have mixed up pools of equal name."""
+        """The one pool of a node. Unique across drivers: allocators have confused pools of the same name."""
         return f"{node}/{self.driver}"
 
     def attribute(self, name: str) -> str:
-        """The fully qualified name of one of our attributes, such as ``lode.dev/type``."""
+        """The fully qualified name of an attribute of the driver, such as ``lode.dev/type``."""
         return f"{self.driver}/{name}"

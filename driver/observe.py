@@ -1,4 +1,4 @@
-"""Logs, metrics and health: the one home of structlog and prometheus_client."""
+"""Logs, metrics and health checks. Only this module uses structlog and prometheus_client."""
 
 import logging
 import sys
@@ -19,7 +19,7 @@ Logger = Any
 
 
 def configure_logs(level: str, log_format: str) -> None:
-    """Send structured logs to standard error: one JSON object a line, or coloured text for a person."""
+    """Write structured logs to standard error: one JSON object a line, or coloured text."""
     renderer: Any = structlog.processors.JSONRenderer() if log_format == "json" else structlog.dev.ConsoleRenderer()
     structlog.configure(
         processors=[
@@ -41,7 +41,7 @@ def logger(component: str) -> Logger:
 
 
 class Metrics:
-    """The metrics of one program, in a registry of its own. Names get the prefix ``lode_``; units are in the name."""
+    """The metrics of one program, in a separate registry. Names get the prefix ``lode_`` and contain the unit."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -52,7 +52,7 @@ class Metrics:
         )
 
     def mark_ready(self) -> float:
-        """Record that the program is ready now; returns the seconds since its process started (Linux only, else 0)."""
+        """Record that the program is ready now; the seconds since its process started (0 except on Linux)."""
         started = self.registry.get_sample_value("process_start_time_seconds")
         seconds = time.time() - started if started else 0.0
         self._ready.set(seconds)
@@ -73,7 +73,7 @@ class Metrics:
 
 
 Checks = Mapping[str, Callable[[], str]]
-"""Path, such as ``/readyz``, to a function that returns "" when all is well, else what is not."""
+"""Path, such as ``/readyz``, to a function that returns "" on success, else the problem."""
 
 
 Pages = Mapping[str, Callable[[], str]]
@@ -81,7 +81,7 @@ Pages = Mapping[str, Callable[[], str]]
 
 
 class ObserveServer:
-    """Serves the checks, /metrics and further pages over HTTP from a thread of its own until closed."""
+    """Serves the checks, /metrics and further pages over HTTP in its own thread until closed."""
 
     def __init__(self, address: str, metrics: Metrics, checks: Checks, pages: Pages | None = None):
         host, _, port = address.rpartition(":")
@@ -91,7 +91,7 @@ class ObserveServer:
 
     @property
     def port(self) -> int:
-        """The port in use (of interest when 0 was asked for)."""
+        """The port in use, which differs from the address if that has port 0."""
         return int(self._server.server_address[1])
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Opaque parameters of claims and classes, ``apiVersion: lode.dev/v1alpha1``. Pure.
 
-Read by the controller before it allocates and by the kubelet plugin before it prepares. What is not known here is an
-error and never ignored: a claim that asks for something must get it or be told why not.
+The controller reads them before it allocates, and the kubelet plugin before it prepares. An unknown field is an error
+and is never ignored: a claim that asks for something must get it or be refused with the reason.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,32 +20,32 @@ class _Parameters(BaseModel):
 
 
 class PlacementConfig(_Parameters):
-    """Which of the possible nodes and devices are preferred (kind ``PlacementConfig``)."""
+    """Which of the suitable nodes and devices are preferred (kind ``PlacementConfig``)."""
 
     policy: Literal["firstFit", "binpack", "spread"] = "firstFit"
-    """The first that fit, in the order of names; those most in use; those least in use."""
+    """The first that fit, in the order of names; the most used; the least used."""
     locality: Literal["preferred", "none"] | None = None
-    """Whether several cards should be close to one another. Not said: as if preferred under binpack and spread."""
+    """Whether several cards should be close to one another. Default: preferred under binpack and spread."""
     memory_percent: int | None = Field(default=None, alias="memoryPercent", ge=1, le=100, strict=True)
     """Memory of each share, in per cent of its card's, instead of ``capacity.requests.memory``."""
 
 
 class GpuConfig(_Parameters):
-    """How the allocated GPUs are made ready (kind ``GpuConfig``)."""
+    """How allocated GPUs are prepared (kind ``GpuConfig``)."""
 
     sharing: Literal["none"] = "none"
-    """How tenants of one card are kept apart beyond the amounts they were allocated."""
+    """How tenants of one card are isolated beyond the amounts they are allocated."""
 
 
 class NpuConfig(_Parameters):
-    """How the allocated NPUs are made ready (kind ``NpuConfig``)."""
+    """How allocated NPUs are prepared (kind ``NpuConfig``)."""
 
     sharing: Literal["none"] = "none"
-    """How tenants of one card are kept apart beyond the amounts they were allocated."""
+    """How tenants of one card are isolated beyond the amounts they are allocated."""
 
 
 class MigConfig(_Parameters):
-    """How allocated MIG partitions are made ready (kind ``MigConfig``): exactly as their profile says."""
+    """How allocated MIG partitions are prepared (kind ``MigConfig``): exactly as their profile says."""
 
 
 Parameters = PlacementConfig | GpuConfig | NpuConfig | MigConfig
@@ -66,16 +66,16 @@ class Configured:
 def parameters_of(
     config: Iterable[OpaqueConfig], names: Names, subject: str, field: str = "spec.devices.config", kind: str = ""
 ) -> tuple[Configured, ...]:
-    """The parameters meant for our driver, in order; entries of other drivers are left out.
+    """The parameters for this driver, in order; entries for other drivers are left out.
 
     Args:
-        subject: the object they stand in, such as ``ResourceClaim team-a/train``; ``field``: where in it.
-        kind: leave out, unread, entries of any other kind.
+        subject: the object that has them, such as ``ResourceClaim team-a/train``; ``field``: the field of it.
+        kind: if set, entries of any other kind are left out unread.
 
     Raises:
-        InvalidInput: unknown apiVersion, kind, field or value; carries every fault. Whoever wrote the object must act.
+        InvalidInput: unknown apiVersion, kind, field or value; carries every fault. The author of the object must act.
     """
-    found: list[Configured] = []
+    configured: list[Configured] = []
     faults: list[Fault] = []
     for index, entry in enumerate(config):
         if entry.driver != names.driver or (kind and entry.parameters.get("kind") != kind):
@@ -85,20 +85,20 @@ def parameters_of(
         except InvalidInput as error:
             faults += error.faults
         else:
-            found.append(Configured(value, entry.requests))
+            configured.append(Configured(value, entry.requests))
     if faults:
         raise InvalidInput(subject, faults)
-    return tuple(found)
+    return tuple(configured)
 
 
 def _decode(raw: Mapping[str, Any], names: Names, field: str) -> Parameters:
     faults = []
     version, kind = raw.get("apiVersion"), raw.get("kind")
     if version != names.parameters_api_version:
-        faults.append(Fault(f"{field}.apiVersion", f"{version!r} is not known; write {names.parameters_api_version}"))
+        faults.append(Fault(f"{field}.apiVersion", f"unknown version: {version!r}; use {names.parameters_api_version}"))
     model = _KINDS.get(kind) if isinstance(kind, str) else None
     if model is None:
-        faults.append(Fault(f"{field}.kind", f"{kind!r} is not known; write one of {', '.join(_KINDS)}"))
+        faults.append(Fault(f"{field}.kind", f"unknown kind: {kind!r}; use one of {', '.join(_KINDS)}"))
         raise InvalidInput("parameters", faults)
     content = {name: value for name, value in raw.items() if name not in ("apiVersion", "kind")}
     try:
@@ -115,7 +115,7 @@ def _fault(entry: Mapping[str, Any], field: str, model: type[Parameters]) -> Fau
     known = ", ".join(field.alias or name for name, field in model.model_fields.items())
     if entry["type"] == "extra_forbidden":
         remedy = f"{model.__name__} has {known}" if known else f"{model.__name__} has no fields"
-        return Fault(where, f"is not known to this version; remove it ({remedy})")
+        return Fault(where, f"unknown field; remove it ({remedy})")
     if entry["type"] == "literal_error":
-        return Fault(where, f"{entry['input']!r} is not supported by this version; write {entry['ctx']['expected']}")
+        return Fault(where, f"unsupported value: {entry['input']!r}; use {entry['ctx']['expected']}")
     return Fault(where, f"{entry['msg']} (found {entry['input']!r})")

@@ -1,7 +1,7 @@
-"""Kubernetes quantities, exactly: an integer number of nano-units, the finest step the API keeps.
+"""Kubernetes quantities, exact: an integer number of nano-units, the finest resolution of the API.
 
 Syntax and canonical form follow k8s.io/apimachinery/pkg/api/resource: ``12Gi``, ``500m``, ``1e3``, ``0.5``.
-Anything finer than one nano is rounded up, as the API server does.
+Anything finer than one nano is rounded up, as in the API server.
 """
 
 import re
@@ -25,7 +25,7 @@ _MAX_EXPONENT = 1000
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """An amount of a resource; compares by value alone, whatever suffix it was written with."""
+    """An amount of a resource. Comparisons use the value only, not the suffix."""
 
     nanos: int
     format: Format = field(default="DecimalSI")
@@ -35,7 +35,7 @@ class Quantity:
         """The quantity written in ``text``.
 
         Raises:
-            InvalidInput: the text is no quantity; whoever wrote it must change it.
+            InvalidInput: the text is not a quantity; its author must change it.
         """
         return cls(*_parsed(text))
 
@@ -66,7 +66,7 @@ class Quantity:
         return Quantity(self.nanos - other.nanos, self.format)
 
     def __str__(self) -> str:
-        """The canonical text: no fraction, the largest suffix that loses nothing."""
+        """The canonical text: no fraction, and the largest suffix without loss."""
         if self.format == "BinarySI" and self.nanos % NANO == 0 and abs(self.nanos) >= 1024 * NANO:
             return _binary(self.nanos // NANO)
         return _decimal(self.nanos, exponent_form=self.format == "DecimalExponent")
@@ -74,11 +74,11 @@ class Quantity:
 
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> tuple[int, Format]:
-    """Nano-units and format. Remembered, because slices say the same few amounts thousands of times."""
-    found = _SYNTAX.fullmatch(text)
-    if not found:
+    """Nano-units and format. Cached, because slices contain the same few amounts thousands of times."""
+    parts = _SYNTAX.fullmatch(text)
+    if not parts:
         raise InvalidInput(f"quantity {text!r}", [Fault("", "write a number with an optional suffix, such as 4Gi")])
-    sign, digits, suffix = found[1], found[2], found[3] or ""
+    sign, digits, suffix = parts[1], parts[2], parts[3] or ""
     value = Fraction(digits if digits[-1] != "." else digits[:-1])
     form: Format = "DecimalSI"
     if suffix in _BINARY:

@@ -1,7 +1,7 @@
-"""Settings of both programs: one YAML file (a ConfigMap), a few environment variables from the downward API.
+"""Settings of both programs: one YAML file (a ConfigMap), and a few environment variables from the downward API.
 
-Every field has a default that works on a stock cluster. Unknown fields are errors, all reported at once, so that a
-typo never silently means the default.
+Every field has a default that works on a standard cluster. Unknown fields are errors, all reported at once, so that a
+typo never silently selects the default.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from driver.errors import Fault, InvalidInput
+from driver.kinds import EVERY_OFFER, Offer
 from driver.names import DEFAULT_DRIVER, Names
 
 
@@ -25,16 +26,13 @@ def _camel(name: str) -> str:
     return head + "".join(part.capitalize() for part in tail)
 
 
-Kind = Literal["whole", "share", "partitions"]
-
-
 class NodeLabels(_Section):
-    """Node labels that carry facts about the fabric; a missing label means "" in the attribute."""
+    """Node labels that describe the fabric; a missing label gives the attribute the value ""."""
 
     ib_cluster: str = f"{DEFAULT_DRIVER}/ib-cluster"
     ib_leaf: str = f"{DEFAULT_DRIVER}/ib-leaf"
     rail: str = f"{DEFAULT_DRIVER}/rail"
-    """Used for cards whose backend does not know their rail."""
+    """For cards whose backend does not report their rail."""
     simulated_profile: str = f"{DEFAULT_DRIVER}/simulated-profile"
     """Overrides ``profile`` on the node that carries it."""
 
@@ -46,17 +44,17 @@ class KubeletPluginSettings(_Section):
     profile: str = ""
     """Name of a shipped profile, or a path to a YAML file, for simulated hardware; "" means no cards."""
     simulated_faults: str = f"/var/lib/kubelet/plugins/{DEFAULT_DRIVER}/faults"
-    """A simulated card is unhealthy while a file of its name (``gpu-3``) is in this directory; "" means never."""
-    offer: tuple[Kind, ...] = ("whole", "share", "partitions")
-    """What each card is offered as. A card that yields a single device publishes no counters."""
+    """A simulated card is unhealthy while a file of its name (``gpu-3``) exists in this directory; "" means never."""
+    offer: tuple[Offer, ...] = EVERY_OFFER
+    """What each card is offered as. A card with a single device publishes no counters."""
     slots: int = Field(default=100, ge=1)
-    """How many tenants a shared card may have."""
+    """The maximum number of tenants of a shared card."""
     node_labels: NodeLabels = NodeLabels()
     kubelet_root: str = "/var/lib/kubelet"
     cdi_root: str = "/var/run/cdi"
     boot_id_file: str = "/proc/sys/kernel/random/boot_id"
     health_resend_seconds: float = Field(default=10, gt=0, lt=30)
-    """The kubelet forgets health it has not heard for 30 s."""
+    """The kubelet discards health that was not reported for 30 s."""
 
 
 class ControllerSettings(_Section):
@@ -89,12 +87,12 @@ def settings_from(text: str, source: str = "settings") -> Settings:
     """Settings written in YAML.
 
     Raises:
-        InvalidInput: not YAML, or unknown or unusable fields; the operator must change ``source``.
+        InvalidInput: not YAML, or fields that are unknown or not valid; the operator must change ``source``.
     """
     try:
         raw: Any = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
-        raise InvalidInput(source, [Fault("", f"is not YAML: {error}")]) from error
+        raise InvalidInput(source, [Fault("", f"is not valid YAML: {error}")]) from error
     if not isinstance(raw, Mapping):
         raise InvalidInput(source, [Fault("", "must be a mapping of settings")])
     try:

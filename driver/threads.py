@@ -1,20 +1,20 @@
-"""Threads that do not die unnoticed. Only the programs' ``__main__`` modules start any."""
+"""Threads whose failure is reported. Only the ``__main__`` modules of the programs start threads."""
 
 import threading
 from collections.abc import Callable
 
 
-def start_thread(name: str, work: Callable[[], None], died: Callable[[], None]) -> threading.Thread:
-    """Run ``work`` in a daemon thread; ``died`` is called there if it ends by an error, which goes on to be printed."""
+def start_thread(name: str, work: Callable[[], None], on_death: Callable[[], None]) -> threading.Thread:
+    """Run ``work`` in a daemon thread. If it raises, ``on_death`` is called there and the error is printed."""
 
     def guarded() -> None:
-        sound = False
+        finished = False
         try:
             work()
-            sound = True
+            finished = True
         finally:
-            if not sound:
-                died()
+            if not finished:
+                on_death()
 
     thread = threading.Thread(target=guarded, name=name, daemon=True)
     thread.start()

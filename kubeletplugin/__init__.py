@@ -1,1 +1,1 @@
-"""What runs on each node: cards become ResourceSlices, allocated claims become what a container sees."""
+"""Runs on each node: publishes its cards as ResourceSlices and prepares allocated claims for containers."""

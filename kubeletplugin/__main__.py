@@ -1,4 +1,4 @@
-"""``lode kubeletplugin``: everything put together, and the only threads of it."""
+"""``lode kubeletplugin``: wires everything together and starts the only threads."""
 
 import argparse
 import os
@@ -14,15 +14,14 @@ from driver.clock import SystemClock
 from driver.errors import InvalidInput, LodeError, OperatorFault
 from driver.files import SystemFiles
 from driver.kube.api import NODES, Api
-from driver.kube.following import Following
+from driver.kube.reflector_loop import ReflectorLoop
 from driver.observe import Metrics, ObserveServer, configure_logs, logger
 from driver.settings import Settings, settings_from
 from driver.threads import start_thread
 from kubeletplugin.hardware import Hardware
-from kubeletplugin.hardware.simulated import Simulated, load_profile
-from kubeletplugin.metrics import PublishingMetrics
+from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.prepare import Preparer
-from kubeletplugin.publisher import Publisher
+from kubeletplugin.publish import Publisher, PublishingMetrics
 from kubeletplugin.server import PluginServer
 
 FIRST_PAUSE_SECONDS = 0.2
@@ -31,8 +30,8 @@ LONGEST_PAUSE_SECONDS = 10.0
 T = TypeVar("T")
 
 
-class Plugin:
-    """One run of the program, from the first try to reach the API to a graceful stop."""
+class PluginProcess:
+    """One run of the program, from the first attempt to reach the API to a graceful stop."""
 
     def __init__(self, api: Api, settings: Settings, node_name: str, pod_uid: str):
         self._api = api
@@ -46,15 +45,15 @@ class Plugin:
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._crashed = threading.Event()
-        self._problem = "starting"
+        self._not_ready = "starting"
         self._publisher: Publisher | None = None
         self._server: PluginServer | None = None
 
     def run(self) -> int:
-        """Serve until ``stop`` is called; the process's exit status."""
+        """Serve until ``stop`` is called; the exit status of the process."""
         observe = self._observe()
         try:
-            node = self._attempt(self._look)
+            node = self._retry(self._detect)
             if node is not None:
                 self._serve(*node)
         finally:
@@ -68,9 +67,9 @@ class Plugin:
         self._wake.set()
 
     def ready(self) -> str:
-        """What keeps pods from getting devices here, "" if nothing does."""
+        """Why pods cannot get devices on this node, "" if they can."""
         if self._publisher is None or self._server is None:
-            return self._problem
+            return self._not_ready
         return self._server.problem or ("" if self._publisher.published else "slices are not published yet")
 
     def _observe(self) -> ObserveServer | None:
@@ -82,33 +81,33 @@ class Plugin:
         checks = {"/healthz": healthy, "/readyz": self.ready}
         return ObserveServer(self._settings.observe_address, self._metrics, checks)
 
-    def _attempt(self, act: Callable[[], T]) -> T | None:
+    def _retry(self, act: Callable[[], T]) -> T | None:
         """What ``act`` returns once it succeeds; None if the program was stopped before.
 
-        A fault that an operator must mend is waited out as well: ending the process would mend nothing, and what it
-        says could no longer be read at /readyz.
+        A fault that an operator must correct is retried as well: ending the process would correct nothing, and /readyz
+        could not report the fault any more.
         """
         pause = FIRST_PAUSE_SECONDS
         while not self._stop.is_set():
             try:
                 return act()
             except (LodeError, OSError) as error:
-                self._problem = str(error)
-                self._log.error("cannot start yet", reason=self._problem, retry_seconds=pause)
+                self._not_ready = str(error)
+                self._log.error("cannot start yet", reason=self._not_ready, retry_seconds=pause)
             self._stop.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         return None
 
-    def _look(self) -> tuple[Hardware, str]:
+    def _detect(self) -> tuple[Hardware, str]:
         """The node's hardware and the machine's boot id."""
         section = self._settings.kubeletplugin
         boot_id = Path(section.boot_id_file).read_text().strip()
         labels = self._api.get(NODES, self._node_name)["metadata"].get("labels") or {}
         profile = load_profile(labels.get(section.node_labels.simulated_profile, section.profile), self._files)
-        return Simulated(profile, self._node_name, self._files, section.simulated_faults), boot_id
+        return SimulatedHardware(profile, self._node_name, self._files, section.simulated_faults), boot_id
 
     def _serve(self, hardware: Hardware, boot_id: str) -> None:
-        """Put the node in order, serve the kubelet, publish; return after a graceful stop."""
+        """Recover, serve the kubelet and publish; return after a graceful stop."""
         api, clock, node, settings, log = self._api, self._clock, self._node_name, self._settings, self._log
         preparer = Preparer(api, self._files, clock, node, settings, hardware, boot_id, self._metrics, log)
         publisher = Publisher(
@@ -123,12 +122,12 @@ class Plugin:
             server.start()
             return server
 
-        self._server = self._attempt(start)
+        self._server = self._retry(start)
         if self._server is None:
             return
         for reflector in publisher.reflectors:
-            following = Following(reflector, clock, log)
-            self._thread(f"reflector {reflector.resource.plural}", partial(self._follow, following))
+            loop = ReflectorLoop(reflector, clock, log)
+            self._thread(f"reflector {reflector.resource.plural}", partial(self._follow, loop))
         publishing = self._thread("publisher", partial(self._publish, publisher))
         self._stop.wait()
         log.info("stopping")
@@ -137,15 +136,15 @@ class Plugin:
         publishing.join()
 
     def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
-        def died() -> None:
+        def on_death() -> None:
             self._crashed.set()
             self.stop()
 
-        return start_thread(name, work, died)
+        return start_thread(name, work, on_death)
 
-    def _follow(self, following: Following) -> None:
+    def _follow(self, loop: ReflectorLoop) -> None:
         while not self._stop.is_set():
-            self._stop.wait(following.step())
+            self._stop.wait(loop.step())
 
     def _publish(self, publisher: Publisher) -> None:
         waited_for = True
@@ -160,30 +159,30 @@ class Plugin:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the kubelet plugin until SIGTERM or SIGINT; 0 then, 2 if the settings or the access cannot be used."""
+    """Run the kubelet plugin until SIGTERM or SIGINT; 0 then, 2 if the settings or the access are not valid."""
     parser = argparse.ArgumentParser("lode kubeletplugin", description="Publish and prepare the devices of one node.")
     parser.add_argument("--settings", default="", help="YAML file with the settings; without it, the defaults")
     parser.add_argument("--node-name", default=os.environ.get("NODE_NAME", ""), help="default: $NODE_NAME")
     parser.add_argument("--kubeconfig", default="", help="default: $KUBECONFIG, the service account, ~/.kube/config")
     arguments = parser.parse_args(argv)
     try:
-        plugin = _plugin(arguments.settings, arguments.node_name, arguments.kubeconfig)
+        process = _process(arguments.settings, arguments.node_name, arguments.kubeconfig)
     except (InvalidInput, OperatorFault, OSError) as error:
         sys.stderr.write(f"lode kubeletplugin: {error}\n")
         return 2
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: plugin.stop())
-    return plugin.run()
+        signal.signal(number, lambda _number, _frame: process.stop())
+    return process.run()
 
 
-def _plugin(settings_file: str, node_name: str, kubeconfig: str) -> Plugin:
-    from driver.kube.client import KubeClient  # its imports are slow, and a wrong setting should show at once
+def _process(settings_file: str, node_name: str, kubeconfig: str) -> PluginProcess:
+    from driver.kube.client import KubeClient  # its imports are slow, and a wrong setting should be reported at once
 
     settings = settings_from(Path(settings_file).read_text(), settings_file) if settings_file else Settings()
     if not node_name:
-        raise OperatorFault("no node name: set NODE_NAME (downward API, spec.nodeName) or --node-name")
+        raise OperatorFault("node name is not set; set NODE_NAME (downward API, spec.nodeName) or --node-name")
     configure_logs(settings.log_level, settings.log_format)
-    return Plugin(KubeClient.from_environment(kubeconfig), settings, node_name, os.environ.get("POD_UID", ""))
+    return PluginProcess(KubeClient.from_environment(kubeconfig), settings, node_name, os.environ.get("POD_UID", ""))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The health stream: what the kubelet writes into pod status about allocated devices (KEP-4680)."""
+"""The health stream: the kubelet writes the health of allocated devices into pod status (KEP-4680)."""
 
 import math
 import threading
@@ -10,28 +10,28 @@ import grpc
 
 from driver.clock import Clock
 from driver.errors import TransientFault
+from driver.kinds import EVERY_OFFER
 from driver.observe import Logger
 from driver.settings import Settings
-from kubeletplugin import inventory
 from kubeletplugin.hardware import Card, Hardware, Health
-from kubeletplugin.inventory import EVERY_OFFER, Facts
+from kubeletplugin.inventory import Fabric, build_inventory
 
-LOOK_SECONDS = 1.0
-"""How often the hardware is asked, so that a change is told about that soon."""
+POLL_SECONDS = 1.0
+"""How often the hardware is asked, and so how soon a change is reported."""
 _MISSED_REPORTS = 3
-"""A device is unknown to the kubelet once this many reports stayed out."""
+"""The kubelet takes the health of a device as unknown after this many missing reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceHealth:
-    """Health of one device of the node's pool: that of the card it is on."""
+    """Health of one device of the node's pool: that of its card."""
 
     device: str
     health: Health
 
 
 class HealthFeed:
-    """Reports about every device this node can offer, to any number of streams."""
+    """Reports the health of every device that this node can offer, to any number of streams."""
 
     def __init__(self, hardware: Hardware, clock: Clock, settings: Settings, node_name: str, log: Logger):
         self._hardware = hardware
@@ -41,14 +41,14 @@ class HealthFeed:
         self._lock = threading.Lock()
         self._streams: set[threading.Event] = set()
         self._devices: tuple[tuple[Card, ...], tuple[tuple[str, str], ...]] = ((), ())
-        """Names of the devices of these cards, each with its card's name."""
+        """The cards last seen, and the names of their devices, each with its card's name."""
         self.pool = settings.names.pool(node_name)
         self.timeout_seconds = math.ceil(_MISSED_REPORTS * settings.kubeletplugin.health_resend_seconds)
 
     def reports(self, ended: threading.Event) -> Iterator[tuple[DeviceHealth, ...]]:
         """Complete reports: one at once, then on every change and every ``healthResendSeconds``, until ``ended``.
 
-        While the hardware gives no answer there are none, and the kubelet calls the devices unknown after a while.
+        While the hardware does not answer there are none, and the kubelet takes the health as unknown after a while.
         """
         with self._lock:
             self._streams.add(ended)
@@ -60,7 +60,7 @@ class HealthFeed:
                 if report is not None and (report != last or now >= due):
                     yield report
                     last, due = report, now + self._settings.kubeletplugin.health_resend_seconds
-                ended.wait(min(LOOK_SECONDS, max(0.0, due - self._clock.monotonic())))
+                ended.wait(min(POLL_SECONDS, max(0.0, due - self._clock.monotonic())))
         finally:
             with self._lock:
                 self._streams.discard(ended)
@@ -80,12 +80,12 @@ class HealthFeed:
         try:
             cards, health = self._hardware.cards(), self._hardware.health()
         except TransientFault as fault:
-            self._log.warning("no health report", reason=str(fault))
+            self._log.warning("hardware not available", reason=str(fault))
             return None
         known, devices = self._devices
         if known != cards:
-            found = inventory.devices(cards, Facts(), EVERY_OFFER, settings.kubeletplugin.slots, settings.names)
-            devices = tuple((item.device.name, item.card.name) for item in found.offered)
+            contents = build_inventory(cards, Fabric(), EVERY_OFFER, settings.kubeletplugin.slots, settings.names)
+            devices = tuple((item.device.name, item.card.name) for item in contents.offered)
             self._devices = cards, devices
         return tuple(DeviceHealth(device, health[card]) for device, card in devices if card in health)
 

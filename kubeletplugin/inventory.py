@@ -1,17 +1,19 @@
-"""Cards and facts about the node -> the devices and counter sets this node offers. Pure.
+"""The devices and counter sets that a node offers, from its cards and its fabric. Pure.
 
-Each card is offered as up to three kinds of device - whole, share, partitions - which all draw on one counter set, so
-that no two kinds can hold it at once. A card that yields a single device publishes no counters: nothing could collide.
+Each card is offered as up to three kinds of device: whole, share and partitions. All consume one counter set, so no two
+kinds can hold the card at once. A card with a single device publishes no counters.
 
-Order of the devices, which allocators that take the first fit follow: all whole cards, then all shares, then the
-partitions card by card (within a card see ``kubeletplugin.hardware.partitions``).
+Allocators that take the first device that fits follow the order of the devices: all whole cards, then all shares, then
+the partitions card by card (for the order within a card see ``kubeletplugin.hardware.partitions``).
 """
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
+from driver.kinds import EVERY_OFFER, KIND_ATTRIBUTE, SHARE_KINDS, SHARE_OF, DeviceKind, Offer
+from driver.limits import MAX_ATTRIBUTE_BYTES
 from driver.model import (
     AttributeValue,
     Capacity,
@@ -26,50 +28,44 @@ from driver.names import NUMA_NODE, PCI_BUS_ID, PCIE_ROOT, Names
 from driver.quantity import Quantity
 from kubeletplugin.hardware import Card, Partition
 
-Offer = Literal["whole", "share", "partitions"]
-DeviceKind = Literal["gpu", "gpu-share", "mig", "npu", "npu-share", "vnpu"]
-
-EVERY_OFFER: tuple[Offer, ...] = ("whole", "share", "partitions")
 MEBI = 1024**2
-MAX_STRING_BYTES = 64
-"""Limit of a string attribute (resource.k8s.io/v1 DeviceAttribute)."""
 _WHOLE_CARD = "card"
 """The one counter of a card that cannot be partitioned."""
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What the Node object says about the fabric its cards are attached to; "" where it says nothing."""
+class Fabric:
+    """The fabric that the node's cards are attached to, by the Node's labels; "" where a label is missing."""
 
     ib_cluster: str = ""
     ib_leaf: str = ""
     rail: str = ""
 
 
-class FactLabels(Protocol):
-    """Names of the node labels that carry facts (``driver.settings.NodeLabels``)."""
+class FabricLabels(Protocol):
+    """Names of the node labels that describe the fabric (``driver.settings.NodeLabels``)."""
 
     @property
     def ib_cluster(self) -> str:
-        """Label for ``Facts.ib_cluster``."""
+        """Label for ``Fabric.ib_cluster``."""
 
     @property
     def ib_leaf(self) -> str:
-        """Label for ``Facts.ib_leaf``."""
+        """Label for ``Fabric.ib_leaf``."""
 
     @property
     def rail(self) -> str:
-        """Label for ``Facts.rail``."""
+        """Label for ``Fabric.rail``."""
 
 
-def facts_from(labels: Mapping[str, str], keys: FactLabels) -> Facts:
-    """The facts in a Node's labels."""
-    return Facts(labels.get(keys.ib_cluster, ""), labels.get(keys.ib_leaf, ""), labels.get(keys.rail, ""))
+def fabric_from(labels: Mapping[str, str], keys: FabricLabels) -> Fabric:
+    """The fabric in a Node's labels."""
+    return Fabric(labels.get(keys.ib_cluster, ""), labels.get(keys.ib_leaf, ""), labels.get(keys.rail, ""))
 
 
 @dataclass(frozen=True, slots=True)
 class OfferedDevice:
-    """A device as published, and what it is made of."""
+    """A device as published, with the card and partition behind it."""
 
     device: Device
     card: Card
@@ -85,79 +81,83 @@ class OfferedDevice:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """All this node offers, in publishing order."""
+    """All devices and counter sets of a node, in publishing order."""
 
     offered: tuple[OfferedDevice, ...]
     counter_sets: tuple[CounterSet, ...]
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """The devices alone."""
+        """The devices without their cards."""
         return tuple(item.device for item in self.offered)
 
 
-def devices(
+def build_inventory(
     cards: Iterable[Card],
-    facts: Facts,
+    fabric: Fabric,
     offer: Collection[Offer],
     slots: int,
     names: Names,
     unhealthy: Collection[str] = (),
 ) -> Inventory:
-    """Every device of ``cards`` that ``offer`` asks for, with the counter sets they draw on.
+    """Every device of ``cards`` that ``offer`` includes, with the counter sets they consume.
 
     Args:
-        slots: how many tenants a shared card may have.
+        slots: the maximum number of tenants of a shared card.
         unhealthy: names of cards whose devices carry the taint ``<driver>/unhealthy`` (NoSchedule).
     """
     ordered = sorted(cards, key=lambda card: (card.unit, card.index))
-    pieces = {card.name: _pieces(card, offer) for card in ordered}
-    counted = {name for name, found in pieces.items() if len(found) > 1}
-    make = _Maker(facts, slots, names, frozenset(counted), frozenset(unhealthy))
+    parts = {card.name: _parts(card, offer) for card in ordered}
+    counted = {name for name, of_card in parts.items() if len(of_card) > 1}
+    builder = _DeviceBuilder(fabric, slots, names, frozenset(counted), frozenset(unhealthy))
     return Inventory(
         tuple(
-            make.offered(card, kind, partition)
+            builder.offered(card, kind, partition)
             for group in EVERY_OFFER
             for card in ordered
-            for offered_as, kind, partition in pieces[card.name]
+            for offered_as, kind, partition in parts[card.name]
             if offered_as == group
         ),
         tuple(CounterSet(card.name, _totals(card)) for card in ordered if card.name in counted),
     )
 
 
-def describe(device_name: str, cards: Iterable[Card], facts: Facts, slots: int, names: Names) -> OfferedDevice | None:
+def find_device(
+    device_name: str, cards: Iterable[Card], fabric: Fabric, slots: int, names: Names
+) -> OfferedDevice | None:
     """The device of that name, or None if no card of ``cards`` has it.
 
-    Whatever is offered now counts: a device allocated before the operator narrowed the offer is still found.
+    All kinds count, whatever is offered now: a device allocated before the operator narrowed the offer is still found.
     """
     for card in cards:
         if device_name == card.name or device_name.startswith(f"{card.name}-"):
-            for item in devices([card], facts, EVERY_OFFER, slots, names).offered:
+            for item in build_inventory([card], fabric, EVERY_OFFER, slots, names).offered:
                 if item.device.name == device_name:
                     return item
     return None
 
 
 def text_attribute(text: str) -> str:
-    """``text`` as a string attribute: unchanged up to 64 bytes, beyond that cut and told apart by a digest.
+    """``text`` as a string attribute: unchanged up to 64 bytes; a longer text is cut and gets a digest.
 
     Equal texts stay equal and different ones stay different, so selectors and constraints keep their meaning.
     """
     raw = text.encode()
-    if len(raw) <= MAX_STRING_BYTES:
+    if len(raw) <= MAX_ATTRIBUTE_BYTES:
         return text
     digest = hashlib.sha256(raw).hexdigest()[:8]
-    head = raw[: MAX_STRING_BYTES - len(digest) - 1].decode(errors="ignore")
+    head = raw[: MAX_ATTRIBUTE_BYTES - len(digest) - 1].decode(errors="ignore")
     return f"{head}~{digest}"
 
 
-def _pieces(card: Card, offer: Collection[Offer]) -> list[tuple[Offer, DeviceKind, Partition | None]]:
-    share: DeviceKind = "gpu-share" if card.unit == "gpu" else "npu-share"
-    pieces: list[tuple[Offer, DeviceKind, Partition | None]] = [("whole", card.unit, None), ("share", share, None)]
+def _parts(card: Card, offer: Collection[Offer]) -> list[tuple[Offer, DeviceKind, Partition | None]]:
+    parts: list[tuple[Offer, DeviceKind, Partition | None]] = [
+        ("whole", card.unit, None),
+        ("share", SHARE_OF[card.unit], None),
+    ]
     if card.scheme:
-        pieces += [("partitions", card.scheme.kind, partition) for partition in card.scheme.partitions]
-    return [piece for piece in pieces if piece[0] in offer]
+        parts += [("partitions", card.scheme.kind, partition) for partition in card.scheme.partitions]
+    return [part for part in parts if part[0] in offer]
 
 
 def _mebibytes(amount: int) -> Quantity:
@@ -172,8 +172,10 @@ def _totals(card: Card) -> dict[str, Quantity]:
     return _counters(card.scheme.counters if card.scheme else {_WHOLE_CARD: 1})
 
 
-def _shared(value: Quantity, default: Quantity, minimum: Quantity, step: Quantity, *, capped: bool = False) -> Capacity:
-    # The API refuses a step that does not fit between the minimum and the value (validRange).
+def _shareable(
+    value: Quantity, default: Quantity, minimum: Quantity, step: Quantity, *, capped: bool = False
+) -> Capacity:
+    # The API rejects a step that does not fit between the minimum and the value (validRange).
     fits = minimum + step <= value
     return Capacity(
         value,
@@ -182,28 +184,28 @@ def _shared(value: Quantity, default: Quantity, minimum: Quantity, step: Quantit
 
 
 @dataclass(frozen=True, slots=True)
-class _Maker:
-    facts: Facts
+class _DeviceBuilder:
+    fabric: Fabric
     slots: int
     names: Names
     counted: frozenset[str]
     unhealthy: frozenset[str]
 
     def offered(self, card: Card, kind: DeviceKind, partition: Partition | None) -> OfferedDevice:
-        drawn = _counters(partition.draws) if partition else _totals(card)
+        consumed = _counters(partition.draws) if partition else _totals(card)
         device = Device(
-            name=f"{card.name}-share" if kind.endswith("-share") else card.part_name(partition),
+            name=f"{card.name}-share" if kind in SHARE_KINDS else card.part_name(partition),
             attributes=self._attributes(card, kind, partition),
             capacity=self._capacity(card, kind, partition),
-            consumes=(CounterConsumption(card.name, drawn),) if card.name in self.counted else (),
+            consumes=(CounterConsumption(card.name, consumed),) if card.name in self.counted else (),
             taints=(Taint(self.names.attribute("unhealthy")),) if card.name in self.unhealthy else (),
-            allow_multiple=kind.endswith("-share"),
+            allow_multiple=kind in SHARE_KINDS,
         )
         return OfferedDevice(device, card, kind, partition)
 
     def _attributes(self, card: Card, kind: DeviceKind, partition: Partition | None) -> dict[str, AttributeValue]:
         own: dict[str, AttributeValue] = {
-            "kind": kind,
+            KIND_ATTRIBUTE: kind,
             "vendor": card.vendor,
             "type": text_attribute(card.type),
             "model": text_attribute(card.model),
@@ -211,9 +213,9 @@ class _Maker:
             "uuid": text_attribute(card.uuid),
             "index": card.index,
             "numaNode": -1 if card.numa_node is None else card.numa_node,
-            "ibCluster": text_attribute(self.facts.ib_cluster),
-            "ibLeaf": text_attribute(self.facts.ib_leaf),
-            "rail": text_attribute(card.rail or self.facts.rail),
+            "ibCluster": text_attribute(self.fabric.ib_cluster),
+            "ibLeaf": text_attribute(self.fabric.ib_leaf),
+            "rail": text_attribute(card.rail or self.fabric.rail),
             "profile": partition.profile if partition else "",
             "driverVersion": text_attribute(card.driver_version),
             "computeCapability": Version(card.compute_capability),
@@ -234,11 +236,11 @@ class _Maker:
                 **{name: Capacity(Quantity.of(amount)) for name, amount in partition.sizes.items()},
             }
         memory, percent = _mebibytes(card.memory_mib), Quantity.of(100)
-        if not kind.endswith("-share"):
+        if kind not in SHARE_KINDS:
             return {"memory": Capacity(memory), "cores": Capacity(percent)}
         one = Quantity.of(1)
         return {
-            "memory": _shared(memory, memory, _mebibytes(1), _mebibytes(1)),
-            "cores": _shared(percent, Quantity.of(0), Quantity.of(0), one, capped=True),
-            "slots": _shared(Quantity.of(self.slots), one, one, one),
+            "memory": _shareable(memory, memory, _mebibytes(1), _mebibytes(1)),
+            "cores": _shareable(percent, Quantity.of(0), Quantity.of(0), one, capped=True),
+            "slots": _shareable(Quantity.of(self.slots), one, one, one),
         }

@@ -1,6 +1,6 @@
 """The plugin's gRPC servers: claims and health on one socket, registration on the other."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent import futures
 from pathlib import Path
 from typing import Any
@@ -21,67 +21,68 @@ from kubeletplugin.proto import (
     dra_health_v1alpha1_pb2_grpc,
     dra_v1_pb2,
     dra_v1_pb2_grpc,
-    dra_v1beta1_pb2,
-    dra_v1beta1_pb2_grpc,
     pluginregistration_v1_pb2_grpc,
 )
 from kubeletplugin.registration import RegistrationService
 from kubeletplugin.sockets import remove_dead_sockets, socket_paths
 
 WORKERS = 32
-"""Calls served at once. A kubelet has one per starting or ending pod, and one long one per health stream."""
+"""Calls served at once. A kubelet makes one call per starting or ending pod, and one long call per health stream."""
 STOP_SECONDS = 20.0
-"""How long calls in progress may go on when the plugin stops; its pod is killed after 30 s."""
+"""How long calls in progress may continue when the plugin stops. Its pod is killed after 30 s."""
 
 
 class DraService:
-    """``DRAPlugin`` of one version; ``messages`` is that version's generated module."""
+    """``v1.DRAPlugin``, which kubelets call since Kubernetes 1.34."""
 
-    def __init__(self, messages: Any, preparer: Preparer):
-        self._messages = messages
+    def __init__(self, preparer: Preparer):
         self._preparer = preparer
-        self._has_share_id = "share_id" in messages.Device.DESCRIPTOR.fields_by_name
 
-    def NodePrepareResources(self, request: Any, context: grpc.ServicerContext) -> Any:
+    def NodePrepareResources(
+        self, request: dra_v1_pb2.NodePrepareResourcesRequest, context: grpc.ServicerContext
+    ) -> dra_v1_pb2.NodePrepareResourcesResponse:
         """An entry for every claim, with its devices or its error."""
-        answers = self._preparer.prepare(_refs(request), context.is_active)
-        response = self._messages.NodePrepareResourcesResponse()
+        answers = self._preparer.prepare(_refs(request.claims), context.is_active)
+        response = dra_v1_pb2.NodePrepareResourcesResponse()
         for uid, answer in answers.items():
             entry = response.claims[uid]
             if isinstance(answer, PrepareError):
                 entry.error = answer.message
             else:
-                entry.devices.extend(self._device(device) for device in answer.devices)
+                entry.devices.extend(_device(device) for device in answer.devices)
         return response
 
-    def NodeUnprepareResources(self, request: Any, context: grpc.ServicerContext) -> Any:
+    def NodeUnprepareResources(
+        self, request: dra_v1_pb2.NodeUnprepareResourcesRequest, context: grpc.ServicerContext
+    ) -> dra_v1_pb2.NodeUnprepareResourcesResponse:
         """An entry for every claim, with its error if there was one."""
-        response = self._messages.NodeUnprepareResourcesResponse()
-        for uid, failure in self._preparer.unprepare(_refs(request)).items():
+        response = dra_v1_pb2.NodeUnprepareResourcesResponse()
+        for uid, failure in self._preparer.unprepare(_refs(request.claims)).items():
             response.claims[uid].error = failure.message if failure else ""
         return response
 
-    def _device(self, device: PreparedDevice) -> Any:
-        message = self._messages.Device(
-            request_names=[device.request],
-            pool_name=device.pool,
-            device_name=device.device,
-            cdi_device_ids=list(device.cdi_ids),
-        )
-        if device.share_id and self._has_share_id:
-            message.share_id = device.share_id
-        return message
+
+def _device(device: PreparedDevice) -> dra_v1_pb2.Device:
+    message = dra_v1_pb2.Device(
+        request_names=[device.request],
+        pool_name=device.pool,
+        device_name=device.device,
+        cdi_device_ids=list(device.cdi_ids),
+    )
+    if device.share_id:
+        message.share_id = device.share_id
+    return message
 
 
 class PluginServer:
     """Serves one kubelet.
 
     Args:
-        pod_uid: makes the sockets' names differ between the instances of a rolling update.
+        pod_uid: distinguishes the sockets of the instances of a rolling update.
         on_registered: called after each registration with the kubelet.
 
     Raises:
-        OperatorFault: the kubelet's root is too long a path for sockets.
+        OperatorFault: the path of the kubelet's root is too long for sockets.
     """
 
     def __init__(
@@ -112,11 +113,11 @@ class PluginServer:
         return self._registration.problem
 
     def start(self) -> None:
-        """Serve claims, then let the kubelet know.
+        """Serve claims, then register with the kubelet.
 
         Raises:
-            OperatorFault, OSError: a socket cannot be opened; the operator must see to its folder. Nothing is served
-                then; make a new server to try again.
+            OperatorFault, OSError: a socket cannot be opened; the operator must correct its folder. Nothing is served
+                then. Create a new server to retry.
         """
         try:
             self._start()
@@ -130,7 +131,7 @@ class PluginServer:
         registration.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         for directory, prefix in ((service.parent, "dra"), (registration.parent, self._prefix)):
             if dead := remove_dead_sockets(str(directory), prefix):
-                self._log.info("sockets of instances that are gone removed", paths=dead)
+                self._log.info("sockets of killed instances removed", paths=dead)
         for server, path in ((self._service, service), (self._registrar, registration)):
             path.unlink(missing_ok=True)
             _listen(server, path)
@@ -138,7 +139,7 @@ class PluginServer:
         self._log.info("serving the kubelet", service=str(service), registration=str(registration))
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """Take leave of the kubelet, finish calls in progress for up to ``seconds``, and stop."""
+        """Unregister, finish calls in progress for up to ``seconds``, and stop."""
         Path(self._paths.registration).unlink(missing_ok=True)
         self._registrar.stop(grace=1).wait()
         self._feed.close()
@@ -150,7 +151,7 @@ def _listen(server: grpc.Server, path: Path) -> None:
     try:
         server.add_insecure_port(f"unix:{path}")
     except RuntimeError as error:
-        raise OperatorFault(f"socket {path} cannot be opened: {error}") from error
+        raise OperatorFault(f"socket {path}: cannot be opened: {error}") from error
 
 
 def _server(workers: int) -> grpc.Server:
@@ -158,9 +159,8 @@ def _server(workers: int) -> grpc.Server:
 
 
 def _add_services(server: grpc.Server, preparer: Preparer, feed: HealthFeed) -> None:
-    stubs: Any
-    for messages, stubs in ((dra_v1_pb2, dra_v1_pb2_grpc), (dra_v1beta1_pb2, dra_v1beta1_pb2_grpc)):
-        stubs.add_DRAPluginServicer_to_server(DraService(messages, preparer), server)
+    stubs: Any = dra_v1_pb2_grpc
+    stubs.add_DRAPluginServicer_to_server(DraService(preparer), server)
     for messages, stubs in (
         (dra_health_v1_pb2, dra_health_v1_pb2_grpc),
         (dra_health_v1alpha1_pb2, dra_health_v1alpha1_pb2_grpc),
@@ -168,5 +168,5 @@ def _add_services(server: grpc.Server, preparer: Preparer, feed: HealthFeed) -> 
         stubs.add_DRAResourceHealthServicer_to_server(HealthService(messages, feed), server)
 
 
-def _refs(request: Any) -> Sequence[ClaimRef]:
-    return [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in request.claims]
+def _refs(claims: Iterable[dra_v1_pb2.Claim]) -> Sequence[ClaimRef]:
+    return [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in claims]

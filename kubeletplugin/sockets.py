@@ -1,7 +1,7 @@
-"""Where the kubelet finds the plugin: names of its two sockets, short enough for the kernel.
+"""The paths of the plugin's two sockets, short enough for the kernel.
 
-Names follow the convention of k8s.io/dynamic-resource-allocation/kubeletplugin. With a pod's uid in them, the two
-instances of a rolling update have sockets of their own side by side.
+Names follow the convention of k8s.io/dynamic-resource-allocation/kubeletplugin. They contain the pod's uid, so the two
+instances of a rolling update have different sockets.
 """
 
 import base64
@@ -27,10 +27,10 @@ class SocketPaths:
 
 
 def socket_paths(kubelet_root: str, driver: str, pod_uid: str = "") -> SocketPaths:
-    """The paths of one instance; ``pod_uid`` "" where there is never more than one.
+    """The paths of one instance; ``pod_uid`` is "" if there is never more than one.
 
     Raises:
-        OperatorFault: no name fits into the kernel's limit; the kubelet's root must be a shorter path.
+        OperatorFault: no path fits the kernel's limit. The kubelet's root must be a shorter path.
     """
     services, registrations = [f"dra-{pod_uid}.sock"], [f"{driver}-{pod_uid}-reg.sock"]
     if pod_uid:
@@ -41,19 +41,19 @@ def socket_paths(kubelet_root: str, driver: str, pod_uid: str = "") -> SocketPat
     both = f"{driver}\0{pod_uid}"
     registrations.append(f"dra-{_digest(both, 16)}-reg.sock")
     return SocketPaths(
-        service=_first_that_fits(Path(kubelet_root, "plugins", driver), services),
-        registration=_first_that_fits(Path(kubelet_root, "plugins_registry"), registrations),
+        service=_first_fitting(Path(kubelet_root, "plugins", driver), services),
+        registration=_first_fitting(Path(kubelet_root, "plugins_registry"), registrations),
     )
 
 
 def remove_dead_sockets(directory: str, prefix: str) -> list[str]:
-    """Remove sockets named ``prefix...sock`` that nobody listens on, left by killed instances; their paths.
+    """Remove sockets named ``prefix...sock`` without a listener, which killed instances left; their paths.
 
-    A live instance beside this one, as in a rolling update, keeps its own.
+    The sockets of another running instance, as in a rolling update, stay.
     """
     dead = []
     for path in sorted(Path(directory).glob(f"{prefix}*.sock")):
-        if _is_socket(path) and not _answers(path):
+        if _is_socket(path) and not _has_listener(path):
             path.unlink(missing_ok=True)
             dead.append(str(path))
     return dead
@@ -63,13 +63,13 @@ def _digest(text: str, length: int) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()[:length]).decode().rstrip("=")
 
 
-def _first_that_fits(directory: Path, names: list[str]) -> str:
+def _first_fitting(directory: Path, names: list[str]) -> str:
     for name in names:
         if len(os.fsencode(directory / name)) <= MAX_PATH_BYTES:
             return str(directory / name)
     raise OperatorFault(
-        f"{directory}: a socket such as {names[-1]} would have a path longer than {MAX_PATH_BYTES} bytes, "
-        "more than a socket can have; set kubeletplugin.kubeletRoot, and the kubelet's --root-dir, to a shorter path"
+        f"{directory}: the path of a socket would exceed {MAX_PATH_BYTES} bytes: {names[-1]}; "
+        "set kubeletplugin.kubeletRoot, and the kubelet's --root-dir, to a shorter path"
     )
 
 
@@ -80,7 +80,7 @@ def _is_socket(path: Path) -> bool:
         return False
 
 
-def _answers(path: Path) -> bool:
+def _has_listener(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(1)
         try:

@@ -1,6 +1,6 @@
-"""A Kubernetes API in memory that answers the programs' calls as a real kube-apiserver does."""
+"""A Kubernetes API in memory with its schema and rules; it answers the programs' calls as a kube-apiserver does."""
 
-from memoryapi.plain import JOBS
 from memoryapi.server import MemoryApi
+from memoryapi.simple_kinds import JOBS
 
 __all__ = ["JOBS", "MemoryApi"]

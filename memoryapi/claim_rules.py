@@ -1,4 +1,4 @@
-"""Which claim specs, allocations and reservations are well formed (resource.k8s.io/v1)."""
+"""The rules for claim specs, allocations and reservations (resource.k8s.io/v1)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from driver.errors import Fault
 from driver.kube.api import Object
 from memoryapi import rules
-from memoryapi.kinds import at
+from memoryapi.kind_rules import at
 from memoryapi.rules import invalid, required
 
 MAX_CONSUMERS = 256
@@ -16,7 +16,7 @@ MAX_ALLOCATION_CONFIGS = 64
 
 
 def request_names(spec: Object) -> set[str]:
-    """How requests may be referred to: ``main``, and ``main/sub`` for each of its alternatives."""
+    """The names by which requests can be referenced: ``main``, and ``main/sub`` for each of its alternatives."""
     names = set()
     for request in at(spec, "devices.requests") or ():
         names.add(request.get("name", ""))
@@ -25,7 +25,7 @@ def request_names(spec: Object) -> set[str]:
 
 
 def spec_faults(path: str, spec: Object) -> Iterator[Fault]:
-    """What is wrong with the spec of a claim or a template."""
+    """The faults of the spec of a claim or a template."""
     devices = spec.get("devices", {})
     where = f"{path}.devices"
     requests = devices.get("requests", [])
@@ -77,7 +77,7 @@ def _constraint_faults(path: str, constraint: Object, known: set[str]) -> Iterat
 
 
 def status_faults(new: Object, old: Object) -> Iterator[Fault]:
-    """What is wrong with the status of claim ``new``, which was ``old``."""
+    """The faults of the status of claim ``new``, which was ``old`` before."""
     status, before = new.get("status", {}), old.get("status", {})
     allocation, former = status.get("allocation"), before.get("allocation")
     if allocation is not None and former is None:
@@ -92,7 +92,7 @@ def status_faults(new: Object, old: Object) -> Iterator[Fault]:
 
 
 def results(status: Object) -> list[Object]:
-    """The devices a claim's status says are allocated."""
+    """The allocated devices in a claim's status."""
     return list(at(status, "allocation.devices.results") or ())
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 from driver.errors import Fault
 from driver.kube.api import RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Object
 from memoryapi.claim_rules import results, spec_faults, status_faults
-from memoryapi.kinds import Kind, Write, at, immutable
+from memoryapi.kind_rules import KindRules, Write, at, immutable
 
 
 def default_spec(spec: Object) -> None:
-    """Fill in allocation mode, count and toleration operators of a claim's ``spec``."""
+    """Set the defaults of allocation mode, count and toleration operators in a claim's ``spec``."""
     for request in at(spec, "devices.requests") or ():
         for want in [request.get("exactly"), *request.get("firstAvailable", ())]:
             if want is None:
@@ -22,15 +22,15 @@ def default_spec(spec: Object) -> None:
 
 def _default_claim(write: Write) -> None:
     if write.subresource:
-        _forget_devices(write)
+        _drop_deallocated_devices(write)
         return
     default_spec(write.new.setdefault("spec", {}))
     if write.old is None:
         write.new["status"] = {}
 
 
-def _forget_devices(write: Write) -> None:
-    """``status.devices`` of devices that were deallocated go by themselves."""
+def _drop_deallocated_devices(write: Write) -> None:
+    """Remove the entries of deallocated devices from ``status.devices``, as the API server does."""
     assert write.old is not None
     status = write.new.get("status", {})
     if not status.get("devices"):
@@ -80,7 +80,7 @@ def _admin_faults(path: str, spec: Object, write: Write) -> Iterator[Fault]:
             )
 
 
-CLAIMS_KIND = Kind(
+CLAIM_RULES = KindRules(
     RESOURCE_CLAIMS, has_status=True, status_resets_metadata=True, default=_default_claim, faults=_claim_faults
 )
-TEMPLATES_KIND = Kind(RESOURCE_CLAIM_TEMPLATES, default=_default_template, faults=_template_faults)
+CLAIM_TEMPLATE_RULES = KindRules(RESOURCE_CLAIM_TEMPLATES, default=_default_template, faults=_template_faults)

@@ -1,25 +1,13 @@
-"""Which ResourceSlices are well formed: devices, attributes, capacities, counters, taints (resource.k8s.io/v1)."""
+"""The rules for ResourceSlices: devices, attributes, capacities, counters, taints (resource.k8s.io/v1)."""
 
 from collections.abc import Iterator
 
+from driver import limits
 from driver.errors import Fault
 from driver.kube.api import Object
 from driver.quantity import Quantity
 from memoryapi import rules
 from memoryapi.rules import invalid, required
-
-MAX_DEVICES = 128
-MAX_DEVICES_WITH_MORE = 64
-"""Once any device has taints or draws on counters."""
-MAX_COUNTER_SETS = 8
-MAX_COUNTERS = 32
-MAX_CONSUMED_SETS = 2
-MAX_TAINTS = 16
-MAX_VALUES = 10
-MAX_FACTS = 32
-"""Attributes and capacities of a device together."""
-MAX_TEXT = 64
-MAX_CONDITIONS = 4
 
 _VALUES = ("int", "bool", "string", "version")
 _NODE_FIELDS = ("nodeName", "nodeSelector", "allNodes")
@@ -27,7 +15,7 @@ _EFFECTS = ("None", "NoSchedule", "NoExecute")
 
 
 def slice_faults(spec: Object) -> Iterator[Fault]:
-    """What is wrong with the spec of a slice."""
+    """The faults of the spec of a slice."""
     yield from rules.driver_name("spec.driver", spec.get("driver"))
     yield from _pool_faults("spec.pool", spec.get("pool", {}))
     per_device = spec.get("perDeviceNodeSelection", False)
@@ -36,12 +24,12 @@ def slice_faults(spec: Object) -> Iterator[Fault]:
         yield invalid("spec", "...", "only one of `sharedCounters` or `devices` is allowed")
     devices = spec.get("devices", [])
     more = any(device.get("taints") or device.get("consumesCounters") for device in devices)
-    yield from rules.at_most("spec.devices", devices, MAX_DEVICES_WITH_MORE if more else MAX_DEVICES)
+    yield from rules.at_most("spec.devices", devices, limits.MAX_DEVICES_RESTRICTED if more else limits.MAX_DEVICES)
     yield from rules.distinct("spec.devices", [device.get("name") for device in devices])
     for i, device in enumerate(devices):
         yield from _device_faults(f"spec.devices[{i}]", device, per_device=per_device)
     sets = spec.get("sharedCounters", [])
-    yield from rules.at_most("spec.sharedCounters", sets, MAX_COUNTER_SETS)
+    yield from rules.at_most("spec.sharedCounters", sets, limits.MAX_COUNTER_SETS)
     yield from rules.distinct("spec.sharedCounters", [item.get("name") for item in sets])
     for i, item in enumerate(sets):
         yield from rules.dns_label(f"spec.sharedCounters[{i}].name", item.get("name"))
@@ -77,8 +65,10 @@ def _device_faults(path: str, device: Object, *, per_device: bool) -> Iterator[F
     yield from rules.dns_label(f"{path}.name", device.get("name"))
     attributes, capacity = device.get("attributes", {}), device.get("capacity", {})
     facts = len(attributes) + len(capacity)
-    if facts > MAX_FACTS:
-        yield invalid(path, facts, f"attributes and capacities together must be at most {MAX_FACTS}")
+    if facts > limits.MAX_ATTRIBUTES_AND_CAPACITIES:
+        yield invalid(
+            path, facts, f"attributes and capacities together must be at most {limits.MAX_ATTRIBUTES_AND_CAPACITIES}"
+        )
     for name, value in attributes.items():
         yield from rules.qualified_name(f"{path}.attributes", name)
         yield from _attribute_faults(f"{path}.attributes[{name}]", value)
@@ -88,7 +78,7 @@ def _device_faults(path: str, device: Object, *, per_device: bool) -> Iterator[F
             f"{path}.capacity[{name}]", value, shared=bool(device.get("allowMultipleAllocations"))
         )
     consumed = device.get("consumesCounters", [])
-    yield from rules.at_most(f"{path}.consumesCounters", consumed, MAX_CONSUMED_SETS)
+    yield from rules.at_most(f"{path}.consumesCounters", consumed, limits.MAX_CONSUMED_COUNTER_SETS)
     yield from rules.distinct(f"{path}.consumesCounters", [item.get("counterSet") for item in consumed])
     for i, item in enumerate(consumed):
         yield from rules.dns_label(f"{path}.consumesCounters[{i}].counterSet", item.get("counterSet"))
@@ -104,8 +94,8 @@ def _attribute_faults(path: str, value: Object) -> Iterator[Fault]:
         yield invalid(path, value, "exactly one value must be specified")
     for name in ("string", "version"):
         text = value.get(name)
-        if text is not None and len(text.encode()) > MAX_TEXT:
-            yield Fault(f"{path}.{name}", f"Too long: may not be more than {MAX_TEXT} bytes")
+        if text is not None and len(text.encode()) > limits.MAX_ATTRIBUTE_BYTES:
+            yield Fault(f"{path}.{name}", f"Too long: may not be more than {limits.MAX_ATTRIBUTE_BYTES} bytes")
     if "version" in value:
         yield from rules.version(f"{path}.version", value["version"])
 
@@ -114,7 +104,7 @@ def _counter_faults(path: str, item: Object) -> Iterator[Fault]:
     counters = item.get("counters", {})
     if not counters:
         yield required(path)
-    yield from rules.at_most(path, counters, MAX_COUNTERS)
+    yield from rules.at_most(path, counters, limits.MAX_COUNTERS)
     for name in counters:
         yield from rules.dns_label(path, name)
 
@@ -140,7 +130,7 @@ def _capacity_faults(path: str, capacity: Object, *, shared: bool) -> Iterator[F
 
 
 def _values_faults(path: str, texts: list[str], default: Quantity, value: Quantity) -> Iterator[Fault]:
-    yield from rules.at_most(f"{path}.validValues", texts, MAX_VALUES)
+    yield from rules.at_most(f"{path}.validValues", texts, limits.MAX_VALID_VALUES)
     values = [Quantity.parse(text) for text in texts]
     if values != sorted(set(values)):
         yield invalid(f"{path}.validValues", texts, "must be sorted in ascending order, each value once")
@@ -151,9 +141,9 @@ def _values_faults(path: str, texts: list[str], default: Quantity, value: Quanti
         yield invalid(f"{path}.default", str(default), "must be one of the valid values")
 
 
-def _range_faults(path: str, limits: Object, default: Quantity, value: Quantity) -> Iterator[Fault]:
+def _range_faults(path: str, bounds: Object, default: Quantity, value: Quantity) -> Iterator[Fault]:
     where = f"{path}.validRange"
-    least, most, step = (Quantity.parse(limits[name]) if name in limits else None for name in ("min", "max", "step"))
+    least, most, step = (Quantity.parse(bounds[name]) if name in bounds else None for name in ("min", "max", "step"))
     if least is None:
         yield required(f"{where}.min")
         return
@@ -182,13 +172,13 @@ def _step_faults(path: str, step: Quantity, least: Quantity, stops: list[Quantit
 
 
 def taint_faults(path: str, taint: Object) -> Iterator[Fault]:
-    """What is wrong with a device taint."""
+    """The faults of a device taint."""
     yield from rules.label_key(f"{path}.key", taint.get("key"))
     yield from rules.one_of(f"{path}.effect", taint.get("effect"), _EFFECTS)
 
 
 def _taint_list_faults(path: str, taints: list[Object]) -> Iterator[Fault]:
-    yield from rules.at_most(path, taints, MAX_TAINTS)
+    yield from rules.at_most(path, taints, limits.MAX_DEVICE_TAINTS)
     for i, taint in enumerate(taints):
         yield from taint_faults(f"{path}[{i}]", taint)
 
@@ -198,7 +188,7 @@ def _condition_faults(path: str, device: Object) -> Iterator[Fault]:
     if bool(awaited) != bool(failures):
         yield invalid(f"{path}.bindingConditions", awaited, "needs bindingFailureConditions, and the other way round")
     for name, conditions in (("bindingConditions", awaited), ("bindingFailureConditions", failures)):
-        yield from rules.at_most(f"{path}.{name}", conditions, MAX_CONDITIONS)
+        yield from rules.at_most(f"{path}.{name}", conditions, limits.MAX_BINDING_CONDITIONS)
         yield from rules.distinct(f"{path}.{name}", conditions)
         for i, condition in enumerate(conditions):
             yield from rules.label_key(f"{path}.{name}[{i}]", condition)

@@ -1,10 +1,10 @@
-"""The three patch types that need no memory of who wrote what: merge, strategic merge and JSON patch."""
+"""The three patch types that do not depend on the owners of fields: merge, strategic merge and JSON patch."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from driver.kube.api import Invalid, Object, Unavailable
-from memoryapi.schema import Type, child, copy
+from memoryapi.schema import FieldType, child, copy
 
 
 def merge(target: Any, patch: Any) -> Any:
@@ -20,7 +20,7 @@ def merge(target: Any, patch: Any) -> Any:
     return merged
 
 
-def strategic(of: Type | None, target: Any, patch: Any) -> Any:
+def strategic(field_type: FieldType | None, target: Any, patch: Any) -> Any:
     """Kubernetes' strategic merge patch: as ``merge``, but lists with a merge key merge item by item.
 
     Raises:
@@ -42,7 +42,7 @@ def strategic(of: Type | None, target: Any, patch: Any) -> Any:
         if value is None:
             merged.pop(name, None)
         else:
-            merged[name] = _strategic_field(child(of, name) if of else None, merged.get(name), value)
+            merged[name] = _strategic_field(child(field_type, name) if field_type else None, merged.get(name), value)
     return _directives(merged, patch)
 
 
@@ -58,41 +58,41 @@ def _directives(merged: Object, patch: Mapping[str, Any]) -> Object:
     return merged
 
 
-def _strategic_field(of: Type | None, target: Any, patch: Any) -> Any:
-    if isinstance(patch, list) and of and of.kind == "list" and of.merge_key is not None:
+def _strategic_field(field_type: FieldType | None, target: Any, patch: Any) -> Any:
+    if isinstance(patch, list) and field_type and field_type.kind == "list" and field_type.merge_key is not None:
         before = list(target or [])
-        if of.merge_key == "":
+        if field_type.merge_key == "":
             merged = [*before, *(item for item in patch if item not in before)]
             return _ordered(merged, patch, before, lambda item: item)
-        return _strategic_list(of, of.merge_key, before, patch)
-    return strategic(of, target, patch)
+        return _strategic_list(field_type, field_type.merge_key, before, patch)
+    return strategic(field_type, target, patch)
 
 
-def _strategic_list(of: Type, key: str, before: list[Any], patch: list[Any]) -> list[Any]:
+def _strategic_list(field_type: FieldType, key: str, before: list[Any], patch: list[Any]) -> list[Any]:
     if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in patch):
         return [copy(item) for item in patch if "$patch" not in item]
     items = {item.get(key): item for item in before}
     for item in patch:
         if not isinstance(item, dict) or key not in item:
             message = f"map: {item!r} does not contain declared merge key: {key}"
-            raise Unavailable(message, status=500, reason="InternalError")  # what a real server answers
+            raise Unavailable(message, status=500, reason="InternalError")  # as a real server answers
         if item.get("$patch") == "delete":
             items.pop(item[key], None)
         else:
-            items[item[key]] = strategic(of.item, items.get(item[key], {}), item)
+            items[item[key]] = strategic(field_type.item, items.get(item[key], {}), item)
     return _ordered(list(items.values()), patch, before, lambda item: item.get(key))
 
 
 def _ordered(items: list[Any], patch: list[Any], before: list[Any], key: Callable[[Any], Any]) -> list[Any]:
-    """Items of the patch in its order; each other item before the first of those that used to come after it."""
+    """Items of the patch in its order, and each other item before the first patched item that followed it before."""
     place = {key(item): i for i, item in enumerate(before)}
     wanted = {key(item): i for i, item in enumerate(patch)}
     patched = sorted((item for item in items if key(item) in wanted), key=lambda item: wanted[key(item)])
     others = [item for item in items if key(item) not in wanted]
     ordered = []
     while others and patched:
-        mine, theirs = place[key(others[0])], place.get(key(patched[0]), -1)
-        ordered.append((others if mine < theirs else patched).pop(0))
+        other, patch_item = place[key(others[0])], place.get(key(patched[0]), -1)
+        ordered.append((others if other < patch_item else patched).pop(0))
     return [*ordered, *others, *patched]
 
 
@@ -100,17 +100,17 @@ def json_patch(target: Any, operations: Any) -> Any:
     """JSON patch (RFC 6902) with add, remove, replace, move, copy and test.
 
     Raises:
-        Invalid: an operation cannot be carried out, or a test fails (then nothing is changed).
+        Invalid: an operation cannot be carried out, or a test fails; then nothing is changed.
     """
     if not isinstance(operations, list):
         raise _bad("a JSON patch is a list of operations")
     document = copy(target)
     for operation in operations:
-        document = _operate(document, operation)
+        document = _apply_operation(document, operation)
     return document
 
 
-def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
+def _apply_operation(document: Any, operation: Mapping[str, Any]) -> Any:
     path = _pointer(operation["path"])
     match operation["op"]:
         case "add":
@@ -119,7 +119,7 @@ def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
             _at(document, path)
             return _put(document, path, copy(operation["value"]), insert=False)
         case "remove":
-            return _take(document, path)
+            return _remove(document, path)
         case "test":
             if _at(document, path, missing_is_none=True) != operation.get("value"):
                 raise Invalid(f"testing value {operation['path']} failed", status=422, reason="Invalid")
@@ -129,7 +129,7 @@ def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
         case "move":
             source = _pointer(operation["from"])
             value = _at(document, source)
-            return _put(_take(document, source), path, value, insert=True)
+            return _put(_remove(document, source), path, value, insert=True)
         case unknown:
             raise _bad(f"op: {unknown!r} is not an operation of JSON patch")
 
@@ -165,7 +165,7 @@ def _put(document: Any, path: list[str], value: Any, *, insert: bool) -> Any:
     return document
 
 
-def _take(document: Any, path: list[str]) -> Any:
+def _remove(document: Any, path: list[str]) -> Any:
     _at(document, path)
     holder = _at(document, path[:-1])
     if isinstance(holder, list):

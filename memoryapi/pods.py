@@ -1,4 +1,4 @@
-"""Pods: defaults, the gate, and the few things about a pod that may still change (core/v1, ValidatePodUpdate)."""
+"""Pods: defaults, the status of a gated pod, and the fields that an update may change (core/v1, ValidatePodUpdate)."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -7,7 +7,7 @@ from driver.errors import Fault
 from driver.kube.api import PODS, Object
 from driver.quantity import Quantity
 from memoryapi import rules
-from memoryapi.kinds import Kind, Write, selectable
+from memoryapi.kind_rules import KindRules, Write, selectable
 
 _DEFAULTS: Object = {
     "restartPolicy": "Always",
@@ -26,14 +26,14 @@ _CONTAINER_DEFAULTS: Object = {
     "terminationMessagePolicy": "File",
     "resources": {},
 }
-_WAITS_FOR_NODE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-_GATED: Object = {
+_LOST_NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_GATED_CONDITION: Object = {
     "type": "PodScheduled",
     "status": "False",
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
-_FREE_SPEC_FIELDS = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates")
+_MUTABLE_SPEC_FIELDS = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates")
 
 
 def _default(write: Write) -> None:
@@ -46,9 +46,9 @@ def _default(write: Write) -> None:
 
 
 def _tolerate_lost_nodes(spec: Object) -> None:
-    """What the admission plugin DefaultTolerationSeconds adds, and adds again."""
+    """Add the tolerations that the admission plugin DefaultTolerationSeconds adds, on updates as well."""
     tolerated = {item.get("key") for item in spec.get("tolerations", ()) if item.get("effect") in (None, "NoExecute")}
-    for key in _WAITS_FOR_NODE:
+    for key in _LOST_NODE_TAINTS:
         if key not in tolerated and None not in tolerated:
             spec.setdefault("tolerations", []).append(
                 {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
@@ -62,7 +62,7 @@ def _default_new(pod: Object, spec: Object, now: str) -> None:
         _default_container(container)
     pod["status"] = {"phase": "Pending", "qosClass": _qos(spec)}
     if spec.get("schedulingGates"):
-        pod["status"]["conditions"] = [{**_GATED, "lastProbeTime": None, "lastTransitionTime": now}]
+        pod["status"]["conditions"] = [{**_GATED_CONDITION, "lastProbeTime": None, "lastTransitionTime": now}]
 
 
 def _default_container(container: Object) -> None:
@@ -143,7 +143,7 @@ def _update_faults(new: Object, old: Object) -> Iterator[Fault]:
     left = [item for item in old.get("tolerations", ()) if item not in new.get("tolerations", ())]
     if left:
         yield Fault("spec.tolerations", "Forbidden: existing toleration can not be modified except its seconds")
-    allowed = set(_FREE_SPEC_FIELDS)
+    allowed = set(_MUTABLE_SPEC_FIELDS)
     if had:
         allowed |= {"nodeSelector", "affinity"}
         yield from _placement_faults(new, old)
@@ -166,7 +166,7 @@ def _without_images(name: str, value: Any) -> Any:
 
 
 def _placement_faults(new: Object, old: Object) -> Iterator[Fault]:
-    """A gated pod may only be narrowed to fewer nodes."""
+    """An update of a gated pod may only reduce the nodes that it can run on."""
     selector = new.get("nodeSelector", {})
     if any(selector.get(key) != value for key, value in old.get("nodeSelector", {}).items()):
         yield Fault("spec.nodeSelector", "Invalid value: only additions are allowed (no mutations or deletions)")
@@ -205,7 +205,7 @@ def _grace(pod: Object, asked: int | None) -> int:
     return int(pod["spec"].get("terminationGracePeriodSeconds", 30)) if asked is None else asked
 
 
-PODS_KIND = Kind(
+POD_RULES = KindRules(
     PODS,
     fields=selectable(
         "spec.nodeName",

@@ -1,4 +1,4 @@
-"""What names, keys and amounts of resource.k8s.io/v1 must look like. Each rule yields faults; none means it is met."""
+"""Rules for single fields of resource.k8s.io/v1, such as names and keys. Each yields the faults of its value."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,31 +6,26 @@ from functools import lru_cache
 from typing import Any
 
 from controller.selectors import SelectorError
+from driver import limits
 from driver.errors import Fault
 from driver.kube.api import Object
+from driver.semver import is_semver
 from memoryapi.cel_cost import check_admission
 
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
-_SUBDOMAIN = re.compile(rf"{_LABEL.pattern}(\.{_LABEL.pattern})*", re.ASCII)
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_SUBDOMAIN = re.compile(rf"{limits.DNS_LABEL.pattern}(\.{limits.DNS_LABEL.pattern})*", re.ASCII)
 _NAME_PART = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-_NUMBER = r"(0|[1-9]\d*)"
-_PRERELEASE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
-_SEMVER = re.compile(
-    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRERELEASE}(\.{_PRERELEASE})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?", re.ASCII
-)
 _TOLERATION_EFFECTS = ("", "NoSchedule", "NoExecute")
 _MAX_EXPRESSION = 10 * 1024
 
 
 def invalid(path: str, value: Any, why: str) -> Fault:
-    """A value that is there and wrong."""
+    """The fault of a value that is set and not valid."""
     return Fault(path, f"Invalid value: {value!r}: {why}")
 
 
 def required(path: str) -> Fault:
-    """A value that must be there."""
+    """The fault of a value that is missing."""
     return Fault(path, "Required value")
 
 
@@ -43,39 +38,39 @@ def _pattern(path: str, value: Any, pattern: re.Pattern[str], longest: int, what
 
 def dns_label(path: str, value: Any) -> Iterator[Fault]:
     """Lower case letters, digits and dashes: devices, requests, counters."""
-    return _pattern(path, value, _LABEL, 63, "a lowercase RFC 1123 label")
+    return _pattern(path, value, limits.DNS_LABEL, limits.MAX_DNS_LABEL, "a lowercase RFC 1123 label")
 
 
 def dns_subdomain(path: str, value: Any) -> Iterator[Fault]:
     """Labels with dots between them: device classes."""
-    return _pattern(path, value, _SUBDOMAIN, 253, "a lowercase RFC 1123 subdomain")
+    return _pattern(path, value, _SUBDOMAIN, limits.MAX_DNS_SUBDOMAIN, "a lowercase RFC 1123 subdomain")
 
 
 def driver_name(path: str, value: Any) -> Iterator[Fault]:
-    """A subdomain of at most 63 characters, in any case."""
+    """A subdomain of at most 63 characters, in upper or lower case."""
     return _pattern(path, value and value.lower(), _SUBDOMAIN, 63, "a driver's name: a subdomain")
 
 
 def pool_name(path: str, value: Any) -> Iterator[Fault]:
-    """Subdomains with slashes between them."""
+    """Subdomains separated by slashes."""
     if not value:
         yield required(path)
-    elif len(value) > 253 or not all(_SUBDOMAIN.fullmatch(part) for part in value.split("/")):
+    elif len(value) > limits.MAX_DNS_SUBDOMAIN or not all(_SUBDOMAIN.fullmatch(part) for part in value.split("/")):
         yield invalid(path, value, "must be subdomains separated by slashes, of at most 253 characters")
 
 
 def qualified_name(path: str, value: str, *, domain_required: bool = False) -> Iterator[Fault]:
-    """A C identifier, with or without a domain in front: attributes and capacities."""
+    """The names of attributes and capacities: a C identifier with an optional domain and slash before it."""
     domain, slash, name = value.rpartition("/")
     if slash:
         yield from driver_name(path, domain)
     elif domain_required:
         yield invalid(path, value, "must include a domain")
-    yield from _pattern(path, name, _IDENTIFIER, 32, "a C identifier")
+    yield from _pattern(path, name, limits.C_IDENTIFIER, limits.MAX_C_IDENTIFIER, "a C identifier")
 
 
 def label_key(path: str, value: Any) -> Iterator[Fault]:
-    """A label's name: taints and binding conditions."""
+    """The keys of taints and binding conditions: as those of labels."""
     domain, slash, name = (value or "").rpartition("/")
     if slash:
         yield from dns_subdomain(path, domain)
@@ -90,25 +85,25 @@ def share_id(path: str, value: str) -> Iterator[Fault]:
 
 def version(path: str, value: str) -> Iterator[Fault]:
     """Semantic Versioning 2.0.0, strictly."""
-    if not _SEMVER.fullmatch(value):
+    if not is_semver(value):
         yield invalid(path, value, "must be a semantic version with three numbers and no leading zeros")
 
 
 def at_most(path: str, items: Sequence[Any] | Mapping[str, Any], most: int) -> Iterator[Fault]:
-    """No more than ``most`` items."""
+    """At most ``most`` items."""
     if len(items) > most:
         yield Fault(path, f"Too many: {len(items)}: must have at most {most} items")
 
 
 def distinct(path: str, values: Sequence[Any], field: str = "") -> Iterator[Fault]:
-    """No value twice; ``field`` is what the values are of the items at ``path``."""
+    """No value occurs twice; ``field`` is the field of the items at ``path`` that has the values."""
     for i, value in enumerate(values):
         if value in values[:i]:
             yield Fault(f"{path}[{i}]{field}", f"Duplicate value: {value!r}")
 
 
 def one_of(path: str, value: Any, choices: Sequence[str]) -> Iterator[Fault]:
-    """One of a few words."""
+    """One of the values of an enumeration."""
     if not value and "" not in choices:
         yield required(path)
     elif (value or "") not in choices:
@@ -122,7 +117,7 @@ def node_selector(path: str, selector: Object) -> Iterator[Fault]:
 
 
 def selectors(path: str, items: Sequence[Object]) -> Iterator[Fault]:
-    """CEL expressions that compile. One that may be valid but is beyond our own evaluator passes."""
+    """CEL expressions that compile. One that our evaluator does not support is not a fault."""
     yield from at_most(path, items, 32)
     for i, item in enumerate(items):
         where = f"{path}[{i}].cel"
@@ -160,7 +155,7 @@ def tolerations(path: str, items: Sequence[Object]) -> Iterator[Fault]:
 
 
 def opaque(path: str, config: Object) -> Iterator[Fault]:
-    """Configuration for some driver, which only that driver reads."""
+    """Opaque configuration for a driver."""
     if "opaque" not in config:
         yield required(f"{path}.opaque")
         return
@@ -178,7 +173,7 @@ def configs(path: str, items: Sequence[Object], known: set[str], most: int = 32)
 
 
 def references(path: str, names: Sequence[str], known: set[str]) -> Iterator[Fault]:
-    """Names of requests that exist, each once."""
+    """Names of requests that exist, without duplicates."""
     yield from at_most(path, names, 32)
     yield from distinct(path, names)
     for i, name in enumerate(names):

@@ -1,7 +1,7 @@
-"""The shape of every kind this API serves: field names, types, and how lists merge.
+"""The shape of every kind that this API serves: field names, types, and how lists merge.
 
-``schema.json`` is what a real kube-apiserver publishes about its kinds, cut down to that; a contract test compares the
-two.
+``schema.json`` is the part that is needed of what a real kube-apiserver publishes about its kinds. A contract test
+compares the two.
 """
 
 import json
@@ -20,28 +20,28 @@ _INTEGERS = {"int32": 2**31, "int64": 2**63}
 
 
 @dataclass(frozen=True, slots=True)
-class Type:
-    """What a field may hold, and how two writers' values of it are merged."""
+class FieldType:
+    """The values a field may have, and how the values of two writers are merged."""
 
     kind: str
     """``struct``, ``list``, ``map``, ``enum``, or the name of a scalar."""
-    item: "Type | None" = None
-    """Of a list's items or a map's values."""
+    item: "FieldType | None" = None
+    """The type of a list's items or of a map's values."""
     struct: str = ""
     keys: tuple[str, ...] = ()
-    """Apply: the fields that tell a list's items apart; none means the list is written whole."""
+    """Apply: the fields that identify an item of a list; without any, the list is replaced as a whole."""
     is_set: bool = False
     merge_key: str | None = None
-    """Strategic merge: the field that tells items apart, "" for plain values; None means the list is replaced."""
+    """Strategic merge: the field that identifies an item, "" for plain values; with None the list is replaced."""
     atomic: bool = False
     values: frozenset[str] = field(default=frozenset())
 
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """The fields of one type, those that must be there, and whether apply writes it whole."""
+    """The fields of one type, which of them are required, and whether apply replaces it as a whole."""
 
-    fields: Mapping[str, Type]
+    fields: Mapping[str, FieldType]
     required: tuple[str, ...]
     atomic: bool
 
@@ -53,26 +53,26 @@ def _raw() -> Any:
 
 @cache
 def struct(name: str) -> Struct:
-    """The type of that name in schema.json."""
+    """The struct of that name in schema.json."""
     raw = _raw()["types"][name]
     fields = {key: _type(value) for key, value in raw["fields"].items()}
     return Struct(fields, tuple(raw.get("required", ())), raw.get("atomic", False))
 
 
 @cache
-def kind(name: str) -> Type:
-    """The type of a whole object, by its kind."""
-    return Type("struct", struct=_raw()["kinds"][name])
+def type_of(name: str) -> FieldType:
+    """The type of the objects of a kind."""
+    return FieldType("struct", struct=_raw()["kinds"][name])
 
 
-def _type(raw: Any) -> Type:
+def _type(raw: Any) -> FieldType:
     if isinstance(raw, str):
-        return Type("struct", struct=raw[1:]) if raw.startswith("#") else Type(raw)
+        return FieldType("struct", struct=raw[1:]) if raw.startswith("#") else FieldType(raw)
     if "map" in raw:
-        return Type("map", item=_type(raw["map"]), atomic=raw.get("atomic", False))
+        return FieldType("map", item=_type(raw["map"]), atomic=raw.get("atomic", False))
     if "enum" in raw:
-        return Type("enum", values=frozenset(raw["enum"]))
-    return Type(
+        return FieldType("enum", values=frozenset(raw["enum"]))
+    return FieldType(
         "list",
         item=_type(raw["list"]),
         keys=tuple(raw.get("keys", ())),
@@ -81,134 +81,137 @@ def _type(raw: Any) -> Type:
     )
 
 
-def child(of: Type, name: str) -> Type | None:
+def child(field_type: FieldType, name: str) -> FieldType | None:
     """The type of field ``name`` of an object or map; None if it has no such field."""
-    if of.kind == "struct":
-        return struct(of.struct).fields.get(name)
-    return of.item if of.kind == "map" else None
+    if field_type.kind == "struct":
+        return struct(field_type.struct).fields.get(name)
+    return field_type.item if field_type.kind == "map" else None
 
 
 @dataclass(slots=True)
-class Reading:
-    """What was found wrong while an object was read."""
+class ParsedObject:
+    """An object as the API stores it, and what is wrong with it."""
 
-    unknown: list[str]
-    """Fields the kind does not have."""
-    mistyped: list[Fault]
-    """Values that cannot be read as the field's type."""
-    faults: list[Fault]
-    """Values of the right type that the kind refuses."""
-
-
-def read(of: Type, value: Any) -> tuple[Any, Reading]:
-    """A copy of ``value`` as the API stores it (no nulls, no empty lists, canonical quantities), and what is wrong."""
-    reading = Reading([], [], [])
-    return _read(of, value, "", reading), reading
+    value: Any = None
+    """A copy of the object without nulls and empty lists, with canonical quantities."""
+    unknown: list[str] = field(default_factory=list)
+    """Fields that the kind does not have."""
+    mistyped: list[Fault] = field(default_factory=list)
+    """Values that are not of the field's type."""
+    faults: list[Fault] = field(default_factory=list)
+    """Values of the right type that the kind does not allow."""
 
 
-def _read(of: Type, value: Any, path: str, reading: Reading) -> Any:
-    match of.kind:
+def parse(field_type: FieldType, value: Any) -> ParsedObject:
+    """``value`` as the API stores it, with everything that is wrong."""
+    parsed = ParsedObject()
+    parsed.value = _parse(field_type, value, "", parsed)
+    return parsed
+
+
+def _parse(field_type: FieldType, value: Any, path: str, parsed: ParsedObject) -> Any:
+    match field_type.kind:
         case "struct":
-            return _read_struct(of, value, path, reading)
+            return _parse_struct(field_type, value, path, parsed)
         case "list":
-            return _read_list(of, value, path, reading)
+            return _parse_list(field_type, value, path, parsed)
         case "map":
-            return _read_map(of, value, path, reading)
+            return _parse_map(field_type, value, path, parsed)
         case "string":
             if type(value) is str:
                 return value
-            return str(value) if isinstance(value, str) else _mistyped(path, value, "a string", reading)
+            return str(value) if isinstance(value, str) else _mistyped(path, value, "a string", parsed)
         case "object" | "any":
             return copy(value)
-    return _read_scalar(of, value, path, reading)
+    return _parse_scalar(field_type, value, path, parsed)
 
 
-def _read_scalar(of: Type, value: Any, path: str, reading: Reading) -> Any:
-    match of.kind:
+def _parse_scalar(field_type: FieldType, value: Any, path: str, parsed: ParsedObject) -> Any:
+    match field_type.kind:
         case "bool":
-            return value if isinstance(value, bool) else _mistyped(path, value, "a boolean", reading)
+            return value if isinstance(value, bool) else _mistyped(path, value, "a boolean", parsed)
         case "int32" | "int64" as size:
             whole = int(value) if isinstance(value, float) and value.is_integer() else value
             fits = isinstance(whole, int) and not isinstance(whole, bool)
             limit = _INTEGERS[size]
-            return whole if fits and -limit <= whole < limit else _mistyped(path, value, f"an {size}", reading)
+            return whole if fits and -limit <= whole < limit else _mistyped(path, value, f"an {size}", parsed)
         case "number":
-            return value if isinstance(value, int | float) else _mistyped(path, value, "a number", reading)
+            return value if isinstance(value, int | float) else _mistyped(path, value, "a number", parsed)
         case "intstr":
-            return value if isinstance(value, int | str) else _mistyped(path, value, "a number or string", reading)
+            return value if isinstance(value, int | str) else _mistyped(path, value, "a number or string", parsed)
         case "quantity":
-            return _read_quantity(value, path, reading)
+            return _parse_quantity(value, path, parsed)
         case "time":
             if isinstance(value, str) and _TIME.fullmatch(value):
                 return value
-            return _mistyped(path, value, "an RFC 3339 time", reading)
+            return _mistyped(path, value, "an RFC 3339 time", parsed)
     if not isinstance(value, str):
-        return _mistyped(path, value, "a string", reading)
-    if value and value not in of.values and not path.startswith("status."):
-        choices = ", ".join(sorted(of.values))
-        reading.faults.append(Fault(path, f"Unsupported value: {value!r}: supported values: {choices}"))
+        return _mistyped(path, value, "a string", parsed)
+    if value and value not in field_type.values and not path.startswith("status."):
+        choices = ", ".join(sorted(field_type.values))
+        parsed.faults.append(Fault(path, f"Unsupported value: {value!r}: supported values: {choices}"))
     return value
 
 
-def _read_struct(of: Type, value: Any, path: str, reading: Reading) -> Any:
+def _parse_struct(field_type: FieldType, value: Any, path: str, parsed: ParsedObject) -> Any:
     if not isinstance(value, dict):
-        return _mistyped(path, value, "an object", reading)
-    known = struct(of.struct)
+        return _mistyped(path, value, "an object", parsed)
+    known = struct(field_type.struct)
     copied = {}
     for name, content in value.items():
-        found = known.fields.get(name)
+        known_type = known.fields.get(name)
         where = f"{path}.{name}" if path else name
-        if found is None:
-            reading.unknown.append(where)
+        if known_type is None:
+            parsed.unknown.append(where)
         elif content is not None:
-            stored = _read(found, content, where, reading)
-            if stored or (stored != [] and (stored != {} or found.kind in ("struct", "object"))):
+            stored = _parse(known_type, content, where, parsed)
+            if stored or (stored != [] and (stored != {} or known_type.kind in ("struct", "object"))):
                 copied[name] = stored
     for name in known.required:
         if name not in copied and not _may_be_empty(known.fields[name], value.get(name)):
-            reading.faults.append(Fault(f"{path}.{name}" if path else name, "Required value"))
+            parsed.faults.append(Fault(f"{path}.{name}" if path else name, "Required value"))
     return copied
 
 
-def _may_be_empty(of: Type, value: Any) -> bool:
-    return of.kind in ("string", "enum", "bool", "int32", "int64", "struct") or value is not None
+def _may_be_empty(field_type: FieldType, value: Any) -> bool:
+    return field_type.kind in ("string", "enum", "bool", "int32", "int64", "struct") or value is not None
 
 
-def _read_list(of: Type, value: Any, path: str, reading: Reading) -> Any:
+def _parse_list(field_type: FieldType, value: Any, path: str, parsed: ParsedObject) -> Any:
     if not isinstance(value, list | tuple):
-        return _mistyped(path, value, "a list", reading)
-    assert of.item
-    item = of.item
-    return [_read(item, part, f"{path}[{i}]", reading) for i, part in enumerate(value)]
+        return _mistyped(path, value, "a list", parsed)
+    assert field_type.item
+    item = field_type.item
+    return [_parse(item, part, f"{path}[{i}]", parsed) for i, part in enumerate(value)]
 
 
-def _read_map(of: Type, value: Any, path: str, reading: Reading) -> Any:
+def _parse_map(field_type: FieldType, value: Any, path: str, parsed: ParsedObject) -> Any:
     if not isinstance(value, dict):
-        return _mistyped(path, value, "an object", reading)
-    assert of.item
-    item = of.item
+        return _mistyped(path, value, "an object", parsed)
+    assert field_type.item
+    item = field_type.item
     return {
-        str(name): _read(item, part, f"{path}[{name}]", reading) for name, part in value.items() if part is not None
+        str(name): _parse(item, part, f"{path}[{name}]", parsed) for name, part in value.items() if part is not None
     }
 
 
-def _read_quantity(value: Any, path: str, reading: Reading) -> Any:
+def _parse_quantity(value: Any, path: str, parsed: ParsedObject) -> Any:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return _mistyped(path, value, "a quantity", reading)
+        return _mistyped(path, value, "a quantity", parsed)
     try:
         return canonical(str(value))
     except InvalidInput:
-        return _mistyped(path, value, "a quantity such as 4Gi", reading)
+        return _mistyped(path, value, "a quantity such as 4Gi", parsed)
 
 
 @lru_cache(maxsize=4096)
 def canonical(text: str) -> str:
-    """A quantity as the API server writes it."""
+    """A quantity in the form in which the API server stores it."""
     return str(Quantity.parse(text))
 
 
-def _mistyped(path: str, value: Any, wanted: str, reading: Reading) -> None:
-    reading.mistyped.append(Fault(path, f"cannot read {value!r} as {wanted}"))
+def _mistyped(path: str, value: Any, wanted: str, parsed: ParsedObject) -> None:
+    parsed.mistyped.append(Fault(path, f"cannot read {value!r} as {wanted}"))
 
 
 def copy(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Label and field selectors, as list and watch take them."""
+"""Label and field selectors of list and watch."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -19,10 +19,10 @@ def everything(_: Object) -> bool:
 
 
 def matcher(label_selector: str, field_selector: str, fields: Mapping[str, tuple[str, ...]]) -> Matches:
-    """What decides whether an object is selected. ``fields`` are the kind's selectable fields and where they are.
+    """A function that tells whether an object is selected. ``fields`` maps the kind's selectable fields to their paths.
 
     Raises:
-        Invalid: a selector cannot be read, or names a field that is not selectable.
+        Invalid: a selector cannot be parsed, or contains a field that is not selectable.
     """
     tests = [_label(part.strip()) for part in _SPLIT.split(label_selector) if part.strip()]
     tests += [_field(part.strip(), fields) for part in field_selector.split(",") if part.strip()]
@@ -36,9 +36,9 @@ def _labels(obj: Object) -> Mapping[str, str]:
 
 
 def _label(text: str) -> Matches:
-    if found := _SET.fullmatch(text):
-        key, wanted = found[1], {value.strip() for value in found[3].split(",")}
-        if found[2] == "in":
+    if parts := _SET.fullmatch(text):
+        key, wanted = parts[1], {value.strip() for value in parts[3].split(",")}
+        if parts[2] == "in":
             return lambda obj: _labels(obj).get(key) in wanted
         return lambda obj: _labels(obj).get(key) not in wanted
     plain = _PLAIN.fullmatch(text)
@@ -53,10 +53,10 @@ def _label(text: str) -> Matches:
 
 
 def _field(text: str, fields: Mapping[str, tuple[str, ...]]) -> Matches:
-    found = re.fullmatch(r"([^=!]+)(==|=|!=)(.*)", text)
-    if not found:
+    parts = re.fullmatch(r"([^=!]+)(==|=|!=)(.*)", text)
+    if not parts:
         raise Invalid(f"invalid field selector: {text!r}", status=400, reason="BadRequest")
-    name, operator, value = found[1], found[2], found[3]
+    name, operator, value = parts[1], parts[2], parts[3]
     path = fields.get(name)
     if path is None:
         raise Invalid(f"field label not supported: {name}", status=400, reason="BadRequest")

@@ -18,26 +18,26 @@ from driver.kube.api import (
     Resource,
     WatchEvent,
 )
-from memoryapi import applying, claims, plain, pods, slices
-from memoryapi.kinds import Kind, at
+from memoryapi import claims, pods, server_side_apply, simple_kinds, slices
+from memoryapi.kind_rules import KindRules, at
+from memoryapi.object_writer import ObjectWriter, key_of
 from memoryapi.patches import json_patch, merge, strategic
-from memoryapi.schema import kind as type_of
+from memoryapi.schema import type_of
 from memoryapi.selectors import Matches, everything, matcher
 from memoryapi.store import Change, Entry, Store
-from memoryapi.writing import Writer, key_of
 
 _KINDS = (
-    plain.NODES_KIND,
-    plain.NAMESPACES_KIND,
-    pods.PODS_KIND,
-    plain.EVENTS_KIND,
-    plain.LEASES_KIND,
-    plain.JOBS_KIND,
-    claims.CLAIMS_KIND,
-    claims.TEMPLATES_KIND,
-    slices.SLICES_KIND,
-    slices.CLASSES_KIND,
-    slices.TAINT_RULES_KIND,
+    simple_kinds.NODE_RULES,
+    simple_kinds.NAMESPACE_RULES,
+    pods.POD_RULES,
+    simple_kinds.EVENT_RULES,
+    simple_kinds.LEASE_RULES,
+    simple_kinds.JOB_RULES,
+    claims.CLAIM_RULES,
+    claims.CLAIM_TEMPLATE_RULES,
+    slices.SLICE_RULES,
+    slices.DEVICE_CLASS_RULES,
+    slices.DEVICE_TAINT_RULE_RULES,
 )
 Entries = list[Entry]
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -46,15 +46,15 @@ _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 class MemoryApi:
     """Implements ``driver.kube.api.Api`` without a server. Thread-safe.
 
-    Controllers are not part of it: nobody makes claims from templates, binds pods or collects garbage here.
+    Controllers are not part of it: it does not create claims from templates, bind pods or collect garbage.
 
     Args:
-        clock: where timestamps come from.
-        seed: of uids and generated names; the same calls give the same objects.
-        history: how many changes of each kind a watch may go back.
-        blocking: a watch waits for changes until its timeout, as on a real server. Without it a watch ends, after a
-            bookmark, as soon as it has delivered all there is, so that a single thread can step a whole system.
-        unserved: kinds this API does not have, such as DeviceTaintRules before Kubernetes 1.37.
+        clock: the source of timestamps.
+        seed: for uids and generated names; the same calls give the same objects.
+        history: how many changes of each kind are kept for watches.
+        blocking: a watch waits for changes until its timeout, as on a real server. Otherwise a watch ends, with a
+            bookmark, as soon as it has delivered all changes, so that a single thread can step a whole system.
+        unserved: kinds that this API does not serve, such as DeviceTaintRules before Kubernetes 1.37.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class MemoryApi:
         self._blocking = blocking
         self._changed = threading.Condition(threading.RLock())
         self._kinds = {kind.resource: kind for kind in _KINDS if kind.resource not in unserved}
-        self._ending: set[str] = set()
-        self._writer = Writer(self._store, clock, random.Random(seed))
+        self._terminating: set[str] = set()
+        self._writer = ObjectWriter(self._store, clock, random.Random(seed))
         for name in _NAMESPACES:
             self.create(NAMESPACES, {"metadata": {"name": name}})
 
@@ -82,11 +82,11 @@ class MemoryApi:
         return str(self._store.version)
 
     def compact(self) -> None:
-        """Forget all history: watches from older versions and half-read lists get Gone."""
+        """Drop all history: watches from older versions and unfinished lists get Gone."""
         with self._changed:
             self._store.compact()
 
-    # Reading
+    # ParsedObject
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
         """The object, complete."""
@@ -119,12 +119,12 @@ class MemoryApi:
         table = self._store.table(resource)
         if namespace:
             prefix = f"{namespace}/"
-            found = [(key, entry) for key, entry in table.items() if key.startswith(prefix) and matches(entry.object)]
+            items = [(key, entry) for key, entry in table.items() if key.startswith(prefix) and matches(entry.object)]
         elif matches is everything:
-            found = [*table.items()]
+            items = [*table.items()]
         else:
-            found = [(key, entry) for key, entry in table.items() if matches(entry.object)]
-        return [entry for _, entry in sorted(found, key=lambda item: item[0])]
+            items = [(key, entry) for key, entry in table.items() if matches(entry.object)]
+        return [entry for _, entry in sorted(items, key=lambda item: item[0])]
 
     def watch(
         self,
@@ -148,7 +148,7 @@ class MemoryApi:
 
         return self._stream(kind, version, matches, self._clock.monotonic() + timeout_seconds)
 
-    def _stream(self, kind: Kind, version: int, matches: Matches, deadline: float) -> Iterator[WatchEvent]:
+    def _stream(self, kind: KindRules, version: int, matches: Matches, deadline: float) -> Iterator[WatchEvent]:
         while True:
             with self._changed:
                 changes = self._store.since(kind.resource, version)
@@ -177,7 +177,7 @@ class MemoryApi:
             return self._done(self._writer.create(kind, obj, namespace))
 
     def update(self, resource: Resource, obj: Object, subresource: str = "") -> Object:
-        """Replace the object, or the part of it that ``subresource`` is."""
+        """Replace the object, or the part of it that the subresource serves."""
         with self._changed:
             kind = self._kind(resource, subresource)
             metadata = obj.get("metadata") or {}
@@ -217,17 +217,17 @@ class MemoryApi:
             return self._done(self._writer.replace(kind, entry, wanted, subresource, is_patch=True))
 
     def _apply(
-        self, kind: Kind, name: str, config: Any, namespace: str, subresource: str, manager: str, *, force: bool
+        self, kind: KindRules, name: str, config: Any, namespace: str, subresource: str, manager: str, *, force: bool
     ) -> Object:
         if not manager:
             raise Invalid("fieldManager: Required value: is required for apply patch", status=422, reason="Invalid")
-        config = applying.only_written(config, kind, subresource)
+        config = server_side_apply.without_ignored_parts(config, kind, subresource)
         entry = self._store.table(kind.resource).get(key_of(namespace, name))
         if entry is None and subresource:
             raise _not_found(kind.resource, name)
         live = entry.object if entry else {"metadata": {"name": name}}
-        owners = (entry.applied if entry else None) or applying.NOBODY
-        wanted, owners = applying.apply(kind, live, owners, config, manager, force=force)
+        owners = (entry.applied if entry else None) or server_side_apply.NO_OWNERS
+        wanted, owners = server_side_apply.apply(kind, live, owners, config, manager, force=force)
         if entry is None:
             return self._done(self._writer.create(kind, wanted, namespace, applied=owners))
         return self._done(self._writer.replace(kind, entry, wanted, subresource, is_patch=True, applied=owners))
@@ -242,63 +242,63 @@ class MemoryApi:
         resource_version: str = "",
         grace_period_seconds: int | None = None,
     ) -> None:
-        """Remove the object, or mark it for removal while finalizers or its grace period hold it."""
+        """Remove the object, or mark it for deletion while finalizers or its grace period keep it."""
         with self._changed:
             kind = self._kind(resource)
             entry = self._entry(kind, name, namespace)
             metadata = entry.object["metadata"]
-            for wanted, found in ((uid, metadata["uid"]), (resource_version, metadata["resourceVersion"])):
-                if wanted and wanted != found:
+            for wanted, actual in ((uid, metadata["uid"]), (resource_version, metadata["resourceVersion"])):
+                if wanted and wanted != actual:
                     raise Conflict(
-                        f"the precondition {wanted!r} does not match the object's {found!r}",
+                        f"the precondition {wanted!r} does not match the object's {actual!r}",
                         status=409,
                         reason="Conflict",
                     )
             self._writer.delete(kind, entry, grace_period_seconds)
             if resource == NAMESPACES:
-                self._ending.add(name)
+                self._terminating.add(name)
                 self._empty_namespace(name)
-            self._end_namespaces()
+            self._remove_empty_namespaces()
             self._changed.notify_all()
 
     def bind(self, namespace: str, name: str, node: str) -> Object:
-        """What kube-scheduler's POST to ``pods/binding`` does: give the pod its node."""
+        """Bind the pod to the node, as a POST to ``pods/binding`` does."""
         with self._changed:
             entry = self._entry(self._kind(PODS), name, namespace)
-            return self._done(self._writer.bind(pods.PODS_KIND, entry, node))
+            return self._done(self._writer.bind(pods.POD_RULES, entry, node))
 
     def _done(self, entry: Entry) -> Object:
-        self._end_namespaces()
+        self._remove_empty_namespaces()
         self._changed.notify_all()
         return entry.thaw()
 
     def _empty_namespace(self, name: str) -> None:
-        """What the namespace controller does, as far as an API alone can: ask for the end of everything in it."""
+        """Delete everything in a namespace, as the namespace controller does."""
         for kind in self._kinds.values():
             if kind.resource.namespaced:
                 for entry in self._select(kind.resource, name, everything):
                     self._writer.delete(kind, entry, None)
 
-    def _end_namespaces(self) -> None:
-        """Remove the namespaces that are going and have become empty."""
-        for name in sorted(self._ending):
+    def _remove_empty_namespaces(self) -> None:
+        """Remove the namespaces that are marked for deletion and empty."""
+        for name in sorted(self._terminating):
             if any(self._select(resource, name, everything) for resource in self._kinds if resource.namespaced):
                 continue
             entry = self._store.table(NAMESPACES).get(key_of("", name))
             if entry is not None:
-                self._writer.finish(self._kinds[NAMESPACES], entry)
+                self._writer.remove_namespace(self._kinds[NAMESPACES], entry)
             if key_of("", name) not in self._store.table(NAMESPACES):
-                self._ending.discard(name)
+                self._terminating.discard(name)
 
     # Finding
 
-    def _kind(self, resource: Resource, subresource: str = "") -> Kind:
+    def _kind(self, resource: Resource, subresource: str = "") -> KindRules:
         kind = self._kinds.get(resource)
         if kind is None or (subresource and not (subresource == "status" and kind.has_status)):
             raise NotFound("the server could not find the requested resource", status=404, reason="NotFound")
         return kind
 
-    def _entry(self, kind: Kind, name: str, namespace: str) -> Entry:
+    def _entry(self, kind: KindRules, name: str, namespace: str) -> Entry:
         if not name:
             raise Invalid("name: Required value: the call is for one object", status=400, reason="BadRequest")
         entry = self._store.table(kind.resource).get(key_of(namespace if kind.resource.namespaced else "", name))
@@ -306,21 +306,21 @@ class MemoryApi:
             raise _not_found(kind.resource, name)
         return entry
 
-    def _namespace(self, kind: Kind, obj: Object, asked: str) -> str:
+    def _namespace(self, kind: KindRules, obj: Object, requested: str) -> str:
         own: str = at(obj, "metadata.namespace") or ""
         if not kind.resource.namespaced:
             return ""
-        if own and asked and own != asked:
+        if own and requested and own != requested:
             raise Invalid(
-                f"the namespace of the provided object ({own}) does not match the namespace of the call ({asked})",
+                f"the namespace of the provided object ({own}) does not match the namespace of the call ({requested})",
                 status=400,
                 reason="BadRequest",
             )
-        return own or asked
+        return own or requested
 
 
 def _event(change: Change, matches: Matches) -> WatchEvent | None:
-    """What a watch with a selector sees of a change: an object that stops matching is gone for it."""
+    """The event of a change for a watch with a selector: an object that no longer matches is DELETED."""
     before = change.before is not None and matches(change.before.object)
     after = change.after is not None and matches(change.after.object)
     if after:
@@ -329,8 +329,8 @@ def _event(change: Change, matches: Matches) -> WatchEvent | None:
     if not before:
         return None
     assert change.before
-    if change.gone:
-        return WatchEvent("DELETED", change.gone.thaw())
+    if change.removed:
+        return WatchEvent("DELETED", change.removed.thaw())
     last = change.before.thaw()
     last["metadata"]["resourceVersion"] = str(change.version)
     return WatchEvent("DELETED", last)

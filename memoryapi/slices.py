@@ -6,13 +6,13 @@ from driver.errors import Fault
 from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_SLICES, Object
 from memoryapi import rules
 from memoryapi.device_rules import slice_faults, taint_faults
-from memoryapi.kinds import Kind, Write, immutable, selectable
+from memoryapi.kind_rules import KindRules, Write, immutable, selectable
 
 _GATED_ATTRIBUTE_FIELDS = ("ints", "bools", "strings", "versions")
 
 
 def _default_slice(write: Write) -> None:
-    """Drops what a default cluster's feature gates switch off, as silently as the real server, and stamps taints."""
+    """Drop fields whose feature gates are off by default, silently as the real server does, and set ``timeAdded``."""
     spec = write.new["spec"]
     for name in ("partitionTypeAttribute", "skipNodeOperations"):
         spec.pop(name, None)
@@ -51,20 +51,20 @@ def _default_rule(write: Write) -> None:
     write.new["spec"].get("taint", {}).setdefault("timeAdded", write.now)
 
 
-SLICES_KIND = Kind(
+SLICE_RULES = KindRules(
     RESOURCE_SLICES,
     fields=selectable("spec.nodeName", "spec.driver", "spec.pool.name"),
     counts_generation=True,
     default=_default_slice,
     faults=_slice_faults,
 )
-CLASSES_KIND = Kind(
+DEVICE_CLASS_RULES = KindRules(
     DEVICE_CLASSES,
     counts_generation=True,
     default=lambda write: write.new.setdefault("spec", {}) and None,
     faults=_class_faults,
 )
-TAINT_RULES_KIND = Kind(
+DEVICE_TAINT_RULE_RULES = KindRules(
     DEVICE_TAINT_RULES,
     has_status=True,
     status_resets_metadata=True,

@@ -1,4 +1,4 @@
-"""Objects by kind, every change in order, and lists read at one moment. Knows nothing of what the objects mean."""
+"""Objects by kind, all changes in order, and consistent paged lists. It does not interpret the objects."""
 
 import marshal
 from bisect import bisect_right
@@ -13,12 +13,12 @@ _SNAPSHOTS = 64
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One version of one object. ``object`` must not be changed; ``thaw`` gives a copy that may be."""
+    """One version of one object. ``object`` must not be changed; ``thaw`` returns a copy that may be."""
 
     object: Object
     frozen: bytes
     applied: Any = None
-    """Which fields belong to whom, if somebody uses apply on the object."""
+    """The owners of fields, if apply was used on the object."""
 
     def thaw(self) -> Object:
         """A copy of the object. (``marshal`` copies JSON several times faster than ``copy.deepcopy``.)"""
@@ -27,19 +27,19 @@ class Entry:
 
 
 def freeze(obj: Object, applied: Any = None) -> Entry:
-    """An entry of ``obj``, which the caller gives away."""
+    """An entry of ``obj``, which the caller must not change any more."""
     return Entry(obj, marshal.dumps(obj), applied)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """``before`` is None for a new object, ``after`` is None for one that is gone."""
+    """``before`` is None for a new object, ``after`` is None for a removed one."""
 
     version: int
     before: Entry | None
     after: Entry | None
-    gone: Entry | None = None
-    """The last state of an object that is gone, with the version of its removal."""
+    removed: Entry | None = None
+    """The last state of a removed object, with the version of its removal."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class _Table:
 
 
 class Store:
-    """Keeps the last ``history`` changes of each kind for watches; older ones are gone."""
+    """Keeps the last ``history`` changes of each kind for watches."""
 
     def __init__(self, history: int):
         self.version = 1
@@ -74,14 +74,14 @@ class Store:
         return self.version + 1
 
     def put(self, resource: Resource, key: str, entry: Entry) -> None:
-        """Store ``entry``, whose object carries ``next_version``."""
+        """Store ``entry``, whose object has ``next_version`` as its resourceVersion."""
         table = self._table(resource)
         self.version += 1
         self._record(table, Change(self.version, table.entries.get(key), entry))
         table.entries[key] = entry
 
     def remove(self, resource: Resource, key: str, last: Entry) -> None:
-        """Remove an object; watches see ``last``, which carries ``next_version``."""
+        """Remove an object; watches deliver ``last``, which has ``next_version`` as its resourceVersion."""
         table = self._table(resource)
         self.version += 1
         self._record(table, Change(self.version, table.entries.pop(key), None, last))
@@ -106,7 +106,7 @@ class Store:
         return table.changes[bisect_right(table.changes, version, key=lambda change: change.version) :]
 
     def page(self, entries: list[Entry], version: int, limit: int) -> tuple[list[Entry], str]:
-        """The first ``limit`` entries, and a token for the rest of them as they are now."""
+        """The first ``limit`` entries, and a token for the rest as it is now."""
         if not limit or len(entries) <= limit:
             return entries, ""
         self._tokens += 1
@@ -117,18 +117,18 @@ class Store:
         return entries[:limit], token
 
     def resume(self, token: str) -> tuple[int, list[Entry]]:
-        """The version and the entries a token of ``page`` stands for.
+        """The version and the entries for a token of ``page``.
 
         Raises:
             Gone: the token is too old.
         """
-        found = self._snapshots.get(token)
-        if found is None:
+        snapshot = self._snapshots.get(token)
+        if snapshot is None:
             raise _gone("the provided continue parameter is too old")
-        return found
+        return snapshot
 
     def compact(self) -> None:
-        """Forget all history, as etcd does every few minutes: older watches and half-read lists are gone."""
+        """Drop all history, as etcd does every few minutes: older watches and unfinished lists get Gone."""
         for table in self._tables.values():
             table.changes.clear()
             table.horizon = self.version

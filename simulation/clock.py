@@ -1,10 +1,10 @@
-"""A clock that moves only when told to, so that hours of a cluster's life pass in milliseconds."""
+"""A clock that only its owner advances, so that hours of a cluster's time pass in milliseconds."""
 
 _EPOCH = 1_800_000_000.0
 
 
 class VirtualClock:
-    """Implements ``driver.clock.Clock``. Every run starts at the same moment, so that a seed gives the same history."""
+    """Implements ``driver.clock.Clock``. Every run starts at the same time, so a seed gives the same history."""
 
     def __init__(self, start: float = _EPOCH):
         self._start = start
@@ -15,19 +15,19 @@ class VirtualClock:
         return self._start + self._elapsed
 
     def monotonic(self) -> float:
-        """Seconds since the clock was made."""
+        """Seconds since the clock was created."""
         return self._elapsed
 
     def sleep(self, seconds: float) -> None:
-        """Move on by ``seconds`` at once."""
+        """Advance by ``seconds`` at once."""
         self.advance(seconds)
 
     def advance(self, seconds: float) -> None:
-        """Move on by ``seconds``.
+        """Advance by ``seconds``.
 
         Raises:
-            ValueError: ``seconds`` is negative; time does not go back.
+            ValueError: ``seconds`` is negative.
         """
         if seconds < 0:
-            raise ValueError(f"seconds: {seconds} is negative; a clock only moves forward")
+            raise ValueError(f"seconds: must not be negative: {seconds}")
         self._elapsed += seconds

@@ -1,7 +1,7 @@
-"""A whole cluster in one thread: real controller, real plugins, stand-ins for the rest, on one API and one clock.
+"""A whole cluster in one thread: real controller, real plugins and fake components, on one API and one clock.
 
-Everything that happens follows from the seed. Time moves only when nothing is due. A program may die, stall or be
-overtaken at any call it makes; it is then built anew on the same API and the same files.
+Everything that happens follows from the seed. Time advances only when nothing is due. A program may crash, stall or be
+interleaved with another program at any call that it makes; afterwards it is rebuilt on the same API and the same files.
 """
 
 import random
@@ -13,50 +13,55 @@ from driver.errors import LodeError
 from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, PODS, ApiError, Object, Unavailable
 from driver.kube.reflector import Reflector
 from driver.settings import Settings
-from kubeletplugin.hardware.simulated import Profile, Simulated, load_profile
+from kubeletplugin.hardware.simulated import Profile, SimulatedHardware, load_profile
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
-from simulation.faults import Crash, FaultyApi
+from simulation.event_log import EventLog, EventLogger
+from simulation.faults import NO_FAULTS, Crash, FaultProfile, FaultyApi
 from simulation.files import MemoryFiles
 from simulation.invariants import Invariants
-from simulation.process import Diary, DiaryLog, Process, ProcessApi, ProcessClock, ProcessFiles
-from simulation.programs import NAMESPACE, ControllerProgram, PluginPort, PluginProgram, Program
-from simulation.standins.admission import CLAIM_CONTROLLER, CONTROLLER, AdmittedApi
-from simulation.standins.claims import ResourceClaimController
-from simulation.standins.jobs import GarbageCollector, JobController
-from simulation.standins.kubelet import Kubelet
-from simulation.standins.machine import Machine
-from simulation.standins.scheduler import KubeScheduler
-from simulation.weather import CALM, Weather
+from simulation.kubernetes.admission import CLAIM_CONTROLLER, CONTROLLER, AdmissionApi
+from simulation.kubernetes.garbage_collector import GarbageCollector
+from simulation.kubernetes.job_controller import JobController
+from simulation.kubernetes.kubelet import Kubelet
+from simulation.kubernetes.resource_claim_controller import ResourceClaimController
+from simulation.kubernetes.scheduler import KubeScheduler
+from simulation.node import SimulatedNode
+from simulation.process import Process, ProcessApi, ProcessClock, ProcessFiles
+from simulation.programs import NAMESPACE, PluginConnection, SimulatedController, SimulatedPlugin, SimulatedProgram
 
 QUIET_SECONDS = 130.0
-"""Nothing changed for so long: longer than every back-off of controller and plugin. Kubelets say when they wait."""
-LONGEST_UNREST_SECONDS = 5000.0
-LONGEST_HOP_SECONDS = 20.0
+"""A cluster has settled when nothing has changed for this long: longer than every back-off of controller and plugin.
+Kubelets report when they wait."""
+SETTLE_TIMEOUT_SECONDS = 5000.0
+LONGEST_ADVANCE_SECONDS = 20.0
 RESTART_SECONDS = 1.0
-DEEPEST = 2
-"""How many programs may overtake one another inside one call."""
+MAX_NESTED_PROGRAMS = 2
+"""How many programs may be interleaved inside one call."""
 
 
 @dataclass(slots=True)
-class Part:
-    """A place where one program runs, one run after the other."""
+class ProgramSlot:
+    """The place of one program in the cluster, which runs there one process after the other."""
 
     name: str
-    build: Callable[[Process], Program]
-    program: Program | None = None
+    build: Callable[[Process], SimulatedProgram]
+    program: SimulatedProgram | None = None
+    """None while it is down."""
     process: Process | None = None
     not_before: float = 0.0
-    """Down, or stalled, until then."""
-    busy: bool = False
-    seen: dict[Reflector, int] = field(default_factory=dict)
+    """The program is down or stalled until then (``Clock.monotonic``)."""
+    running: bool = False
+    """The program is in a call now."""
+    writes_read: dict[Reflector, int] = field(default_factory=dict)
+    """Per watch, the number of writes of its kind when it was read last."""
 
 
 class Cluster:
-    """One rehearsed cluster.
+    """One simulated cluster.
 
     Args:
-        nodes: node name to the profile of its cards, by name or as such.
+        nodes: node name to the profile of its cards, as a name or a value.
         classes: the DeviceClasses to install.
         labels: labels of nodes.
     """
@@ -70,35 +75,35 @@ class Cluster:
         controllers: int = 1,
         settings: Settings | None = None,
         labels: Mapping[str, Mapping[str, str]] | None = None,
-        weather: Weather = CALM,
+        faults: FaultProfile = NO_FAULTS,
     ):
         self.random = random.Random(seed)
         self.clock = VirtualClock()
-        self.diary = Diary(self.clock)
+        self.log = EventLog(self.clock)
         self.settings = settings or Settings()
         self.names = self.settings.names
-        self.memory = MemoryApi(self.clock, seed=seed)
-        self.machines = {name: Machine(name) for name in nodes}
-        self.invariants = Invariants(self.memory, self.names, self.machines.values())
-        self.parts: dict[str, Part] = {}
-        self._weather = CALM
+        self.api = MemoryApi(self.clock, seed=seed)
+        self.nodes = {name: SimulatedNode(name) for name in nodes}
+        self.invariants = Invariants(self.api, self.names, self.nodes.values())
+        self.slots: dict[str, ProgramSlot] = {}
+        self._faults = NO_FAULTS
         self._networks: dict[str, FaultyApi] = {}
         self._depth = 0
-        self._checked = -1
-        self._doomed: dict[str, int] = {}
+        self._checked_writes = -1
+        self._crash_after: dict[str, int] = {}
         self.user = self._api(Process("user", lambda _: None), "kubectl")
-        """The API as a user has it: no faults."""
+        """The API as a user has it, without faults."""
         self._install(nodes, classes, labels or {})
-        self._hardware = {name: Simulated(_profile(profile), name) for name, profile in nodes.items()}
+        self._hardware = {name: SimulatedHardware(_profile(profile), name) for name, profile in nodes.items()}
         for index in range(controllers):
             self._add(f"controller-{index}", self._build_controller)
         for name in nodes:
             self._add(f"plugin-{name}", self._plugin_builder(name))
             self._add(f"kubelet-{name}", self._kubelet_builder(name))
         self._add_kubernetes()
-        self.weather = weather
+        self.faults = faults
 
-    # Making it
+    # Construction
 
     def _install(
         self, nodes: Mapping[str, str | Profile], classes: list[Object], labels: Mapping[str, Mapping[str, str]]
@@ -107,65 +112,65 @@ class Cluster:
         for device_class in classes:
             self.user.create(DEVICE_CLASSES, device_class)
         for name in nodes:
-            own = {"kubernetes.io/hostname": name, **labels.get(name, {})}
+            node_labels = {"kubernetes.io/hostname": name, **labels.get(name, {})}
             ready = {"type": "Ready", "status": "True"}
             status = {"allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110"}, "conditions": [ready]}
-            self.user.create(NODES, {"metadata": {"name": name, "labels": own}, "status": status})
+            self.user.create(NODES, {"metadata": {"name": name, "labels": node_labels}, "status": status})
 
     def _api(self, process: Process, user: str) -> ProcessApi:
-        network = FaultyApi(AdmittedApi(self.memory, self.names, user), self.random, self.weather.network)
+        network = FaultyApi(AdmissionApi(self.api, self.names, user), self.random, self.faults.network)
         if process.name != "user":
             self._networks[process.name] = network
-        return ProcessApi(network, process, self.diary)
+        return ProcessApi(network, process, self.log)
 
-    def _add(self, name: str, build: Callable[[Process], Program]) -> None:
-        self.parts[name] = Part(name, build)
+    def _add(self, name: str, build: Callable[[Process], SimulatedProgram]) -> None:
+        self.slots[name] = ProgramSlot(name, build)
 
-    def _build_controller(self, process: Process) -> Program:
+    def _build_controller(self, process: Process) -> SimulatedProgram:
         clock = ProcessClock(self.clock, process)
-        log = DiaryLog(self.diary, process.name)
-        return ControllerProgram(self._api(process, CONTROLLER), clock, self.settings, log, process.name)
+        logger = EventLogger(self.log, process.name)
+        return SimulatedController(self._api(process, CONTROLLER), clock, self.settings, logger, process.name)
 
-    def _plugin_builder(self, node: str) -> Callable[[Process], Program]:
-        machine = self.machines[node]
+    def _plugin_builder(self, node: str) -> Callable[[Process], SimulatedProgram]:
+        simulated = self.nodes[node]
 
-        def build(process: Process) -> Program:
-            program = PluginProgram(
+        def build(process: Process) -> SimulatedProgram:
+            program = SimulatedPlugin(
                 self._api(process, f"plugin-{node}"),
-                ProcessFiles(machine.files, process),
+                ProcessFiles(simulated.files, process),
                 ProcessClock(self.clock, process),
                 node,
                 self.settings,
                 self._hardware[node],
-                machine.boot_id,
-                DiaryLog(self.diary, process.name),
+                simulated.boot_id,
+                EventLogger(self.log, process.name),
             )
-            kubelet = self.parts[f"kubelet-{node}"].program
+            kubelet = self.slots[f"kubelet-{node}"].program
             if isinstance(kubelet, Kubelet):
                 kubelet.plugin_started()
             return program
 
         return build
 
-    def _kubelet_builder(self, node: str) -> Callable[[Process], Program]:
-        port = PluginPort(lambda: self.plugin(node))
+    def _kubelet_builder(self, node: str) -> Callable[[Process], SimulatedProgram]:
+        connection = PluginConnection(lambda: self.plugin(node))
 
-        def build(process: Process) -> Program:
+        def build(process: Process) -> SimulatedProgram:
             api = self._api(process, f"kubelet-{node}")
-            return Kubelet(api, self.clock, self.machines[node], port, self.random.random)
+            return Kubelet(api, self.clock, self.nodes[node], connection, self.random.random)
 
         return build
 
     def _add_kubernetes(self) -> None:
-        def scheduler(process: Process) -> Program:
+        def scheduler(process: Process) -> SimulatedProgram:
             api = self._api(process, "kube-scheduler")
 
             def bind(namespace: str, name: str, node: str) -> object:
                 process.call()
-                self.diary.wrote(PODS)
-                self.diary.note(process.name, f"bind {namespace}/{name} to {node}")
-                bound = self.memory.bind(namespace, name, node)
-                if self.random.random() < self.weather.network.lost_answer:
+                self.log.count_write(PODS)
+                self.log.note(process.name, f"bind {namespace}/{name} to {node}")
+                bound = self.api.bind(namespace, name, node)
+                if self.random.random() < self.faults.network.lost_response:
                     raise Unavailable("bind: connection lost")
                 return bound
 
@@ -177,100 +182,100 @@ class Cluster:
         self._add("garbage-collector", lambda p: GarbageCollector(self._api(p, "garbage-collector"), self.clock))
 
     @property
-    def weather(self) -> Weather:
-        """How rough it is now; may be changed at any time."""
-        return self._weather
+    def faults(self) -> FaultProfile:
+        """The faults that are injected now; may be changed at any time."""
+        return self._faults
 
-    @weather.setter
-    def weather(self, weather: Weather) -> None:
-        self._weather = weather
+    @faults.setter
+    def faults(self, faults: FaultProfile) -> None:
+        self._faults = faults
         for network in self._networks.values():
-            network.misfortune = weather.network
-        for part in self.parts.values():
-            part.seen.clear()
+            network.faults = faults.network
+        for slot in self.slots.values():
+            slot.writes_read.clear()
 
-    # Looking at it
+    # Inspection
 
-    def plugin(self, node: str) -> PluginProgram | None:
+    def plugin(self, node: str) -> SimulatedPlugin | None:
         """The plugin of a node, None while it is down."""
-        program = self.parts[f"plugin-{node}"].program
-        return program if isinstance(program, PluginProgram) else None
+        program = self.slots[f"plugin-{node}"].program
+        return program if isinstance(program, SimulatedPlugin) else None
 
     def kubelet(self, node: str) -> Kubelet | None:
         """The kubelet of a node, None while it is down."""
-        program = self.parts[f"kubelet-{node}"].program
+        program = self.slots[f"kubelet-{node}"].program
         return program if isinstance(program, Kubelet) else None
 
-    def controllers(self) -> list[ControllerProgram]:
+    def controllers(self) -> list[SimulatedController]:
         """The controllers that are up."""
-        return [part.program for part in self.parts.values() if isinstance(part.program, ControllerProgram)]
+        return [slot.program for slot in self.slots.values() if isinstance(slot.program, SimulatedController)]
 
-    # What happens to it
+    # Incidents
 
     def kill(self, name: str, seconds: float = 0.0) -> None:
-        """End a program at its next call, or at once; it starts anew after ``seconds``."""
-        part = self.parts[name]
-        self.diary.note(name, "dies")
-        if part.process:
-            part.process.alive = False
+        """End a program at its next call, or at once; it starts again after ``seconds``."""
+        slot = self.slots[name]
+        self.log.note(name, "dies")
+        if slot.process:
+            slot.process.alive = False
         if name.startswith("plugin-") and (kubelet := self.kubelet(name.removeprefix("plugin-"))):
             kubelet.plugin_lost()
-        part.program = None
-        part.not_before = self.clock.monotonic() + seconds
+        slot.program = None
+        slot.not_before = self.clock.monotonic() + seconds
 
-    def doom(self, name: str, calls: int) -> None:
+    def crash_after(self, name: str, calls: int) -> None:
         """End a program just before the ``calls``-th call that it makes from now on."""
-        self._doomed[name] = calls
+        self._crash_after[name] = calls
 
-    def doomed(self, name: str) -> bool:
-        """Whether that end is still to come."""
-        return name in self._doomed
+    def crash_pending(self, name: str) -> bool:
+        """Whether a crash set with ``crash_after`` has not happened yet."""
+        return name in self._crash_after
 
     def stall(self, name: str, seconds: float) -> None:
-        """Keep a program from running for a while; then it goes on with what it knew."""
-        self.diary.note(name, f"stalls for {seconds:.0f} s")
-        self.parts[name].not_before = self.clock.monotonic() + seconds
+        """Keep a program from running for a while; then it continues with its state as it was."""
+        self.log.note(name, f"stalls for {seconds:.0f} s")
+        self.slots[name].not_before = self.clock.monotonic() + seconds
 
     def reboot(self, node: str) -> None:
-        """Restart a machine: its programs, its containers, and its file systems in memory are gone."""
-        self.diary.note(node, "reboots")
+        """Restart a node: its programs and containers end, and its file systems in memory are emptied."""
+        self.log.note(node, "reboots")
         self.kill(f"kubelet-{node}")
         self.kill(f"plugin-{node}")
-        self.machines[node].reboot(self.settings)
+        self.nodes[node].reboot(self.settings)
 
-    def end(self, pod: Object, phase: str) -> None:
-        """Let a running pod's containers end by themselves."""
+    def end_containers(self, pod: Object, phase: str) -> None:
+        """Let a running pod's containers exit by themselves."""
         node, uid = pod["spec"].get("nodeName"), pod["metadata"]["uid"]
-        if node and self.machines[node].end(uid, phase):
-            self.diary.note(node, f"containers of {pod['metadata']['name']} end: {phase}")
+        if node and self.nodes[node].end_containers(uid, phase):
+            self.log.note(node, f"containers of {pod['metadata']['name']} end: {phase}")
             if kubelet := self.kubelet(node):
-                kubelet.look_at(uid)
+                kubelet.containers_changed(uid)
 
-    # Running it
+    # Execution
 
     def step(self) -> bool:
-        """Let one program, chosen by the seed, do something; False if none has anything to do now.
+        """Let one program, chosen by the seed, do something; False if nothing is due now.
 
         Raises:
             Violation: an invariant does not hold afterwards.
         """
-        ready = [part for part in self.parts.values() if self._ready(part)]
+        ready = [slot for slot in self.slots.values() if self._ready(slot)]
         if not ready:
             return False
         self._run(self.random.choice(ready))
-        if self._checked != self.diary.written:
-            self._checked = self.diary.written
+        if self._checked_writes != self.log.total_writes:
+            self._checked_writes = self.log.total_writes
             self.invariants.check()
         return True
 
     def run(self, steps: int) -> None:
-        """Up to ``steps`` steps, fewer if nothing is due any more; time stands still."""
+        """Up to ``steps`` steps, fewer if nothing is due any more; time does not advance."""
         for _ in range(steps):
             if not self.step():
                 return
 
     def advance(self, seconds: float) -> None:
-        """Let this much time pass, in which everything that becomes due is done."""
+        """Let this much time pass, and do everything that becomes due in it."""
         until = self.clock.monotonic() + seconds
         while True:
             while self.step():
@@ -285,121 +290,122 @@ class Cluster:
         """Run until nothing has changed for ``QUIET_SECONDS``.
 
         Raises:
-            LodeError: it does not come to rest.
+            LodeError: the cluster does not settle.
         """
         started = self.clock.monotonic()
         while True:
             while self.step():
                 pass
             now = self.clock.monotonic()
-            if now - max(started, self.diary.last_change) > QUIET_SECONDS and not self._waits():
+            if now - max(started, self.log.last_change) > QUIET_SECONDS and not self._has_pending_work():
                 return
-            if now - started > LONGEST_UNREST_SECONDS:
-                raise LodeError(f"the cluster does not come to rest within {now - started:.0f} s")
-            self._hop()
+            if now - started > SETTLE_TIMEOUT_SECONDS:
+                raise LodeError(f"the cluster does not settle: waited {now - started:.0f} s")
+            self._advance_to_next_due()
 
-    def _waits(self) -> bool:
-        """Whether a program is down or stalled, a kubelet has something left to do, or nobody leads."""
+    def _has_pending_work(self) -> bool:
+        """Whether a program is down or stalled, a kubelet has work left, or no controller leads."""
         now = self.clock.monotonic()
-        if any(part.program is None or part.not_before > now for part in self.parts.values()):
+        if any(slot.program is None or slot.not_before > now for slot in self.slots.values()):
             return True
-        kubelets = [kubelet for node in self.machines if (kubelet := self.kubelet(node))]
-        leaderless = any(name.startswith("controller-") for name in self.parts) and not any(
+        kubelets = [kubelet for node in self.nodes if (kubelet := self.kubelet(node))]
+        leaderless = any(name.startswith("controller-") for name in self.slots) and not any(
             controller.leads for controller in self.controllers()
         )
         return leaderless or any(kubelet.next_due() is not None for kubelet in kubelets)
 
-    def _hop(self) -> None:
-        """Move time on to when something is due, or a little beyond: timers need not fire one by one."""
+    def _advance_to_next_due(self) -> None:
+        """Advance to when something is due, or a little further: timers need not fire one by one."""
         due = self._next_due()
         left = 0.0 if due is None else due - self.clock.monotonic()
-        self.clock.advance(max(left, min(LONGEST_HOP_SECONDS, self.settings.controller.lease_seconds / 5)))
+        self.clock.advance(max(left, min(LONGEST_ADVANCE_SECONDS, self.settings.controller.lease_seconds / 5)))
 
     def _next_due(self) -> float | None:
-        found = (self._due(part) for part in self.parts.values())
-        return min((due for due in found if due is not None), default=None)
+        times = (self._due(slot) for slot in self.slots.values())
+        return min((due for due in times if due is not None), default=None)
 
-    def _due(self, part: Part) -> float | None:
-        if part.program is None or part.not_before > self.clock.monotonic():
-            return part.not_before
-        return part.program.next_due()
+    def _due(self, slot: ProgramSlot) -> float | None:
+        if slot.program is None or slot.not_before > self.clock.monotonic():
+            return slot.not_before
+        return slot.program.next_due()
 
-    def _ready(self, part: Part) -> bool:
+    def _ready(self, slot: ProgramSlot) -> bool:
         now = self.clock.monotonic()
-        if part.busy or part.not_before > now:
+        if slot.running or slot.not_before > now:
             return False
-        if part.program is None or self._behind(part.program, part):
+        if slot.program is None or self._has_unread_watches(slot.program, slot):
             return True
-        due = part.program.next_due()
+        due = slot.program.next_due()
         return due is not None and due <= now
 
-    def _behind(self, program: Program, part: Part) -> bool:
+    def _has_unread_watches(self, program: SimulatedProgram, slot: ProgramSlot) -> bool:
         return any(
-            part.seen.get(reflector, -1) != self.diary.writes[reflector.resource] for reflector in program.reflectors
+            slot.writes_read.get(reflector, -1) != self.log.writes[reflector.resource]
+            for reflector in program.reflectors
         )
 
-    def _run(self, part: Part) -> None:
-        with self._occupied(part):
+    def _run(self, slot: ProgramSlot) -> None:
+        with self._running(slot):
             try:
-                if part.program is None:
-                    self._start(part)
+                if slot.program is None:
+                    self._start(slot)
                 else:
-                    self._look(part, part.program)
-                    part.program.step()
+                    self._read_watches(slot, slot.program)
+                    slot.program.step()
             except Crash as crash:
-                if part.process and part.process.alive:
-                    self.kill(part.name, RESTART_SECONDS)
-                self.diary.note(part.name, f"ended: {crash}")
+                if slot.process and slot.process.alive:
+                    self.kill(slot.name, RESTART_SECONDS)
+                self.log.note(slot.name, f"ended: {crash}")
 
-    def _start(self, part: Part) -> None:
-        self.diary.note(part.name, "starts")
-        part.process = Process(part.name, self._before_call)
-        part.seen = {}
+    def _start(self, slot: ProgramSlot) -> None:
+        self.log.note(slot.name, "starts")
+        slot.process = Process(slot.name, self._before_call)
+        slot.writes_read = {}
         try:
-            part.program = part.build(part.process)
+            slot.program = slot.build(slot.process)
         except (LodeError, OSError) as error:
-            self.diary.note(part.name, f"does not start: {error}")
-            part.not_before = self.clock.monotonic() + 1.0
+            self.log.note(slot.name, f"does not start: {error}")
+            slot.not_before = self.clock.monotonic() + 1.0
 
-    def _look(self, part: Part, program: Program) -> None:
+    def _read_watches(self, slot: ProgramSlot, program: SimulatedProgram) -> None:
         for reflector in program.reflectors:
-            writes = self.diary.writes[reflector.resource]
-            if part.seen.get(reflector, -1) == writes or self.random.random() < self.weather.unseen:
+            writes = self.log.writes[reflector.resource]
+            if slot.writes_read.get(reflector, -1) == writes or self.random.random() < self.faults.skip_watch:
                 continue
             before = reflector.position
             try:
                 reflector.step()
             except ApiError as error:
-                self.diary.note(part.name, f"watch of {reflector.resource.plural}: {error}")
-                part.seen.pop(reflector, None)
+                self.log.note(slot.name, f"watch of {reflector.resource.plural}: {error}")
+                slot.writes_read.pop(reflector, None)
             else:
                 must_list = before and not reflector.position
-                if not must_list and self.random.random() >= self.weather.network.lag:
-                    part.seen[reflector] = writes
+                if not must_list and self.random.random() >= self.faults.network.lag:
+                    slot.writes_read[reflector] = writes
 
     def _before_call(self, process: Process) -> None:
-        if process.name in self._doomed:
-            self._doomed[process.name] -= 1
-            if self._doomed[process.name] <= 0:
-                del self._doomed[process.name]
+        if process.name in self._crash_after:
+            self._crash_after[process.name] -= 1
+            if self._crash_after[process.name] <= 0:
+                del self._crash_after[process.name]
                 self.kill(process.name, RESTART_SECONDS)
                 return
-        if self.random.random() < self.weather.crash:
+        if self.random.random() < self.faults.crash:
             self.kill(process.name, self.random.choice((0.0, 1.0, 20.0)))
             return
-        if self.random.random() < self.weather.overtaken and self._depth < DEEPEST:
-            ready = [part for part in self.parts.values() if self._ready(part)]
+        if self.random.random() < self.faults.interleave and self._depth < MAX_NESTED_PROGRAMS:
+            ready = [slot for slot in self.slots.values() if self._ready(slot)]
             if ready:
                 self._run(self.random.choice(ready))
 
     @contextmanager
-    def _occupied(self, part: Part) -> Iterator[None]:
-        part.busy = True
+    def _running(self, slot: ProgramSlot) -> Iterator[None]:
+        slot.running = True
         self._depth += 1
         try:
             yield
         finally:
-            part.busy = False
+            slot.running = False
             self._depth -= 1
 
 

@@ -1,14 +1,15 @@
-"""What a network and a busy API server do to one program: lag, lost answers, refusals, and the program's own death.
+"""Faults that a simulated cluster injects: those of the network and of a busy API server, and crashes of programs.
 
-Everything follows from the random source that is given, call by call, so that a seed gives the same misfortunes again.
+All faults follow from the given random source, call by call, so a seed reproduces the same faults.
 """
 
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from driver.kube.api import Api, Conflict, Gone, Object, Page, PatchType, Resource, Unavailable, WatchEvent
+from driver.kube.api import Api, Conflict, Gone, Unavailable, WatchEvent
+from driver.kube.decorator import ApiCall, ApiDecorator
 
 T = TypeVar("T")
 
@@ -16,193 +17,110 @@ RETRY_AFTER_SECONDS = 1.0
 
 
 class Crash(BaseException):
-    """The program dies here. Nothing may catch this but whoever runs programs; what the program knew is lost."""
+    """The program dies here and loses its memory. Only the code that runs programs may catch it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Misfortune:
-    """The probability of each fault, for each call it can strike."""
+class NetworkFaults:
+    """The probability of each fault, for each call that it can affect."""
 
     crash: float = 0.0
-    """Before any call, and between two changes of a watch: the program dies."""
+    """The program dies before any call, or between two changes of a watch."""
     lost_request: float = 0.0
-    """Any call: the connection breaks before the server has seen the call."""
-    lost_answer: float = 0.0
+    """Any call: the connection breaks before the server receives the call."""
+    lost_response: float = 0.0
     """Any call: the connection breaks after the call took effect."""
     busy: float = 0.0
-    """Any call: the server answers 429 and asks to be left alone for a while."""
+    """Any call: the server answers 429 with Retry-After."""
     conflict: float = 0.0
-    """update, patch, and delete of one certain version: somebody else was faster, as far as one can tell."""
+    """update, patch, and delete of a given version: another writer was faster, as far as the program can tell."""
     gone: float = 0.0
     """watch, and list of a further page: the version is too old."""
     lag: float = 0.0
-    """watch: only the first few changes arrive this time, perhaps none, and no bookmark."""
+    """watch: it delivers only the first few changes, perhaps none, and no bookmark."""
 
 
-CALM = Misfortune()
+NO_NETWORK_FAULTS = NetworkFaults()
 
 
-class FaultyApi:
-    """Implements ``driver.kube.api.Api`` for one program: ``api`` as seen from there."""
+@dataclass(frozen=True, slots=True)
+class FaultProfile:
+    """The probability of each fault of a simulated cluster; all are 0 by default."""
 
-    def __init__(self, api: Api, randomness: random.Random, misfortune: Misfortune = CALM):
-        self.misfortune = misfortune
-        """May be changed at any time, such as to calm down at the end of a history."""
-        self._api = api
+    crash: float = 0.0
+    """A program dies before a call."""
+    interleave: float = 0.0
+    """Another program runs before a call."""
+    skip_watch: float = 0.0
+    """A program takes its turn without reading one of its watches."""
+    network: NetworkFaults = NO_NETWORK_FAULTS
+    """Faults of the programs' calls; use ``crash`` of this class, not of that one, for crashes."""
+
+
+NO_FAULTS = FaultProfile()
+
+
+class FaultyApi(ApiDecorator):
+    """The API as one program reaches it over a faulty network."""
+
+    def __init__(self, api: Api, randomness: random.Random, faults: NetworkFaults = NO_NETWORK_FAULTS):
+        super().__init__(api)
+        self.faults = faults
+        """May be changed at any time, for example to end all faults before a cluster settles."""
         self._random = randomness
 
-    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
-        """As the API's, with misfortune."""
-        return self._call(f"get {resource.plural}", lambda: self._api.get(resource, name, namespace))
+    def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
+        """The answer, unless a fault occurs before or after the call takes effect."""
+        if call.continue_token and self._occurs(self.faults.gone):
+            raise _gone(call)
+        self._fail_before(call)
+        if _may_conflict(call) and self._occurs(self.faults.conflict):
+            raise Conflict(f"{call}: the object has been modified", status=409, reason="Conflict")
+        answer = proceed()
+        if self._occurs(self.faults.lost_response):
+            raise _connection_lost(call)
+        return answer
 
-    def list(
-        self,
-        resource: Resource,
-        *,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = 500,
-        continue_token: str = "",
-    ) -> Page:
-        """As the API's, with misfortune."""
-        if continue_token and self._strikes(self.misfortune.gone):
-            raise _gone(f"list of {resource.plural}")
-        return self._call(
-            f"list {resource.plural}",
-            lambda: self._api.list(
-                resource,
-                namespace=namespace,
-                label_selector=label_selector,
-                field_selector=field_selector,
-                limit=limit,
-                continue_token=continue_token,
-            ),
-        )
-
-    def watch(
-        self,
-        resource: Resource,
-        *,
-        resource_version: str,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        timeout_seconds: int = 300,
-    ) -> Iterator[WatchEvent]:
-        """As the API's, with misfortune: it may break off, or stop short, anywhere."""
-        what = f"watch of {resource.plural}"
-        self._before(what)
-        if self._strikes(self.misfortune.gone):
-            raise _gone(what)
-        events = self._api.watch(
-            resource,
-            resource_version=resource_version,
-            namespace=namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            timeout_seconds=timeout_seconds,
-        )
-        lags = self._strikes(self.misfortune.lag)
-        breaks = self._strikes(self.misfortune.lost_answer)
+    def around_watch(self, call: ApiCall, proceed: Callable[[], Iterator[WatchEvent]]) -> Iterator[WatchEvent]:
+        """The changes; the connection may break, and the changes may stop, at any point."""
+        self._fail_before(call)
+        if self._occurs(self.faults.gone):
+            raise _gone(call)
+        events = proceed()
+        lags = self._occurs(self.faults.lag)
+        breaks = self._occurs(self.faults.lost_response)
         for event in events:
             if lags and self._random.random() < 0.5:
                 return
             if breaks and self._random.random() < 0.5:
-                raise _lost(what)
+                raise _connection_lost(call)
             yield event
-            self._maybe_die(what)
+            self._crash(call)
 
-    def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
-        """As the API's, with misfortune."""
-        return self._call(f"create {resource.plural}", lambda: self._api.create(resource, obj, namespace))
-
-    def update(self, resource: Resource, obj: Object, subresource: str = "") -> Object:
-        """As the API's, with misfortune."""
-        what = f"update {resource.plural}"
-        return self._call(what, lambda: self._api.update(resource, obj, subresource), may_conflict=True)
-
-    def patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: Any,
-        *,
-        namespace: str = "",
-        subresource: str = "",
-        patch_type: PatchType = "merge",
-        field_manager: str = "",
-        force: bool = False,
-    ) -> Object:
-        """As the API's, with misfortune."""
-        return self._call(
-            f"patch {resource.plural}",
-            lambda: self._api.patch(
-                resource,
-                name,
-                patch,
-                namespace=namespace,
-                subresource=subresource,
-                patch_type=patch_type,
-                field_manager=field_manager,
-                force=force,
-            ),
-            may_conflict=True,
-        )
-
-    def delete(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str = "",
-        *,
-        uid: str = "",
-        resource_version: str = "",
-        grace_period_seconds: int | None = None,
-    ) -> None:
-        """As the API's, with misfortune."""
-        self._call(
-            f"delete {resource.plural}",
-            lambda: self._api.delete(
-                resource,
-                name,
-                namespace,
-                uid=uid,
-                resource_version=resource_version,
-                grace_period_seconds=grace_period_seconds,
-            ),
-            may_conflict=bool(resource_version),
-        )
-
-    def _call(self, what: str, call: Callable[[], T], *, may_conflict: bool = False) -> T:
-        self._before(what)
-        if may_conflict and self._strikes(self.misfortune.conflict):
-            raise Conflict(f"{what}: the object has been modified", status=409, reason="Conflict")
-        answer = call()
-        if self._strikes(self.misfortune.lost_answer):
-            raise _lost(what)
-        return answer
-
-    def _before(self, what: str) -> None:
-        self._maybe_die(what)
-        if self._strikes(self.misfortune.lost_request):
-            raise _lost(what)
-        if self._strikes(self.misfortune.busy):
+    def _fail_before(self, call: ApiCall) -> None:
+        self._crash(call)
+        if self._occurs(self.faults.lost_request):
+            raise _connection_lost(call)
+        if self._occurs(self.faults.busy):
             raise Unavailable(
-                f"{what}: too many requests", status=429, reason="TooManyRequests", retry_after=RETRY_AFTER_SECONDS
+                f"{call}: too many requests", status=429, reason="TooManyRequests", retry_after=RETRY_AFTER_SECONDS
             )
 
-    def _maybe_die(self, what: str) -> None:
-        if self._strikes(self.misfortune.crash):
-            raise Crash(what)
+    def _crash(self, call: ApiCall) -> None:
+        if self._occurs(self.faults.crash):
+            raise Crash(str(call))
 
-    def _strikes(self, probability: float) -> bool:
+    def _occurs(self, probability: float) -> bool:
         return probability > 0 and self._random.random() < probability
 
 
-def _lost(what: str) -> Unavailable:
-    return Unavailable(f"{what}: connection lost")
+def _may_conflict(call: ApiCall) -> bool:
+    return call.verb in ("update", "patch") or (call.verb == "delete" and bool(call.resource_version))
 
 
-def _gone(what: str) -> Gone:
-    return Gone(f"{what}: too old resource version", status=410, reason="Expired")
+def _connection_lost(call: ApiCall) -> Unavailable:
+    return Unavailable(f"{call}: connection lost")
+
+
+def _gone(call: ApiCall) -> Gone:
+    return Gone(f"{call}: too old resource version", status=410, reason="Expired")

@@ -1,4 +1,4 @@
-"""A node's files in memory. They outlive the programs that wrote them, as a disk does."""
+"""A node's files in memory. They outlive the programs that wrote them, as files on a disk do."""
 
 import posixpath
 import threading
@@ -13,9 +13,9 @@ _TEMPORARY = ".tmp"
 class MemoryFiles:
     """Implements ``driver.files.Files`` for one node.
 
-    ``before`` is called with the name of the operation and its path before each one takes place. It may raise: an
-    OSError to make the operation fail, or anything else to end the program there. A write is two operations: a
-    program that ends before its "replace" leaves a temporary file.
+    ``before`` is called before each operation, with its name and path. It may raise an OSError to make the operation
+    fail, or another exception to end the program there. A write is two operations, "write" and "replace": a program
+    that ends between them leaves a temporary file.
     """
 
     def __init__(self, before: Hook | None = None):
@@ -48,12 +48,12 @@ class MemoryFiles:
         self._content.pop(path, None)
 
     def names(self, directory: str) -> list[str]:
-        """Names of the files directly in ``directory``, sorted, temporary ones left out."""
+        """Names of the files directly in ``directory``, sorted, without temporary files."""
         self._announce("names", directory)
         return [name for name in self._all_names(directory) if not name.startswith(".")]
 
     def sweep(self, directory: str, prefix: str = "") -> None:
-        """Remove temporary files of targets whose names begin with ``prefix``."""
+        """Remove the temporary files of targets whose names start with ``prefix``."""
         self._announce("sweep", directory)
         for name in self.unfinished(directory):
             if name.startswith(f".{prefix}"):
@@ -69,12 +69,12 @@ class MemoryFiles:
         """Exclusive among the threads of this process.
 
         Raises:
-            RuntimeError: this thread holds the lock already; on a real node it would wait for itself for ever.
+            RuntimeError: this thread holds the lock already; on a real node it would deadlock.
         """
         self._announce("lock", path)
         with self._locks.setdefault(path, threading.RLock()):
             if path in self._held:
-                raise RuntimeError(f"{path}: locked by the same thread already")
+                raise RuntimeError(f"{path}: lock is held by the same thread")
             self._held.add(path)
             try:
                 yield

@@ -1,40 +1,44 @@
-"""What must hold in a cluster at every moment, said from the API's objects alone.
+"""What must hold in a cluster at all times, checked on the API's objects and on the containers of the nodes alone.
 
-Nothing of the controller's is used to judge the controller: sums are made here, from claims and slices as the API has
-them, and from what runs on the machines.
+No code of the controller is used to check the controller: the sums are computed here, from the claims and slices in the
+API.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from driver.kinds import KIND_ATTRIBUTE, WHOLE_KINDS
 from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
+from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.kube.reflector import Reflector
 from driver.model import Allocation, Claim, CounterSet, Device, DeviceId, Result
 from driver.names import FINALIZER, Names
 from driver.quantity import Quantity
 from driver.wire import claim_from, slice_from
-from simulation.standins.claims import claim_name
-from simulation.standins.informed import Store, is_deleting, is_terminal, name_key, phase
-from simulation.standins.machine import Machine
+from simulation.kubernetes.component import ObjectCache
+from simulation.node import SimulatedNode
 
 ZERO = Quantity(0)
 
 
 class Violation(AssertionError):
-    """The cluster is in a state that must never be."""
+    """The cluster is in a state that must never occur."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """One device, or a share of it, in somebody's hands."""
+    """One device, or a share of it, and what holds it."""
 
     holder: str
     result: Result
 
 
 class Catalogue:
-    """Every device of ours that was ever published: a kubelet's start wipes slices, and what runs goes on holding."""
+    """Every device of the driver that was ever published.
+
+    A kubelet that starts deletes its node's slices, but running containers go on holding their devices.
+    """
 
     def __init__(self, names: Names):
         self._names = names
@@ -43,7 +47,7 @@ class Catalogue:
         self._learned: dict[str, tuple[object, object]] = {}
 
     def learn(self, raw: Object) -> None:
-        """Take in a ResourceSlice."""
+        """Add the content of a ResourceSlice."""
         name, spec = raw["metadata"]["name"], raw["spec"]
         content = (spec.get("devices"), spec.get("sharedCounters"))
         if self._learned.get(name) == content:
@@ -56,7 +60,7 @@ class Catalogue:
             self.counter_sets[part.pool, counters.name] = counters
 
     def conflicts(self, holdings: Iterable[Holding]) -> Iterator[str]:
-        """Every way in which these holdings cannot be true at once."""
+        """Every reason why these holdings cannot all exist at once."""
         by_device: dict[DeviceId, list[Holding]] = defaultdict(list)
         for holding in holdings:
             if holding.result.device.driver == self._names.driver and not holding.result.admin_access:
@@ -65,11 +69,11 @@ class Catalogue:
         yield from (f"{device} was never published, held by {_holders(by_device[device])}" for device in unknown)
         known = {device: held for device, held in by_device.items() if device in self.devices}
         for device, held in known.items():
-            yield from self._one_device(device, held)
-        yield from self._counters(known)
-        yield from self._cards(known)
+            yield from self._device_conflicts(device, held)
+        yield from self._counter_conflicts(known)
+        yield from self._card_conflicts(known)
 
-    def _one_device(self, device: DeviceId, held: list[Holding]) -> Iterator[str]:
+    def _device_conflicts(self, device: DeviceId, held: list[Holding]) -> Iterator[str]:
         described = self.devices[device]
         if not described.allow_multiple:
             if len(held) > 1:
@@ -79,16 +83,16 @@ class Catalogue:
             return
         shares = [holding.result.share_id for holding in held]
         if "" in shares or len(set(shares)) < len(shares):
-            yield f"{device} is shared, share ids {shares} of {_holders(held)} are not all there and different"
+            yield f"{device} is shared, share ids {shares} of {_holders(held)} are not all set and different"
         for name, capacity in described.capacity.items():
             total = sum(holding.result.consumed.get(name, ZERO).nanos for holding in held)
             used = Quantity(total, capacity.value.format)
             if used > capacity.value:
                 yield f"{device}: {name} {used} of {capacity.value} in use by {_holders(held)}"
         if any(set(holding.result.consumed) != set(described.capacity) for holding in held):
-            yield f"{device}: not every capacity is accounted for by {_holders(held)}"
+            yield f"{device}: consumed capacities are incomplete for {_holders(held)}"
 
-    def _counters(self, held: Mapping[DeviceId, list[Holding]]) -> Iterator[str]:
+    def _counter_conflicts(self, held: Mapping[DeviceId, list[Holding]]) -> Iterator[str]:
         used: dict[tuple[str, str, str], Quantity] = defaultdict(lambda: ZERO)
         for device in held:
             for consumption in self.devices[device].consumes:
@@ -101,15 +105,15 @@ class Catalogue:
                 users = {d.device: _holders(h) for d, h in held.items() if d.pool == pool}
                 yield f"{pool}: counter {name}/{counter} {amount} of {limit} in use: {users}"
 
-    def _cards(self, held: Mapping[DeviceId, list[Holding]]) -> Iterator[str]:
-        """One card is held whole, or in shares, or in partitions."""
+    def _card_conflicts(self, held: Mapping[DeviceId, list[Holding]]) -> Iterator[str]:
+        """A card may be held as a whole, in shares, or in partitions, but not in two of these ways."""
         cards: dict[tuple[str, object], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         for device in held:
             attributes = self.devices[device].attributes
-            kind = str(attributes[self._names.attribute("kind")])
+            kind = str(attributes[self._names.attribute(KIND_ATTRIBUTE)])
             cards[device.pool, attributes[self._names.attribute("index")]][kind].add(device.device)
         for (pool, index), kinds in cards.items():
-            whole = any(kind in ("gpu", "npu") and len(devices) > 1 for kind, devices in kinds.items())
+            whole = any(kind in WHOLE_KINDS and len(devices) > 1 for kind, devices in kinds.items())
             if len(kinds) > 1 or whole:
                 yield f"{pool}: card {index} is held as {dict(kinds)} at once"
 
@@ -119,47 +123,47 @@ def _holders(held: Iterable[Holding]) -> str:
 
 
 class Invariants:
-    """Watches the API without faults and judges what it sees, and what runs on the machines."""
+    """Watches the API without faults and checks its objects and the containers on the nodes."""
 
-    def __init__(self, api: Api, names: Names, machines: Iterable[Machine] = ()):
+    def __init__(self, api: Api, names: Names, nodes: Iterable[SimulatedNode] = ()):
         self._names = names
-        self._machines = tuple(machines)
+        self._nodes = tuple(nodes)
         self._catalogue = Catalogue(names)
-        self._slices = Store(self._learn)
-        self._raw_claims = Store(self._claim_changed)
-        self._pods = Store(lambda _: None)
+        self._slices = ObjectCache(self._learn)
+        self._raw_claims = ObjectCache(self._claim_changed)
+        self._pods = ObjectCache(lambda _: None)
         self._claims: dict[tuple[str, str], Claim] = {}
         self._reflectors = [
-            Reflector(api, RESOURCE_SLICES, self._slices.take),
-            Reflector(api, RESOURCE_CLAIMS, self._raw_claims.take),
-            Reflector(api, PODS, self._pods.take),
+            Reflector(api, RESOURCE_SLICES, self._slices.apply),
+            Reflector(api, RESOURCE_CLAIMS, self._raw_claims.apply),
+            Reflector(api, PODS, self._pods.apply),
         ]
 
     def check(self) -> None:
-        """Judge the cluster as it is now.
+        """Check the cluster as it is now.
 
         Raises:
-            Violation: naming everything that is wrong.
+            Violation: lists everything that is wrong.
         """
-        self._look()
-        faults = [*self._claim_faults(), *self._pod_faults(), *self._machine_faults()]
-        if faults:
-            raise Violation("\n".join(faults))
+        self._read_watches()
+        violations = [*self._claim_violations(), *self._pod_violations(), *self._container_violations()]
+        if violations:
+            raise Violation("\n".join(violations))
 
     def check_quiet(self) -> None:
-        """Judge a cluster in which nothing is under way any more: nothing may be held for nobody.
+        """Check a settled cluster: nothing may be held without a user.
 
         Raises:
-            Violation: naming everything that is wrong.
+            Violation: lists everything that is wrong.
         """
         self.check()
-        faults = [*self._unreserved(), *self._idle_allocations(), *self._incomplete_pools()]
-        if faults:
-            raise Violation("\n".join(faults))
+        violations = [*self._unreserved(), *self._idle_allocations(), *self._incomplete_pools()]
+        if violations:
+            raise Violation("\n".join(violations))
 
     def pools(self) -> dict[str, tuple[Object, ...]]:
-        """What is published now, by pool: the specs of its slices without their generation."""
-        self._look()
+        """What is published now: by pool, the specs of its slices without the pool generation."""
+        self._read_watches()
         pools: dict[str, list[Object]] = defaultdict(list)
         for raw in self._slices.all():
             spec = raw["spec"]
@@ -168,16 +172,16 @@ class Invariants:
         return {name: tuple(sorted(specs, key=repr)) for name, specs in pools.items()}
 
     def pods(self) -> list[Object]:
-        """All pods as they are now."""
-        self._look()
+        """All pods now."""
+        self._read_watches()
         return list(self._pods.all())
 
     def claims(self) -> list[Claim]:
-        """All claims as they are now."""
-        self._look()
+        """All claims now."""
+        self._read_watches()
         return list(self._claims.values())
 
-    def _look(self) -> None:
+    def _read_watches(self) -> None:
         for reflector in self._reflectors:
             if not reflector.synced:
                 reflector.step()
@@ -198,7 +202,7 @@ class Invariants:
         results = claim.allocation.results if claim.allocation else ()
         return any(result.device.driver == self._names.driver for result in results)
 
-    def _claim_faults(self) -> Iterator[str]:
+    def _claim_violations(self) -> Iterator[str]:
         ours = [claim for claim in self._claims.values() if self._ours(claim)]
         yield from self._catalogue.conflicts(
             Holding(claim.key, result) for claim in ours if claim.allocation for result in claim.allocation.results
@@ -207,18 +211,18 @@ class Invariants:
             if FINALIZER not in claim.finalizers:
                 yield f"{claim.key} is allocated without the finalizer {FINALIZER}"
             if claim.allocation:
-                yield from self._allocation_faults(claim.key, claim.allocation)
+                yield from self._allocation_violations(claim.key, claim.allocation)
 
-    def _allocation_faults(self, key: str, allocation: Allocation) -> Iterator[str]:
+    def _allocation_violations(self, key: str, allocation: Allocation) -> Iterator[str]:
         if not allocation.timestamp:
             yield f"{key}: allocationTimestamp is not set: kube-scheduler could never bind its pod"
         pools = {r.device.pool for r in allocation.results if r.device.driver == self._names.driver}
         if pools != {self._names.pool(allocation.node_name)}:
             yield f"{key} is allocated for node {allocation.node_name!r}, with devices of {sorted(pools)}"
 
-    def _pod_faults(self) -> Iterator[str]:
+    def _pod_violations(self) -> Iterator[str]:
         for pod in self._pods.all():
-            if phase(pod) != "Running" or is_deleting(pod):
+            if pod_phase(pod) != "Running" or is_deleting(pod):
                 continue
             namespace, name = name_key(pod)
             for entry in pod["spec"].get("resourceClaims") or []:
@@ -226,38 +230,38 @@ class Invariants:
                 if claim is None or claim.allocation is None:
                     yield f"pod {namespace}/{name} runs, but its claim for {entry['name']} is not allocated"
                 elif claim.allocation.node_name not in ("", pod["spec"]["nodeName"]):
-                    yield f"pod {namespace}/{name} runs away from its claim {claim.key}"
+                    yield f"pod {namespace}/{name} runs on another node than its claim {claim.key}"
 
     def _unreserved(self) -> Iterator[str]:
-        """Only at rest: kube-scheduler strips a reservation when the answer to a bind that took place gets lost."""
+        """Only in a settled cluster: kube-scheduler removes a reservation when the response to a bind is lost."""
         for pod in self._pods.all():
             namespace, name = name_key(pod)
-            for entry in pod["spec"].get("resourceClaims") or [] if phase(pod) == "Running" else []:
+            for entry in pod["spec"].get("resourceClaims") or [] if pod_phase(pod) == "Running" else []:
                 claim = self._claims.get((namespace, claim_name(pod, entry)))
                 if claim and pod["metadata"]["uid"] not in [consumer.uid for consumer in claim.reserved_for]:
                     yield f"pod {namespace}/{name} runs, but {claim.key} is not reserved for it"
 
-    def _machine_faults(self) -> Iterator[str]:
-        """Running containers may hold a claim together; different claims must not overlap on the hardware."""
-        for machine in self._machines:
-            running = [c for c in machine.containers.values() if not c.exit_phase]
+    def _container_violations(self) -> Iterator[str]:
+        """Containers may use one claim together; different claims must not overlap on the hardware."""
+        for node in self._nodes:
+            running = [c for c in node.containers.values() if not c.exit_phase]
             held = {
                 (claim, result.device, result.share_id): Holding(f"containers of {container.pod}", result)
                 for container in running
                 for claim, result in container.devices
             }
-            yield from (f"on machine {machine.name}: {fault}" for fault in self._catalogue.conflicts(held.values()))
+            yield from (f"on node {node.name}: {conflict}" for conflict in self._catalogue.conflicts(held.values()))
 
     def _idle_allocations(self) -> Iterator[str]:
         live = {pod["metadata"]["uid"] for pod in self._pods.all() if not is_terminal(pod)}
         for claim in self._claims.values():
             users = [consumer.uid for consumer in claim.reserved_for if consumer.uid in live]
             if claim.allocation and not users:
-                yield f"{claim.key} is allocated, and no living pod has it reserved"
+                yield f"{claim.key} is allocated, but not reserved for any pod that still runs"
 
     def _incomplete_pools(self) -> Iterator[str]:
-        for machine in self._machines:
-            specs = self.pools().get(self._names.pool(machine.name), ())
+        for node in self._nodes:
+            specs = self.pools().get(self._names.pool(node.name), ())
             wanted = {spec["pool"]["resourceSliceCount"] for spec in specs}
             if wanted != {len(specs)}:
-                yield f"pool of {machine.name}: {len(specs)} slices published, which say {wanted}"
+                yield f"pool of node {node.name}: {len(specs)} slices, resourceSliceCount {sorted(wanted)}"

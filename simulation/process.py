@@ -1,24 +1,24 @@
-"""Programs that may die, stall, or be overtaken by another between any two calls to the world outside of them."""
+"""One run of a program, and its ports: the program may crash, stall or be interleaved with others at any call."""
 
-from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from driver.clock import Clock
 from driver.files import Files
-from driver.kube.api import EVENTS, LEASES, Api, ApiError, Object, Page, PatchType, Resource, WatchEvent
+from driver.kube.api import EVENTS, LEASES, Api, ApiError, Object
+from driver.kube.decorator import ApiCall, ApiDecorator
 from simulation.clock import VirtualClock
+from simulation.event_log import EventLog
 from simulation.faults import Crash
 
 T = TypeVar("T")
 
 
 class Process:
-    """One run of one program. Whatever it does outside goes through ``call``, which may be its end.
+    """One run of one program. The program announces each call to its ports with ``call``, which may end it.
 
     Args:
-        before: what happens before each call: another program may run, or this one may be told to die.
+        before: runs before each call: it may run another program, or mark this process as dead.
     """
 
     def __init__(self, name: str, before: Callable[["Process"], None]):
@@ -30,7 +30,7 @@ class Process:
         """Announce a call.
 
         Raises:
-            Crash: the process is dead, and so is whoever still acts for it.
+            Crash: the process is dead; the code that still runs for it must end.
         """
         if self.alive:
             self._before(self)
@@ -38,53 +38,8 @@ class Process:
             raise Crash(self.name)
 
 
-class Diary:
-    """The last things that happened, and how often each kind of object was written."""
-
-    def __init__(self, clock: Clock, length: int = 400):
-        self._clock = clock
-        self._entries: deque[str] = deque(maxlen=length)
-        self.writes: dict[Resource, int] = defaultdict(int)
-        self.written = 0
-        """How many writes there were of anything but Leases and Events."""
-        self.last_change = 0.0
-        """When an object other than a Lease or an Event was written last, in seconds of ``Clock.monotonic``."""
-
-    def note(self, who: str, what: str) -> None:
-        """Add a line."""
-        self._entries.append(f"{self._clock.monotonic():9.3f} {who:<22} {what}")
-
-    def wrote(self, resource: Resource) -> None:
-        """Count a write, whether it is known to have taken place or not."""
-        self.writes[resource] += 1
-        if resource not in (LEASES, EVENTS):
-            self.written += 1
-            self.last_change = self._clock.monotonic()
-
-    def last(self, count: int) -> list[str]:
-        """The last lines."""
-        return list(self._entries)[-count:]
-
-
-class DiaryLog:
-    """A logger whose lines go to a diary."""
-
-    def __init__(self, diary: Diary, who: str):
-        self._diary = diary
-        self._who = who
-
-    def bind(self, **_: Any) -> "DiaryLog":
-        """The same log."""
-        return self
-
-    def _say(self, event: str, **fields: Any) -> None:
-        self._diary.note(self._who, " ".join([event, *(f"{key}={value}" for key, value in fields.items())])[:400])
-
-    debug = info = warning = error = exception = _say
-
-
 class ProcessClock:
-    """The cluster's clock as one process has it: while it sleeps, others may run."""
+    """The cluster's clock as one process has it: other programs may run while it sleeps."""
 
     def __init__(self, clock: VirtualClock, process: Process):
         self._process = process
@@ -93,14 +48,14 @@ class ProcessClock:
         self.monotonic = clock.monotonic
 
     def sleep(self, seconds: float) -> None:
-        """Move the cluster's time on."""
+        """Advance the cluster's time."""
         self._process.call()
         self._clock.advance(seconds)
         self._process.call()
 
 
 class ProcessFiles:
-    """A machine's files as one process has them."""
+    """A node's files as one process has them."""
 
     def __init__(self, files: Files, process: Process):
         self._files = files
@@ -133,95 +88,52 @@ class ProcessFiles:
 
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:
-        """Exclusive while held; let go when the process dies."""
+        """Exclusive while held; released when the process dies."""
         self._process.call()
         with self._files.lock(path):
             yield
 
 
-class ProcessApi:
-    """An ``Api`` as one process has it; every write is in the diary."""
+class ProcessApi(ApiDecorator):
+    """The API as one process has it; every write is in the event log."""
 
-    def __init__(self, api: Api, process: Process, diary: Diary):
-        self._api = api
+    def __init__(self, api: Api, process: Process, log: EventLog):
+        super().__init__(api)
         self._process = process
-        self._diary = diary
+        self._log = log
 
-    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
-        """The object."""
+    def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
+        """The answer, if the process is alive."""
         self._process.call()
-        return self._api.get(resource, name, namespace)
+        return self._logged(call, proceed) if call.is_write else proceed()
 
-    def list(self, resource: Resource, **options: Any) -> Page:
-        """One page."""
-        self._process.call()
-        return self._api.list(resource, **options)
-
-    def watch(self, resource: Resource, **options: Any) -> Iterator[WatchEvent]:
-        """Changes."""
-        self._process.call()
-        return self._api.watch(resource, **options)
-
-    def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
-        """The stored object."""
-        metadata = obj["metadata"]
-        what = f"create {resource.kind} {metadata.get('name') or metadata.get('generateName')}"
-        return self._write(resource, what, lambda: self._api.create(resource, obj, namespace))
-
-    def update(self, resource: Resource, obj: Object, subresource: str = "") -> Object:
-        """Replace the object."""
-        what = f"update {resource.kind} {obj['metadata']['name']} {subresource} {_gist(obj, subresource)}"
-        return self._write(resource, what, lambda: self._api.update(resource, obj, subresource))
-
-    def patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: Any,
-        *,
-        namespace: str = "",
-        subresource: str = "",
-        patch_type: PatchType = "merge",
-        field_manager: str = "",
-        force: bool = False,
-    ) -> Object:
-        """Change the object."""
-
-        def act() -> Object:
-            return self._api.patch(
-                resource,
-                name,
-                patch,
-                namespace=namespace,
-                subresource=subresource,
-                patch_type=patch_type,
-                field_manager=field_manager,
-                force=force,
-            )
-
-        return self._write(resource, f"patch {resource.kind} {name} {subresource} {str(patch)[:400]}", act)
-
-    def delete(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> None:
-        """Remove the object."""
-        what = f"delete {resource.kind} {name} {options}"
-        self._write(resource, what, lambda: self._api.delete(resource, name, namespace, **options))
-
-    def _write(self, resource: Resource, what: str, act: Callable[[], T]) -> T:
-        self._process.call()
+    def _logged(self, call: ApiCall, proceed: Callable[[], T]) -> T:
+        text = f"{call.verb} {call.resource.kind} {call.name} {call.subresource} {_details(call)}"
         try:
-            answer = act()
+            answer = proceed()
         except ApiError as error:
-            self._diary.note(self._process.name, f"{what} -> {type(error).__name__}: {error}"[:300])
+            self._log.note(self._process.name, f"{text} -> {type(error).__name__}: {error}"[:300])
             raise
         finally:
-            self._diary.wrote(resource)
-        if resource not in (LEASES, EVENTS):
-            self._diary.note(self._process.name, what)
+            self._log.count_write(call.resource)
+        if call.resource not in (LEASES, EVENTS):
+            self._log.note(self._process.name, text)
         return answer
 
 
-def _gist(obj: Object, subresource: str) -> str:
-    """What of a claim's status is of interest."""
+def _details(call: ApiCall) -> str:
+    match call.verb:
+        case "patch":
+            return str(call.body)[:400]
+        case "update":
+            return _claim_status(call.body, call.subresource)
+        case "delete":
+            return f"uid={call.uid} resourceVersion={call.resource_version}"
+    return ""
+
+
+def _claim_status(obj: Object, subresource: str) -> str:
+    """The allocation and reservations of a claim whose status is written."""
     status = obj.get("status") or {}
     if obj.get("kind") != "ResourceClaim" or not subresource:
         return ""

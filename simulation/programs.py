@@ -1,4 +1,4 @@
-"""The programs of a rehearsed cluster, each built anew from what is in the API and on its machine."""
+"""The two programs of a simulated cluster, each built from what is in the API and on its node."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -12,21 +12,20 @@ from driver.kube.reflector import Reflector
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
 from kubeletplugin.hardware import Hardware
-from kubeletplugin.metrics import PublishingMetrics
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer
-from kubeletplugin.publisher import Publisher
+from kubeletplugin.publish import Publisher, PublishingMetrics
 from simulation.faults import Crash
-from simulation.standins.kubelet import Answer, ClaimName, PluginDown
+from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, PluginDown
 
 NAMESPACE = "lode-system"
 
 
-class Program(Protocol):
+class SimulatedProgram(Protocol):
     """What a cluster steps."""
 
     @property
     def reflectors(self) -> Sequence[Reflector]:
-        """What it watches."""
+        """Its watches."""
         ...
 
     def step(self) -> bool:
@@ -38,8 +37,8 @@ class Program(Protocol):
         ...
 
 
-class ControllerProgram:
-    """``lode controller`` without its threads: it stands for election, and works while it leads."""
+class SimulatedController:
+    """``lode controller`` without its threads: it takes part in the leader election and works while it leads."""
 
     def __init__(self, api: Api, clock: Clock, settings: Settings, log: Logger, identity: str):
         section = settings.controller
@@ -53,14 +52,14 @@ class ControllerProgram:
 
     @property
     def reflectors(self) -> Sequence[Reflector]:
-        """What the controller watches while it leads; ever new ones with each leadership."""
+        """What the controller watches while it leads; each leadership has new ones."""
         return self.controller.reflectors if self.leads else ()
 
     def step(self) -> bool:
-        """Renew or seek the Lease when that is due, else work if leading.
+        """Renew or acquire the Lease when that is due, else work if leading.
 
         Raises:
-            Crash: leadership is lost; the program ends, to be started anew.
+            Crash: leadership is lost; the program ends and must be started again.
         """
         if self._election_due <= self._clock.monotonic():
             self._election_due = self._clock.monotonic() + self._election.interval
@@ -74,12 +73,12 @@ class ControllerProgram:
         return self.leads and self.controller.step()
 
     def next_due(self) -> float | None:
-        """The election's next turn, or the controller's."""
+        """When the election or the controller is due."""
         due = self.controller.next_due() if self.leads else None
         return self._election_due if due is None else min(due, self._election_due)
 
 
-class PluginProgram:
+class SimulatedPlugin:
     """``lode kubeletplugin`` without its sockets: publisher and preparer of one node."""
 
     def __init__(
@@ -102,46 +101,46 @@ class PluginProgram:
         self.next_due = self.publisher.next_due
 
 
-class PluginPort:
-    """A node's plugin as its kubelet stand-in reaches it, whichever run of it is up.
+class PluginConnection:
+    """The connection of a node's fake kubelet to the plugin. Implements ``DraPlugin`` for whichever process is up.
 
     Args:
-        current: the plugin now; None while it is down.
+        current: returns the plugin; None while it is down.
     """
 
-    def __init__(self, current: Callable[[], PluginProgram | None]):
+    def __init__(self, current: Callable[[], SimulatedPlugin | None]):
         self._current = current
 
     def registered(self) -> None:
-        """Tell the plugin that it is registered."""
+        """Notify the plugin that it is registered."""
         self._plugin().publisher.republish_now()
 
-    def prepare(self, claims: Sequence[ClaimName]) -> Mapping[str, Answer]:
+    def prepare(self, claims: Sequence[ClaimName]) -> Mapping[str, ClaimResponse]:
         """NodePrepareResources."""
         plugin = self._plugin()
         refs = [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in claims]
         try:
-            answers = plugin.preparer.prepare(refs)
+            results = plugin.preparer.prepare(refs)
         except Crash as crash:
             raise PluginDown("connection to the DRA driver lost") from crash
         return {
-            uid: Answer(answer.message)
-            if isinstance(answer, PrepareError)
-            else Answer(cdi_ids=tuple(i for device in answer.devices for i in device.cdi_ids))
-            for uid, answer in answers.items()
+            uid: ClaimResponse(result.message)
+            if isinstance(result, PrepareError)
+            else ClaimResponse(cdi_ids=tuple(i for device in result.devices for i in device.cdi_ids))
+            for uid, result in results.items()
         }
 
-    def unprepare(self, claims: Sequence[ClaimName]) -> Mapping[str, Answer]:
+    def unprepare(self, claims: Sequence[ClaimName]) -> Mapping[str, ClaimResponse]:
         """NodeUnprepareResources."""
         plugin = self._plugin()
         refs = [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in claims]
         try:
-            answers = plugin.preparer.unprepare(refs)
+            errors = plugin.preparer.unprepare(refs)
         except Crash as crash:
             raise PluginDown("connection to the DRA driver lost") from crash
-        return {uid: Answer(error.message if error else "") for uid, error in answers.items()}
+        return {uid: ClaimResponse(error.message if error else "") for uid, error in errors.items()}
 
-    def _plugin(self) -> PluginProgram:
+    def _plugin(self) -> SimulatedPlugin:
         plugin = self._current()
         if plugin is None:
             raise PluginDown("DRA driver is not registered")

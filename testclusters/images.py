@@ -109,21 +109,34 @@ def _dependencies() -> Path:
     return cache.entry("layer-dependencies", cache.key(_ROOT / "uv.lock", platform, _PYTHON), make) / "layer.tar"
 
 
+def build_context() -> list[Path]:
+    """The files and folders that .dockerignore lets `docker build` see; the image is built from these alone."""
+    lines = (_ROOT / ".dockerignore").read_text().splitlines()
+    return [_ROOT / line.removeprefix("!") for line in lines if line.startswith("!")]
+
+
 def _code() -> Path:
-    """The layer with our wheel and its commands."""
-    project = tomllib.loads((_ROOT / "pyproject.toml").read_text())
-    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
-    sources = [_ROOT / path for path in (*wheel["packages"], *wheel.get("force-include", ()))]
+    """The layer with our wheel and its commands, built from what the Dockerfile builds it from."""
+    scripts = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    context = build_context()
 
     def make(folder: Path) -> None:
-        with cache.step("building the wheel"), tempfile.TemporaryDirectory() as dist:
-            _uv("build", "--wheel", "--quiet", "--out-dir", dist, _ROOT)
-            _install(folder, "linux", ["--no-deps", *Path(dist).glob("*.whl")], project["project"]["scripts"])
+        with cache.step("building the wheel"), tempfile.TemporaryDirectory() as temporary:
+            source, dist = Path(temporary, "source"), Path(temporary, "dist")
+            _copy(context, source)
+            _uv("build", "--wheel", "--quiet", "--out-dir", dist, source)
+            _install(folder, "linux", ["--no-deps", *dist.glob("*.whl")], scripts)
 
-    return (
-        cache.entry("layer-code", cache.key(*sources, _ROOT / "pyproject.toml", _ROOT / "README.md"), make)
-        / "layer.tar"
-    )
+    return cache.entry("layer-code", cache.key(*context, Path(__file__)), make) / "layer.tar"
+
+
+def _copy(paths: Sequence[Path], target: Path) -> None:
+    target.mkdir()
+    for path in paths:
+        if path.is_dir():
+            shutil.copytree(path, target / path.name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(path, target)
 
 
 def _install(folder: Path, platform: str, what: Sequence[str | Path], scripts: dict[str, str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Our allocator beside Kubernetes' own: claims a second, families on which searches explode, loading, and selectors.
+"""Our allocator beside Kubernetes' own: claims a second, hard searches, loading, and selectors.
 
     make bench-allocation                                        # everything
     make bench-allocation ARGS=--quick                           # two minutes
@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import get_args
 
 from benchmarks.allocation import measure, selectors, table
-from benchmarks.allocation.measure import FamilyRow, Load, Row, SelectorRow
+from benchmarks.allocation.measure import HardSearchRow, Load, Row, SelectorRow
 from benchmarks.allocation.scenario import FORMS, Form, Scenario
 from benchmarks.allocation.workloads import WORKLOADS, Workload
-from tests.hard_searches import LISTED
+from tests.hard_searches import HARD_SEARCHES
 
-PARTS = ("allocations", "families", "selectors")
+PARTS = ("allocations", "hard-searches", "selectors")
 SIZES = (100, 1000, 5000)
 QUICK = ("single", "ib8", "vgpu", "mig", "cards")
 LOADED = Scenario(WORKLOADS[0], 5000, "50")
@@ -42,16 +42,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         for load, found in _allocations(arguments, folder) if "allocations" in arguments.parts else ():
             rows += found
             loads.append(load)
-        families = list(_families(arguments, folder)) if "families" in arguments.parts else []
+        hard_searches = list(_hard_searches(arguments, folder)) if "hard-searches" in arguments.parts else []
         chosen = selectors.SELECTORS if "selectors" in arguments.parts else {}
         nodes = 1000 if arguments.quick else selectors.NODES
         evaluated = measure.measure_selectors(selectors.cluster(nodes), chosen, folder) if chosen else []
-    _print(rows, loads, families, evaluated)
+    _print(rows, loads, hard_searches, evaluated)
     if arguments.json:
         everything = {
             "allocations": [table.as_json(row) for row in rows],
             "loads": [{**asdict(load), "scenario": load.scenario.name} for load in loads],
-            "families": [table.family_as_json(row) for row in families],
+            "hard_searches": [table.hard_search_as_json(row) for row in hard_searches],
             "selectors": [asdict(row) for row in evaluated],
         }
         arguments.json.write_text(json.dumps(everything, indent=1))
@@ -69,7 +69,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--in-use", type=lambda text: text.split(","), help="per cent of the cards, such as 0,90")
     parser.add_argument("--forms", type=_listed(get_args(Form)), help=",".join(FORMS))
     parser.add_argument("--seconds", type=float, default=1.5, help="for each side, way and row; the pod begun is ended")
-    parser.add_argument("--family-timeout", type=float, default=3.0, help="seconds after which the peer gives up")
+    parser.add_argument("--hard-search-timeout", type=float, default=3.0, help="seconds after which the peer gives up")
     parser.add_argument("--peer-everywhere", action="store_true", help="ask the peer at every size")
     parser.add_argument("--json", type=Path, help="a file for all figures")
     parser.add_argument(
@@ -77,7 +77,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     arguments = parser.parse_args(argv)
     if arguments.quick:
-        arguments.seconds, arguments.family_timeout = 1.0, 1.0
+        arguments.seconds, arguments.hard_search_timeout = 1.0, 1.0
         arguments.nodes = arguments.nodes or [1000]
         arguments.workloads = arguments.workloads or QUICK
         arguments.in_use = arguments.in_use or ["0", "90"]
@@ -127,13 +127,13 @@ def _allocations(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[
         yield load, rows
 
 
-def _families(arguments: argparse.Namespace, folder: Path) -> Iterator[FamilyRow]:
-    for name, (make, sizes) in LISTED.items():
+def _hard_searches(arguments: argparse.Namespace, folder: Path) -> Iterator[HardSearchRow]:
+    for name, (make, sizes) in HARD_SEARCHES.items():
         for size in sizes[:1] if arguments.quick else sizes:
             _say(f"{name} {size}")
             with_peer = size == sizes[0]
-            timeout = arguments.family_timeout
-            yield measure.measure_family(name, size, make(size), folder, timeout, with_peer=with_peer)
+            timeout = arguments.hard_search_timeout
+            yield measure.measure_hard_search(name, size, make(size), folder, timeout, with_peer=with_peer)
 
 
 def _profile(arguments: argparse.Namespace, folder: Path) -> int:
@@ -147,11 +147,13 @@ def _profile(arguments: argparse.Namespace, folder: Path) -> int:
     return 0
 
 
-def _print(rows: list[Row], loads: list[Load], families: list[FamilyRow], evaluated: list[SelectorRow]) -> None:
+def _print(
+    rows: list[Row], loads: list[Load], hard_searches: list[HardSearchRow], evaluated: list[SelectorRow]
+) -> None:
     if rows:
         print(table.allocations(rows), table.growth(rows), table.loads(loads), sep="\n\n")
-    if families:
-        print(f"\n{table.families(families)}")
+    if hard_searches:
+        print(f"\n{table.hard_searches(hard_searches)}")
     if evaluated:
         print(f"\n{table.selectors(evaluated)}")
 

@@ -5,14 +5,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from driver.kinds import EVERY_OFFER
 from driver.model import AttributeValue, Capacity, CounterConsumption, CounterSet, Device, RequestPolicy, Version
 from driver.names import DEFAULT_DRIVER, Names
 from driver.quantity import Quantity
 from driver.wire import slice_spec_to
 from kubeletplugin.hardware.partitions import ASCEND_310P, H100_80GB, Partition, Scheme
 from kubeletplugin.hardware.simulated import load_profile
-from kubeletplugin.inventory import Facts, devices
-from kubeletplugin.slices import cut
+from kubeletplugin.inventory import Fabric, build_inventory
+from kubeletplugin.publish.slices import build_slices
 from simulation.files import MemoryFiles
 
 NODE = "@node@"
@@ -63,7 +64,7 @@ def amount(text: str) -> Quantity:
 
 def slices(model: Model, make: Callable[[Model], Offered], driver: str) -> str:
     """The ResourceSlices of a node, one line of JSON each, with ``NODE`` and ``FABRIC`` in place of their names."""
-    parts = cut(*make(model), NODE, Names(driver))
+    parts = build_slices(*make(model), NODE, Names(driver))
     return "".join(
         json.dumps(
             {
@@ -107,7 +108,7 @@ def cards(_: Model) -> Offered:
     """Eight H100 as Lode publishes them: whole, shared and in MIG partitions on one counter set each."""
     profile = load_profile("h100x8", MemoryFiles())
     numbered = [replace(card, uuid=f"{NODE}-{card.index}") for card in profile.cards]
-    made = devices(numbered, Facts(FABRIC), ("whole", "share", "partitions"), SLOTS, Names(DEFAULT_DRIVER))
+    made = build_inventory(numbered, Fabric(FABRIC), EVERY_OFFER, SLOTS, Names(DEFAULT_DRIVER))
     return made.devices, made.counter_sets
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.allocation import checks, families, peer
+from benchmarks.allocation import checks, hard_searches, peer
 from benchmarks.allocation.scenario import Form, Scenario
 from driver.wire import Json
-from tests.hard_searches import Family
+from tests.hard_searches import HardSearch
 
 OUR_SECONDS = 30.0
 """For each of our runs, which should reach its last pod."""
@@ -132,7 +132,7 @@ def _load(scenario: Scenario, raw: Json) -> Load:
 
 
 @dataclass(frozen=True)
-class FamilyRow:
+class HardSearchRow:
     """Milliseconds and steps for one decision; the peer's are None where it was not asked, infinite if it gave up."""
 
     name: str
@@ -146,11 +146,13 @@ class FamilyRow:
     their_steps: int | None
 
 
-def measure_family(name: str, size: int, family: Family, folder: Path, timeout: float, *, with_peer: bool) -> FamilyRow:
-    """Put one family to both sides."""
+def measure_hard_search(
+    name: str, size: int, search: HardSearch, folder: Path, timeout: float, *, with_peer: bool
+) -> HardSearchRow:
+    """Measure one hard search on both sides."""
     cluster, pods = folder / "cluster.jsonl", folder / "pods.jsonl"
-    _write(cluster, families.cluster(family))
-    _write(pods, families.pods(family))
+    _write(cluster, hard_searches.cluster(search))
+    _write(pods, hard_searches.pods(search))
     run = {"pods": str(pods), "seconds": 1000, "timeout": timeout}
     _, (mine,) = ours("allocate", cluster, [run])
     theirs: float | None = None
@@ -160,13 +162,13 @@ def measure_family(name: str, size: int, family: Family, folder: Path, timeout: 
         gave_up = answer["answers"][1].get("error", "")
         theirs, their_steps = float("inf") if gave_up else 1000 * answer["each"][1], answer["steps"]
     found = bool(mine["answers"][1].get("node"))
-    return FamilyRow(
+    return HardSearchRow(
         name,
         size,
-        fits=family.satisfiable,
+        fits=search.satisfiable,
         ours=1000 * mine["each"][1],
-        wrong=found != family.satisfiable,
-        steps=families.steps(family),
+        wrong=found != search.satisfiable,
+        steps=hard_searches.steps(search),
         theirs=theirs,
         their_steps=their_steps,
     )

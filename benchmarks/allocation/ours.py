@@ -19,9 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from controller.allocation import Fleet, Placed
-from controller.allocation.stock.matching import Filter
-from controller.allocation.stock.stock import Stock
+from controller.allocation import Fleet
+from controller.allocation.devices.device_index import DeviceIndex
+from controller.allocation.filters import Selectors
+from controller.placement import Placed, place
 from driver.model import Claim, ClaimSpec, DeviceClass, Request, Slice, Want
 from driver.wire import Json, allocation_to, claim_from, class_from, slice_from
 
@@ -133,7 +134,7 @@ def allocate_all(cluster: Cluster, run: Json) -> Json:
 
 def _assumed(fleet: Fleet, claims: Sequence[Claim]) -> Placed | None:
     """Where the claims go, counted as in use; None if nowhere."""
-    answer = fleet.place(claims)
+    answer = place(fleet, claims)
     if not isinstance(answer, Placed):
         return None
     for claim, allocation in zip(claims, answer.allocations, strict=True):
@@ -159,16 +160,16 @@ def evaluate_all(cluster: Cluster, expression: str) -> Json:
     The first time the fleet has not yet looked at what the selector reads either; the others are of selectors in other
     words that mean and read the same.
     """
-    stock = Stock({})
+    index = DeviceIndex({})
     for part in cluster.slices:
-        stock.upsert_slice(part)
-    stock.settle()
-    matching, each, matched = stock.matching, list[float](), 0
+        index.upsert_slice(part)
+    index.settle()
+    compiled, each, matched = Selectors(), list[float](), 0
     for number in range(PASSES):
-        wanted: Filter = ((), (f"({expression}) && {number} == {number}",))
         began = time.perf_counter()
-        buckets = matching.partition(matching.paths(wanted)).buckets.values()
-        matched = sum(len(bucket.pools) * matching.of_bucket(bucket, wanted).match.bit_count() for bucket in buckets)
+        wanted = compiled.filter((), (f"({expression}) && {number} == {number}",))
+        groups = index.selectors.grouping(wanted.paths).groups.values()
+        matched = sum(len(group.pools) * index.selectors.of_group(group, wanted).match.bit_count() for group in groups)
         each.append(time.perf_counter() - began)
     return {"matched": matched, "first": each[0], "seconds": statistics.median(each[1:])}
 
@@ -176,7 +177,7 @@ def evaluate_all(cluster: Cluster, expression: str) -> Json:
 def _look_around(cluster: Cluster, fleet: Fleet) -> None:
     """Ask for what no device is, so that the fleet has looked at all of them; loading is measured with this."""
     for device_class in cluster.classes:
-        fleet.place([_asking(device_class.name, "false")])
+        place(fleet, [_asking(device_class.name, "false")])
 
 
 def _asking(device_class: str, expression: str) -> Claim:

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from benchmarks.allocation.measure import FamilyRow, Figures, Load, Row, SelectorRow
+from benchmarks.allocation.measure import Figures, HardSearchRow, Load, Row, SelectorRow
 from driver.wire import Json
 
 TIMES_SCHEDULER = 50
 TIMES_FIRST_FIT = 2
 BAR_NODES = 1000
 """Nodes at which the two bars above hold."""
-FAMILY_MILLISECONDS = 50
+HARD_SEARCH_MILLISECONDS = 50
 LOAD_SECONDS, LOAD_MEBIBYTES, LOAD_CLAIMS = 10, 1024, 20_000
 TIMES_SELECTORS = 10
 
@@ -110,15 +110,15 @@ def _load(row: Load) -> list[str]:
     ]
 
 
-def families(rows: Sequence[FamilyRow]) -> str:
+def hard_searches(rows: Sequence[HardSearchRow]) -> str:
     """Milliseconds and steps for one decision."""
-    header = ["family", "n", "fits", "ours ms", "steps", "peer ms", "steps", "bar"]
-    return lines(header, [_family(row) for row in rows])
+    header = ["search", "n", "fits", "ours ms", "steps", "peer ms", "steps", "bar"]
+    return lines(header, [_hard_search(row) for row in rows])
 
 
-def _family(row: FamilyRow) -> list[str]:
+def _hard_search(row: HardSearchRow) -> list[str]:
     theirs = "-" if row.theirs is None else "gave up" if math.isinf(row.theirs) else f"{row.theirs:.1f}"
-    bar = "met" if row.ours <= FAMILY_MILLISECONDS else f"missed: {row.ours:.0f} ms"
+    bar = "met" if row.ours <= HARD_SEARCH_MILLISECONDS else f"missed: {row.ours:.0f} ms"
     asked = [row.name, str(row.size), "yes" if row.fits else "no"]
     mine = [f"{row.ours:.1f}", f"{row.steps:,}"]
     their_steps = "-" if row.their_steps is None else f"{row.their_steps:,}"
@@ -157,7 +157,7 @@ def as_json(row: Row) -> Json:
     return {**place, "form": row.form, **figures, "same": row.same, "faults": list(row.faults), "bar": verdict(row)}
 
 
-def family_as_json(row: FamilyRow) -> Json:
-    """A family's row for programs."""
+def hard_search_as_json(row: HardSearchRow) -> Json:
+    """A row of a hard search for programs."""
     gave_up = row.theirs is not None and math.isinf(row.theirs)
     return {**asdict(row), "theirs": None if gave_up else row.theirs, "theyGaveUp": gave_up}

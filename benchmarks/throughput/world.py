@@ -14,13 +14,14 @@ from random import Random
 import yaml
 
 from benchmarks.allocation.hardware import CARDS, MODELS, NODES_PER_FABRIC, Model
+from driver.kinds import Offer
 from driver.kube.api import NAMESPACES, NODES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES, Api
 from driver.kube.client import KubeClient
 from driver.names import DEFAULT_DRIVER, Names
 from driver.wire import Json, slice_spec_to
 from kubeletplugin.hardware.simulated import Profile, load_profile
-from kubeletplugin.inventory import Facts, Offer, devices
-from kubeletplugin.slices import cut
+from kubeletplugin.inventory import Fabric, build_inventory
+from kubeletplugin.publish.slices import build_slices
 from simulation.files import MemoryFiles
 from testclusters.commands import start
 from testclusters.plain import ControlPlane
@@ -167,6 +168,6 @@ def _slice(profile: Profile, number: int, model: Model) -> Json:
         replace(card, type=model.type, architecture=model.architecture, memory_mib=memory, uuid=f"{node}-{card.index}")
         for card in profile.cards[:CARDS]
     ]
-    offered = devices(cards, Facts(f"fabric-{number // NODES_PER_FABRIC}"), _WHOLE, 1, names)
-    (part,) = cut(offered.devices, offered.counter_sets, node, names)
+    offered = build_inventory(cards, Fabric(f"fabric-{number // NODES_PER_FABRIC}"), _WHOLE, 1, names)
+    (part,) = build_slices(offered.devices, offered.counter_sets, node, names)
     return {"metadata": {"name": part.name}, "spec": slice_spec_to(replace(part, generation=1))}

@@ -1,24 +1,57 @@
-"""Which devices of a node a pod's claims get: a pure function of all slices, classes, claims and taint rules."""
+"""Which devices a pod's claims get on a node: a deterministic function of all slices, classes, claims and taint rules.
 
+Terms
+    A **pool** is the newest generation of one pool of ResourceSlices. A set of its devices is an integer with a bit for
+    each device, a **bitset**, so that "matches, is free, is tolerated" is three ``&``. Its **layout** says which
+    counters each device draws on, and so which devices the free counters allow, group by group (usually card by card).
+    A **column** is what all devices of a pool have in one place: an attribute, their capacities. Pools that are alike
+    share layouts and columns. A **compiled request** is everything that follows from the claims of a pod and their
+    classes alone; one object for all pods that ask for the same. A set of nodes is an integer, too.
+
+How a question is answered
+    1. ``requests``: the claims are compiled, or their faults are returned.
+    2. ``devices``: bitsets of nodes rule out those with too few available or too few matching devices, and those that
+       did not fit this request before and of which nothing was freed since.
+    3. ``nodefit.greedy``: the node's devices that match, are available, tolerated and large enough are found with
+       bitsets; counting them per request and per attribute value often proves that the node does not fit. Then the
+       first devices that fit are picked.
+    4. ``search``: if a pick would have to be undone, or a request has a preference, devices are looked at one by one.
+       What cannot succeed is found by counting (values, flows, counters and capacity); interchangeable devices are
+       tried once. The first solution in the order of kube-scheduler's allocator is found, or a budget of steps ends it.
+    5. ``ordering``: preferences (``PlacementConfig``) change the order in which devices are tried, nothing else.
+    6. ``reasons``: if the node does not fit, every device is counted by what excludes it first.
+
+Why it is fast
+    A fleet has few different devices. A selector is evaluated once for all pools that are alike in what it reads. The
+    layout answers for all cards in the same state. Nodes with the same fingerprint share one search. State is updated
+    by events and never rebuilt. What was learnt about a node for a request is kept until something there changes.
+
+Layers, top to bottom: ``fleet``, ``nodefit``, ``ordering``, ``search`` and ``reasons``, ``requests`` and ``devices``,
+``rules`` and ``filters``, ``bounded``. Imports only go down.
+"""
+
+from controller.allocation.devices.pools import NodeSlot
+from controller.allocation.devices.usage import Use
 from controller.allocation.fleet import Fleet
-from controller.allocation.reasons.reasons import Exclusion, Shortage, Unsatisfiable
+from controller.allocation.nodefit.node_score import NodeScore
 from controller.allocation.reasons.render import render
 from controller.allocation.reasons.summary import Closest, Group, NodeReasons, Summary, summarise
-from controller.allocation.requests.demand import ClaimFault
-from controller.allocation.stock.usage import Use
-from controller.allocation.trial import Placed, Trial
+from controller.allocation.reasons.unsatisfiable import Exclusion, Shortage, Unsatisfiable
+from controller.allocation.requests.compiled import CompiledRequest
+from controller.allocation.requests.demands import ClaimFault
 
 __all__ = [
     "ClaimFault",
     "Closest",
+    "CompiledRequest",
     "Exclusion",
     "Fleet",
     "Group",
     "NodeReasons",
-    "Placed",
+    "NodeScore",
+    "NodeSlot",
     "Shortage",
     "Summary",
-    "Trial",
     "Unsatisfiable",
     "Use",
     "render",

@@ -1,321 +1,336 @@
-"""Every device of the cluster and what is in use, kept up to date by events; and the decision which devices to use."""
+"""Every device of the cluster and what is in use, kept up to date by events; and which devices claims would get."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Final
 
-from controller.allocation.candidates import Node, Survey
-from controller.allocation.outcome import allocation
-from controller.allocation.policies.ranking import Ranking, prefers
-from controller.allocation.policies.standing import Standings, standings
-from controller.allocation.quick import Answer, Quick
-from controller.allocation.reasons.reasons import Unsatisfiable
-from controller.allocation.requests.shapes import Shape, Shapes
-from controller.allocation.room import times
-from controller.allocation.search.attempt import Attempt, FaultyDevice, Pick
+from controller.allocation.bounded import BoundedCache
+from controller.allocation.devices.device_index import DeviceIndex
+from controller.allocation.devices.node_availability import NodeMemory
+from controller.allocation.devices.pools import NodeSlot, PoolKey
+from controller.allocation.devices.usage import Usage, Use
+from controller.allocation.filters import Selectors
+from controller.allocation.nodefit.candidates import NodeCandidates
+from controller.allocation.nodefit.counting import count_fits
+from controller.allocation.nodefit.fingerprint import fingerprint
+from controller.allocation.nodefit.greedy import GreedyFit, NoFit
+from controller.allocation.nodefit.node_score import NodeScore, node_score
+from controller.allocation.nodefit.shortages import Failure, Refusals
+from controller.allocation.ordering.partition_cost import PartitionCosts
+from controller.allocation.reasons.unsatisfiable import Unsatisfiable
+from controller.allocation.requests.compiled import CompiledRequest, CompiledRequests
+from controller.allocation.requests.demands import ClaimFault
+from controller.allocation.search.attempt import Attempt, FaultyDevice, Pick, allocations
 from controller.allocation.search.search import STEP_LIMIT, Search, SearchEnded, first_fit
-from controller.allocation.states import state
-from controller.allocation.stock.layout import bits
-from controller.allocation.stock.pools import PoolKey
-from controller.allocation.stock.stock import Stock
-from controller.allocation.stock.supply import Seat
-from controller.allocation.stock.usage import Ledger, Use
-from controller.allocation.trial import Eligible, Placed, Trial
 from driver.model import Allocation, Claim, DeviceClass, DeviceId, Slice, TaintRule
 from driver.names import Names
 
 _NAMES: Final = Names()
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """A search that found nothing: how far it came, whether it was ended, and the device that ended it."""
-
-    search: Search | None = None
-    undecided: bool = False
-    faulty: FaultyDevice | None = None
-
-    @property
-    def lasting(self) -> bool:
-        """Whether there is nothing to be found as long as nothing is given back."""
-        return not self.undecided and self.faulty is None
+_MOST_MEMORIES: Final = 1024
+_MOST_SCORED: Final = 16
+"""Compiled requests for which the scores of nodes are remembered."""
+_MOST_SCORES: Final = 1 << 16
 
 
 class Fleet:
-    """All pools, classes and usage. Updated by events, never rebuilt; questions change nothing.
+    """All pools, classes and usage. Events change it and nothing is ever rebuilt; questions change nothing but memory.
+
+    A question about one node comes in two forms: by name and labels (``allocate``), and for nodes that ``candidates``
+    gave (``fit``, ``score``), which is quick. ``controller.placement`` chooses among nodes.
 
     Args:
-        step_limit: devices one ``allocate`` may try before it answers that it did not decide.
-        names: whose parameters are looked at in claims and classes.
+        step_limit: devices that one search may try before the answer is "not decided".
+        names: whose parameters are read in claims and classes.
     """
 
     def __init__(self, step_limit: int = STEP_LIMIT, names: Names = _NAMES) -> None:
         self._step_limit = step_limit
-        self._ledger = Ledger()
-        self._stock = Stock(self._ledger.uses)
+        self._usage = Usage()
+        self._index = DeviceIndex(self._usage.uses)
         self._classes: dict[str, DeviceClass] = {}
         self._names: dict[str, str] = {}
-        self._matching = self._stock.matching
-        self._supply = self._stock.supply
-        self._ranking = Ranking()
-        self._shapes = Shapes(self._matching, names)
-        self._quick = Quick(self._matching)
+        selectors = Selectors()
+        self._requests = CompiledRequests(selectors, names)
+        self._memories: BoundedCache[CompiledRequest, NodeMemory] = BoundedCache(_MOST_MEMORIES)
+        self._scores: BoundedCache[CompiledRequest, _Scores] = BoundedCache(_MOST_SCORED)
+        self._greedy = GreedyFit(self._index)
+        self._costs = PartitionCosts()
+        self._refusals = Refusals(self._index, selectors, self._names)
+        self._held = 0
 
     # Events
 
     def upsert_node(self, name: str, labels: Mapping[str, str]) -> None:
-        """A node that ``place`` and ``room`` may choose was added, or its labels changed."""
-        self._stock.upsert_node(name, labels)
+        """A node was added, or its labels changed."""
+        self._index.upsert_node(name, labels)
 
     def remove_node(self, name: str) -> None:
-        """A node is gone; its pools and what is allocated there stay known."""
-        self._stock.remove_node(name)
+        """A node was deleted. Its pools and what is allocated from them stay known."""
+        self._index.remove_node(name)
 
     def upsert_slice(self, part: Slice) -> None:
         """A ResourceSlice was added or changed."""
-        self._stock.upsert_slice(part)
+        self._index.upsert_slice(part)
 
     def remove_slice(self, name: str) -> None:
-        """A ResourceSlice is gone; what is allocated from it stays in use."""
-        self._stock.remove_slice(name)
+        """A ResourceSlice was deleted. What is allocated from it stays in use."""
+        self._index.remove_slice(name)
 
     def upsert_class(self, device_class: DeviceClass) -> None:
         """A DeviceClass was added or changed."""
         if self._classes.get(device_class.name) != device_class:
             self._classes[device_class.name] = device_class
-            self._shapes.forget()
+            self._forget_requests()
 
     def remove_class(self, name: str) -> None:
-        """A DeviceClass is gone."""
+        """A DeviceClass was deleted."""
         if self._classes.pop(name, None) is not None:
-            self._shapes.forget()
+            self._forget_requests()
 
     def upsert_claim(self, claim: Claim) -> None:
-        """A claim was added or changed: what it holds is in use; if it holds nothing, what was assumed for it stays."""
+        """A claim was added or changed. What it holds is in use; if it holds nothing, what was assumed for it stays."""
         self._names[claim.uid] = claim.key
-        self._stock.note(self._ledger.write(claim.uid, claim.allocation))
+        self._index.note(self._usage.write(claim.uid, claim.allocation))
 
     def remove_claim(self, uid: str) -> None:
-        """A claim is gone, and with it what it held or was assumed to hold."""
+        """A claim was deleted, and with it what it held or was assumed to hold."""
         self._names.pop(uid, None)
-        self._stock.note(self._ledger.remove(uid))
+        self._index.note(self._usage.remove(uid))
 
-    def assume(self, uid: str, decided: Allocation) -> None:
-        """A decision is being written: its devices are in use until the claim shows it or ``forget`` is called."""
-        self._stock.note(self._ledger.assume(uid, decided))
+    def assume(self, uid: str, allocation: Allocation) -> None:
+        """A decision is being written. Its devices are in use until the claim shows it or ``forget`` is called."""
+        self._index.note(self._usage.assume(uid, allocation))
 
     def forget(self, uid: str) -> None:
         """The decision assumed for the claim was not written."""
-        self._stock.note(self._ledger.forget(uid))
+        self._index.note(self._usage.forget(uid))
 
     def upsert_taint_rule(self, rule: TaintRule) -> None:
         """A DeviceTaintRule was added or changed."""
-        self._stock.upsert_taint_rule(rule)
+        self._index.upsert_taint_rule(rule)
 
     def remove_taint_rule(self, name: str) -> None:
-        """A DeviceTaintRule is gone."""
-        self._stock.remove_taint_rule(name)
+        """A DeviceTaintRule was deleted."""
+        self._index.remove_taint_rule(name)
+
+    def hold(self, claim: Claim, allocation: Allocation) -> str:
+        """Count an allocation as in use on trial; returns the UID to ``release`` it. A claim may be held repeatedly."""
+        self._held += 1
+        uid = f"{claim.uid}#{self._held}"
+        self._names[uid] = claim.key
+        self.assume(uid, allocation)
+        return uid
+
+    def release(self, uid: str) -> None:
+        """End a ``hold``."""
+        self._names.pop(uid, None)
+        self.forget(uid)
 
     # Questions
 
     def usage_snapshot(self) -> Mapping[DeviceId, Use]:
-        """What is in use, by device. Equal to that of a fleet built anew from the same objects."""
-        return dict(self._ledger.uses)
+        """What is in use, by device. Equal to that of a new fleet with the same objects."""
+        return dict(self._usage.uses)
 
     def free_counters(self) -> Mapping[PoolKey, tuple[int, ...]]:
-        """What is left of the counters of every pool that has any (nanos, in the pool's order)."""
-        return self._stock.free_counters()
+        """The free counters of every pool that has counters (nanos, in the pool's order)."""
+        return self._index.free_counters()
+
+    def compile(self, claims: Sequence[Claim]) -> CompiledRequest | tuple[ClaimFault, ...]:
+        """What the claims of a pod ask for, or everything that is wrong with them."""
+        return self._requests.of(claims, self._classes)
 
     def allocate(
         self, node_name: str, node_labels: Mapping[str, str], claims: Sequence[Claim]
     ) -> tuple[Allocation, ...] | Unsatisfiable:
-        """Devices of the node for all ``claims`` of a pod, one allocation per claim in order; or why there are none.
+        """Devices of the node for all ``claims`` of a pod, one allocation per claim in order; or why it does not fit.
 
-        Pure and deterministic; the first fit in the order of kube-scheduler's allocator.
+        Deterministic: the first fit in the order of kube-scheduler's allocator, unless the claims prefer otherwise.
         """
-        shape = self._shapes.of(claims, self._classes)
-        if not isinstance(shape, Shape):
-            return Unsatisfiable(faults=shape)
-        seat = self._stock.seat(node_name, node_labels)
-        picks = self._quick.fit(self._stock.order(seat), shape, claims) if shape.plain else Answer.UNKNOWN
-        if isinstance(picks, Answer):
-            survey = self._survey(seat, claims)
-            if picks is Answer.IMPOSSIBLE and (refusal := survey.refusal(shape.demands)).shortages:
-                return refusal
-            found = self._search(survey, shape, claims)
-            if isinstance(found, _Failure):
-                return survey.refusal(shape.demands, found.search, undecided=found.undecided, faulty=found.faulty)
+        request = self.compile(claims)
+        if not isinstance(request, CompiledRequest):
+            return Unsatisfiable(faults=request)
+        order = self._index.order(self._index.slot(node_name, node_labels))
+        picks = self._greedy.fit(order, request, claims) if request.maskable else NoFit.UNKNOWN
+        if isinstance(picks, NoFit):
+            node = NodeCandidates(order, self._index, self._costs)
+            if picks is NoFit.IMPOSSIBLE:
+                refusal = self._refusals.of(node, claims, request.demands, Failure())
+                if refusal.shortages:
+                    return refusal
+            found = self._search(node, request, claims)
+            if isinstance(found, Failure):
+                return self._refusals.of(node, claims, request.demands, found)
             picks = found
-        return _allocations(claims, picks, node_name)
+        return allocations(claims, picks, node_name)
 
-    def place(self, claims: Sequence[Claim], eligible: Eligible = None) -> Placed | Unsatisfiable | None:
-        """The first node in order that takes all ``claims``, and what they get: as ``allocate`` node by node would say.
+    def candidates(self, request: CompiledRequest) -> Iterator[NodeSlot]:
+        """The nodes that may fit the request, in natural order, as far as that is known without looking at each."""
+        return self._index.availability.in_order(self._candidates(request, self._memory(request)))
 
-        None if no node takes them (``allocate`` has the reasons for each); Unsatisfiable only where the claims
-        themselves are at fault and no node could. Changes nothing. ``eligible`` is asked of nodes in order, and only
-        of those that could otherwise be the answer. Where requests have preferences, the order is theirs.
-        """
-        shape = self._shapes.of(claims, self._classes)
-        if not isinstance(shape, Shape):
-            return Unsatisfiable(faults=shape)
-        for seat in self._tried(shape, claims):
-            if eligible is None or eligible(seat.name):
-                picks = self._fit(seat, shape, claims)
-                if picks is not None:
-                    return Placed(seat.name, _allocations(claims, picks, seat.name))
-        return None
+    def score(self, slot: NodeSlot, request: CompiledRequest) -> NodeScore | None:
+        """How well the node suits a request with preferences, the smallest is best; None if it cannot satisfy one."""
+        scores = self._scores.get(request)
+        if scores is None:
+            scores = self._scores[request] = BoundedCache(_MOST_SCORES)
+        clock = self._clock(slot)
+        known = scores.get(slot)
+        if known is None or known[0] != clock:
+            order = self._index.order(slot)
+            score = node_score(order, request, self._index, self._costs, lambda: self._of_node(slot))
+            known = scores[slot] = clock, score
+        return known[1]
+
+    def fit(self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim]) -> tuple[Allocation, ...] | None:
+        """The allocation of each claim on the node; None, which is remembered, if the node does not fit."""
+        picks = self._fit(slot, request, claims)
+        return None if picks is None else allocations(claims, picks, slot.name)
 
     def room(self, claims: Sequence[Claim], most: int = 1_000) -> Mapping[str, int]:
-        """Per node that takes ``claims``, how many times over, up to ``most``: each on top of those before."""
-        shape = self._shapes.of(claims, self._classes)
-        if not isinstance(shape, Shape):
+        """Per node that fits ``claims``, how many times, up to ``most``: each on top of those before."""
+        request = self.compile(claims)
+        if not isinstance(request, CompiledRequest):
             return {}
-        found: dict[str, int] = {}
-        for seat in self._seated(self._candidates(shape)):
-            count = self._times(seat, shape, claims, most)
-            if count:
-                found[seat.name] = count
-        return found
-
-    def trial(self) -> Trial:
-        """A try: what is put is in use until it is undone; leaving the ``with`` block undoes everything."""
-        return Trial(self.place, self.assume, self.forget)
+        counts = {slot.name: self._count(slot, request, claims, most) for slot in self.candidates(request)}
+        return {name: count for name, count in counts.items() if count}
 
     # Which nodes
 
-    def _tried(self, shape: Shape, claims: Sequence[Claim]) -> Iterable[Seat]:
-        """The nodes that may take the claims, in the order to try them."""
-        seats = self._seated(self._candidates(shape))
-        if not prefers(shape.demands):
-            return seats
+    def _forget_requests(self) -> None:
+        """A device class changed, and with it what requests mean."""
+        self._requests.forget()
+        self._memories.clear()
+        self._scores.clear()
 
-        def standing_of(seat: Seat) -> Standings | None:
-            return standings(self._stock.order(seat), shape, self._matching, lambda: self._survey(seat, claims))
+    def _memory(self, request: CompiledRequest) -> NodeMemory:
+        memory = self._memories.get(request)
+        if memory is None:
+            memory = self._memories[request] = NodeMemory(self._index.availability)
+        return memory
 
-        return self._ranking.best_first(seats, shape, lambda seat: (seat.clock, self._stock.roamed), standing_of)
-
-    def _seated(self, nodes: int) -> Iterator[Seat]:
-        seats = self._supply.seats
-        while nodes:
-            low = nodes & -nodes
-            nodes ^= low
-            yield seats[low.bit_length() - 1]
-
-    def _candidates(self, shape: Shape) -> int:
-        """The nodes that may take claims of this shape, as far as can be told without asking them."""
-        self._stock.settle()
-        supply = self._supply
-        shape.catch_up(supply)
-        spare = sum(pool.available.bit_count() for pool in self._stock.roaming.values() if not pool.problem)
-        nodes = supply.with_available(shape.least - spare) & self._reach(shape) & ~shape.refused
-        if shape.total > shape.least and not any(pool.multiple for pool in self._stock.roaming.values()):
-            nodes &= supply.with_available(shape.total - spare) | supply.sharing
+    def _candidates(self, request: CompiledRequest, memory: NodeMemory) -> int:
+        self._index.settle()
+        availability, shared = self._index.availability, self._index.shared_pools.values()
+        # Devices of shared pools may help out on every node.
+        spare = sum(pool.available.bit_count() for pool in shared if not pool.problem)
+        nodes = availability.with_available(request.min_devices - spare)
+        nodes &= self._reach(request, memory) & ~memory.impossible()
+        if request.total_devices > request.min_devices and not any(pool.shareable for pool in shared):
+            nodes &= availability.with_available(request.total_devices - spare) | availability.sharing
         return nodes
 
-    def _reach(self, shape: Shape) -> int:
+    def _reach(self, request: CompiledRequest, memory: NodeMemory) -> int:
         """The nodes with enough devices that match, in use or not."""
-        partitions = {step.paths: self._matching.partition(step.paths) for steps in shape.steps for step in steps}
-        key = (self._supply.numbering, self._stock.roamers, *((one, one.version) for one in partitions.values()))
-        if shape.reach_of != key:
-            shape.reach, shape.reach_of = -1, key
-            for steps in shape.steps:
+        index, selectors = self._index, self._index.selectors
+        filters = [choice.criteria.filter for demand in request.demands for choice in demand.choices]
+        groupings = {wanted.paths: selectors.grouping(wanted.paths) for wanted in filters}
+        versions = (
+            index.availability.numbering,
+            index.shared_pools_version,
+            *((grouping, grouping.version) for grouping in groupings.values()),
+        )
+        reach = memory.reach(versions)
+        if reach is None:
+            reach = -1
+            for demand in request.demands:
                 nodes = 0
-                for step in steps:
-                    roaming = sum(
-                        self._matching.selection(pool, step.paths, step.filter).match.bit_count()
-                        for pool in self._stock.roaming.values()
+                for choice in demand.choices:
+                    wanted = choice.criteria.filter
+                    shared = sum(
+                        selectors.selection(pool, wanted).match.bit_count()
+                        for pool in index.shared_pools.values()
                         if not pool.problem
                     )
-                    nodes |= self._matching.nodes(step.paths, step.filter, step.count - roaming, self._supply.numbering)
-                shape.reach &= nodes
-        return shape.reach
+                    nodes |= selectors.nodes(wanted, choice.count - shared, index.availability.numbering)
+                reach &= nodes
+            memory.learn_reach(versions, reach)
+        return reach
 
     # One node
 
-    def _fit(self, seat: Seat, shape: Shape, claims: Sequence[Claim]) -> Sequence[Pick] | None:
-        """What the claims would get of the node; None, which is remembered, if it does not take them."""
-        clock = (seat.clock, self._stock.roamed)
-        if shape.doubtful and shape.doubtful.get(seat) == clock:
+    def _of_node(self, slot: NodeSlot) -> NodeCandidates:
+        return NodeCandidates(self._index.order(slot), self._index, self._costs)
+
+    def _clock(self, slot: NodeSlot) -> Hashable:
+        """A value that differs after every change that concerns the node."""
+        return slot.clock, self._index.shared_usage_version
+
+    def _fit(self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim]) -> Sequence[Pick] | None:
+        memory, clock = self._memory(request), self._clock(slot)
+        if memory.is_no_fit(slot, clock):
             return None
-        order = self._stock.order(seat)
-        picks = self._quick.fit(order, shape, claims) if shape.plain else Answer.UNKNOWN
-        if picks is Answer.IMPOSSIBLE:
-            shape.refused |= seat.bit
+        order = self._index.order(slot)
+        picks = self._greedy.fit(order, request, claims) if request.maskable else NoFit.UNKNOWN
+        if picks is NoFit.IMPOSSIBLE:
+            memory.learn_impossible(slot)
             return None
-        if not isinstance(picks, Answer):
+        if not isinstance(picks, NoFit):
             return picks
-        seen = state(order, shape, self._matching) if shape.plain else None
-        if seen is None or seen not in shape.states:
-            found = self._search(self._survey(seat, claims), shape, claims)
-            if not isinstance(found, _Failure):
+        # The search decides. It is as costly for a node as for another one like it, so it runs once for all of them.
+        state = fingerprint(order, request, self._index) if request.maskable else None
+        if state is None or memory.count(state) is None:
+            found = self._search(self._of_node(slot), request, claims)
+            if not isinstance(found, Failure):
                 return found
             if found.lasting:
-                shape.refused |= seat.bit
+                memory.learn_impossible(slot)
                 return None
-            if seen is not None:
-                shape.note_state(seen, 0)
-        shape.note_doubt(seat, clock)
+            if state is not None:
+                memory.learn_count(state, 0)
+        memory.learn_no_fit(slot, clock)
         return None
 
-    def _search(self, survey: Survey, shape: Shape, claims: Sequence[Claim]) -> Sequence[Pick] | _Failure:
-        """What can be had of a node in all."""
+    def _search(
+        self, node: NodeCandidates, request: CompiledRequest, claims: Sequence[Claim]
+    ) -> Sequence[Pick] | Failure:
         try:
             attempt = Attempt(claims)
-            picks = first_fit(attempt, survey.offers(shape.demands, attempt))
+            picks = first_fit(attempt, node.offers(request.demands, attempt))
             if picks is not None:
                 return picks
         except FaultyDevice as faulty:
-            return _Failure(faulty=faulty)
-        # Something would have to be taken back: search.
-        tasks = survey.tasks(shape.demands)
+            return Failure(faulty=faulty)
+        # A pick would have to be undone.
+        tasks = node.tasks(request.demands)
         if tasks is None:
-            return _Failure()
+            return Failure()
         search = Search(claims, tasks, self._step_limit)
         try:
-            return search.picks if search.run() else _Failure(search)
+            return search.picks if search.run() else Failure(search)
         except SearchEnded:
-            return _Failure(search, undecided=True)
+            return Failure(search, undecided=True)
         except FaultyDevice as faulty:
-            return _Failure(search, faulty=faulty)
+            return Failure(search, faulty=faulty)
 
-    def _times(self, seat: Seat, shape: Shape, claims: Sequence[Claim], most: int) -> int:
-        order = self._stock.order(seat)
-        if shape.plain and shape.lone and len(shape.steps) == 1:
-            offers = self._quick.offers(order, shape)
-            if offers is Answer.IMPOSSIBLE:
+    def _count(self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim], most: int) -> int:
+        order = self._index.order(slot)
+        if request.maskable and request.single_choice and len(request.demands) == 1:
+            offers = self._greedy.offers(order, request)
+            if offers is NoFit.IMPOSSIBLE:
                 return 0
-            if not isinstance(offers, Answer):
-                counted = times(order, shape, offers[0][0], self._matching.columns, most)
+            if not isinstance(offers, NoFit):
+                counted = count_fits(order, request, offers[0][0], self._index.columns, most)
                 if counted is not None:
                     return counted
-        if prefers(shape.demands):
-            return self._tried_out(seat, shape, claims, most)
-        seen = (state(order, shape, self._matching), most)
-        known = shape.states.get(seen)
+        if request.ordered:
+            return self._count_by_trying(slot, request, claims, most)
+        memory, state = self._memory(request), (fingerprint(order, request, self._index), most)
+        known = memory.count(state)
         if known is None:
-            known = self._tried_out(seat, shape, claims, most)
-            shape.note_state(seen, known)
+            known = self._count_by_trying(slot, request, claims, most)
+            memory.learn_count(state, known)
         return known
 
-    def _tried_out(self, seat: Seat, shape: Shape, claims: Sequence[Claim], most: int) -> int:
+    def _count_by_trying(self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim], most: int) -> int:
+        held: list[str] = []
         count = 0
-        with self.trial() as trial:
-            while count < most and (picks := self._fit(seat, shape, claims)) is not None:
-                trial.hold(claims, _allocations(claims, picks, seat.name))
+        try:
+            while count < most and (found := self.fit(slot, request, claims)) is not None:
+                held += [self.hold(claim, allocation) for claim, allocation in zip(claims, found, strict=True)]
                 count += 1
-        return count
-
-    def _survey(self, seat: Seat, claims: Sequence[Claim]) -> Survey:
-        pools = [
-            (pool, pool.units if visible == pool.layout.every else [pool.units[index] for index in bits(visible)])
-            for pool, visible in self._stock.order(seat)
-        ]
-        return Survey(Node(seat.name, seat.labels, pools), claims, self._matching, self._names)
+            return count
+        finally:
+            for uid in reversed(held):
+                self.release(uid)
 
 
-def _allocations(claims: Sequence[Claim], picks: Sequence[Pick], node: str) -> tuple[Allocation, ...]:
-    if len(claims) == 1:
-        return (allocation(claims[0], picks, node),)
-    return tuple(
-        allocation(claim, [pick for pick in picks if pick.claim == index], node) for index, claim in enumerate(claims)
-    )
+_Scores = BoundedCache[NodeSlot, tuple[Hashable, NodeScore | None]]

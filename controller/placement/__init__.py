@@ -1,9 +1,13 @@
-"""Choosing a node: what a pod needs, what a node has, whether they fit, and in which order nodes are tried. Pure."""
+"""Choosing nodes: what pods need, what nodes have, and a plan that places a group of pods, or the reason why not. Pure.
+
+``plan`` is the entry. It asks ``controller.allocation`` which nodes may fit and which devices a pod would get there,
+and the predicates whether the pod could run there otherwise.
+"""
 
 from controller.placement.needs import HostPort, Needs, NodeToleration, needs_of, requests_of
-from controller.placement.nodes import NodeFacts, NodeTaint, NodeView, facts_of
-from controller.placement.order import in_order
-from controller.placement.predicates import fits, selects, tolerates
+from controller.placement.nodes import NodeFacts, Nodes, NodeTaint, NodeView, facts_of
+from controller.placement.planner import Placed, Placement, Plan, PodDemand, Refusal, Trial, place, plan
+from controller.placement.predicates import fits, tolerates
 
 __all__ = [
     "HostPort",
@@ -12,11 +16,18 @@ __all__ = [
     "NodeTaint",
     "NodeToleration",
     "NodeView",
+    "Nodes",
+    "Placed",
+    "Placement",
+    "Plan",
+    "PodDemand",
+    "Refusal",
+    "Trial",
     "facts_of",
     "fits",
-    "in_order",
     "needs_of",
+    "place",
+    "plan",
     "requests_of",
-    "selects",
     "tolerates",
 ]

@@ -1,7 +1,8 @@
 """A node as the predicates see it, kept up to date pod by pod instead of being summed up for each decision."""
 
+from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,3 +100,118 @@ class NodeView:
         self.ports = +self.ports
         self.version += 1
         return True
+
+
+class Nodes(Mapping[str, NodeView]):
+    """The nodes of the cluster by name, and the pods that count on each.
+
+    As a mapping it holds the nodes that exist, in the order in which they are tried. ``view`` also knows nodes that
+    only pods name.
+
+    Versions tell whether an answer found before is still right: ``version_of`` for one node, ``generation`` for all.
+    """
+
+    def __init__(self) -> None:
+        self.extended_resources: frozenset[str] = frozenset()
+        """Extended resources that device classes stand for; a node need not have them."""
+        self.generation = 0
+        """Grows with every change that can change an answer for any node."""
+        self._common_version = 0
+        self._views: dict[str, NodeView] = {}
+        self._order: list[str] = []
+        self._node_of: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> NodeView:
+        view = self._views[name]
+        if view.facts is None:
+            raise KeyError(name)
+        return view
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._order)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @property
+    def order(self) -> Sequence[str]:
+        """Names of the existing nodes in the order in which they are tried: the order of names."""
+        return self._order
+
+    def view(self, name: str) -> NodeView:
+        """The node as far as it is known; without facts if it does not exist."""
+        return self._views.get(name) or NodeView(name)
+
+    def labels_of(self, name: str) -> Mapping[str, str]:
+        """The node's labels; none if it does not exist."""
+        facts = self.view(name).facts
+        return facts.labels if facts else {}
+
+    def version_of(self, name: str) -> tuple[int, int]:
+        """Differs from an earlier version if an answer for the node can have changed since."""
+        return self._common_version, self.view(name).version
+
+    # Changes
+
+    def upsert(self, facts: NodeFacts) -> bool:
+        """Add or update a node; returns whether anything that a predicate looks at has changed."""
+        view = self._stored_view(facts.name)
+        if view.facts == facts:
+            return False
+        if view.facts is None:
+            insort(self._order, facts.name)
+        view.facts = facts
+        self.mark_changed(facts.name)
+        return True
+
+    def remove(self, name: str) -> NodeView | None:
+        """Remove a node, which may have pods nevertheless; returns it, or None if it was never known."""
+        view = self._views.get(name)
+        if view is not None:
+            if view.facts is not None:
+                del self._order[bisect_left(self._order, name)]
+            view.facts = None
+            self.mark_changed(name)
+        return view
+
+    def mark_changed(self, name: str) -> None:
+        """An answer for the node may have changed; for every node if ``name`` is ""."""
+        self.generation += 1
+        if name:
+            self._stored_view(name).version += 1
+        else:
+            self._common_version += 1
+
+    def count(self, pod: str, needs: Needs, node: str) -> bool:
+        """Count ``pod`` (namespace/name) on this node and on no other; returns whether another node lost it."""
+        freed = self._node_of.get(pod, node) != node and self.discount(pod)
+        self.generation += self._stored_view(node).add(pod, needs)
+        self._node_of[pod] = node
+        return freed
+
+    def discount(self, pod: str) -> bool:
+        """Stop counting the pod; returns whether it counted anywhere."""
+        node = self._node_of.pop(pod, None)
+        if node is None:
+            return False
+        self.generation += 1
+        return self._views[node].remove(pod)
+
+    # Trials
+
+    def hold(self, node: str, key: str, needs: Needs) -> None:
+        """Count a pod on trial, under a key of its own. No version changes: ``release`` leaves the node as it was."""
+        view = self._stored_view(node)
+        version = view.version
+        view.add(key, needs)
+        view.version = version
+
+    def release(self, node: str, key: str) -> None:
+        """End a ``hold``."""
+        view = self._views[node]
+        version = view.version
+        view.remove(key)
+        view.version = version
+
+    def _stored_view(self, name: str) -> NodeView:
+        return self._views.setdefault(name, NodeView(name))

@@ -5,11 +5,11 @@ NodePorts), so that it agrees with the node chosen here. What it checks beyond t
 between pods) shows as a refusal of the pod, which ``controller.reconcile`` answers.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from controller.placement.needs import Needs, NodeToleration, written
 from controller.placement.nodes import NodeFacts, NodeTaint, NodeView
-from driver.model import NodeRequirement, NodeSelector, NodeSelectorTerm
+from driver.node_selectors import selects
 from driver.quantity import NANO
 
 _UNSCHEDULABLE = NodeTaint("node.kubernetes.io/unschedulable", "", "NoSchedule")
@@ -68,42 +68,6 @@ def _selection_reasons(needs: Needs, facts: NodeFacts) -> Iterable[str]:
         yield "the node does not match the pod's nodeSelector"
     if needs.affinity is not None and not selects(needs.affinity, facts.name, facts.labels):
         yield "the node does not match the pod's required node affinity"
-
-
-def selects(selector: NodeSelector, name: str, labels: Mapping[str, str]) -> bool:
-    """Whether at least one term of a core/v1 NodeSelector matches the node; an empty term matches none."""
-    return any(_term_matches(term, name, labels) for term in selector.terms)
-
-
-def _term_matches(term: NodeSelectorTerm, name: str, labels: Mapping[str, str]) -> bool:
-    if not term.expressions and not term.fields:
-        return False
-    fields = {"metadata.name": name}
-    return all(_holds(item, labels) for item in term.expressions) and all(_holds(item, fields) for item in term.fields)
-
-
-def _holds(item: NodeRequirement, labels: Mapping[str, str]) -> bool:
-    value = labels.get(item.key)
-    match item.operator:
-        case "In":
-            return value is not None and value in item.values
-        case "NotIn":
-            return value is None or value not in item.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt":
-            return _compares(item, value)
-    return False
-
-
-def _compares(item: NodeRequirement, value: str | None) -> bool:
-    try:
-        found, bound = int(value or ""), int(item.values[0])
-    except (ValueError, IndexError):
-        return False
-    return found > bound if item.operator == "Gt" else found < bound
 
 
 def _resource_reasons(pod: str, needs: Needs, node: NodeView, backed: Collection[str]) -> Iterable[str]:

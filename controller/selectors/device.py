@@ -5,8 +5,9 @@ from typing import Any
 
 from controller.selectors.errors import SelectorFault
 from controller.selectors.values.quantities import CelQuantity
-from controller.selectors.values.runtime import Device, Domains, Identifiers, Semver
+from controller.selectors.values.runtime import Device, Domains, Identifiers
 from driver import model
+from driver.semver import Semver
 from driver.wire import qualify
 
 

@@ -1,1 +1,1 @@
-"""The Kubernetes API as this project uses it: a port (``api``), its one real client, and the reflector."""
+"""The Kubernetes API: a port (``api``), its client for a kube-apiserver, and the reflector."""

@@ -1,4 +1,4 @@
-"""Where the API server is and how this program shows who it is: a pod's service account, or a kubeconfig file."""
+"""The API server's address and the credentials for it: a pod's service account, or a kubeconfig file."""
 
 import os
 import threading
@@ -11,10 +11,10 @@ from typing import Any
 from driver.errors import OperatorFault
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where the kubelet keeps a pod's token and the cluster's CA, and renews the token before it expires."""
+"""The kubelet mounts a pod's token and the cluster's CA here, and renews the token before it expires."""
 
 TOKEN_SECONDS = 60.0
-"""How long a token read from a file is used before the file is read again."""
+"""How long a token from a file is used before the file is read again."""
 
 
 def _no_token() -> str:
@@ -23,7 +23,7 @@ def _no_token() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """An API server and our credentials for it. Files are PEM; "" means not used."""
+    """An API server and the credentials for it. Files are PEM; "" means not used."""
 
     server: str
     ca_file: str = ""
@@ -33,13 +33,13 @@ class Access:
     server_name: str = ""
     proxy: str = ""
     token: Callable[[], str] = _no_token
-    """The bearer token to send now; asked before every request."""
+    """Returns the bearer token to send; called before every request."""
     namespace: str = "default"
-    """The one that is meant where none is named."""
+    """The namespace for requests that name none."""
 
 
 class TokenFile:
-    """A bearer token in a file that is replaced from time to time. Thread-safe."""
+    """A bearer token in a file that is replaced regularly. Thread-safe."""
 
     def __init__(self, path: Path, monotonic: Callable[[], float] = time.monotonic):
         self._path = path
@@ -65,12 +65,12 @@ def in_cluster(environment: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -
     """The access a pod has through its service account.
 
     Raises:
-        OperatorFault: the service account's files are not there (``automountServiceAccountToken: false``?).
+        OperatorFault: the service account's files do not exist (``automountServiceAccountToken: false``?).
     """
     token, ca = folder / "token", folder / "ca.crt"
-    absent = [str(path) for path in (token, ca) if not path.is_file()]
-    if absent:
-        raise OperatorFault(f"{', '.join(absent)}: not found; mount the pod's service account token")
+    missing = [str(path) for path in (token, ca) if not path.is_file()]
+    if missing:
+        raise OperatorFault(f"{', '.join(missing)}: not found; mount the pod's service account token")
     host = environment["KUBERNETES_SERVICE_HOST"]
     host = f"[{host}]" if ":" in host else host
     port = environment.get("KUBERNETES_SERVICE_PORT", "443")
@@ -83,7 +83,7 @@ def from_kubeconfig(path: str) -> Access:
     Raises:
         OperatorFault: the file cannot be read or lacks what is needed.
     """
-    # The package costs 0.7 s and 40 MB to import, which only the command line pays; pods never get here.
+    # The package takes 0.7 s and 40 MB to import. Only the command line needs it; pods use the service account.
     import yaml
     from kubernetes import client, config
 
@@ -94,8 +94,8 @@ def from_kubeconfig(path: str) -> Access:
         load(path or None, client_configuration=settings, persist_config=False)
         _, chosen = contexts(path or None)
     except (config.ConfigException, yaml.YAMLError, OSError, TypeError, ValueError) as error:
-        where, what = path or config.KUBE_CONFIG_DEFAULT_LOCATION, " ".join(str(error).split())
-        raise OperatorFault(f"kubeconfig {where}: {what}; correct it, or name another in $KUBECONFIG") from error
+        file, problem = path or config.KUBE_CONFIG_DEFAULT_LOCATION, " ".join(str(error).split())
+        raise OperatorFault(f"kubeconfig {file}: {problem}; correct it, or set $KUBECONFIG to another file") from error
 
     def token() -> str:
         if settings.refresh_api_key_hook:
@@ -119,7 +119,7 @@ def from_environment(kubeconfig: str = "", environment: Mapping[str, str] = os.e
     """``kubeconfig`` if given, else ``$KUBECONFIG``, else the pod's service account, else ``~/.kube/config``.
 
     Raises:
-        OperatorFault: there is no usable access in the first of these that is present.
+        OperatorFault: the first of these that is present is not valid.
     """
     chosen = kubeconfig or environment.get("KUBECONFIG", "")
     if not chosen and environment.get("KUBERNETES_SERVICE_HOST"):

@@ -1,4 +1,4 @@
-"""The port to the Kubernetes API: JSON objects in and out, errors by what the caller must do next. No I/O here.
+"""The port to the Kubernetes API: JSON objects in and out, and errors by what the caller must do next. No I/O here.
 
 Two implementations pass the same contract tests: ``driver.kube.client`` (a real kube-apiserver) and
 ``memoryapi`` (in memory).
@@ -69,9 +69,9 @@ class WatchEvent:
 
 
 class ApiError(LodeError):
-    """The API answered with an error. ``status`` is the HTTP code, 0 where no answer came.
+    """The API returned an error. ``status`` is the HTTP code, 0 if there was no response.
 
-    ``retry_after`` is how many seconds the server asks to be left alone, 0 where it does not say.
+    ``retry_after`` is the number of seconds after which the server allows a retry, 0 if it does not say.
     """
 
     def __init__(self, message: str, *, status: int = 0, reason: str = "", retry_after: float = 0.0):
@@ -99,7 +99,7 @@ class Gone(ApiError):
 
 
 class Invalid(ApiError):
-    """400 or 422: the server refuses the object as written. A defect of ours or bad input; never retried blindly."""
+    """400 or 422: the server rejects the object. A defect of this program or bad input; never retried unchanged."""
 
 
 class Forbidden(ApiError):
@@ -107,11 +107,11 @@ class Forbidden(ApiError):
 
 
 class Unavailable(ApiError):
-    """No usable answer (connection lost, timeout, 429, 5xx). **The write may have taken place.** Retry by reading."""
+    """No valid response (connection lost, timeout, 429, 5xx). **The write may have happened.** Read before a retry."""
 
 
 class Api(Protocol):
-    """What the programs ask of Kubernetes. Every call may raise any ApiError."""
+    """The calls that the programs make. Every call may raise any ApiError."""
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
         """The object, complete, with ``apiVersion`` and ``kind``."""
@@ -144,7 +144,7 @@ class Api(Protocol):
         ...
 
     def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
-        """The stored object. Unknown fields are an error (``fieldValidation=Strict``) on our own kinds of write."""
+        """The stored object. Unknown fields are an error (``fieldValidation=Strict``)."""
         ...
 
     def update(self, resource: Resource, obj: Object, subresource: str = "") -> Object:

@@ -1,6 +1,6 @@
-"""``driver.kube.api.Api`` over HTTP, to a real kube-apiserver. Transport only: JSON in, JSON out, errors by kind.
+"""``driver.kube.api.Api`` over HTTP, to a kube-apiserver. Transport only: JSON in, JSON out, errors by kind.
 
-Nothing is retried here and nothing is cached; whoever calls knows what a repeated call would mean.
+Nothing is retried or cached here: only the caller knows what a repeated call would mean.
 """
 
 import json
@@ -33,9 +33,9 @@ from driver.kube.api import (
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 30.0
-SILENCE_SECONDS = 90.0
-"""A watch that says nothing for so long ends: bookmarks come about every minute once anything of the kind has changed,
-and opening a quiet watch again costs nothing. A connection that died without a word is noticed by this."""
+WATCH_IDLE_SECONDS = 90.0
+"""A watch without data for so long ends. Bookmarks come about every minute once anything of the kind has changed, and
+reopening an idle watch is cheap. This detects connections that broke without a reset."""
 
 _CONTENT_TYPES: Mapping[PatchType, str] = {
     "merge": "application/merge-patch+json",
@@ -58,11 +58,11 @@ def _ignore(_: str) -> None:
 
 
 class KubeClient:
-    """One API server. Thread-safe; connections are kept and shared.
+    """One API server. Thread-safe; connections are pooled.
 
     Args:
-        on_warning: called with each warning the server sends with an answer, such as that a field is deprecated.
-        connections: how many idle connections are kept; more are opened and closed as needed.
+        on_warning: called with each warning in a response, for example that a field is deprecated.
+        connections: the maximum number of idle connections; more are opened and closed as needed.
     """
 
     def __init__(self, access: Access, *, on_warning: Callable[[str], None] = _ignore, connections: int = 16):
@@ -88,10 +88,10 @@ class KubeClient:
 
     @classmethod
     def from_environment(cls, kubeconfig: str = "", *, on_warning: Callable[[str], None] = _ignore) -> "KubeClient":
-        """As ``kubeconfig``, else ``$KUBECONFIG``, else the pod's service account, else ``~/.kube/config`` says.
+        """The client for ``kubeconfig``, else ``$KUBECONFIG``, else the pod's service account, else ``~/.kube/config``.
 
         Raises:
-            OperatorFault: no usable credentials; the message says what is missing.
+            OperatorFault: no valid credentials; the message says what is missing.
         """
         return cls(from_environment(kubeconfig), on_warning=on_warning)
 
@@ -136,11 +136,11 @@ class KubeClient:
         field_selector: str = "",
         timeout_seconds: int = 300,
     ) -> Iterator[WatchEvent]:
-        """Changes after ``resource_version``, each as it comes; ends when the server says so, or has long been silent.
+        """Changes after ``resource_version``, as they come; ends when the server ends it or sends nothing for long.
 
         Raises:
             Gone: that version is too old; list again.
-            ApiError: anything else, before the first or between two changes.
+            ApiError: any other error, before the first or between two changes.
         """
         query = _query(
             watch="true",
@@ -163,20 +163,20 @@ class KubeClient:
         except ReadTimeoutError:
             return
         except (HTTPError, OSError, ValueError) as error:
-            raise Unavailable(f"watch of {resource.plural} broke off: {error}") from error
+            raise Unavailable(f"watch {resource.plural}: connection lost: {error}") from error
         finally:
             response.close()
 
     def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
-        """The stored object. A field the server does not know is Invalid."""
+        """The stored object. An unknown field is Invalid."""
         namespace = namespace or (obj.get("metadata") or {}).get("namespace", "")
-        return self._call("POST", _path(resource, namespace), _query(**_STRICT), _whole(resource, obj))
+        return self._call("POST", _path(resource, namespace), _query(**_STRICT), _with_type(resource, obj))
 
     def update(self, resource: Resource, obj: Object, subresource: str = "") -> Object:
         """PUT; ``metadata.resourceVersion`` in ``obj`` makes it conditional (Conflict)."""
         metadata = obj["metadata"]
         path = _path(resource, metadata.get("namespace", ""), metadata["name"], subresource)
-        return self._call("PUT", path, _query(**_STRICT), _whole(resource, obj))
+        return self._call("PUT", path, _query(**_STRICT), _with_type(resource, obj))
 
     def patch(
         self,
@@ -223,14 +223,14 @@ class KubeClient:
     ) -> Object:
         response = self._send(method, path, query or {}, body, content_type)
         for text in response.headers.getlist("Warning"):
-            for found in _WARNING.finditer(text):
-                self._on_warning(found[1])
+            for warning in _WARNING.finditer(text):
+                self._on_warning(warning[1])
         if response.status >= 400:
             raise _error(response.status, response.data, response.headers)
         try:
             answer: Object = json.loads(response.data)
         except ValueError as error:
-            raise Unavailable(f"{method} {path}: the answer is not JSON: {error}", status=response.status) from error
+            raise Unavailable(f"{method} {path}: response is not JSON: {error}", status=response.status) from error
         return answer
 
     def _send(
@@ -251,7 +251,7 @@ class KubeClient:
             headers["Authorization"] = f"Bearer {token}"
         more: dict[str, Any] = {"preload_content": False} if stream else {}
         if stream:
-            more["timeout"] = urllib3.Timeout(connect=CONNECT_SECONDS, read=SILENCE_SECONDS)
+            more["timeout"] = urllib3.Timeout(connect=CONNECT_SECONDS, read=WATCH_IDLE_SECONDS)
         try:
             return self._pool.request(
                 method, url, body=None if body is None else json.dumps(body), headers=headers, redirect=False, **more
@@ -293,7 +293,7 @@ def _error(code: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
 
 
 def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    """Complete lines as they come; a last line cut short by the end of the stream is dropped."""
+    """Complete lines as they come; an incomplete last line is dropped."""
     rest = b""
     for chunk in response.stream(1 << 16):
         *lines, rest = (rest + chunk).split(b"\n")
@@ -302,7 +302,7 @@ def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
 
 def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
     if resource.namespaced and not namespace:
-        raise Invalid(f"metadata.namespace: {resource.kind} {name!r} needs one", status=400, reason="BadRequest")
+        raise Invalid(f"{resource.kind} {name!r}: metadata.namespace: is not set", status=400, reason="BadRequest")
     return resource.path(namespace, name, subresource)
 
 
@@ -310,5 +310,5 @@ def _query(**parameters: str) -> dict[str, str]:
     return {name: value for name, value in parameters.items() if value}
 
 
-def _whole(resource: Resource, obj: Object) -> Object:
+def _with_type(resource: Resource, obj: Object) -> Object:
     return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}

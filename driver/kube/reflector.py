@@ -1,8 +1,8 @@
-"""List and watch one kind of object, and tell a sink what changed. No threads and no timers of its own.
+"""Lists and watches one kind of object, and passes changes to a sink. It has no threads and no timers.
 
-The owner calls ``step`` again and again: in a thread of a real program, or when a test's script says so. A watch may
-end at any moment; the reflector goes on from the last version it saw (bookmarks included), and lists again when the
-API says that version is gone.
+The owner calls ``step`` repeatedly: in a thread of a program, or under the control of a test. A watch may end at any
+time. The reflector continues from the last version it received (bookmarks included), and lists again when the API says
+that this version is gone.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from driver.kube.api import Api, Gone, NotFound, Object, Resource, WatchEvent
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """A complete list: everything the sink knew of this kind and that is not in it is gone."""
+    """A complete list: objects of this kind that are not in it do not exist."""
 
     resource: Resource
     objects: tuple[Object, ...]
@@ -40,11 +40,11 @@ Sink = Callable[[Delta], None]
 
 
 class Reflector:
-    """Keeps one sink up to date about one kind of object.
+    """Keeps one sink up to date with one kind of object.
 
     Args:
-        watch_seconds: how long the API is asked to keep one watch open.
-        optional: the API need not serve this kind; then the sink gets an empty Synced and nothing more.
+        watch_seconds: the requested duration of one watch.
+        optional: if the API does not serve this kind, the sink gets an empty Synced and nothing more.
     """
 
     def __init__(
@@ -69,15 +69,15 @@ class Reflector:
         self._optional = optional
         self._version = ""
         self.synced = False
-        """Whether the sink has had at least one complete list."""
+        """Whether the sink received at least one complete list."""
 
     @property
     def position(self) -> str:
-        """The version to go on from; "" if the next step lists."""
+        """The version to continue from; "" if the next step lists."""
         return self._version
 
     def step(self) -> None:
-        """List if there is nothing to go on from, else watch once until the API ends the watch.
+        """List if there is no version to continue from, else watch once until the API ends the watch.
 
         Raises:
             ApiError: the call failed; call ``step`` again after a pause.

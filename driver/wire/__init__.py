@@ -1,6 +1,6 @@
-"""The API's JSON objects (resource.k8s.io/v1) to and from the model. Pure translation; field names are the API's.
+"""Translates the API's JSON objects (resource.k8s.io/v1) to and from the model. Pure; field names are the API's.
 
-Decoding keeps everything deciding needs and names every field it does not know that changes a request's meaning.
+Decoding keeps everything that decisions need, and names every unknown field that may change the meaning of a request.
 Encoding leaves out empty fields, as the API server does.
 """
 

@@ -1,4 +1,4 @@
-"""What was allocated, of which configuration, and for whom."""
+"""Allocations, their configuration and consumers."""
 
 from driver.model import Allocation, Consumer, DeviceId, OpaqueConfig, Result
 from driver.wire.fields import Json, many, quantities, sparse

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def many(items: Sequence[Json] | None, decode: Callable[[Json], T]) -> tuple[T, ...]:
-    """Every item decoded; of an absent list none."""
+    """Every item decoded; none for an absent list."""
     return tuple(decode(item) for item in items or ())
 
 

@@ -36,5 +36,5 @@ def node_selector_to(selector: NodeSelector) -> Json:
 
 
 def only_node(name: str) -> NodeSelector:
-    """The selector for exactly one node, in the one shape Kubernetes' node authorization recognises."""
+    """The selector for exactly one node, in the only form that Kubernetes' node authorizer recognises."""
     return NodeSelector((NodeSelectorTerm(fields=(NodeRequirement("metadata.name", "In", (name,)),)),))

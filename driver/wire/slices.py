@@ -50,7 +50,7 @@ def _scope_from(raw: Json) -> NodeScope:
 
 
 def device_from(raw: Json, driver: str) -> Device:
-    """A device of a slice; unqualified attribute names get the driver's domain."""
+    """A device of a slice; attribute names without a domain get the driver's."""
     scoped = any(raw.get(name) for name in ("nodeName", "nodeSelector", "allNodes"))
     return Device(
         name=raw["name"],
@@ -74,7 +74,7 @@ def device_from(raw: Json, driver: str) -> Device:
 
 
 def qualify(name: str, driver: str) -> str:
-    """``name`` with the driver's domain where it has none."""
+    """``name`` with the driver's domain if it has none."""
     return name if "/" in name else f"{driver}/{name}"
 
 
@@ -114,7 +114,7 @@ def _capacity_from(raw: Json) -> Capacity:
 
 
 def device_to(device: Device, driver: str) -> Json:
-    """A device as a slice writes it; our own domain is left off attribute names."""
+    """A device as JSON; the driver's own domain is left out of attribute names."""
     own = f"{driver}/"
     return sparse(
         name=device.name,

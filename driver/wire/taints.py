@@ -1,11 +1,11 @@
-"""Taints of devices and what tolerates them."""
+"""Taints and tolerations of devices."""
 
 from driver.model import Taint, TaintRule, Toleration
 from driver.wire.fields import Json, sparse
 
 
 def taint_from(raw: Json) -> Taint:
-    """A device taint, as slices and DeviceTaintRules write it."""
+    """A device taint of a slice or DeviceTaintRule."""
     return Taint(raw["key"], raw.get("value", ""), raw["effect"], raw.get("timeAdded") or "")
 
 

@@ -1,4 +1,4 @@
-"""The node's accelerators behind a port: what a card is, how it can be cut, and the backends that report cards."""
+"""The node's accelerators behind a port: cards, their partitions, and the backends that report them."""
 
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.partitions import Partition, Scheme

@@ -1,8 +1,9 @@
-"""What a physical card is, whoever reports it. Pure."""
+"""A physical card, whichever backend reports it. Pure."""
 
 from dataclasses import dataclass
 from typing import Literal
 
+from driver.kinds import WholeKind
 from kubeletplugin.hardware.partitions import Partition, Scheme
 
 Vendor = Literal["nvidia", "huawei"]
@@ -13,12 +14,12 @@ class Card:
     """One GPU, or one NPU chip."""
 
     index: int
-    """The number the vendor's tools give it on this node (NVML minor number, Ascend physical id)."""
+    """The number that the vendor's tools use on this node (NVML minor number, Ascend physical id)."""
     uuid: str
-    """Never changes and differs from card to card (NVML UUID, Ascend VDIE)."""
+    """Unique and permanent (NVML UUID, Ascend VDIE)."""
     vendor: Vendor
     type: str
-    """The family: A100, H100, T4, 910B, 310P."""
+    """The product family: A100, H100, T4, 910B, 310P."""
     model: str
     architecture: str
     memory_mib: int
@@ -28,18 +29,18 @@ class Card:
     """``pci0000:15`` (resource.kubernetes.io/pcieRoot)."""
     driver_version: str
     numa_node: int | None = None
-    """None where the machine does not say (sysfs reports -1)."""
+    """None if the machine does not report it (sysfs: -1)."""
     rail: str = ""
     nvlink_domain: str = ""
-    """Cards of one NVLink domain reach each other without PCIe; "" if there is none."""
+    """Cards of one NVLink domain are connected without PCIe; "" without NVLink."""
     compute_capability: str = "0.0.0"
-    """CUDA compute capability as a semantic version; 0.0.0 where the notion does not exist."""
+    """CUDA compute capability as a semantic version; 0.0.0 for cards without one."""
     scheme: Scheme | None = None
-    """How the card can be partitioned, if it can."""
+    """How the card can be partitioned; None if it cannot."""
 
     @property
-    def unit(self) -> Literal["gpu", "npu"]:
-        """What a card of this vendor is called."""
+    def unit(self) -> WholeKind:
+        """The kind of a whole card of this vendor."""
         return "gpu" if self.vendor == "nvidia" else "npu"
 
     @property

@@ -1,19 +1,18 @@
-"""How cards can be cut into partitions: MIG profiles and Ascend vNPU templates, as data.
+"""How cards can be partitioned: MIG profiles and Ascend vNPU templates, as data.
 
-A scheme states what one card has to give (its counters) and every partition that can be cut from it, with what that
-partition draws. Two partitions can exist at once exactly if the counters cover both.
+A scheme has the counters of one card and every partition that the card supports, with the counters that the partition
+consumes. Two partitions can exist at once exactly if the counters cover both.
 
-**The order of the partitions matters**, because allocators take the first device that fits: smaller ones come first,
-so that a request which names no profile wastes least, and within a MIG profile the placements run from the top memory
-slice down. Every large placement but one starts at slice 0 or 4, and only the lower half can hold ``4g``; filling from
-the top therefore breaks the upper half first and keeps the lower half in one piece as long as possible.
+**The order of the partitions matters**, because allocators take the first device that fits. Smaller partitions come
+first, so a request that names no profile wastes least. Within a MIG profile the placements run from the top memory
+slice down. Every large placement but one starts at slice 0 or 4, and only the lower half can hold ``4g``. Filling from
+the top therefore breaks the upper half first and keeps the lower half whole as long as possible.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-SchemeKind = Literal["mig", "vnpu"]
+from driver.kinds import PartitionKind
 
 MEMORY_SLICES = 8
 COMPUTE_SLICES = 7
@@ -21,34 +20,34 @@ COMPUTE_SLICES = 7
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition that can be cut from a card, at one place."""
+    """One partition of a card, at one placement."""
 
     profile: str
-    """As the vendor's tools spell it: ``1g.5gb``, ``vir02_1c``."""
+    """In the spelling of the vendor's tools: ``1g.5gb``, ``vir02_1c``."""
     slot: int
-    """MIG: the first memory slice. vNPU: a running number; slots of one template are interchangeable."""
+    """MIG: the first memory slice. vNPU: a sequence number; slots of one template are interchangeable."""
     memory_mib: int
     cores: int
     """Share of the card's compute, in whole per cent, rounded down."""
     draws: Mapping[str, int]
-    """Counter name to amount (``memory`` in MiB) taken from the card."""
+    """Amounts consumed of the card, by counter (``memory`` in MiB)."""
     sizes: Mapping[str, int]
-    """Capacities published beside memory and cores."""
+    """Capacities published in addition to memory and cores."""
 
     @property
     def suffix(self) -> str:
-        """What a device name adds for this partition, such as ``1g-5gb-6``; a valid end of a DNS label."""
+        """The end of the device's name, such as ``1g-5gb-6``; a valid end of a DNS label."""
         return f"{self.profile.replace('.', '-').replace('_', '-')}-{self.slot}"
 
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """All partitions of one model of card, in the order in which they are offered."""
+    """All partitions of one card model, in the order in which they are offered."""
 
     name: str
-    kind: SchemeKind
+    kind: PartitionKind
     counters: Mapping[str, int]
-    """What the whole card has; ``memory`` in MiB."""
+    """The amounts of the whole card; ``memory`` in MiB."""
     partitions: tuple[Partition, ...]
 
 
@@ -94,7 +93,7 @@ def mig_scheme(name: str, profiles: Iterable[MigProfile]) -> Scheme:
 
 @dataclass(frozen=True, slots=True)
 class VnpuTemplate:
-    """A vNPU template (``npu-smi info -t template-info``); amounts not named are not drawn."""
+    """A vNPU template (``npu-smi info -t template-info``). It consumes only the counters it names."""
 
     name: str
     memory_mib: int
@@ -120,7 +119,7 @@ def _mig(names: Iterable[str], memory: Iterable[int]) -> tuple[MigProfile, ...]:
 
     Compute slices, memory slices and placements: NVIDIA MIG User Guide, "Supported MIG Profiles" (profile ids 19, 15,
     14, 9, 5, 0) and ``nvidia-smi mig -lgipp``. The ``+me`` variant of the smallest profile is left out: it differs
-    only in its media engines, of which these counters know nothing.
+    only in its media engines, which have no counters here.
     """
     shapes = (
         (1, 1, (0, 1, 2, 3, 4, 5, 6)),

@@ -1,4 +1,4 @@
-"""The port to a node's accelerators. Backends: ``simulated``; others follow. No I/O here."""
+"""The port to a node's accelerators. The backend is ``simulated``. No I/O here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from kubeletplugin.hardware.partitions import Partition
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether a card works; ``message`` says why not (at most 1,024 bytes reach the kubelet)."""
+    """Whether a card works; ``message`` says why not (the kubelet cuts it at ``driver.limits.MAX_HEALTH_MESSAGE``)."""
 
     healthy: bool
     message: str = ""
@@ -29,7 +29,7 @@ class DeviceNode:
 
 
 class Hardware(Protocol):
-    """The cards of this node. Every method may raise ``TransientFault``; the caller tries again later."""
+    """The cards of this node. Every method may raise ``TransientFault``; the caller retries later."""
 
     def cards(self) -> tuple[Card, ...]:
         """The cards present, in order of unit and index."""
@@ -40,5 +40,5 @@ class Hardware(Protocol):
         ...
 
     def device_nodes(self, card: Card, partition: Partition | None) -> tuple[DeviceNode, ...]:
-        """What a container that holds ``card``, a share of it (``partition`` None), or ``partition`` must see."""
+        """The device files of ``partition``; with ``partition`` None, those of ``card`` or of a share of it."""
         ...

@@ -1,12 +1,12 @@
-"""Simulated cards, from a YAML profile: real enough for everything but computing.
+"""Simulated cards, from a YAML profile.
 
-A container that holds a simulated card sees a character device under a name of its own, ``/dev/lode/gpu-0``, which is
-the null device. A card turns unhealthy while a file of its name lies in the faults directory; the text of the file is
-the reason: ``echo "Xid 79" > <faults directory>/gpu-3``. Removing the file heals it.
+A container that holds a simulated card sees a character device, such as ``/dev/lode/gpu-0``, which is the null device.
+A card is unhealthy while a file of its name exists in the faults directory. The content of the file is the reason:
+``echo "Xid 79" > <faults directory>/gpu-3``. The card is healthy again when the file is removed.
 
-A profile is a mapping with ``cards`` and, optionally, ``description`` and ``defaults`` (fields every card has unless it
-says otherwise). Cards that state no ``uuid`` get one derived from the node's name, so that two nodes with one profile
-do not share a card.
+A profile is a mapping with ``cards`` and, optionally, ``description`` and ``defaults`` (fields of every card that does
+not set them). A card without ``uuid`` gets one derived from the node's name, so that two nodes with one profile do not
+share a card.
 """
 
 import re
@@ -22,6 +22,7 @@ from pydantic.alias_generators import to_camel
 
 from driver.errors import Fault, InvalidInput, TransientFault
 from driver.files import Files
+from driver.limits import MAX_ATTRIBUTE_BYTES, MAX_HEALTH_MESSAGE
 from kubeletplugin.hardware.card import Card, Vendor
 from kubeletplugin.hardware.partitions import SCHEMES, Partition
 from kubeletplugin.hardware.port import DeviceNode, Health
@@ -29,27 +30,26 @@ from kubeletplugin.hardware.port import DeviceNode, Health
 DEVICE_DIRECTORY = "/dev/lode"
 NULL_DEVICE = ("/dev/null", 1, 3)
 """Path, major and minor number (Linux, Documentation/admin-guide/devices.txt)."""
-_MAX_REASON = 1024
 _UUID_SPACE = uuid.UUID("6c6f6465-0000-5000-8000-73696d756c61")
 
 
-def _at_most_64_bytes(text: str) -> str:
-    if len(text.encode()) > 64:
-        raise ValueError("longer than 64 bytes, the limit of a device attribute")
+def _fits_attribute(text: str) -> str:
+    if len(text.encode()) > MAX_ATTRIBUTE_BYTES:
+        raise ValueError(f"longer than {MAX_ATTRIBUTE_BYTES} bytes, the limit of a device attribute")
     return text
 
 
 def _known_scheme(name: str) -> str:
     if name and name not in SCHEMES:
-        raise ValueError(f"no such partition scheme; known are {', '.join(SCHEMES)}")
+        raise ValueError(f"unknown partition scheme: {name!r}; use one of {', '.join(SCHEMES)}")
     return name
 
 
-Text = Annotated[str, AfterValidator(_at_most_64_bytes)]
+Text = Annotated[str, AfterValidator(_fits_attribute)]
 
 
 class _CardEntry(BaseModel):
-    """One card of a profile; the field names in YAML are camelCase."""
+    """One card of a profile. The field names in YAML are camelCase."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
 
@@ -81,17 +81,17 @@ def profile_from(text: str, source: str) -> Profile:
     """The profile written in YAML.
 
     Raises:
-        InvalidInput: not YAML, unknown or unusable fields, or two cards with one index, uuid or PCI address; carries
-            all faults at once. Whoever wrote ``source`` must change it.
+        InvalidInput: not YAML, a field is unknown or not valid, or two cards have the same index, uuid or PCI address.
+            Carries all faults at once. The author of ``source`` must change it.
     """
     try:
         raw: Any = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise InvalidInput(source, [Fault("", f"is not YAML: {error}")]) from error
+        raise InvalidInput(source, [Fault("", f"is not valid YAML: {error}")]) from error
     if not isinstance(raw, Mapping):
         raise InvalidInput(source, [Fault("", "must be a mapping with the field cards")])
     faults = [
-        Fault(str(name), "unknown field; a profile has description, defaults and cards")
+        Fault(str(name), "unknown field; use description, defaults and cards")
         for name in raw
         if name not in ("description", "defaults", "cards")
     ]
@@ -106,7 +106,7 @@ def profile_from(text: str, source: str) -> Profile:
             cards.append(_card(_CardEntry.model_validate(entry)))
         except ValidationError as error:
             faults += _faults(error, f"cards[{position}]")
-    faults += _twins([entry for entry in merged if isinstance(entry, Mapping)])
+    faults += _duplicates([entry for entry in merged if isinstance(entry, Mapping)])
     if faults:
         raise InvalidInput(source, faults)
     return Profile(tuple(sorted(cards, key=lambda card: (card.unit, card.index))))
@@ -118,28 +118,29 @@ def _card(entry: _CardEntry) -> Card:
 
 
 def _faults(error: ValidationError, where: str) -> Iterator[Fault]:
-    for found in error.errors():
-        field = ".".join([where, *map(str, found["loc"])])
-        yield Fault(field, f"{found['msg']} (found {found.get('input')!r})")
+    for detail in error.errors():
+        field = ".".join([where, *map(str, detail["loc"])])
+        yield Fault(field, f"{detail['msg']} (found {detail.get('input')!r})")
 
 
-def _twins(entries: list[Mapping[str, Any]]) -> Iterator[Fault]:
+def _duplicates(entries: list[Mapping[str, Any]]) -> Iterator[Fault]:
     for field in ("index", "uuid", "pciBusID"):
-        seen: dict[Any, int] = {}
+        first_positions: dict[Any, int] = {}
         for position, entry in enumerate(entries):
-            # GPUs and NPUs are numbered apart from each other.
+            # GPUs and NPUs are numbered separately.
             key = (entry.get("vendor"), entry.get(field)) if field == "index" else entry.get(field)
             if entry.get(field) in (None, ""):
                 continue
-            first = seen.setdefault(repr(key), position)
+            first = first_positions.setdefault(repr(key), position)
             if first != position:
                 yield Fault(
-                    f"cards[{position}].{field}", f"{entry[field]!r} is also that of cards[{first}]; change one"
+                    f"cards[{position}].{field}",
+                    f"duplicate value: {entry[field]!r} (also in cards[{first}]); change one",
                 )
 
 
 def shipped_profiles() -> tuple[str, ...]:
-    """Names of the profiles that come with the program."""
+    """Names of the profiles that are part of the package."""
     folder = resources.files("kubeletplugin.hardware") / "profiles"
     return tuple(sorted(item.name.removesuffix(".yaml") for item in folder.iterdir() if item.name.endswith(".yaml")))
 
@@ -148,30 +149,32 @@ def load_profile(name: str, files: Files) -> Profile:
     """The profile ``name``: one of ``shipped_profiles()``, the path of a YAML file (it has a "/"), or "" for no cards.
 
     Raises:
-        InvalidInput: no such profile, or the file is not a valid one; the operator must change the setting
+        InvalidInput: the profile does not exist or is not valid. The operator must change the setting
             ``kubeletplugin.profile``, the node's label, or the file.
     """
     if not name:
         return Profile(())
     if "/" in name:
-        found = files.read(name)
-        if found is None:
-            raise InvalidInput(f"profile {name}", [Fault("", "no such file")])
-        return profile_from(found.decode(errors="replace"), f"profile {name}")
+        content = files.read(name)
+        if content is None:
+            raise InvalidInput(f"profile {name}", [Fault("", "file not found")])
+        return profile_from(content.decode(errors="replace"), f"profile {name}")
     if not re.fullmatch(r"[a-z0-9-]+", name) or name not in shipped_profiles():
         known = ", ".join(shipped_profiles())
-        raise InvalidInput(f"profile {name!r}", [Fault("", f"no such profile; shipped are {known}")])
+        raise InvalidInput(
+            f"profile {name!r}", [Fault("", f"unknown profile; use one of {known}, or the path of a file")]
+        )
     folder = resources.files("kubeletplugin.hardware") / "profiles"
     return profile_from((folder / f"{name}.yaml").read_text(), f"profile {name}")
 
 
-class Simulated:
-    """``Hardware`` made of a profile.
+class SimulatedHardware:
+    """``Hardware`` with the cards of a profile.
 
     Args:
-        node_name: what derived uuids depend on.
-        files: where the faults directory is looked up; without it every card is healthy.
-        faults_directory: see the module's text; "" for none.
+        node_name: the name that uuids are derived from.
+        files: the file system with the faults directory; without it every card is healthy.
+        faults_directory: see the docstring of the module; "" for none.
     """
 
     def __init__(
@@ -186,7 +189,7 @@ class Simulated:
         return self._cards
 
     def health(self) -> Mapping[str, Health]:
-        """Health of every card, as the faults directory has it.
+        """Health of every card, according to the faults directory.
 
         Raises:
             TransientFault: the directory cannot be read.
@@ -197,9 +200,9 @@ class Simulated:
                 for name in self._files.names(self._faults):
                     text = self._files.read(f"{self._faults}/{name}")
                     if text is not None:
-                        reasons[name] = text.decode(errors="replace").strip()[:_MAX_REASON] or "fault simulated"
+                        reasons[name] = text.decode(errors="replace").strip()[:MAX_HEALTH_MESSAGE] or "simulated fault"
             except OSError as error:
-                raise TransientFault(f"faults directory {self._faults}: {error}") from error
+                raise TransientFault(f"faults directory {self._faults}: cannot be read: {error}") from error
         return {card.name: Health(card.name not in reasons, reasons.get(card.name, "")) for card in self._cards}
 
     def device_nodes(self, card: Card, partition: Partition | None) -> tuple[DeviceNode, ...]:

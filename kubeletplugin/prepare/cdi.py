@@ -1,7 +1,7 @@
 """Container Device Interface specs as values and as JSON. Pure.
 
-Field names, name syntax and minimum versions follow the specification (SPEC.md of container-device-interface); its JSON
-schema checks the output in the tests. Only what this project writes is here.
+Field names, name syntax and minimum versions follow the specification (SPEC.md of container-device-interface). The
+tests check the output against its JSON schema. Only what this project writes is here.
 """
 
 import json
@@ -27,7 +27,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """What a runtime changes about a container that is given a device."""
+    """What a runtime changes about a container that gets a device."""
 
     env: tuple[tuple[str, str], ...] = ()
     device_nodes: tuple[DeviceNode, ...] = ()
@@ -36,7 +36,7 @@ class Edits:
 
 @dataclass(frozen=True, slots=True)
 class CdiDevice:
-    """A device by the name the kubelet hands to the runtime."""
+    """A device by the name that the kubelet passes to the runtime."""
 
     name: str
     edits: Edits
@@ -56,12 +56,12 @@ class Spec:
         return f"{self.vendor}/{self.device_class}"
 
     def id(self, device: CdiDevice) -> str:
-        """The qualified name of ``device``, as containers are given it."""
+        """The qualified name of ``device``, as the kubelet passes it to the runtime."""
         return f"{self.kind}={device.name}"
 
 
 def minimum_version(spec: Spec) -> str:
-    """The oldest specification version that has all ``spec`` uses; older runtimes refuse what they do not know."""
+    """The oldest version of the specification that defines all ``spec`` uses: older runtimes refuse newer versions."""
     if "." in spec.device_class:
         return "0.6.0"
     digit_first = any(device.name[:1].isdigit() for device in spec.devices)
@@ -73,7 +73,7 @@ def encode(spec: Spec) -> bytes:
     """The spec file's content; equal specs give equal bytes.
 
     Raises:
-        InvalidInput: a runtime would reject the file; the driver's name or a device's name must change.
+        InvalidInput: a runtime would reject the file. The driver's name or a device's name must change.
     """
     if faults := list(_faults(spec)):
         raise InvalidInput(f"CDI spec {spec.kind}", faults)
@@ -87,21 +87,26 @@ def encode(spec: Spec) -> bytes:
 
 def _faults(spec: Spec) -> list[Fault]:
     faults = [
-        Fault("kind", f"{part!r} must start with a letter, end with a letter or digit, and have two characters or more")
+        Fault(
+            "kind", f"must start with a letter, end with a letter or digit, and have at least two characters: {part!r}"
+        )
         for part in (spec.vendor, spec.device_class)
         if not _VENDOR_OR_CLASS.fullmatch(part)
     ]
     names = [device.name for device in spec.devices]
     faults += [
-        Fault(f"devices[{index}].name", f"{name!r} may hold letters, digits and inner _ - . : only")
+        Fault(
+            f"devices[{index}].name",
+            f"must consist of letters, digits and, inside, the characters _ - . and colon: {name!r}",
+        )
         for index, name in enumerate(names)
         if not _DEVICE_NAME.fullmatch(name)
     ]
     faults += [
-        Fault("devices", f"{name!r} is there twice") for name in sorted({n for n in names if names.count(n) > 1})
+        Fault("devices", f"duplicate name: {name!r}") for name in sorted({n for n in names if names.count(n) > 1})
     ]
     if not names:
-        faults.append(Fault("devices", "a spec needs one device at least"))
+        faults.append(Fault("devices", "must have at least one device"))
     return faults
 
 

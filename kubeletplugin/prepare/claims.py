@@ -1,4 +1,4 @@
-"""What the kubelet asks about a claim, and what it is told."""
+"""How the kubelet names claims, and the results it gets."""
 
 import re
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class ClaimRef:
 
     @property
     def has_file_name(self) -> bool:
-        """Whether the uid can be part of a file's name; every uid the API server makes can."""
+        """Whether the uid can be part of a file's name. Every uid that the API server creates can."""
         return _UID.fullmatch(self.uid) is not None
 
 
@@ -37,23 +37,23 @@ class PreparedDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A claim whose devices of ours are ready; no devices if it has none of ours."""
+class PrepareResult:
+    """A claim whose devices of this driver are ready; no devices if it has none of this driver."""
 
     ref: ClaimRef
     devices: tuple[PreparedDevice, ...] = ()
 
 
-Reason = Literal["invalid", "conflict", "transient", "operator"]
+FailureReason = Literal["invalid", "conflict", "transient", "operator"]
 
 
 @dataclass(frozen=True, slots=True)
 class PrepareError:
     """Why a claim could not be prepared or unprepared.
 
-    ``reason`` says who must act: the claim's author (``invalid``), the other claim's holder (``conflict``), nobody,
-    as the kubelet tries again (``transient``), or the node's operator (``operator``).
+    ``reason`` says who must act: the claim's author (``invalid``), the user of the claim that holds the device
+    (``conflict``), nobody because the kubelet retries (``transient``), or the node's operator (``operator``).
     """
 
-    reason: Reason
+    reason: FailureReason
     message: str

@@ -1,11 +1,12 @@
-"""What containers get for a claim: the files to write on the node, and what the kubelet is told. Pure.
+"""What containers get for a claim: the files to write on the node, and the result for the kubelet. Pure.
 
-One CDI device for every allocated result, so that a container sees the devices of the requests it names and no others.
-Environment, with NAME the device's name in capitals, ``-`` as ``_``, and ``_<first 8 of the share's id>`` for a share:
+There is one CDI device for every allocated result, so a container sees only the devices of the requests it names.
+Environment variables, with NAME the device's name in capitals, ``-`` as ``_``, and ``_<first 8 of the share's id>`` for
+a share:
 
 - ``LODE_DEVICE_<NAME>``: the card's uuid;
-- ``LODE_MEMORY_MIB_<NAME>``: device memory it may use, in MiB;
-- ``LODE_CORES_<NAME>``: compute it may use, in per cent of the card; 0 means that none is set aside for it.
+- ``LODE_MEMORY_MIB_<NAME>``: device memory the container may use, in MiB;
+- ``LODE_CORES_<NAME>``: compute the container may use, in per cent of the card; 0 means that none is reserved.
 """
 
 import posixpath
@@ -15,8 +16,8 @@ from dataclasses import dataclass
 from driver.model import Device, Result
 from kubeletplugin.hardware.port import DeviceNode
 from kubeletplugin.prepare import cdi, metadata
-from kubeletplugin.prepare.claims import ClaimRef, Prepared, PreparedDevice
-from kubeletplugin.prepare.plan import Plan, main_request
+from kubeletplugin.prepare.claims import ClaimRef, PreparedDevice, PrepareResult
+from kubeletplugin.prepare.plan import ClaimPlan, main_request
 
 CDI_CLASS = "claim"
 _SHARE_ID_LETTERS = 8
@@ -24,8 +25,8 @@ _MEBI = 1024**2
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Where on the node the files of one driver's claims are."""
+class ClaimPaths:
+    """Paths of the files of one driver's claims on the node."""
 
     driver: str
     cdi_root: str
@@ -33,7 +34,7 @@ class Places:
 
     @property
     def cdi_prefix(self) -> str:
-        """What the names of this driver's CDI specs begin with: the folder is shared with other drivers."""
+        """Prefix of the names of this driver's CDI specs: other drivers use the same folder."""
         return f"{self.driver}-{CDI_CLASS}_"
 
     def cdi_file(self, uid: str) -> str:
@@ -41,19 +42,19 @@ class Places:
         return posixpath.join(self.cdi_root, f"{self.cdi_prefix}{uid}.json")
 
     def cdi_uid(self, file_name: str) -> str:
-        """The claim whose CDI spec has this name, "" if it is none of this driver's."""
+        """The claim whose CDI spec has this name, "" if it is not a CDI spec of this driver."""
         prefix, suffix = self.cdi_prefix, ".json"
-        ours = file_name.startswith(prefix) and file_name.endswith(suffix)
-        return file_name.removeprefix(prefix).removesuffix(suffix) if ours else ""
+        of_driver = file_name.startswith(prefix) and file_name.endswith(suffix)
+        return file_name.removeprefix(prefix).removesuffix(suffix) if of_driver else ""
 
     def metadata_file(self, ref: ClaimRef, request: str) -> str:
         """Path of the metadata file of one main request."""
         return posixpath.join(self.metadata_root, metadata.file_name(ref, request))
 
 
-def answer(plan: Plan, driver: str) -> Prepared:
-    """What the kubelet is told about a prepared claim."""
-    return Prepared(
+def prepare_result(plan: ClaimPlan, driver: str) -> PrepareResult:
+    """The result for the kubelet when the claim is prepared."""
+    return PrepareResult(
         plan.ref,
         tuple(
             PreparedDevice(
@@ -68,29 +69,31 @@ def answer(plan: Plan, driver: str) -> Prepared:
     )
 
 
-def files(
-    plan: Plan, devices: Mapping[str, Device], nodes: Mapping[str, Sequence[DeviceNode]], places: Places, uuid: str
+def claim_files(
+    plan: ClaimPlan,
+    devices: Mapping[str, Device],
+    nodes: Mapping[str, Sequence[DeviceNode]],
+    paths: ClaimPaths,
+    uuid: str,
 ) -> dict[str, bytes]:
-    """Path and content of every file of a claim, the CDI spec last, as it refers to the others; none without results.
+    """Path and content of every file of a claim; none without results. The CDI spec is last: it refers to the others.
 
     Args:
         nodes: the device files of each device the plan names.
         uuid: name of the attribute that holds a card's uuid.
 
     Raises:
-        InvalidInput: a name cannot be written into a CDI spec.
+        InvalidInput: a name cannot be used in a CDI spec.
     """
     if not plan.results:
         return {}
-    texts = metadata.documents(plan, devices, places.driver)
+    texts = metadata.documents(plan, devices, paths.driver)
     mounts = {
-        request: cdi.Mount(
-            places.metadata_file(plan.ref, request), metadata.container_path(plan, request, places.driver)
-        )
+        request: cdi.Mount(paths.metadata_file(plan.ref, request), metadata.container_path(plan, request, paths.driver))
         for request in texts
     }
     # A container gets all devices of a request or none, so the file is mounted with the first of them.
-    made = [
+    cdi_devices = [
         cdi.CdiDevice(
             _cdi_name(plan.ref, result),
             cdi.Edits(
@@ -101,13 +104,13 @@ def files(
         )
         for result in plan.results
     ]
-    spec = cdi.Spec(places.driver, CDI_CLASS, tuple(made))
-    written = {places.metadata_file(plan.ref, request): text for request, text in texts.items()}
-    return {**written, places.cdi_file(plan.ref.uid): cdi.encode(spec)}
+    spec = cdi.Spec(paths.driver, CDI_CLASS, tuple(cdi_devices))
+    metadata_files = {paths.metadata_file(plan.ref, request): text for request, text in texts.items()}
+    return {**metadata_files, paths.cdi_file(plan.ref.uid): cdi.encode(spec)}
 
 
 def _cdi_name(ref: ClaimRef, result: Result) -> str:
-    # The claim's uid keeps a runtime from ever using what it cached for an earlier claim.
+    # The claim's uid keeps a runtime from using what it cached for an earlier claim.
     parts = [ref.uid, main_request(result.request), result.device.device, result.share_id[:_SHARE_ID_LETTERS]]
     return "_".join(part for part in parts if part)
 

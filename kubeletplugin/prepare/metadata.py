@@ -1,7 +1,7 @@
 """Device metadata files: what a container can read about the devices of one request (KEP-5304). Pure.
 
 Paths and content follow k8s.io/dynamic-resource-allocation/api/metadata: one file per request, mounted read-only at a
-path that pod authors know beforehand, holding the same object once per API version, newest first.
+path that pod authors know in advance. It holds the same object once per API version, the newest first.
 """
 
 import json
@@ -11,13 +11,13 @@ from typing import Any
 from driver.model import Device, Result
 from driver.wire import device_to
 from kubeletplugin.prepare.claims import ClaimRef
-from kubeletplugin.prepare.plan import Plan, main_request
+from kubeletplugin.prepare.plan import ClaimPlan, main_request
 
 API_VERSIONS = ("metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1")
 CONTAINER_ROOT = "/var/run/kubernetes.io/dra-device-attributes"
 
 
-def container_path(plan: Plan, request: str, driver: str) -> str:
+def container_path(plan: ClaimPlan, request: str, driver: str) -> str:
     """Where containers find the file of a main request."""
     if plan.pod_claim_name:
         claim = f"resourceclaimtemplates/{plan.pod_claim_name}"
@@ -36,7 +36,7 @@ def claim_uid(name: str) -> str:
     return name.partition("_")[0]
 
 
-def documents(plan: Plan, devices: Mapping[str, Device], driver: str) -> dict[str, bytes]:
+def documents(plan: ClaimPlan, devices: Mapping[str, Device], driver: str) -> dict[str, bytes]:
     """The content of every file, by main request. Equal plans on equal devices give equal bytes."""
     by_request: dict[str, list[Result]] = {}
     for result in plan.results:
@@ -56,7 +56,7 @@ def claim_ref(content: bytes) -> ClaimRef | None:
         return None
 
 
-def _document(plan: Plan, request: str, devices: Sequence[dict[str, Any]]) -> bytes:
+def _document(plan: ClaimPlan, request: str, devices: Sequence[dict[str, Any]]) -> bytes:
     ref = plan.ref
     content = {
         "metadata": {"name": ref.name, "namespace": ref.namespace, "uid": ref.uid, "generation": 1},

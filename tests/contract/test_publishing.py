@@ -8,9 +8,8 @@ from driver.clock import SystemClock
 from driver.kube.api import NODES, RESOURCE_SLICES, Api, Object
 from driver.observe import Metrics, logger
 from driver.settings import Settings
-from kubeletplugin.hardware.simulated import Simulated, load_profile, shipped_profiles
-from kubeletplugin.metrics import PublishingMetrics
-from kubeletplugin.publisher import Publisher
+from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, shipped_profiles
+from kubeletplugin.publish import Publisher, PublishingMetrics
 from simulation.files import MemoryFiles
 from tests.contract.conftest import eventually
 
@@ -21,7 +20,7 @@ class Plugin:
     def __init__(self, api: Api, node: str, profile: str):
         self.files = MemoryFiles()
         self.metrics = Metrics()
-        hardware = Simulated(load_profile(profile, self.files), node, self.files, "/faults")
+        hardware = SimulatedHardware(load_profile(profile, self.files), node, self.files, "/faults")
         self.publisher = Publisher(
             api, SystemClock(), node, Settings(), hardware, PublishingMetrics(self.metrics), logger("publisher")
         )

@@ -1,28 +1,14 @@
-"""Families of inputs on which a search without look-ahead takes exponential time; each takes its size and nothing else.
+"""Hard searches: allocations on one node, ``NODE``, for which a search without look-ahead takes exponential time.
 
-One node, ``NODE``. Every family says whether its claims can be satisfied. The tests count the steps the allocator needs
-for them, the benchmark its time beside upstream's.
+Each function returns a hard search of a given size, which states whether its claims can be satisfied. The tests count
+the steps that the allocator needs, the benchmark compares its time with that of the Kubernetes allocator.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tests.hard_searches.alike import (
-    distinct_values,
-    distinct_within_match,
-    gpu_nic_listed,
-    gpu_nic_mixed,
-    gpu_nic_mixed_short,
-    gpu_nic_pairs,
-    gpu_nic_pairs_crowded,
-    gpu_nic_pairs_first,
-    gpu_nic_pairs_spare,
-    match_last,
-    match_nearly,
-    match_nearly_singly,
-    match_two_levels,
-)
-from tests.hard_searches.amounts import (
+from tests.hard_searches.builders import DRIVER, NODE, HardSearch
+from tests.hard_searches.capacities import (
     counters,
     mig_edges,
     mig_halves,
@@ -38,7 +24,22 @@ from tests.hard_searches.amounts import (
     shares_mixed_fit,
     shares_unlike,
 )
-from tests.hard_searches.numbers import (
+from tests.hard_searches.constraints import (
+    distinct_values,
+    distinct_within_match,
+    gpu_nic_listed,
+    gpu_nic_mixed,
+    gpu_nic_mixed_short,
+    gpu_nic_pairs,
+    gpu_nic_pairs_crowded,
+    gpu_nic_pairs_first,
+    gpu_nic_pairs_spare,
+    match_last,
+    match_nearly,
+    match_nearly_singly,
+    match_two_levels,
+)
+from tests.hard_searches.counts import (
     count_plus_one,
     first_available,
     gpus_plus_missing_nic,
@@ -46,11 +47,10 @@ from tests.hard_searches.numbers import (
     many_requests,
     many_unlike,
 )
-from tests.hard_searches.parts import DRIVER, NODE, Family
 
-__all__ = ["DRIVER", "LISTED", "NODE", "Family"]
+__all__ = ["DRIVER", "HARD_SEARCHES", "NODE", "HardSearch"]
 
-LISTED: Final[Mapping[str, tuple[Callable[[int], Family], tuple[int, ...]]]] = {
+HARD_SEARCHES: Final[Mapping[str, tuple[Callable[[int], HardSearch], tuple[int, ...]]]] = {
     "count_plus_one": (count_plus_one, (8, 22, 31)),
     "many_requests": (many_requests, (10, 32, 64)),
     "many_unlike": (many_unlike, (10, 32)),
@@ -85,4 +85,4 @@ LISTED: Final[Mapping[str, tuple[Callable[[int], Family], tuple[int, ...]]]] = {
     "shares_unlike": (shares_unlike, (7, 16)),
     "shares_many": (shares_many, (31, 32)),
 }
-"""The families by name, each with the sizes that the tests decide."""
+"""The hard searches by name, each with the sizes that the tests use."""

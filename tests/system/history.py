@@ -1,15 +1,15 @@
-"""One seeded history: a cluster lives through a number of actions, comes to rest, and is emptied."""
+"""One seeded history: users and operators act on a cluster, it settles, and everything is deleted."""
 
 import random
 from dataclasses import dataclass
 
-from driver.settings import ControllerSettings, Kind, KubeletPluginSettings, Settings
+from driver.kinds import Offer
+from driver.settings import ControllerSettings, KubeletPluginSettings, Settings
 from kubeletplugin.hardware.simulated import Profile, load_profile
 from simulation.cluster import Cluster
-from simulation.faults import Misfortune
+from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from simulation.files import MemoryFiles
-from simulation.rest import check_end, check_rest
-from simulation.weather import CALM, Weather
+from simulation.settled_checks import check_empty, check_settled
 from tests.system.objects import device_classes
 from tests.system.workload import Workload
 
@@ -29,19 +29,19 @@ LAYOUTS: tuple[dict[str, tuple[str, int]], ...] = (
     {"n1": ("ascend310px4", 2), "n2": ("a100x4", 1)},
     {"n1": ("h100x8", 2), "n2": ("ascend910bx8", 2)},
 )
-BAD_NETWORK = Misfortune(lost_request=0.02, lost_answer=0.03, busy=0.02, conflict=0.03, gone=0.02, lag=0.2)
-WEATHERS = (
-    CALM,
-    Weather(unseen=0.3),
-    Weather(overtaken=0.2, unseen=0.2),
-    Weather(crash=0.004, overtaken=0.1),
-    Weather(network=BAD_NETWORK),
-    Weather(network=Misfortune(conflict=0.3), overtaken=0.2),
-    Weather(network=Misfortune(lost_answer=0.2), unseen=0.2),
-    Weather(network=Misfortune(gone=0.3, lag=0.5)),
-    Weather(crash=0.01, overtaken=0.2, unseen=0.4, network=BAD_NETWORK),
+BAD_NETWORK = NetworkFaults(lost_request=0.02, lost_response=0.03, busy=0.02, conflict=0.03, gone=0.02, lag=0.2)
+FAULT_PROFILES = (
+    NO_FAULTS,
+    FaultProfile(skip_watch=0.3),
+    FaultProfile(interleave=0.2, skip_watch=0.2),
+    FaultProfile(crash=0.004, interleave=0.1),
+    FaultProfile(network=BAD_NETWORK),
+    FaultProfile(network=NetworkFaults(conflict=0.3), interleave=0.2),
+    FaultProfile(network=NetworkFaults(lost_response=0.2), skip_watch=0.2),
+    FaultProfile(network=NetworkFaults(gone=0.3, lag=0.5)),
+    FaultProfile(crash=0.01, interleave=0.2, skip_watch=0.4, network=BAD_NETWORK),
 )
-OFFERS: tuple[tuple[Kind, ...], ...] = (
+OFFERS: tuple[tuple[Offer, ...], ...] = (
     ("whole", "share", "partitions"),
     ("whole", "share", "partitions"),
     ("whole", "share"),
@@ -50,78 +50,78 @@ OFFERS: tuple[tuple[Kind, ...], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What a seed begins with."""
+class HistoryStart:
+    """The start of a history."""
 
     layout: dict[str, tuple[str, int]]
-    weather: Weather
+    faults: FaultProfile
     controllers: int
     settings: Settings
 
     @classmethod
-    def of(cls, seed: int) -> "Setting":
-        """The beginning that belongs to a seed."""
+    def of(cls, seed: int) -> "HistoryStart":
+        """The start of the history of ``seed``."""
         chance = random.Random(f"beginning of {seed}")
         plugin = KubeletPluginSettings(offer=chance.choice(OFFERS), slots=chance.choice((2, 100)))
         return cls(
             chance.choice(LAYOUTS),
-            chance.choice(WEATHERS),
+            chance.choice(FAULT_PROFILES),
             chance.choice((1, 1, 2)),
             Settings(kubeletplugin=plugin, controller=ControllerSettings(lease_seconds=100)),
         )
 
 
 class HistoryFailed(AssertionError):
-    """Something went wrong that the seed brings back."""
+    """A history failed; its seed reproduces the failure."""
 
 
 def play(seed: int) -> None:
-    """Live through the history of ``seed``.
+    """Play the history of ``seed``.
 
     Raises:
-        HistoryFailed: with the seed, the command that reproduces it, and the last lines of the diary.
+        HistoryFailed: with the seed, the command that reproduces it, and the last lines of the event log.
     """
-    setting = Setting.of(seed)
+    start = HistoryStart.of(seed)
     cluster = Cluster(
         seed,
-        {name: cards(*profile) for name, profile in setting.layout.items()},
+        {name: cards(*profile) for name, profile in start.layout.items()},
         classes=device_classes(),
-        controllers=setting.controllers,
-        settings=setting.settings,
-        weather=CALM,
+        controllers=start.controllers,
+        settings=start.settings,
+        faults=NO_FAULTS,
     )
     try:
-        _live(seed, cluster, setting.weather)
+        _play(seed, cluster, start.faults)
     except Exception as error:
-        raise HistoryFailed(_report(seed, setting, cluster, error)) from error
+        raise HistoryFailed(_report(seed, start, cluster, error)) from error
 
 
-def _live(seed: int, cluster: Cluster, weather: Weather) -> None:
+def _play(seed: int, cluster: Cluster, faults: FaultProfile) -> None:
     chance = random.Random(f"pace of {seed}")
     cluster.settle()
     published = cluster.invariants.pools()
     workload = Workload(seed, cluster)
-    cluster.weather = weather
+    cluster.faults = faults
     for _ in range(chance.randint(0, 6)):
         workload.new_pod()
     for _ in range(chance.randint(*ACTIONS)):
         workload.act()
         cluster.run(chance.choice((0, 3, 10, 40, 200)))
-    cluster.weather = CALM
-    workload.calm_down()
+    cluster.faults = NO_FAULTS
+    workload.undo_operator_changes()
     cluster.settle()
-    check_rest(cluster)
+    check_settled(cluster)
     workload.delete_everything()
     cluster.settle()
-    check_end(cluster, published)
+    check_empty(cluster, published)
 
 
-def _report(seed: int, setting: Setting, cluster: Cluster, error: Exception) -> str:
+def _report(seed: int, start: HistoryStart, cluster: Cluster, error: Exception) -> str:
     lines = [
         f"history {seed} failed: {type(error).__name__}: {error}",
         f"reproduce: LODE_SEED={seed} .venv/bin/python -m pytest tests/system/test_histories.py",
-        f"began with: {setting}",
-        f"the last {LAST_LINES} lines of its diary:",
-        *cluster.diary.last(LAST_LINES),
+        f"start: {start}",
+        f"the last {LAST_LINES} lines of the event log:",
+        *cluster.log.last(LAST_LINES),
     ]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The objects that users make in whole-system tests."""
+"""The objects that users create in tests of the whole system."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ def attribute(name: str) -> str:
     return f'device.attributes["lode.dev"].{name}'
 
 
-ASKS: dict[str, Object] = {
+REQUESTS: dict[str, Object] = {
     "gpu-1": request("gpu.lode.dev"),
     "gpu-2": request("gpu.lode.dev", count=2),
     "gpu-4": request("gpu.lode.dev", count=4),
@@ -43,35 +43,35 @@ ASKS: dict[str, Object] = {
     "vnpu-small": request("vnpu.lode.dev", selector=f"{attribute('profile')} == 'vir01'"),
     "vnpu-large": request("vnpu.lode.dev", selector=f"{attribute('profile')}.startsWith('vir04')"),
 }
-"""What a pod can ask for, by the name of its template."""
+"""The requests of pods, by the name of their template."""
 
 IMPOSSIBLE: dict[str, Object] = {
     "too-many": request("gpu.lode.dev", count=17),
     "no-such-class": request("no-such.lode.dev"),
     "no-such-attribute": request("gpu.lode.dev", selector=f"{attribute('colour')} == 'red'"),
 }
-"""What no pod ever gets, and what must not disturb others."""
+"""Requests that can never be satisfied, and must not affect other pods."""
 
 
-def spec_of(ask: Object) -> Object:
-    return {"devices": {"requests": [ask]}}
+def spec_of(device_request: Object) -> Object:
+    return {"devices": {"requests": [device_request]}}
 
 
-def template(name: str, ask: Object, namespace: str = NAMESPACE) -> Object:
+def template(name: str, device_request: Object, namespace: str = NAMESPACE) -> Object:
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"spec": spec_of(ask)},
+        "spec": {"spec": spec_of(device_request)},
     }
 
 
-def claim(name: str, ask: Object, namespace: str = NAMESPACE) -> Object:
+def claim(name: str, device_request: Object, namespace: str = NAMESPACE) -> Object:
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": spec_of(ask),
+        "spec": spec_of(device_request),
     }
 
 
@@ -89,19 +89,19 @@ def pod_spec(*, template_name: str = "", claim_name: str = "", cpu: str = "10m",
     return {"terminationGracePeriodSeconds": grace, "resourceClaims": [entry], "containers": [container]}
 
 
-def pod(name: str, **asks: Any) -> Object:
+def pod(name: str, **options: Any) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": pod_spec(**asks),
+        "spec": pod_spec(**options),
     }
 
 
-def job(name: str, count: int, **asks: Any) -> Object:
+def job(name: str, count: int, **options: Any) -> Object:
     spec = {
         "completions": count,
         "parallelism": count,
-        "template": {"spec": {"restartPolicy": "Never", **pod_spec(**asks)}},
+        "template": {"spec": {"restartPolicy": "Never", **pod_spec(**options)}},
     }
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}

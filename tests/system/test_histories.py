@@ -1,6 +1,6 @@
-"""Whatever happens to a cluster, in whatever order, nothing is handed out twice, nothing is lost, nothing is kept.
+"""Whatever happens to a cluster, in any order, no device is allocated twice, lost, or left held without a user.
 
-``LODE_HISTORIES=n`` plays more of them, ``LODE_SEED=n`` one.
+``LODE_HISTORIES=n`` plays ``n`` histories, ``LODE_SEED=n`` plays the history of one seed.
 """
 
 import os
@@ -15,5 +15,5 @@ SEEDS = (
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_cluster_keeps_its_promises_through_a_seeded_history(seed: int) -> None:
+def test_invariants_hold_through_a_seeded_history(seed: int) -> None:
     play(seed)

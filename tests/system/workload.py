@@ -1,27 +1,27 @@
-"""What users, operators and bad luck do to a cluster in the course of a history."""
+"""The actions of a history: what users and operators do, and incidents such as crashes and reboots."""
 
 import random
 from collections.abc import Callable
 
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, NotFound, Object
+from driver.kube.objects import is_deleting, is_terminal, name_key
 from memoryapi import JOBS
 from simulation.cluster import Cluster
-from simulation.standins.informed import is_deleting, is_terminal, name_key
-from tests.system.objects import ASKS, IMPOSSIBLE, NAMESPACE, claim, job, pod, template
+from tests.system.objects import IMPOSSIBLE, NAMESPACE, REQUESTS, claim, job, pod, template
 
 MOST_PODS = 24
 
 
 class Workload:
-    """One seed's users. Every action leaves the cluster to itself again; nothing waits."""
+    """The actions of one seed. No action waits for its effect."""
 
     def __init__(self, seed: int, cluster: Cluster):
         self._random = random.Random(f"users of {seed}")
         self._cluster = cluster
         self._api = cluster.user
         self._count = 0
-        for name, ask in {**ASKS, **IMPOSSIBLE}.items():
-            self._api.create(RESOURCE_CLAIM_TEMPLATES, template(name, ask))
+        for name, device_request in {**REQUESTS, **IMPOSSIBLE}.items():
+            self._api.create(RESOURCE_CLAIM_TEMPLATES, template(name, device_request))
         self._actions: list[tuple[int, Callable[[], None]]] = [
             (30, self.new_pod),
             (4, self._new_job),
@@ -42,27 +42,27 @@ class Workload:
         ]
 
     def act(self) -> None:
-        """Do one thing."""
+        """Perform one random action."""
         weights, actions = zip(*self._actions, strict=True)
         (action,) = self._random.choices(actions, weights)
-        self._cluster.diary.note("user", action.__name__.strip("_"))
+        self._cluster.log.note("user", action.__name__.strip("_"))
         try:
             action()
         except NotFound:
-            # It went away by itself just now.
+            # Its object was deleted by another component meanwhile.
             return
 
-    def calm_down(self) -> None:
-        """Put right what an operator can put right."""
-        for node in self._cluster.machines:
+    def undo_operator_changes(self) -> None:
+        """Uncordon all nodes and remove the labels that this class set."""
+        for node in self._cluster.nodes:
             labels = {"lode.dev/ib-cluster": None}
             self._api.patch(NODES, node, {"metadata": {"labels": labels}, "spec": {"unschedulable": None}})
 
     def delete_everything(self) -> None:
         """What ``kubectl delete jobs,pods,resourceclaims --all`` does."""
         for resource in (JOBS, PODS, RESOURCE_CLAIMS):
-            for found in self._api.list(resource).items:
-                namespace, name = name_key(found)
+            for obj in self._api.list(resource).items:
+                namespace, name = name_key(obj)
                 try:
                     self._api.delete(resource, name, namespace)
                 except NotFound:
@@ -75,42 +75,42 @@ class Workload:
     def _pods(self) -> list[Object]:
         return self._api.list(PODS).items
 
-    def _some_pod(self) -> Object | None:
-        pods = [found for found in self._pods() if not is_deleting(found)]
+    def _random_pod(self) -> Object | None:
+        pods = [pod for pod in self._pods() if not is_deleting(pod)]
         return self._random.choice(pods) if pods else None
 
     def new_pod(self) -> None:
-        """Create a pod that asks for something, unless there are many."""
-        if len([found for found in self._pods() if not is_terminal(found)]) < MOST_PODS:
-            ask = self._random.choice(list(ASKS))
+        """Create a pod with a random request, unless there are many pods."""
+        if len([pod for pod in self._pods() if not is_terminal(pod)]) < MOST_PODS:
+            name = self._random.choice(list(REQUESTS))
             grace = self._random.choice((1, 1, 30, 120))
-            self._api.create(PODS, pod(self._name(ask), template_name=ask, grace=grace))
+            self._api.create(PODS, pod(self._name(name), template_name=name, grace=grace))
 
     def _impossible_pod(self) -> None:
-        ask = self._random.choice(list(IMPOSSIBLE))
-        self._api.create(PODS, pod(self._name(ask), template_name=ask))
+        name = self._random.choice(list(IMPOSSIBLE))
+        self._api.create(PODS, pod(self._name(name), template_name=name))
 
     def _new_job(self) -> None:
-        ask = self._random.choice(list(ASKS))
-        self._api.create(JOBS, job(self._name("job"), self._random.randint(2, 4), template_name=ask))
+        name = self._random.choice(list(REQUESTS))
+        self._api.create(JOBS, job(self._name("job"), self._random.randint(2, 4), template_name=name))
 
     def _new_shared_claim(self) -> None:
         name = self._name("shared")
-        self._api.create(RESOURCE_CLAIMS, claim(name, ASKS[self._random.choice(list(ASKS))]))
+        self._api.create(RESOURCE_CLAIMS, claim(name, REQUESTS[self._random.choice(list(REQUESTS))]))
         for index in range(self._random.randint(1, 3)):
             self._api.create(PODS, pod(f"{name}-user-{index}", claim_name=name))
 
     def _delete_pod(self) -> None:
-        if found := self._some_pod():
-            self._api.delete(PODS, found["metadata"]["name"], NAMESPACE)
+        if chosen := self._random_pod():
+            self._api.delete(PODS, chosen["metadata"]["name"], NAMESPACE)
 
     def _force_delete_pod(self) -> None:
-        if found := self._some_pod():
-            self._api.delete(PODS, found["metadata"]["name"], NAMESPACE, grace_period_seconds=0)
+        if chosen := self._random_pod():
+            self._api.delete(PODS, chosen["metadata"]["name"], NAMESPACE, grace_period_seconds=0)
 
     def _finish_pod(self) -> None:
-        if found := self._some_pod():
-            self._cluster.end(found, self._random.choice(("Succeeded", "Succeeded", "Failed")))
+        if chosen := self._random_pod():
+            self._cluster.end_containers(chosen, self._random.choice(("Succeeded", "Succeeded", "Failed")))
 
     def _delete_job(self) -> None:
         if jobs := self._api.list(JOBS).items:
@@ -121,7 +121,7 @@ class Workload:
             self._api.delete(RESOURCE_CLAIMS, self._random.choice(claims)["metadata"]["name"], NAMESPACE)
 
     def _node(self) -> str:
-        return self._random.choice(list(self._cluster.machines))
+        return self._random.choice(list(self._cluster.nodes))
 
     def _cordon(self) -> None:
         patch = {"spec": {"unschedulable": self._random.choice((True, None))}}
@@ -135,13 +135,13 @@ class Workload:
         self._cluster.reboot(self._node())
 
     def _crash(self) -> None:
-        self._cluster.kill(self._random.choice(list(self._cluster.parts)), self._random.choice((0.0, 3.0, 40.0)))
+        self._cluster.kill(self._random.choice(list(self._cluster.slots)), self._random.choice((0.0, 3.0, 40.0)))
 
     def _stall(self) -> None:
-        self._cluster.stall(self._random.choice(list(self._cluster.parts)), self._random.choice((2.0, 30.0, 250.0)))
+        self._cluster.stall(self._random.choice(list(self._cluster.slots)), self._random.choice((2.0, 30.0, 250.0)))
 
     def _compact(self) -> None:
-        self._cluster.memory.compact()
+        self._cluster.api.compact()
 
     def _pass_time(self) -> None:
         self._cluster.advance(self._random.choice((0.5, 5.0, 30.0, 150.0)))

@@ -1,1 +1,1 @@
-"""Why claims cannot be allocated: counted by device, summed up by node, put into words or JSON."""
+"""Why claims cannot be allocated: counted by device, grouped by node, rendered as text or JSON."""

@@ -1,10 +1,10 @@
-"""The one text for why claims cannot be allocated; used by Events, conditions, logs and commands."""
+"""The text that says why claims cannot be allocated, for Events, conditions, logs and commands."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from controller.allocation.reasons.reasons import Unsatisfiable, sentences
 from controller.allocation.reasons.summary import MOST_NAMED, Closest, Group, NodeReasons, Summary, summarise
+from controller.allocation.reasons.unsatisfiable import Unsatisfiable, sentences
 
 LIMIT: Final = 1024
 """Characters of an Event's message (core/v1)."""
@@ -13,9 +13,9 @@ LIMIT: Final = 1024
 def render(
     answer: Unsatisfiable | Summary | Mapping[str, Unsatisfiable], limit: int = LIMIT, between: str = ". "
 ) -> str:
-    """The reasons in at most ``limit`` characters; nodes with the same reasons are told together, the largest first.
+    """The reasons in at most ``limit`` characters, nodes with the same reasons in one group, the largest group first.
 
-    The closest miss is told whatever else has to be cut. ``between`` stands between groups of nodes.
+    The closest miss is always part of the text. ``between`` separates the groups.
     """
     if isinstance(answer, Unsatisfiable):
         return _cut("; ".join(answer.reasons), limit)
@@ -23,10 +23,10 @@ def render(
         answer = summarise({node: NodeReasons(devices=answer[node]) for node in sorted(answer)})
     if answer.faults:
         return _cut("; ".join(map(str, answer.faults)), limit)
-    told = between.join(_group(group) for group in answer.groups)
+    text = between.join(_group(group) for group in answer.groups)
     closest = between + _closest(answer.closest) if answer.closest and len(answer.groups) > 1 else ""
     closest = _cut(closest, limit // 2)
-    return _cut(told, limit - len(closest)) + closest
+    return _cut(text, limit - len(closest)) + closest
 
 
 def _group(group: Group) -> str:

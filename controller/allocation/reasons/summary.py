@@ -1,6 +1,6 @@
-"""Why no node of a fleet takes a pod: nodes with the same reasons counted together, and the closest miss.
+"""Why no node of a fleet fits a pod: nodes grouped by their reasons, and the closest miss.
 
-Of bounded size on any fleet: at most ``MOST_GROUPS`` groups are told apart, what remains is summed up.
+The size is bounded on any fleet: at most ``MOST_GROUPS`` groups, the last of which may sum up all others.
 """
 
 from collections import Counter
@@ -8,20 +8,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from controller.allocation.reasons.reasons import MOST_HOLDERS, Cause, Shortage, Unsatisfiable, exclusions
-from controller.allocation.requests.demand import ClaimFault
+from controller.allocation.reasons.unsatisfiable import MOST_HOLDERS, Cause, Shortage, Unsatisfiable, exclusions
+from controller.allocation.requests.demands import ClaimFault
 
 MOST_GROUPS: Final = 8
-"""Groups of nodes told apart."""
+"""Groups of nodes that are distinguished."""
 MOST_NAMED: Final = 3
-"""Nodes of a group that are named."""
+"""Nodes of a group that a message names."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReasons:
-    """Why one node does not take a pod: predicates of the node, or else its devices."""
+    """Why one node does not fit a pod: predicates of the node, or else its devices."""
 
     predicates: tuple[str, ...] = ()
     devices: Unsatisfiable | None = None
@@ -34,8 +34,8 @@ class Group:
     Attributes:
         nodes: how many.
         named: some of them.
-        reasons: why; of the claims in the way some are named.
-        summed: whether the reasons of the nodes differ, and numbers of devices are sums over them.
+        reasons: why, with some of the claims that are in the way.
+        summed: whether the reasons of the nodes differ, so that numbers of devices are sums.
     """
 
     nodes: int
@@ -56,10 +56,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Closest:
-    """The nodes that lack fewest devices for the one request they cannot satisfy.
+    """The nodes that lack the fewest devices, where only one request is short.
 
     Attributes:
-        freeing: claims whose end would do, on node ``on`` ("" for each of the nodes).
+        freeing: claims whose end would be sufficient, on node ``on`` ("" for each of the nodes).
     """
 
     nodes: int
@@ -85,12 +85,12 @@ class Closest:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Why none of the nodes takes the pod.
+    """Why none of the nodes fits the pod.
 
     Attributes:
-        nodes: how many were asked.
-        faults: what is wrong with the claims as written; then the nodes do not matter.
-        groups: nodes with the same reasons, the largest group first; the last may be what remains of many.
+        nodes: how many nodes there are.
+        faults: what is wrong with the claims as written. If there are faults, nodes do not matter.
+        groups: nodes with the same reasons, the largest group first. The last group may sum up many.
     """
 
     nodes: int
@@ -109,29 +109,29 @@ class Summary:
 
 
 def summarise(refused: Mapping[str, NodeReasons]) -> Summary:
-    """Why none of the nodes takes the pod; nodes are named in the order of ``refused``."""
+    """Why none of the nodes fits the pod. Nodes are named in the order of ``refused``."""
     faults = next((one.devices.faults for one in refused.values() if one.devices and one.devices.faults), ())
     if faults:
         return Summary(len(refused), faults)
-    groups: dict[NodeReasons, _Together] = {}
+    groups: dict[NodeReasons, _NodeGroup] = {}
     closest = _Closest()
     for node, reasons in refused.items():
         key = reasons
         if reasons.devices is not None:
-            key = NodeReasons(reasons.predicates, reasons.devices.impersonal())
-            closest.look_at(node, reasons.devices.shortages)
+            key = NodeReasons(reasons.predicates, reasons.devices.without_holders())
+            closest.consider(node, reasons.devices.shortages)
         group = groups.get(key)
         if group is None:
-            group = groups[key] = _Together(key)
+            group = groups[key] = _NodeGroup(key)
         group.add(node, reasons)
     ordered = sorted(groups.values(), key=lambda group: (-group.nodes, group.named))
     if len(ordered) > MOST_GROUPS:
         ordered[MOST_GROUPS - 1 :] = [_rest(ordered[MOST_GROUPS - 1 :])]
-    return Summary(len(refused), (), tuple(group.told() for group in ordered), closest.told())
+    return Summary(len(refused), (), tuple(group.result() for group in ordered), closest.result())
 
 
 @dataclass(slots=True)
-class _InTheWay:
+class _Holders:
     """The claims in the way of one request on several nodes."""
 
     holders: list[str] = field(default_factory=list)
@@ -145,45 +145,45 @@ class _InTheWay:
         if len(self.freeing) < 2:
             self.freeing.add(one.freeing)
 
-    def told(self, one: Shortage) -> Shortage:
+    def result(self, one: Shortage) -> Shortage:
         freeing = next(iter(self.freeing)) if len(self.freeing) == 1 else ()
         return replace(
             one, holders=tuple(self.holders), more_holders=max(0, self.count - len(self.holders)), freeing=freeing
         )
 
 
-class _Together:
+class _NodeGroup:
     def __init__(self, key: NodeReasons, *, summed: bool = False):
         self.nodes = 0
         self.named: list[str] = []
         self.key = key
         self._summed = summed
-        self.in_the_way = [_InTheWay() for _ in key.devices.shortages] if key.devices else []
+        self.holders = [_Holders() for _ in key.devices.shortages] if key.devices else []
 
     def add(self, node: str, reasons: NodeReasons) -> None:
         self.nodes += 1
         if len(self.named) < MOST_NAMED:
             self.named.append(node)
         if reasons.devices is not None:
-            for one, shortage in zip(self.in_the_way, reasons.devices.shortages, strict=True):
+            for one, shortage in zip(self.holders, reasons.devices.shortages, strict=True):
                 if shortage.holders or shortage.freeing:
                     one.add(shortage)
 
-    def told(self) -> Group:
+    def result(self) -> Group:
         reasons = self.key
         if reasons.devices is not None:
-            shortages = zip(self.in_the_way, reasons.devices.shortages, strict=True)
-            devices = replace(reasons.devices, shortages=tuple(one.told(shortage) for one, shortage in shortages))
+            shortages = zip(self.holders, reasons.devices.shortages, strict=True)
+            devices = replace(reasons.devices, shortages=tuple(one.result(shortage) for one, shortage in shortages))
             reasons = replace(reasons, devices=devices)
         return Group(self.nodes, tuple(self.named), reasons, self._summed)
 
 
-def _rest(groups: Sequence[_Together]) -> _Together:
-    """Groups of nodes as one, with the sums of their numbers."""
-    shortages: dict[tuple[str, str], list[tuple[int, Shortage, _InTheWay]]] = {}
+def _rest(groups: Sequence[_NodeGroup]) -> _NodeGroup:
+    """Several groups as one, with the sums of their numbers."""
+    shortages: dict[tuple[str, str], list[tuple[int, Shortage, _Holders]]] = {}
     for group in groups:
         if group.key.devices is not None:
-            for one, way in zip(group.key.devices.shortages, group.in_the_way, strict=True):
+            for one, way in zip(group.key.devices.shortages, group.holders, strict=True):
                 shortages.setdefault((one.claim, one.request), []).append((group.nodes, one, way))
     lost = Counter[Cause]()
     for group in groups:
@@ -198,17 +198,17 @@ def _rest(groups: Sequence[_Together]) -> _Together:
         tuple(dict.fromkeys(pool for answer in answers for pool in answer.pools))[:MOST_NAMED],
         any(answer.undecided for answer in answers),
     )
-    result = _Together(NodeReasons(tuple(predicates)[:MOST_GROUPS], devices if answers else None), summed=True)
+    result = _NodeGroup(NodeReasons(tuple(predicates)[:MOST_GROUPS], devices if answers else None), summed=True)
     result.nodes = sum(group.nodes for group in groups)
     result.named = [name for group in groups for name in group.named][:MOST_NAMED]
-    for total, some in zip(result.in_the_way, shortages.values(), strict=True):
+    for total, some in zip(result.holders, shortages.values(), strict=True):
         for _, _, way in some:
             total.holders = sorted({*total.holders, *way.holders})[:MOST_HOLDERS]
             total.count += way.count
     return result
 
 
-def _summed(some: Iterable[tuple[int, Shortage, _InTheWay]]) -> Shortage:
+def _summed(some: Iterable[tuple[int, Shortage, _Holders]]) -> Shortage:
     counted = Counter[Cause]()
     seen = available = 0
     for nodes, one, _ in some:
@@ -220,16 +220,16 @@ def _summed(some: Iterable[tuple[int, Shortage, _InTheWay]]) -> Shortage:
 
 
 class _Closest:
-    """Looks for the nodes that lack fewest devices, where only one request is short."""
+    """Finds the nodes that lack the fewest devices, where only one request is short."""
 
     def __init__(self) -> None:
         self._nodes = 0
         self._named: list[str] = []
         self._best: Shortage | None = None
         self._freeing: dict[tuple[str, ...], str] = {}
-        """Fewest claims that would have to end, and a node; at most two, to tell whether all nodes agree."""
+        """The fewest claims that would have to end, and a node. At most two, to know whether all nodes agree."""
 
-    def look_at(self, node: str, shortages: Sequence[Shortage]) -> None:
+    def consider(self, node: str, shortages: Sequence[Shortage]) -> None:
         match shortages:
             case (Shortage(wanted=int(wanted)) as one,) if one.available < wanted and (one.available or one.freeing):
                 pass
@@ -248,7 +248,7 @@ class _Closest:
             worst = max(self._freeing, key=lambda freeing: (not freeing, len(freeing), freeing))
             del self._freeing[worst]
 
-    def told(self) -> Closest | None:
+    def result(self) -> Closest | None:
         if self._best is None:
             return None
         wanted = self._best.wanted

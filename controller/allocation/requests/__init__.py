@@ -1,1 +1,1 @@
-"""What claims ask for, worked out once for all claims that ask for the same."""
+"""What claims ask for, compiled once for all claims that ask for the same."""

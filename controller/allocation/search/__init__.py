@@ -1,1 +1,1 @@
-"""The search for devices where the first fit does not do: what cannot be is seen by counting, then tried in order."""
+"""The search for devices where the first fit is not a solution: bounds by counting first, then trying in order."""

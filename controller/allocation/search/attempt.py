@@ -1,46 +1,49 @@
-"""One attempt to place claims: what it has put on devices so far, what that leaves, and taking it back."""
+"""One attempt to allocate the claims of a pod: the devices picked so far, what they leave, and undoing picks."""
 
+import uuid
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from controller.allocation.requests.demand import Choice
-from controller.allocation.search.constraints import Tracker
-from controller.allocation.stock.amounts import Amounts
-from controller.allocation.stock.compatibility import go_together, groups_of
-from controller.allocation.stock.layout import bits
-from controller.allocation.stock.pools import Pool, Unit
+from controller.allocation.devices.layout import bits
+from controller.allocation.devices.pools import Pool, PoolDevice
+from controller.allocation.requests.demands import Choice
+from controller.allocation.rules.capacity import Amounts
+from controller.allocation.rules.constraints import ConstraintTracker, are_compatible, groups_of
 from controller.selectors import SelectorFault
-from driver.model import Claim
+from driver.model import Allocation, Claim, NodeRequirement, NodeSelector, NodeSelectorTerm, OpaqueConfig, Result
+from driver.wire import only_node
 
-MOST_SHARES: Final = 1 << 20
-"""Stands for any number of shares of a device that has no capacity they would use up."""
+UNLIMITED: Final = 1 << 20
+"""Stands for any number of shares of a device that has no capacity which they would use up."""
+_SHARE_IDS: Final = uuid.UUID("5f0c3fb4-6b9b-4c1c-9c3c-0d1d5b2a7e10")
+"""Namespace of share ids: the same decision for the same claim gives the same ids."""
 
 
 class FaultyDevice(Exception):
     """A device was visited on which a selector fails."""
 
-    def __init__(self, choice: Choice, unit: Unit, fault: SelectorFault):
+    def __init__(self, choice: Choice, device: PoolDevice, fault: SelectorFault):
         self.choice = choice
-        self.unit = unit
+        self.device = device
         self.fault = fault
         super().__init__(str(fault))
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A device one choice may take: what it would consume, or the fault of its selectors."""
+    """A device that is eligible for a choice, with what it would consume; or one on which a selector fails."""
 
-    unit: Unit
-    takes: Amounts | None = None
-    """Per capacity, for a share; None where the device is taken whole."""
+    device: PoolDevice
+    consumes: Amounts | None = None
+    """Per capacity, for a share; None for the whole device."""
     fault: SelectorFault | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """A device chosen for a request."""
+    """A device picked for a request of the claim with this number."""
 
     claim: int
     choice: Choice
@@ -48,178 +51,263 @@ class Pick:
 
 
 @dataclass(slots=True)
-class Held:
-    """What an attempt has put on a device."""
+class AttemptUse:
+    """What an attempt uses of one device."""
 
     whole: bool = False
     shares: int = 0
     consumed: dict[str, int] = field(default_factory=dict)
+    """Per capacity, nanos."""
     claims: dict[int, int] = field(default_factory=dict)
-    """Results on it by claim, those with admin access too: no claim gets a device twice, but as shares."""
+    """Picks by claim, those with admin access too: a claim gets a device only once, except as shares."""
 
     @property
     def consuming(self) -> bool:
-        """Whether it is in use by more than admin access."""
+        """Whether anything but admin access uses the device."""
         return self.whole or self.shares > 0
 
 
 class Attempt:
-    """Devices picked for the claims of a pod, on top of what is in use; ``put`` and ``take_back`` nest."""
+    """Devices picked for the claims of a pod, on top of what is in use. ``pick`` and ``undo`` nest.
+
+    Attributes:
+        trackers: per claim, its constraints.
+        used: what the attempt uses of each device.
+        counts: devices per claim.
+        picks: the picks in order.
+    """
 
     def __init__(self, claims: Sequence[Claim]):
-        self.trackers = [[Tracker(constraint) for constraint in claim.spec.constraints] for claim in claims]
-        self.held: dict[Unit, Held] = {}
+        self.trackers = [[ConstraintTracker(constraint) for constraint in claim.spec.constraints] for claim in claims]
+        self.used: dict[PoolDevice, AttemptUse] = {}
         self.counts = [0] * len(claims)
-        """Devices per claim."""
         self.picks: list[Pick] = []
         self._free: dict[Pool, list[int]] = {}
 
-    def hindrance(self, claim: int, choice: Choice, candidate: Candidate) -> str:
-        """Why the candidate cannot be picked now, given what this attempt has picked; "" if it can."""
-        unit = candidate.unit
-        held = self.held.get(unit)
-        if held is not None and (reason := _conflict(claim, choice, candidate, held)):
+    def conflict(self, claim: int, choice: Choice, candidate: Candidate) -> str:
+        """Why the candidate cannot be picked now, given the picks so far; "" if it can."""
+        device = candidate.device
+        used = self.used.get(device)
+        if used is not None and (reason := _conflict(claim, choice, candidate, used)):
             return reason
-        drawing = not choice.want.admin_access and not unit.use.holders and not (held and held.consuming)
-        if drawing and self._lacks(unit):
+        drawing = not choice.want.admin_access and not device.use.holders and not (used and used.consuming)
+        if drawing and self._lacks_counters(device):
             return "counters taken by other requests"
-        if drawing and unit.pool.grouped and not self._mixes(unit):
+        if drawing and device.pool.compatibility_sets and not self._is_compatible(device):
             return "of other compatibilityGroups than devices in use"
         for number in choice.constraints:
             tracker = self.trackers[claim][number]
-            if not tracker.admits(unit.device):
+            if not tracker.admits(device.spec):
                 return f"{'distinctAttribute' if tracker.distinct else 'matchAttribute'} {tracker.attribute}"
         return ""
 
-    def passes_over(self, claim: int, choice: Choice, unit: Unit) -> bool:
-        """Whether the unit is not looked at, since this attempt has it in use: its selectors cannot fail then."""
-        held = self.held.get(unit)
-        if held is None or unit.device.allow_multiple or choice.want.mode != "ExactCount":
+    def skips(self, claim: int, choice: Choice, device: PoolDevice) -> bool:
+        """Whether the device is not visited, because the attempt uses it. Then its selectors cannot fail on it."""
+        used = self.used.get(device)
+        if used is None or device.spec.allow_multiple or choice.want.mode != "ExactCount":
             return False
-        return bool(held.claims.get(claim)) or (held.whole and not choice.want.admin_access)
+        return bool(used.claims.get(claim)) or (used.whole and not choice.want.admin_access)
 
-    def remaining(self, unit: Unit, capacity: str) -> int:
+    def remaining(self, device: PoolDevice, capacity: str) -> int:
         """What is left of a capacity of a shareable device (nanos)."""
-        held = self.held.get(unit)
-        taken = unit.use.consumed.get(capacity, 0) + (held.consumed.get(capacity, 0) if held else 0)
-        return unit.device.capacity[capacity].value.nanos - taken
+        used = self.used.get(device)
+        consumed = device.use.consumed.get(capacity, 0) + (used.consumed.get(capacity, 0) if used else 0)
+        return device.spec.capacity[capacity].value.nanos - consumed
 
-    def shares(self, unit: Unit, takes: Amounts | None) -> int:
-        """How often the unit could be picked now without admin access, as far as it goes: 0 or 1 if taken whole."""
-        held = self.held.get(unit)
-        begun = held is not None and held.consuming
-        if begun and (takes is None or (held is not None and held.whole)):
+    def shares(self, device: PoolDevice, consumes: Amounts | None) -> int:
+        """How often the device could be picked now without admin access; at most once as a whole."""
+        used = self.used.get(device)
+        begun = used is not None and used.consuming
+        if begun and (consumes is None or (used is not None and used.whole)):
             return 0
-        if not begun and not unit.use.holders and (self._lacks(unit) or not self._mixes(unit)):
+        if not begun and not device.use.holders and (self._lacks_counters(device) or not self._is_compatible(device)):
             return 0
-        if takes is None:
+        if consumes is None:
             return 1
-        fits = [self.remaining(unit, name) // amount.nanos for name, amount in takes.items() if amount.nanos > 0]
-        return max(0, min(fits, default=MOST_SHARES))
+        fits = [self.remaining(device, name) // amount.nanos for name, amount in consumes.items() if amount.nanos > 0]
+        return max(0, min(fits, default=UNLIMITED))
 
-    def put(self, claim: int, choice: Choice, candidate: Candidate) -> None:
-        """Pick the candidate, which nothing hinders."""
-        unit = candidate.unit
+    def pick(self, claim: int, choice: Choice, candidate: Candidate) -> None:
+        """Pick the candidate, which must have no conflict."""
+        device = candidate.device
         self.counts[claim] += 1
         self.picks.append(Pick(claim, choice, candidate))
         for number in choice.constraints:
-            self.trackers[claim][number].add(unit.device)
-        held = self.held.get(unit)
-        if held is None:
-            held = self.held[unit] = Held()
-        held.claims[claim] = held.claims.get(claim, 0) + 1
+            self.trackers[claim][number].add(device.spec)
+        used = self.used.get(device)
+        if used is None:
+            used = self.used[device] = AttemptUse()
+        used.claims[claim] = used.claims.get(claim, 0) + 1
         if choice.want.admin_access:
             return
-        if not held.consuming and not unit.use.holders:
-            self._draw(unit, -1)
-        if candidate.takes is None:
-            held.whole = True
+        if not used.consuming and not device.use.holders:
+            self._draw(device, -1)
+        if candidate.consumes is None:
+            used.whole = True
             return
-        held.shares += 1
-        for name, amount in candidate.takes.items():
-            held.consumed[name] = held.consumed.get(name, 0) + amount.nanos
+        used.shares += 1
+        for name, amount in candidate.consumes.items():
+            used.consumed[name] = used.consumed.get(name, 0) + amount.nanos
 
-    def take_back(self) -> None:
+    def undo(self) -> None:
         """Undo the last pick."""
         pick = self.picks.pop()
-        unit, takes = pick.candidate.unit, pick.candidate.takes
+        device, consumes = pick.candidate.device, pick.candidate.consumes
         self.counts[pick.claim] -= 1
         for number in pick.choice.constraints:
             self.trackers[pick.claim][number].drop()
-        held = self.held[unit]
-        held.claims[pick.claim] -= 1
+        used = self.used[device]
+        used.claims[pick.claim] -= 1
         if not pick.choice.want.admin_access:
-            for name, amount in (takes or {}).items():
-                held.consumed[name] -= amount.nanos
-            held.shares -= takes is not None
-            held.whole = False
-            if not held.consuming and not unit.use.holders:
-                self._draw(unit, 1)
-        if not any(held.claims.values()):
-            del self.held[unit]
+            for name, amount in (consumes or {}).items():
+                used.consumed[name] -= amount.nanos
+            used.shares -= consumes is not None
+            used.whole = False
+            if not used.consuming and not device.use.holders:
+                self._draw(device, 1)
+        if not any(used.claims.values()):
+            del self.used[device]
 
     def free(self, pool: Pool) -> Sequence[int]:
-        """What allocations and this attempt leave of the pool's counters, nanos."""
+        """What allocations and the attempt leave of the pool's counters, nanos."""
         return self._free.get(pool, pool.free)
 
-    def consumed(self, unit: Unit) -> Mapping[str, int]:
-        """What allocations and this attempt take of a shareable device's capacities, nanos."""
-        held = self.held.get(unit)
-        if held is None or not held.consumed:
-            return unit.use.consumed
-        return Counter(unit.use.consumed) + Counter(held.consumed)
+    def consumed(self, device: PoolDevice) -> Mapping[str, int]:
+        """What allocations and the attempt consume of a shareable device's capacities, nanos."""
+        used = self.used.get(device)
+        if used is None or not used.consumed:
+            return device.use.consumed
+        return Counter(device.use.consumed) + Counter(used.consumed)
 
-    def _lacks(self, unit: Unit) -> bool:
-        free = self._free.get(unit.pool, unit.pool.free)
-        return any(free[index] < amount for index, amount in unit.draws)
+    def _lacks_counters(self, device: PoolDevice) -> bool:
+        free = self._free.get(device.pool, device.pool.free)
+        return any(free[index] < amount for index, amount in device.draws)
 
-    def _mixes(self, unit: Unit) -> bool:
-        """Whether the unit goes with all that are in use on the counter sets it draws on."""
-        pool = unit.pool
-        sets = [used.counter_set for used in unit.device.consumes if used.counter_set in pool.grouped]
+    def _is_compatible(self, device: PoolDevice) -> bool:
+        """Whether the device is compatible with all that are in use on the counter sets it draws on."""
+        pool = device.pool
+        sets = [used.counter_set for used in device.spec.consumes if used.counter_set in pool.compatibility_sets]
         if not sets:
             return True
-        others = [pool.units[index] for index in bits(pool.held)]
-        others += [one for one, held in self.held.items() if one.pool is pool and held.consuming]
+        others = [pool.devices[index] for index in bits(pool.used)]
+        others += [other for other, used in self.used.items() if other.pool is pool and used.consuming]
         for name in sets:
-            found = [groups_of(one.device, name) for one in (unit, *others)]
-            if not go_together(groups for groups in found if groups is not None):
+            found = [groups_of(other.spec, name) for other in (device, *others)]
+            if not are_compatible(groups for groups in found if groups is not None):
                 return False
         return True
 
-    def _draw(self, unit: Unit, sign: int) -> None:
-        if unit.draws:
-            free = self._free.get(unit.pool)
+    def _draw(self, device: PoolDevice, sign: int) -> None:
+        if device.draws:
+            free = self._free.get(device.pool)
             if free is None:
-                free = self._free[unit.pool] = list(unit.pool.free)
-            for index, amount in unit.draws:
+                free = self._free[device.pool] = list(device.pool.free)
+            for index, amount in device.draws:
                 free[index] += sign * amount
 
-    def on(self, unit: Unit) -> Hashable:
-        """What this attempt has put on the unit, as a value."""
-        held = self.held.get(unit)
-        if held is None:
-            return None
-        return held.whole, held.shares, frozenset(held.consumed.items()), frozenset(held.claims.items())
 
-
-def _conflict(claim: int, choice: Choice, candidate: Candidate, held: Held) -> str:
-    """Why a device this attempt has put something on cannot be picked too; "" if it can."""
-    shared = candidate.takes is not None
-    if not shared and held.claims.get(claim):
+def _conflict(claim: int, choice: Choice, candidate: Candidate, used: AttemptUse) -> str:
+    """Why a device that the attempt uses already cannot be picked too; "" if it can."""
+    shared = candidate.consumes is not None
+    if not shared and used.claims.get(claim):
         return "taken by another request"
     if choice.want.admin_access:
         return ""
-    if held.whole or (held.shares and not shared):
+    if used.whole or (used.shares and not shared):
         return "taken by another request"
-    if candidate.takes is not None and not _room(candidate.unit, held, candidate.takes):
+    if candidate.consumes is not None and not _fits(candidate.device, used, candidate.consumes):
         return "capacity taken by other requests"
     return ""
 
 
-def _room(unit: Unit, held: Held, takes: Amounts) -> bool:
-    used = unit.use.consumed
+def _fits(device: PoolDevice, used: AttemptUse, consumes: Amounts) -> bool:
+    allocated = device.use.consumed
     return all(
-        used.get(name, 0) + held.consumed.get(name, 0) + amount.nanos <= unit.device.capacity[name].value.nanos
-        for name, amount in takes.items()
+        allocated.get(name, 0) + used.consumed.get(name, 0) + amount.nanos <= device.spec.capacity[name].value.nanos
+        for name, amount in consumes.items()
     )
+
+
+# What the API stores of the picks
+
+
+def allocations(claims: Sequence[Claim], picks: Sequence[Pick], node_name: str) -> tuple[Allocation, ...]:
+    """The allocation of each claim, in order. ``timestamp`` is left to whoever writes it."""
+    if len(claims) == 1:
+        return (_allocation(claims[0], picks, node_name),)
+    return tuple(
+        _allocation(claim, [pick for pick in picks if pick.claim == index], node_name)
+        for index, claim in enumerate(claims)
+    )
+
+
+def _allocation(claim: Claim, picks: Sequence[Pick], node_name: str) -> Allocation:
+    return Allocation(
+        results=tuple([_result(claim, pick, ordinal) for ordinal, pick in enumerate(picks)]),
+        config=_config(claim, picks),
+        nodes=_nodes(picks, node_name),
+    )
+
+
+def _result(claim: Claim, pick: Pick, ordinal: int) -> Result:
+    want, device, consumes = pick.choice.want, pick.candidate.device, pick.candidate.consumes
+    share = ""
+    if consumes is not None:
+        share = str(uuid.uuid5(_SHARE_IDS, f"{claim.uid}/{pick.choice.name}/{device.id}/{ordinal}"))
+    return Result(
+        request=pick.choice.name,
+        device=device.id,
+        share_id=share,
+        consumed=consumes or {},
+        admin_access=want.admin_access,
+        tolerations=want.tolerations,
+        binding_conditions=device.spec.binding_conditions,
+        binding_failure_conditions=device.spec.binding_failure_conditions,
+        skip_node_operations=device.slice.skip_node_operations,
+    )
+
+
+def _config(claim: Claim, picks: Sequence[Pick]) -> tuple[OpaqueConfig, ...]:
+    """The config of the classes used, then the claim's; ``requests`` is empty where an entry is for all of them."""
+    chosen = {pick.choice.name: pick.choice for pick in picks}
+    by_class: dict[str, list[str]] = {}
+    for name, choice in chosen.items():
+        by_class.setdefault(choice.device_class.name, []).append(name)
+    classes: Mapping[str, Sequence[OpaqueConfig]] = {
+        choice.device_class.name: choice.device_class.config for choice in chosen.values()
+    }
+    entries = [
+        replace(entry, source="FromClass", requests=() if len(names) == len(chosen) else tuple(names))
+        for name, names in by_class.items()
+        for entry in classes[name]
+    ]
+    for entry in claim.spec.config:
+        names = [name for name in chosen if _covers(entry.requests, name)]
+        if names:
+            requests = entry.requests if len(names) < len(chosen) else ()
+            entries.append(replace(entry, source="FromClaim", requests=requests))
+    return tuple(entries)
+
+
+def _covers(requests: Sequence[str], name: str) -> bool:
+    return not requests or name in requests or name.split("/")[0] in requests
+
+
+def _nodes(picks: Sequence[Pick], node_name: str) -> NodeSelector | None:
+    """The nodes that the devices can be used from: one node, those that all slices select, or None for any."""
+    if any(pick.candidate.device.node_local for pick in picks):
+        return only_node(node_name)
+    selectors = [selector for pick in picks if (selector := pick.candidate.device.scope.selector) is not None]
+    # Selectors of slices have one term each.
+    terms = [term for selector in selectors for term in selector.terms[:1]]
+    expressions = _distinct([requirement for term in terms for requirement in term.expressions])
+    fields = _distinct([requirement for term in terms for requirement in term.fields])
+    return NodeSelector((NodeSelectorTerm(expressions, fields),)) if expressions or fields else None
+
+
+def _distinct(requirements: Sequence[NodeRequirement]) -> tuple[NodeRequirement, ...]:
+    """Each requirement once, whatever the order of its values."""
+    found: dict[object, NodeRequirement] = {}
+    for requirement in requirements:
+        found.setdefault((requirement.key, requirement.operator, frozenset(requirement.values)), requirement)
+    return tuple(found.values())

@@ -1,75 +1,90 @@
-"""What can be told to be impossible without trying: too few devices, values, counters or capacity for all that is left.
+"""What cannot succeed, found without trying: too few devices, values, counters or capacity for all that is left.
 
-Every test is necessary for a solution, none is sufficient: a search that stops where one fails loses no solution.
+Each test is necessary for a solution and none is sufficient. A search that stops where a test fails loses no solution.
 
 - Per request: as many devices as it wants.
-- Per matchAttribute: a value of which all its requests together have enough devices. Only devices with such a value
-  are counted from then on. Of constraints of the same form, no more than the devices of all values serve at once.
-- All requests at once: a flow from requests, over values of distinctAttribute, to devices.
-- Per counter and capacity: what the requests take at least, against what is left (``volumes``).
+- Per matchAttribute: a value of which all requests of the constraint together have enough devices. From then on, only
+  devices with such a value count. Of several constraints of the same form, no more are satisfied at once than the
+  devices of all values allow.
+- All requests at once: a flow from requests, over the values of distinctAttribute, to devices.
+- Per counter and capacity: what the requests consume at least, compared with what is left (``volumes``).
 """
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
-from controller.allocation.requests.demand import RESULTS_LIMIT, Choice
+from controller.allocation.devices.pools import PoolDevice
+from controller.allocation.requests.demands import RESULTS_LIMIT, Choice
+from controller.allocation.rules.capacity import Amounts
+from controller.allocation.rules.constraints import Values
 from controller.allocation.search.attempt import Attempt
-from controller.allocation.search.constraints import Values
+from controller.allocation.search.candidate_cells import (
+    Alternative,
+    CandidateCells,
+    Cells,
+    Limit,
+    Need,
+    Offer,
+    Progress,
+)
 from controller.allocation.search.flow import SINK, SOURCE, Network
-from controller.allocation.search.needs import Begun, Cells, Ground, Limit, Need, Offer, Way
-from controller.allocation.search.search_task import Option, Task
 from controller.allocation.search.symmetry import Symmetry
+from controller.allocation.search.tasks import Option, Task
 from controller.allocation.search.volumes import Volumes
-from controller.allocation.stock.amounts import Amounts
-from controller.allocation.stock.pools import Unit
 
 Restriction = tuple[str, bool, Values | None]
-"""An attribute, whether it must be distinct, and the values that it may, or may not have; None for any."""
+"""An attribute, whether it must be distinct, and the values that it must (distinct: must not) have; None for any."""
 _MOST_ROUNDS: Final = 4
 
 
 class Bounds:
-    """Tells what cannot be satisfied any more, given what an attempt has picked."""
+    """Finds out what cannot be satisfied any more after the picks of an attempt."""
 
     def __init__(self, tasks: Sequence[Task], attempt: Attempt, symmetry: Symmetry):
         self._tasks = tasks
         self._attempt = attempt
-        self._ground = Ground(tasks, attempt, symmetry)
-        self._volumes = Volumes(self._ground, attempt)
+        self._candidates = CandidateCells(tasks, attempt, symmetry)
+        self._volumes = Volumes(self._candidates, attempt)
 
-    def possible(self, index: int, end: int, begun: Begun) -> frozenset[int] | None:
-        """The cells from which the task at ``index`` may take its next device; None if nothing can succeed.
+    def possible(self, index: int, end: int, progress: Progress) -> frozenset[int] | None:
+        """The cells from which the task at ``index`` may pick its next device; None if nothing can succeed.
 
-        Only the tasks before ``end`` are looked at.
+        Only the tasks before ``end`` are considered.
         """
-        check = _Check(self._ground, self._attempt, self._tasks[index:end], self._ground.offers[index:end], begun)
+        check = _Check(
+            self._candidates, self._attempt, self._tasks[index:end], self._candidates.of_option[index:end], progress
+        )
         needs = check.needs()
-        if needs is None or not check.enough_at_once(needs) or not self._volumes.suffice(n for n in needs if n.plain):
+        if (
+            needs is None
+            or not check.enough_at_once(needs)
+            or not self._volumes.suffice(n for n in needs if n.consuming)
+        ):
             return None
-        return frozenset(needs[0].ways[0].cells)
+        return frozenset(needs[0].alternatives[0].cells)
 
-    def cell(self, unit: Unit) -> int:
-        """The cell of a device that one of the tasks may take."""
-        return self._ground.cell[unit]
+    def cell(self, device: PoolDevice) -> int:
+        """The cell of a candidate of one of the tasks."""
+        return self._candidates.cell[device]
 
 
 class _Check:
-    """One look at what is left to be satisfied. The first task is begun."""
+    """One check of the tasks that are left. The first one may be satisfied in part."""
 
     def __init__(
         self,
-        ground: Ground,
+        candidates: CandidateCells,
         attempt: Attempt,
         tasks: Sequence[Task],
         offers: Sequence[Sequence[Offer]],
-        begun: Begun,
+        progress: Progress,
     ):
-        self._ground = ground
+        self._candidates = candidates
         self._attempt = attempt
         self._tasks = tasks
         self._offers = offers
-        self._begun = begun
+        self._progress = progress
         self._counts: dict[tuple[int, int], int] = {}
         self._cells: dict[Hashable, Cells] = {}
         self._allowed: dict[Limit, Values] = {}
@@ -77,7 +92,7 @@ class _Check:
         self._rooms: dict[tuple[int, ...], int] = {}
 
     def needs(self) -> Sequence[Need] | None:
-        """What is needed, with the devices that could be had for it; None if one need cannot be met."""
+        """The needs of all tasks with the devices that are available for them; None if one cannot be met."""
         for _ in range(_MOST_ROUNDS):
             needs = self._gather()
             if needs is None:
@@ -96,54 +111,55 @@ class _Check:
             claim = task.demand.claim
             if number:
                 pairs = zip(task.options, self._offers[number], strict=True)
-                ways = [
-                    Way(option.choice, option.wanted, self._open(claim, option, offer), offer)
+                alternatives = [
+                    Alternative(option.choice, option.wanted, self._available(claim, option, offer), offer)
                     for option, offer in pairs
                 ]
             else:
-                ways = [self._begun_way(claim)]
-            ways = [way for way in ways if way.open]
-            if not ways:
+                alternatives = [self._current(claim)]
+            alternatives = [alternative for alternative in alternatives if alternative.possible]
+            if not alternatives:
                 return None
-            need = Need(claim, ways)
+            need = Need(claim, alternatives)
             totals[claim] += need.least
             if totals[claim] > RESULTS_LIMIT:
                 return None
             found.append(need)
         return found
 
-    def _begun_way(self, claim: int) -> Way:
-        option, start = self._tasks[0].options[self._begun.number], self._begun.start
+    def _current(self, claim: int) -> Alternative:
+        """The option that the first task is being satisfied with."""
+        option, start = self._tasks[0].options[self._progress.number], self._progress.start
         restrictions = self._restrictions(claim, option.choice)
-        key = "begun", restrictions
+        key = "current", restrictions
         if key not in self._cells:
             counts: Counter[int] = Counter()
-            for one in option.candidates[start:]:
-                cell = self._ground.cell[one.unit]
+            for candidate in option.candidates[start:]:
+                cell = self._candidates.cell[candidate.device]
                 if self._admitted(cell, restrictions) and (
-                    option.choice.want.admin_access or self._attempt.shares(one.unit, one.takes)
+                    option.choice.want.admin_access or self._attempt.shares(candidate.device, candidate.consumes)
                 ):
                     counts[cell] += 1
             self._cells[key] = counts
-        return Way(option.choice, self._begun.left, self._cells[key], self._offers[0][self._begun.number])
+        return Alternative(option.choice, self._progress.left, self._cells[key], self._offers[0][self._progress.number])
 
-    def _open(self, claim: int, option: Option, offer: Offer) -> Cells:
-        """How many devices of each cell the option could have, by itself; the same object where that is the same."""
+    def _available(self, claim: int, option: Option, offer: Offer) -> Cells:
+        """How many devices of each cell are available to the option by itself. Equal answers are the same object."""
         restrictions, admin = self._restrictions(claim, option.choice), option.choice.want.admin_access
         key = id(offer), restrictions, admin
         if key not in self._cells:
-            admitted = {cell: takes for cell, takes in offer.items() if self._admitted(cell, restrictions)}
-            counts = {cell: self._count(cell, takes, admin=admin) for cell, takes in admitted.items()}
+            admitted = {cell: consumes for cell, consumes in offer.items() if self._admitted(cell, restrictions)}
+            counts = {cell: self._count(cell, consumes, admin=admin) for cell, consumes in admitted.items()}
             self._cells[key] = {cell: count for cell, count in counts.items() if count}
         return self._cells[key]
 
-    def _count(self, cell: int, takes: Amounts | None, *, admin: bool) -> int:
-        members = self._ground.members[cell]
+    def _count(self, cell: int, consumes: Amounts | None, *, admin: bool) -> int:
+        members = self._candidates.members[cell]
         if admin:
             return len(members)
-        key = cell, id(takes)
+        key = cell, id(consumes)
         if key not in self._counts:
-            self._counts[key] = sum(1 for unit in members if self._attempt.shares(unit, takes))
+            self._counts[key] = sum(1 for device in members if self._attempt.shares(device, consumes))
         return self._counts[key]
 
     def _restrictions(self, claim: int, choice: Choice) -> Sequence[Restriction]:
@@ -159,12 +175,12 @@ class _Check:
 
     def _admitted(self, cell: int, restrictions: Iterable[Restriction]) -> bool:
         for attribute, distinct, values in restrictions:
-            mine = self._ground.values[cell, attribute]
+            mine = self._candidates.values[cell, attribute]
             if not mine or (values is not None and values.isdisjoint(mine) != distinct):
                 return False
         return True
 
-    # matchAttribute: values that can serve all requests of a constraint
+    # matchAttribute: values that can satisfy all requests of a constraint
 
     def _matches(self, needs: Iterable[Need]) -> dict[Limit, list[Need]]:
         found: dict[Limit, list[Need]] = {}
@@ -181,7 +197,7 @@ class _Check:
         return self._attempt.trackers[limit[0]][limit[1]].attribute
 
     def _narrow(self, needs: Iterable[Need]) -> bool:
-        """Allow only values that can serve all needs of a constraint; False if that leaves none."""
+        """Allow only values that can satisfy all needs of a constraint; False if no value can."""
         for limit, bound in self._matches(needs).items():
             key = self._form(limit, bound), self._state(limit)
             viable = self._viable.get(key)
@@ -189,7 +205,7 @@ class _Check:
                 attribute, values = self._attribute(limit), self._state(limit)
                 if values is None:
                     values = self._values(bound[0], attribute)
-                served = (value for value in values if self._serves(bound, attribute, value))
+                served = (value for value in values if self._satisfies(bound, attribute, value))
                 viable = self._viable[key] = frozenset(served)
             if not viable:
                 return False
@@ -202,43 +218,44 @@ class _Check:
         return self._attribute(limit), tuple(sorted(need.form for need in bound)), tuple(others)
 
     def _values(self, need: Need, attribute: str) -> Values:
-        cells = {cell for way in need.ways for cell in way.cells}
-        return Values().union(*(self._ground.values[cell, attribute] for cell in cells))
+        cells = {cell for alternative in need.alternatives for cell in alternative.cells}
+        return Values().union(*(self._candidates.values[cell, attribute] for cell in cells))
 
-    def _serves(self, needs: Iterable[Need], attribute: str, value: object, times: int = 1) -> bool:
-        """Whether the devices of one value are enough for the needs, ``times`` over."""
+    def _satisfies(self, needs: Iterable[Need], attribute: str, value: object, times: int = 1) -> bool:
+        """Whether the devices of one value are sufficient for the needs, ``times`` times."""
         within: list[Need] = []
         for need in needs:
-            ways = [way for way in (self._with_value(way, attribute, value) for way in need.ways) if way.open]
-            if not ways:
+            restricted = (self._with_value(alternative, attribute, value) for alternative in need.alternatives)
+            alternatives = [alternative for alternative in restricted if alternative.possible]
+            if not alternatives:
                 return False
-            within.append(Need(need.claim, ways))
-        return self._flows([need for need in within if need.plain], times)
+            within.append(Need(need.claim, alternatives))
+        return self._flows([need for need in within if need.consuming], times)
 
-    def _with_value(self, way: Way, attribute: str, value: object) -> Way:
-        members = self._ground.having[attribute].get(value, ())
-        cells = {cell: count for cell in members if (count := way.cells.get(cell))}
-        return Way(way.choice, way.wanted, cells, way.offer)
+    def _with_value(self, alternative: Alternative, attribute: str, value: object) -> Alternative:
+        members = self._candidates.having[attribute].get(value, ())
+        cells = {cell: count for cell in members if (count := alternative.cells.get(cell))}
+        return Alternative(alternative.choice, alternative.wanted, cells, alternative.offer)
 
     # All at once
 
     def enough_at_once(self, needs: Sequence[Need]) -> bool:
-        """Whether there are devices for all needs, and values for all constraints of one form."""
-        if not self._flows([need for need in needs if need.plain]):
+        """Whether there are devices for all needs, and values for all constraints of the same form."""
+        if not self._flows([need for need in needs if need.consuming]):
             return False
         forms: dict[Hashable, list[Limit]] = {}
         matches = self._matches(needs)
         for limit, bound in matches.items():
-            if all(need.plain and len(need.limits) == 1 for need in bound):
+            if all(need.consuming and len(need.limits) == 1 for need in bound):
                 forms.setdefault(self._form(limit, bound), []).append(limit)
-        return all(self._values_suffice(alike, matches[alike[0]]) for alike in forms.values() if len(alike) > 1)
+        return all(self._values_suffice(similar, matches[similar[0]]) for similar in forms.values() if len(similar) > 1)
 
-    def _values_suffice(self, alike: Sequence[Limit], bound: Sequence[Need]) -> bool:
-        """Whether the values, each of which serves one of these constraints, serve them all; each counted by itself."""
-        missing = len(alike)
-        for value in self._state(alike[0]) or ():
+    def _values_suffice(self, similar: Sequence[Limit], bound: Sequence[Need]) -> bool:
+        """Whether the values together satisfy all these constraints; each value satisfies some of them by itself."""
+        missing = len(similar)
+        for value in self._state(similar[0]) or ():
             times = 1
-            while times < missing and self._serves(bound, self._attribute(alike[0]), value, times + 1):
+            while times < missing and self._satisfies(bound, self._attribute(similar[0]), value, times + 1):
                 times += 1
             missing -= times
             if not missing:
@@ -246,63 +263,63 @@ class _Check:
         return False
 
     def _flows(self, needs: Sequence[Need], times: int = 1) -> bool:
-        """Whether there are devices for all needs at once, with values of their own where they must differ."""
+        """Whether there are devices for all needs at once, each with another value where they must be distinct."""
         merged: dict[tuple[Hashable, Limit | None], tuple[Need, int]] = {}
         for need in needs:
             limit = next((limit for limit in need.limits if self._distinct(limit)), None)
-            key = tuple(id(way.cells) for way in need.ways), limit
+            key = tuple(id(alternative.cells) for alternative in need.alternatives), limit
             merged[key] = need, merged.get(key, (need, 0))[1] + need.least * times
-        apart = self._apart(merged)
-        if apart is not None:
-            return apart
+        counted = self._counted(merged)
+        if counted is not None:
+            return counted
         network = Network()
         rooms: dict[int, list[Amounts | None]] = {}
         for number, ((_, limit), (need, amount)) in enumerate(merged.items()):
             network.pipe(SOURCE, number, amount)
-            for way in need.ways:
-                for cell in way.cells:
-                    rooms.setdefault(cell, []).append(way.offer[cell])
+            for alternative in need.alternatives:
+                for cell in alternative.cells:
+                    rooms.setdefault(cell, []).append(alternative.offer[cell])
                     self._connect(network, number, cell, limit, amount)
-        for cell, takes in rooms.items():
-            network.pipe(("cell", cell), SINK, self._room(cell, takes))
+        for cell, consumes in rooms.items():
+            network.pipe(("cell", cell), SINK, self._room(cell, consumes))
         return network.carries(sum(amount for _, amount in merged.values()))
 
-    def _apart(self, merged: Mapping[tuple[Hashable, Limit | None], tuple[Need, int]]) -> bool | None:
-        """The answer where no two needs compete for a cell; None where they do, or it takes more than counting."""
+    def _counted(self, merged: Mapping[tuple[Hashable, Limit | None], tuple[Need, int]]) -> bool | None:
+        """The answer if no two needs compete for a cell; None if they do, or if counting is not sufficient."""
         cells: set[int] = set()
         number = 0
         enough = True
         for (_, limit), (need, amount) in merged.items():
-            if limit is not None or len(need.ways) > 1:
+            if limit is not None or len(need.alternatives) > 1:
                 return None
-            mine = need.ways[0].cells
+            mine = need.alternatives[0].cells
             number += len(mine)
             cells.update(mine)
             enough = enough and amount <= sum(mine.values())
         if number > len(cells):
             return None
-        # A device that can be shared is counted once, but may serve several.
-        return True if enough else None if self._ground.shareable.intersection(cells) else False
+        # A shareable device is counted once, but may satisfy several needs.
+        return True if enough else None if self._candidates.shareable.intersection(cells) else False
 
     def _connect(self, network: Network, need: Hashable, cell: int, limit: Limit | None, amount: int) -> None:
         if limit is None:
             network.pipe(need, ("cell", cell), amount)
             return
-        for value in self._ground.values[cell, self._attribute(limit)]:
-            # One device of each value: through a pipe of 1.
+        for value in self._candidates.values[cell, self._attribute(limit)]:
+            # One device of each value: a pipe of capacity 1.
             network.pipe(need, ("value", limit, value), 1)
             network.pipe(("only", limit, value), ("cell", cell), 1)
             network.limit(("value", limit, value), ("only", limit, value), 1)
 
-    def _room(self, cell: int, takes: Sequence[Amounts | None]) -> int:
-        """How often the cell's devices could be picked, by the request that takes least."""
-        if takes[0] is None:
+    def _room(self, cell: int, consumes: Sequence[Amounts | None]) -> int:
+        """How often the devices of the cell could be picked, by the need that consumes least."""
+        if consumes[0] is None:
             return self._count(cell, None, admin=False)
-        different = {id(one): one for one in takes}
+        different = {id(amounts): amounts for amounts in consumes}
         key = cell, *different
         if key not in self._rooms:
-            members = self._ground.members[cell]
+            members = self._candidates.members[cell]
             self._rooms[key] = sum(
-                max(self._attempt.shares(unit, one) for one in different.values()) for unit in members
+                max(self._attempt.shares(device, amounts) for amounts in different.values()) for device in members
             )
         return self._rooms[key]

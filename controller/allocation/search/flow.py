@@ -1,4 +1,4 @@
-"""How much can flow through a network of pipes; with it, whether enough is there for several who compete for it."""
+"""Maximum flow: whether there are enough devices for several needs that compete for them."""
 
 from collections.abc import Hashable
 from itertools import pairwise
@@ -9,24 +9,24 @@ SINK: Final = "sink"
 
 
 class Network:
-    """Pipes between nodes, any hashable values. All shortest ways are filled at once, then longer ones (Dinic)."""
+    """Pipes between nodes (any hashable values). Fills all shortest paths at once, then longer ones (Dinic)."""
 
     def __init__(self) -> None:
         self._room: dict[Hashable, dict[Hashable, int]] = {SOURCE: {}, SINK: {}}
 
     def pipe(self, start: Hashable, end: Hashable, room: int) -> None:
-        """Let ``room`` more flow from one node to another."""
+        """Add a pipe of capacity ``room`` from one node to another."""
         ahead = self._room.setdefault(start, {})
         ahead[end] = ahead.get(end, 0) + room
         self._room.setdefault(end, {}).setdefault(start, 0)
 
     def limit(self, start: Hashable, end: Hashable, room: int) -> None:
-        """Let no more than ``room`` flow from one node to another, however often they are connected."""
+        """Set the capacity from one node to another to ``room``, whatever was added before."""
         self._room.setdefault(start, {})[end] = room
         self._room.setdefault(end, {}).setdefault(start, 0)
 
     def carries(self, amount: int) -> bool:
-        """Whether ``amount`` can flow from ``SOURCE`` to ``SINK``; uses the network up."""
+        """Whether ``amount`` can flow from ``SOURCE`` to ``SINK``. The network cannot be used again."""
         while amount > 0:
             ahead = self._ahead()
             if SINK not in ahead:
@@ -36,7 +36,7 @@ class Network:
         return True
 
     def _ahead(self) -> dict[Hashable, list[Hashable]]:
-        """Per node that can be reached, those one step further from the source on a shortest way."""
+        """Per reachable node, the nodes one step further from the source on a shortest path."""
         depth: dict[Hashable, int] = {SOURCE: 0}
         ahead: dict[Hashable, list[Hashable]] = {}
         front: list[Hashable] = [SOURCE]
@@ -55,21 +55,21 @@ class Network:
         return ahead
 
     def _fill(self, ahead: dict[Hashable, list[Hashable]]) -> int:
-        """Fill one of the shortest ways; how much went through, 0 if none has room. Dead ends are struck off."""
-        way: list[Hashable] = [SOURCE]
-        while way[-1] != SINK:
-            node = way[-1]
+        """Fill one of the shortest paths and remove dead ends; returns the flow, 0 if no path has capacity left."""
+        path: list[Hashable] = [SOURCE]
+        while path[-1] != SINK:
+            node = path[-1]
             ends = ahead[node]
             while ends and self._room[node][ends[-1]] <= 0:
                 ends.pop()
             if ends:
-                way.append(ends[-1])
+                path.append(ends[-1])
                 continue
-            way.pop()
-            if not way:
+            path.pop()
+            if not path:
                 return 0
-            ahead[way[-1]].pop()
-        steps = list(pairwise(way))
+            ahead[path[-1]].pop()
+        steps = list(pairwise(path))
         room = min(self._room[start][end] for start, end in steps)
         for start, end in steps:
             self._room[start][end] -= room

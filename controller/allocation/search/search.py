@@ -1,47 +1,46 @@
-"""The search for devices: depth first, first fit, in the order kube-scheduler's allocator tries them.
+"""The search for devices: depth first, in the order in which kube-scheduler's allocator tries them.
 
-Skipping never changes which solution is found first, because only branches that cannot succeed are skipped:
+Pruning never changes which solution is found first, because only branches that cannot succeed are pruned:
 
-- where what is left to be found is more than there is (``bounds``);
-- a device like one that has failed at the same point (same selectors matched, same attributes in constraints, same
-  counters and remaining capacity), which would fail in the same way (``symmetry``);
-- a state in which the remaining requests have failed before, up to exchanging such devices.
+- where more is left to be found than is available (``bounds``);
+- a device that is interchangeable with one that failed at the same point (``symmetry``), because it would fail alike;
+- a state in which the remaining requests failed before, up to interchangeable devices.
 
-A device on which a selector fails ends the search when it is visited, as upstream's would. So bounds look only at the
-requests before the first that could visit one.
+A device on which a selector fails ends the search when it is visited, as in kube-scheduler. So bounds consider only the
+requests before the first one that could visit such a device.
 """
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
-from controller.allocation.requests.demand import RESULTS_LIMIT, Demand
+from controller.allocation.devices.pools import PoolDevice
+from controller.allocation.requests.demands import RESULTS_LIMIT, Demand
 from controller.allocation.search.attempt import Attempt, Candidate, FaultyDevice, Pick
 from controller.allocation.search.bounds import Bounds
-from controller.allocation.search.needs import Begun
-from controller.allocation.search.search_task import Option, Task
-from controller.allocation.search.symmetry import Symmetry, View
-from controller.allocation.stock.pools import Unit
+from controller.allocation.search.candidate_cells import Progress
+from controller.allocation.search.symmetry import Likeness, Symmetry
+from controller.allocation.search.tasks import Option, Task
 from driver.model import Claim
 
 STEP_LIMIT: Final = 1_000
-"""Devices tried before a search gives up; the largest families of inputs known to be hard take less than a hundred."""
-_LOOKS: Final = 64
-"""Requests looked at for each step of the limit: hundreds of requests end a search sooner than a few."""
-_MEMORY: Final = 10_000
+"""Devices tried before a search gives up. The largest of the known hard searches take less than a hundred."""
+_CHECKS: Final = 64
+"""Requests that bounds may check for each step of the limit, so that hundreds of requests end a search sooner."""
+_MOST_FAILED: Final = 10_000
 
 
 class SearchEnded(Exception):
-    """The step budget is spent: neither a solution nor a proof that there is none."""
+    """The budget of steps is used up: there is neither a solution nor a proof that there is none."""
 
 
 def first_fit(attempt: Attempt, offers: Iterable[tuple[Demand, int, Iterable[Candidate]]]) -> list[Pick] | None:
-    """The picks where every device that fits first leads to a solution; None if one would have to be taken back.
+    """The picks if the first eligible devices are a solution; None if a pick would have to be undone.
 
-    ``offers`` gives, per demand, how many devices its first choice wants and its candidates in order.
+    ``offers`` yields, per demand, how many devices its first choice wants and its candidates in order.
 
     Raises:
-        FaultyDevice: a selector fails on a device that has to be looked at.
+        FaultyDevice: a selector fails on a device that must be visited.
     """
     for demand, wanted, candidates in offers:
         choice = demand.choices[0]
@@ -50,11 +49,11 @@ def first_fit(attempt: Attempt, offers: Iterable[tuple[Demand, int, Iterable[Can
             return None
         for candidate in candidates:
             if candidate.fault is not None:
-                if attempt.passes_over(demand.claim, choice, candidate.unit):
+                if attempt.skips(demand.claim, choice, candidate.device):
                     continue
-                raise FaultyDevice(choice, candidate.unit, candidate.fault)
-            if not attempt.hindrance(demand.claim, choice, candidate):
-                attempt.put(demand.claim, choice, candidate)
+                raise FaultyDevice(choice, candidate.device, candidate.fault)
+            if not attempt.conflict(demand.claim, choice, candidate):
+                attempt.pick(demand.claim, choice, candidate)
                 left -= 1
                 if not left:
                     break
@@ -63,33 +62,39 @@ def first_fit(attempt: Attempt, offers: Iterable[tuple[Demand, int, Iterable[Can
     return attempt.picks
 
 
+_Tried = tuple[Likeness, set[Hashable]]
+"""Devices that failed, by the likeness they were compared with."""
+
+
 class _Level:
-    """A device to be chosen: for which task and option, how many are left with it, and from which position on."""
+    """A device to be picked: for which task and option, how many are left, and from which candidate on."""
 
-    __slots__ = ("begun", "cells", "closed", "excluded", "index", "option", "position", "tried", "view")
+    __slots__ = ("cells", "closed", "excluded", "index", "likeness", "option", "position", "progress", "tried")
 
-    def __init__(self, index: int, option: Option, begun: Begun, excluded: Sequence[tuple[View, set[Hashable]]] = ()):
+    def __init__(
+        self, index: int, option: Option, progress: Progress, excluded: Sequence[tuple[Likeness, set[Hashable]]] = ()
+    ):
         self.index = index
         self.option = option
-        self.begun = begun
+        self.progress = progress
         self.excluded = excluded
-        """What failed for earlier devices of the request, as those levels saw it."""
-        self.position = begun.start
-        """Of the next candidate."""
-        self.view: View | None = None
-        """Likeness here; None until a candidate has failed."""
+        """What failed for earlier devices of the request, each with the likeness at its level."""
+        self.position = progress.start
+        """The number of the next candidate."""
+        self.likeness: Likeness | None = None
+        """Which devices are interchangeable here; None until a candidate has failed."""
         self.tried: set[Hashable] = set()
-        """What failed here, up to likeness."""
+        """What failed here."""
         self.cells: frozenset[int] | None = None
-        """Where devices may come from; None for anywhere."""
+        """The cells that the device may be of; None for any."""
         self.closed = False
-        """Whether it is known that nothing can succeed here."""
+        """Whether nothing can succeed here."""
 
-    def skips(self, unit: Unit) -> bool:
-        """Whether the device is like one that failed here or for an earlier device of the request."""
-        if self.view is not None and self.view.like(unit) in self.tried:
+    def skips(self, device: PoolDevice) -> bool:
+        """Whether the device is interchangeable with one that failed here or for an earlier device of the request."""
+        if self.likeness is not None and self.likeness.key(device) in self.tried:
             return True
-        return any(view.like(unit) in tried for view, tried in self.excluded)
+        return any(likeness.key(device) in tried for likeness, tried in self.excluded)
 
 
 class Search:
@@ -103,26 +108,26 @@ class Search:
         self._symmetry = Symmetry(tasks, self._attempt)
         self._bounds = Bounds(tasks, self._attempt, self._symmetry)
         self._sound = next((index for index, task in enumerate(tasks) if any(map(_faulty, task.options))), len(tasks))
-        """Tasks before this one visit no device on which a selector fails."""
+        """The tasks before this one visit no device on which a selector fails."""
         self._live = [_limits(tasks[index:]) for index in range(len(tasks))]
         self._tight = _tight(tasks)
         self._failed: set[Hashable] = set()
-        self._looks = 0
-        """Requests that bounds have looked at so far."""
+        self._checks = 0
+        """Requests that bounds have checked so far."""
         self.steps = 0
         """Devices tried so far."""
 
     @property
     def picks(self) -> Sequence[Pick]:
-        """The devices chosen, once ``run`` has found a solution."""
+        """The devices picked, once ``run`` has found a solution."""
         return self._attempt.picks
 
     def run(self) -> bool:
-        """Whether there is a solution; then it is in ``picks``.
+        """Find a solution; returns whether there is one, which then is in ``picks``.
 
         Raises:
-            SearchEnded: the step budget is spent.
-            FaultyDevice: a selector fails on a device that has to be looked at.
+            SearchEnded: the budget of steps is used up.
+            FaultyDevice: a selector fails on a device that must be visited.
         """
         if not self._tasks:
             return True
@@ -132,8 +137,8 @@ class Search:
             candidate = self._next(level)
             if candidate is not None:
                 self._step()
-                self._attempt.put(self._tasks[level.index].demand.claim, level.option.choice, candidate)
-                if level.begun.left > 1:
+                self._attempt.pick(self._tasks[level.index].demand.claim, level.option.choice, candidate)
+                if level.progress.left > 1:
                     levels.append(self._deeper(level))
                 elif level.index + 1 < len(self._tasks):
                     levels.append(self._enter(level.index + 1, 0))
@@ -144,7 +149,7 @@ class Search:
             if (other := self._other(level)) is not None:
                 levels.append(other)
             elif levels:
-                self._take_back(levels[-1])
+                self._undo(levels[-1])
         return False
 
     def _step(self) -> None:
@@ -152,12 +157,12 @@ class Search:
         if self.steps > self._limit:
             raise SearchEnded
 
-    def _take_back(self, level: _Level) -> None:
-        """Undo the pick made at the level: neither it nor any like it leads to a solution."""
-        self._attempt.take_back()
-        if level.view is None:
-            level.view = self._symmetry.view(self._live[level.index])
-        level.tried.add(level.view.like(level.option.candidates[level.position - 1].unit))
+    def _undo(self, level: _Level) -> None:
+        """Undo the pick of the level: neither it nor any interchangeable device leads to a solution."""
+        self._attempt.undo()
+        if level.likeness is None:
+            level.likeness = self._symmetry.likeness(self._live[level.index])
+        level.tried.add(level.likeness.key(level.option.candidates[level.position - 1].device))
 
     def _next(self, level: _Level) -> Candidate | None:
         """The next candidate that may lead to a solution."""
@@ -168,21 +173,21 @@ class Search:
             candidate = option.candidates[level.position]
             level.position += 1
             if candidate.fault is not None:
-                if self._attempt.passes_over(claim, option.choice, candidate.unit):
+                if self._attempt.skips(claim, option.choice, candidate.device):
                     continue
-                raise FaultyDevice(option.choice, candidate.unit, candidate.fault)
-            if level.cells is not None and self._bounds.cell(candidate.unit) not in level.cells:
+                raise FaultyDevice(option.choice, candidate.device, candidate.fault)
+            if level.cells is not None and self._bounds.cell(candidate.device) not in level.cells:
                 continue
-            if not self._attempt.hindrance(claim, option.choice, candidate) and not level.skips(candidate.unit):
+            if not self._attempt.conflict(claim, option.choice, candidate) and not level.skips(candidate.device):
                 return candidate
         return None
 
     # Levels
 
     def _enter(self, index: int, number: int) -> _Level:
-        """The first level of a task with one of its options."""
+        """The first level of a task, with one of its options."""
         option = self._tasks[index].options[number]
-        level = _Level(index, option, Begun(number, 0, option.wanted))
+        level = _Level(index, option, Progress(number, 0, option.wanted))
         if number == 0 and self._failed and self._state(index) in self._failed:
             level.closed = True
         else:
@@ -190,45 +195,45 @@ class Search:
         return level
 
     def _deeper(self, level: _Level) -> _Level:
-        """The level of one more device for the same request."""
-        begun = Begun(level.begun.number, level.position, level.begun.left - 1)
-        excluded = level.excluded if level.view is None else (*level.excluded, (level.view, level.tried))
-        deeper = _Level(level.index, level.option, begun, excluded)
+        """The level of the next device of the same request."""
+        progress = Progress(level.progress.number, level.position, level.progress.left - 1)
+        excluded = level.excluded if level.likeness is None else (*level.excluded, (level.likeness, level.tried))
+        deeper = _Level(level.index, level.option, progress, excluded)
         self._bound(deeper)
         return deeper
 
     def _bound(self, level: _Level) -> None:
         claim = self._tasks[level.index].demand.claim
-        if self._attempt.counts[claim] + level.begun.left > RESULTS_LIMIT:
+        if self._attempt.counts[claim] + level.progress.left > RESULTS_LIMIT:
             level.closed = True
         elif level.index < self._sound:
-            self._looks += self._sound - level.index
-            if self._looks > self._limit * _LOOKS:
+            self._checks += self._sound - level.index
+            if self._checks > self._limit * _CHECKS:
                 raise SearchEnded
-            level.cells = self._bounds.possible(level.index, self._sound, level.begun)
+            level.cells = self._bounds.possible(level.index, self._sound, level.progress)
             level.closed = level.cells is None
 
     def _other(self, level: _Level) -> _Level | None:
-        """The first level of the next option of the task, once one has failed; None if there is no other."""
-        if level.begun.left < level.option.wanted:
+        """The first level of the task with its next option, after one has failed; None if there is no other option."""
+        if level.progress.left < level.option.wanted:
             return None
-        if level.begun.number + 1 < len(self._tasks[level.index].options):
-            return self._enter(level.index, level.begun.number + 1)
-        if level.index and len(self._failed) < _MEMORY:
+        if level.progress.number + 1 < len(self._tasks[level.index].options):
+            return self._enter(level.index, level.progress.number + 1)
+        if level.index and len(self._failed) < _MOST_FAILED:
             self._failed.add(self._state(level.index))
         return None
 
     def _state(self, index: int) -> Hashable:
-        """What the remaining tasks depend on: devices taken, up to exchanging like ones, and constraints."""
+        """What the remaining tasks depend on: devices picked, up to interchangeable ones, and constraints."""
         counts = tuple(self._attempt.counts[claim] for claim in self._tight)
-        return index, self._symmetry.view(self._live[index]).state, counts
+        return index, self._symmetry.likeness(self._live[index]).state, counts
 
     # Reasons
 
     def loss(self) -> tuple[int, Mapping[str, int]]:
-        """The task that first fit does not satisfy, and what takes its devices, in candidates per reason; -1 if none.
+        """The task that the first fit does not satisfy (-1 if none), and how many of its candidates conflict by reason.
 
-        To be asked while what is in use is what the search has seen.
+        Must be called before the usage of devices changes.
         """
         attempt = Attempt(self._claims)
         for index, task in enumerate(self._tasks):
@@ -236,22 +241,22 @@ class Search:
                 claim, option = task.demand.claim, task.options[-1]
                 before = len(attempt.picks)
                 _fills(attempt, claim, option, keep=True)
-                own = {pick.candidate.unit for pick in attempt.picks[before:]}
-                sound = (one for one in option.candidates if one.fault is None and one.unit not in own)
-                reasons = (attempt.hindrance(claim, option.choice, one) for one in sound)
+                own = {pick.candidate.device for pick in attempt.picks[before:]}
+                others = (one for one in option.candidates if one.fault is None and one.device not in own)
+                reasons = (attempt.conflict(claim, option.choice, candidate) for candidate in others)
                 return index, Counter(reason for reason in reasons if reason)
         return -1, {}
 
 
 def _fills(attempt: Attempt, claim: int, option: Option, *, keep: bool = False) -> bool:
-    """Pick what fits first for the option; whether that is enough. If not, all of it is taken back, unless kept."""
+    """Pick the first candidates that fit; returns whether they are enough. If not, undo all of them unless ``keep``."""
     left = option.wanted
     for candidate in option.candidates:
-        if left and candidate.fault is None and not attempt.hindrance(claim, option.choice, candidate):
-            attempt.put(claim, option.choice, candidate)
+        if left and candidate.fault is None and not attempt.conflict(claim, option.choice, candidate):
+            attempt.pick(claim, option.choice, candidate)
             left -= 1
     for _ in range(option.wanted - left if left and not keep else 0):
-        attempt.take_back()
+        attempt.undo()
     return not left
 
 
@@ -260,7 +265,7 @@ def _faulty(option: Option) -> bool:
 
 
 def _limits(tasks: Sequence[Task]) -> Sequence[tuple[int, int]]:
-    """The constraints that any of the tasks takes part in."""
+    """The constraints that apply to any of the tasks."""
     found = {
         (task.demand.claim, number) for task in tasks for option in task.options for number in option.choice.constraints
     }
@@ -268,7 +273,7 @@ def _limits(tasks: Sequence[Task]) -> Sequence[tuple[int, int]]:
 
 
 def _tight(tasks: Sequence[Task]) -> Sequence[int]:
-    """The claims that could want more devices than a claim may hold."""
+    """The claims that could request more devices than a claim may hold."""
     most: Counter[int] = Counter()
     for task in tasks:
         most[task.demand.claim] += max(option.wanted for option in task.options)

@@ -1,61 +1,61 @@
-"""Which devices a search could exchange for one another, so that trying one of them is trying all.
+"""Which devices are interchangeable for a search, so that trying one of them is trying all.
 
-Two devices are alike if every request could take either, they have the same values where constraints look, the same
-capacity left, and draw the same amounts. Devices bound together by a counter set (the partitions of one card) or by
-the value of an attribute that constraints compare (a card and a NIC at one root) form groups; whole groups are alike if
-their devices are, whatever their counter sets and values are called, and then the devices at the same place in them
-are, too.
+Two devices are interchangeable if every request could take either, they have the same values of the attributes that
+constraints look at, the same capacity left, and draw the same amounts. Devices that are connected by a counter set (the
+partitions of one card), or by the value of an attribute that constraints compare (a card and a NIC at one PCIe root),
+form groups. Groups are interchangeable if their devices are, whatever the names of their counter sets and values, and
+then so are the devices at the same place in these groups.
 """
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
+from controller.allocation.devices.layout import bits
+from controller.allocation.devices.pools import Pool, PoolDevice
+from controller.allocation.rules.constraints import groups_of, values_of
 from controller.allocation.search.attempt import Attempt
-from controller.allocation.search.constraints import values_of
-from controller.allocation.search.search_task import Task
-from controller.allocation.stock.compatibility import groups_of
-from controller.allocation.stock.layout import bits
-from controller.allocation.stock.pools import Pool, Unit
+from controller.allocation.search.tasks import Task
 
 FEW_VALUES: Final = 4
-"""Up to so many values of an attribute are told apart by name: groups of NUMA nodes would hide likeness inside them."""
+"""Up to this many values of an attribute are distinguished by name. Groups by NUMA node, for example, would be so large
+that interchangeable devices inside them would not be found."""
 
 Group = Hashable
 Inside = frozenset[tuple[Hashable, int]]
 
 
-class View:
-    """Likeness at one state of the attempt. It stays true of devices that are not picked afterwards."""
+class Likeness:
+    """Which devices are interchangeable at one state of the attempt. Later picks of other devices do not change it."""
 
-    def __init__(self, symmetry: "Symmetry", insides: Mapping[Group, Inside], loose: Hashable):
+    def __init__(self, symmetry: "Symmetry", insides: Mapping[Group, Inside], ungrouped: Hashable):
         self._symmetry = symmetry
         self._insides = insides
-        self._loose = loose
+        self._ungrouped = ungrouped
 
-    def like(self, unit: Unit) -> Hashable:
-        """Equal for devices that can be exchanged."""
+    def key(self, device: PoolDevice) -> Hashable:
+        """Equal for interchangeable devices."""
         symmetry = self._symmetry
-        group = symmetry.groups.get(unit)
-        alone = symmetry.kinds[unit], symmetry.on(unit)
+        group = symmetry.groups.get(device)
+        alone = symmetry.kinds[device], symmetry.used(device)
         return alone if group is None else (alone, symmetry.group_kinds[group], self._insides.get(group))
 
     @property
     def state(self) -> Hashable:
-        """All that further picks depend on, equal for attempts that differ by an exchange."""
+        """All that further picks depend on; equal for attempts that differ only by interchangeable devices."""
         kinds = self._symmetry.group_kinds
-        return self._loose, frozenset(Counter((kinds[g], inside) for g, inside in self._insides.items()).items())
+        return self._ungrouped, frozenset(Counter((kinds[g], inside) for g, inside in self._insides.items()).items())
 
 
 class Symmetry:
-    """Likeness of the devices some tasks may take, given what an attempt has put on them."""
+    """Which candidates of some tasks are interchangeable, given the picks of an attempt."""
 
     def __init__(self, tasks: Sequence[Task], attempt: Attempt):
         self._attempt = attempt
         self._admin = any(option.choice.want.admin_access for task in tasks for option in task.options)
         self._numbers: dict[Hashable, int] = {}
-        self.kinds: dict[Unit, int] = {}
-        self.groups: dict[Unit, Group] = {}
+        self.kinds: dict[PoolDevice, int] = {}
+        self.groups: dict[PoolDevice, Group] = {}
         self.group_kinds: dict[Group, int] = {}
         offers = _offers(tasks)
         attributes = sorted({tracker.attribute for claim in attempt.trackers for tracker in claim})
@@ -63,129 +63,130 @@ class Symmetry:
         self._group_of: dict[Hashable, Group] = {}
         self._places: dict[Hashable, int] = {}
         self._find_groups(list(offers))
-        for unit, some in offers.items():
-            named = tuple(values_of(unit.device, name) for name in attributes if name not in self._compared)
-            left = _left(unit) if unit.device.allow_multiple else None
-            place = frozenset((token[:-1], self._places[token]) for token in self._value_tokens(unit))
-            self.kinds[unit] = self._number(
-                (tuple(some), named, place, left, bool(unit.use.holders), self._drawn(unit))
+        for device, picks in offers.items():
+            named = tuple(values_of(device.spec, name) for name in attributes if name not in self._compared)
+            left = _left(device) if device.spec.allow_multiple else None
+            place = frozenset((token[:-1], self._places[token]) for token in self._value_tokens(device))
+            self.kinds[device] = self._number(
+                (tuple(picks), named, place, left, bool(device.use.holders), self._drawn(device))
             )
         self._number_groups()
 
     def _number(self, value: Hashable) -> int:
         return self._numbers.setdefault(value, len(self._numbers))
 
-    # Groups: everything connected by tokens, that is by counter sets and compared values
+    # Groups: devices that are connected by tokens, which are counter sets and compared values
 
-    def _value_tokens(self, unit: Unit) -> list[tuple[Hashable, ...]]:
+    def _value_tokens(self, device: PoolDevice) -> list[tuple[Hashable, ...]]:
         return [
-            (name, value) for name in sorted(self._compared) for value in sorted(values_of(unit.device, name), key=repr)
+            (name, value) for name in sorted(self._compared) for value in sorted(values_of(device.spec, name), key=repr)
         ]
 
-    def _find_groups(self, units: Sequence[Unit]) -> None:
-        leaders: dict[Hashable, Hashable] = {}
+    def _find_groups(self, devices: Sequence[PoolDevice]) -> None:
+        roots: dict[Hashable, Hashable] = {}
 
-        def leader(of: Hashable) -> Hashable:
-            while (above := leaders.setdefault(of, of)) != of:
-                of = above
+        def root(of: Hashable) -> Hashable:
+            while (parent := roots.setdefault(of, of)) != of:
+                of = parent
             return of
 
-        tokens: dict[Unit, list[tuple[Hashable, ...]]] = {}
-        for unit in units:
-            sets = {(unit.pool, unit.pool.names[index].counter_set): None for index, _ in unit.draws}
-            tokens[unit] = [*sets, *self._value_tokens(unit)]
-            for token in tokens[unit]:
-                leaders[leader(token)] = leader(tokens[unit][0])
+        tokens: dict[PoolDevice, list[tuple[Hashable, ...]]] = {}
+        for device in devices:
+            sets = {(device.pool, device.pool.counters[index].counter_set): None for index, _ in device.draws}
+            tokens[device] = [*sets, *self._value_tokens(device)]
+            for token in tokens[device]:
+                roots[root(token)] = root(tokens[device][0])
         places: Counter[Hashable] = Counter()
-        for unit, some in tokens.items():
-            for token in some:
-                group = self._group_of[token] = leader(token)
-                self.groups[unit] = group
+        for device, of_device in tokens.items():
+            for token in of_device:
+                group = self._group_of[token] = root(token)
+                self.groups[device] = group
                 if token not in self._places:
-                    # A place is counted per group, and per attribute or for all counter sets.
+                    # Places count per group, and within it per attribute and for all counter sets together.
                     kind = token[0] if isinstance(token[0], str) else ""
                     self._places[token] = places[group, kind]
                     places[group, kind] += 1
 
-    def _drawn(self, unit: Unit) -> Hashable:
-        """What the unit draws and with whom, its counter sets told by their place in the group."""
-        names = unit.pool.names
+    def _drawn(self, device: PoolDevice) -> Hashable:
+        """What the device draws and its compatibilityGroups, with counter sets named by their place in the group."""
+        names = device.pool.counters
         drawn: set[Hashable] = {
-            (self._places[unit.pool, names[index].counter_set], names[index].counter, amount)
-            for index, amount in unit.draws
+            (self._places[device.pool, names[index].counter_set], names[index].counter, amount)
+            for index, amount in device.draws
         }
-        for used in unit.device.consumes:
-            if used.counter_set in unit.pool.grouped and used.counters:
-                drawn.add((self._places[unit.pool, used.counter_set], frozenset(used.compatibility_groups)))
+        for used in device.spec.consumes:
+            if used.counter_set in device.pool.compatibility_sets and used.counters:
+                drawn.add((self._places[device.pool, used.counter_set], frozenset(used.compatibility_groups)))
         return frozenset(drawn)
 
     def _number_groups(self) -> None:
         members: dict[Group, Counter[Hashable]] = {}
-        for unit, group in self.groups.items():
+        for device, group in self.groups.items():
             inside = members.setdefault(group, Counter())
-            inside[self.kinds[unit]] += 1
-            for index, _ in unit.draws:
-                name = unit.pool.names[index]
-                place = self._places[unit.pool, name.counter_set]
-                inside[place, name.counter] = unit.pool.free[index]
-                if name.counter_set in unit.pool.grouped:
-                    inside[place, _groups_in_use(unit.pool, name.counter_set)] = 1
+            inside[self.kinds[device]] += 1
+            for index, _ in device.draws:
+                name = device.pool.counters[index]
+                place = self._places[device.pool, name.counter_set]
+                inside[place, name.counter] = device.pool.free[index]
+                if name.counter_set in device.pool.compatibility_sets:
+                    inside[place, _groups_in_use(device.pool, name.counter_set)] = 1
         for group, inside in members.items():
             self.group_kinds[group] = self._number(frozenset(inside.items()))
 
     # The state of the attempt
 
-    def on(self, unit: Unit) -> Hashable:
-        """What the attempt has put on the unit; whose it is matters only where somebody asks for admin access."""
-        held = self._attempt.held.get(unit)
-        if held is None:
+    def used(self, device: PoolDevice) -> Hashable:
+        """What the attempt uses of the device. By which claims matters only if a request asks for admin access."""
+        used = self._attempt.used.get(device)
+        if used is None:
             return None
-        whose = frozenset(held.claims.items()) if self._admin else None
-        return held.whole, held.shares > 0, frozenset(held.consumed.items()), whose
+        claims = frozenset(used.claims.items()) if self._admin else None
+        return used.whole, used.shares > 0, frozenset(used.consumed.items()), claims
 
-    def view(self, live: Sequence[tuple[int, int]]) -> View:
-        """Likeness now, where only the constraints in ``live`` (claim, number) matter any more."""
+    def likeness(self, live: Sequence[tuple[int, int]]) -> Likeness:
+        """Which devices are interchangeable now, if only the constraints in ``live`` (claim, number) still matter."""
         groups: dict[Group, Counter[Hashable]] = {}
-        loose: Counter[Hashable] = Counter()
-        for unit in self._attempt.held:
-            group = self.groups.get(unit)
-            inside = loose if group is None else groups.setdefault(group, Counter())
-            inside[self.kinds[unit], self.on(unit)] += 1
+        ungrouped: Counter[Hashable] = Counter()
+        for device in self._attempt.used:
+            group = self.groups.get(device)
+            inside = ungrouped if group is None else groups.setdefault(group, Counter())
+            inside[self.kinds[device], self.used(device)] += 1
         for claim, number in live:
             tracker = self._attempt.trackers[claim][number]
             if tracker.attribute not in self._compared:
-                loose[claim, number, tracker.state] += 1
+                ungrouped[claim, number, tracker.state] += 1
             elif tracker.state is not None:
                 for value in tracker.state:
                     token = tracker.attribute, value
                     inside = groups.setdefault(self._group_of[token], Counter())
                     inside[claim, number, self._places[token]] += 1
-        return View(
-            self, {group: frozenset(inside.items()) for group, inside in groups.items()}, frozenset(loose.items())
+        return Likeness(
+            self, {group: frozenset(inside.items()) for group, inside in groups.items()}, frozenset(ungrouped.items())
         )
 
 
-def _values(units: Mapping[Unit, object], attribute: str) -> frozenset[object]:
-    return frozenset[object]().union(*(values_of(unit.device, attribute) for unit in units))
+def _values(devices: Mapping[PoolDevice, object], attribute: str) -> frozenset[object]:
+    return frozenset[object]().union(*(values_of(device.spec, attribute) for device in devices))
 
 
 def _groups_in_use(pool: Pool, counter_set: str) -> Hashable:
-    """The compatibilityGroups of the devices in use on a counter set."""
-    return frozenset(groups_of(pool.units[index].device, counter_set) for index in bits(pool.held))
+    """The compatibilityGroups of all devices in use on a counter set."""
+    return frozenset(groups_of(pool.devices[index].spec, counter_set) for index in bits(pool.used))
 
 
-def _offers(tasks: Sequence[Task]) -> dict[Unit, list[Hashable]]:
-    """Per device, which options may take it and how much of it."""
-    offers: dict[Unit, list[Hashable]] = {}
+def _offers(tasks: Sequence[Task]) -> dict[PoolDevice, list[Hashable]]:
+    """Per device, which options may pick it and what they would consume."""
+    offers: dict[PoolDevice, list[Hashable]] = {}
     for number, task in enumerate(tasks):
         for position, option in enumerate(task.options):
-            for one in option.candidates:
-                takes = None if one.takes is None else frozenset((k, v.nanos) for k, v in one.takes.items())
-                offers.setdefault(one.unit, []).append((number, position, takes, id(one.fault)))
+            for candidate in option.candidates:
+                consumes = candidate.consumes
+                amounts = None if consumes is None else frozenset((k, v.nanos) for k, v in consumes.items())
+                offers.setdefault(candidate.device, []).append((number, position, amounts, id(candidate.fault)))
     return offers
 
 
-def _left(unit: Unit) -> Hashable:
-    """What is left of the capacities of a shareable device."""
-    used = unit.use.consumed
-    return frozenset((name, c.value.nanos - used.get(name, 0)) for name, c in unit.device.capacity.items())
+def _left(device: PoolDevice) -> Hashable:
+    """What is left of each capacity of a shareable device."""
+    used = device.use.consumed
+    return frozenset((name, c.value.nanos - used.get(name, 0)) for name, c in device.spec.capacity.items())

@@ -1,59 +1,61 @@
-"""Counters and capacities as volumes: whether what requests take at least, summed up, still goes into what is left.
+"""Counters and capacities as volumes: whether the least that requests consume, summed up, fits into what is left.
 
 A bin is what one sum is taken over: a counter set of a pool (one card), or one shareable device. A measure adds up what
-is comparable: one capacity, one counter by its name, or all counters of one total (the memory slices of a card,
-whichever of them a partition takes). A bin is not worth all that is left in it, but the most that sizes asked for can
-fill of it: shares of 6 leave 4 of 10 unused.
+is comparable: one capacity, one counter by its name, or all counters of the same total (the memory slices of a card,
+whichever of them a partition uses). A bin counts with the most that the requested sizes can fill of it, not with all
+that is left in it: shares of 6 leave 4 of 10 unused.
 """
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
+from controller.allocation.devices.pools import Pool, PoolDevice
+from controller.allocation.rules.capacity import Amounts
 from controller.allocation.search.attempt import Attempt
-from controller.allocation.search.needs import Ground, Need, Way
-from controller.allocation.stock.amounts import Amounts
-from controller.allocation.stock.pools import Pool, Unit
+from controller.allocation.search.candidate_cells import Alternative, CandidateCells, Need
 
 Measure = tuple[str, Hashable]
 Sizes = dict[Measure, frozenset[int]]
 Asked = Sequence[tuple[frozenset[int], int]]
-"""The sizes a request may take, and how many devices of such sizes are wanted."""
+"""The sizes that a request may consume, and how many devices of such sizes it wants."""
 
 _MOST_SUMS: Final = 500
-"""Sums looked at for one bin; beyond them all of it counts as usable."""
+"""Sums computed for one bin. Beyond that, all that is left in the bin counts."""
 
 
 class Volumes:
-    """Sizes of the devices of a ground, and what is left to take them from."""
+    """The sizes of candidates, and the bins that they are consumed from."""
 
-    def __init__(self, ground: Ground, attempt: Attempt):
-        self._ground = ground
+    def __init__(self, cells: CandidateCells, attempt: Attempt):
+        self._candidates = cells
         self._attempt = attempt
-        self._drawn = [_drawn(units) for units in ground.members]
-        """Per cell, what its devices draw from counters: only measures that all of them draw on."""
+        self._drawn = [_drawn(devices) for devices in cells.members]
+        """Per cell, what its devices draw from counters: only the measures that all of them draw on."""
         self._bins: dict[tuple[Measure, frozenset[int]], Sequence[Sequence[tuple[Pool, int]]]] = {}
 
     def suffice(self, needs: Iterable[Need]) -> bool:
-        """Whether the needs, taken together, may go into what is left."""
+        """Whether the needs together may fit into what is left."""
         merged: dict[Hashable, tuple[Need, int]] = {}
         for need in needs:
             merged[need.form] = need, merged.get(need.form, (need, 0))[1] + need.least
         asked: dict[Measure, list[tuple[frozenset[int], int]]] = {}
         cells: dict[Measure, set[int]] = {}
         for need, count in merged.values():
-            for measure, sizes in self._sizes(need.ways).items():
+            for measure, sizes in self._sizes(need.alternatives).items():
                 asked.setdefault(measure, []).append((sizes, count))
-                cells.setdefault(measure, set()).update(cell for way in need.ways for cell in way.cells)
+                cells.setdefault(measure, set()).update(
+                    cell for alternative in need.alternatives for cell in alternative.cells
+                )
         return all(self._enough(measure, frozenset(cells[measure]), asked[measure]) for measure in asked)
 
-    def _sizes(self, ways: Iterable[Way]) -> Sizes:
-        """What a need takes, by the measures of which it takes some in any case."""
+    def _sizes(self, alternatives: Iterable[Alternative]) -> Sizes:
+        """What a need consumes, by the measures that every one of its alternatives consumes."""
         found: Sizes | None = None
-        for way in ways:
-            for cell in way.cells:
-                takes = way.offer[cell]
-                sizes = self._drawn[cell] if takes is None else _shared(takes)
+        for alternative in alternatives:
+            for cell in alternative.cells:
+                consumes = alternative.offer[cell]
+                sizes = self._drawn[cell] if consumes is None else _shared(consumes)
                 if found is None:
                     found = sizes
                 else:
@@ -72,32 +74,32 @@ class Volumes:
         return missing <= 0
 
     def _capacity_left(self, measure: Measure, cells: Iterable[int]) -> Iterable[int]:
-        units = (unit for cell in cells for unit in self._ground.members[cell])
-        return [self._attempt.remaining(unit, str(measure[1])) for unit in units]
+        devices = (device for cell in cells for device in self._candidates.members[cell])
+        return [self._attempt.remaining(device, str(measure[1])) for device in devices]
 
     def _counters_left(self, measure: Measure, cells: frozenset[int]) -> Iterable[int]:
         bins = self._bins.get((measure, cells))
         if bins is None:
-            units = [unit for cell in cells for unit in self._ground.members[cell]]
-            bins = self._bins[measure, cells] = _bins(measure, units)
-        return [sum(max(0, self._attempt.free(pool)[index]) for pool, index in one) for one in bins]
+            devices = [device for cell in cells for device in self._candidates.members[cell]]
+            bins = self._bins[measure, cells] = _bins(measure, devices)
+        return [sum(max(0, self._attempt.free(pool)[index]) for pool, index in counters) for counters in bins]
 
 
 def _measures(pool: Pool, index: int) -> tuple[Measure, Measure]:
-    return ("counter", pool.names[index].counter), ("total", pool.total[index])
+    return ("counter", pool.counters[index].counter), ("total", pool.total[index])
 
 
-def _shared(takes: Amounts) -> Sizes:
-    """What a share takes. Counters are drawn on once for all shares of a device: they say nothing of one share."""
-    return {("capacity", name): frozenset([amount.nanos]) for name, amount in takes.items()}
+def _shared(consumes: Amounts) -> Sizes:
+    """What a share consumes. Counters do not count: all shares of a device draw on them only once."""
+    return {("capacity", name): frozenset([amount.nanos]) for name, amount in consumes.items()}
 
 
-def _drawn(units: Sequence[Unit]) -> Sizes:
+def _drawn(devices: Sequence[PoolDevice]) -> Sizes:
     found: Sizes | None = None
-    for unit in units:
+    for device in devices:
         amounts: Counter[Measure] = Counter()
-        for index, amount in unit.draws:
-            for measure in _measures(unit.pool, index):
+        for index, amount in device.draws:
+            for measure in _measures(device.pool, index):
                 amounts[measure] += amount
         if found is None:
             found = {measure: frozenset([amount]) for measure, amount in amounts.items()}
@@ -105,20 +107,20 @@ def _drawn(units: Sequence[Unit]) -> Sizes:
     return found or {}
 
 
-def _bins(measure: Measure, units: Sequence[Unit]) -> Sequence[Sequence[tuple[Pool, int]]]:
-    """The counters of the measure by counter set; in one bin where a device draws on several sets."""
+def _bins(measure: Measure, devices: Sequence[PoolDevice]) -> Sequence[Sequence[tuple[Pool, int]]]:
+    """The counters of the measure by counter set, or in one bin if a device draws on several sets."""
     found: dict[Hashable, dict[tuple[Pool, int], None]] = {}
-    several = any(len({unit.pool.names[index].counter_set for index, _ in unit.draws}) > 1 for unit in units)
-    for unit in units:
-        for index, _ in unit.draws:
-            if measure in _measures(unit.pool, index):
-                key = None if several else (unit.pool, unit.pool.names[index].counter_set)
-                found.setdefault(key, {})[unit.pool, index] = None
-    return [list(one) for one in found.values()]
+    several = any(len({device.pool.counters[index].counter_set for index, _ in device.draws}) > 1 for device in devices)
+    for device in devices:
+        for index, _ in device.draws:
+            if measure in _measures(device.pool, index):
+                key = None if several else (device.pool, device.pool.counters[index].counter_set)
+                found.setdefault(key, {})[device.pool, index] = None
+    return [list(counters) for counters in found.values()]
 
 
 def fillable(left: int, asked: Asked) -> int:
-    """The largest sum of sizes asked for that is at most ``left``; ``left`` where there are too many sums to tell."""
+    """The largest sum of requested sizes that is at most ``left``; ``left`` if there are too many sums to compute."""
     sums = {0}
     for sizes, count in asked:
         for _ in range(count):

@@ -8,7 +8,8 @@ from controller.selectors.errors import BudgetExceeded, Cancelled, NoOverload, S
 from controller.selectors.evaluator.activation import BUDGET, Activation, Code
 from controller.selectors.language.types import Type
 from controller.selectors.library.collections import in_list
-from controller.selectors.values.runtime import Implementation, Optional, Overloads, Semver, equal, type_name
+from controller.selectors.values.runtime import Implementation, Optional, Overloads, equal, type_name
+from driver.semver import Semver
 
 
 def logical(terms: Sequence[Code], *, absorbing: bool) -> Code:

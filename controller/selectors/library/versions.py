@@ -6,7 +6,8 @@ from typing import Any
 from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import SelectorFault
 from controller.selectors.values.quantities import CelQuantity
-from controller.selectors.values.runtime import INT_MAX, Overloads, Semver
+from controller.selectors.values.runtime import INT_MAX, Overloads
+from driver.semver import Semver
 
 
 def _quantity(_: Budget, text: str) -> CelQuantity:

@@ -1,14 +1,12 @@
 """The values of CEL at run time: Python's own where they behave alike, classes where they do not.
 
-int, bool, str, bytes, float, None and list stand for themselves. Unsigned integers, optionals, types and versions have
-classes here; quantities, times, addresses, URLs and formats have modules of their own. Maps are dicts. Their bool keys
-are wrapped, because ``True == 1`` in Python.
+int, bool, str, bytes, float, None and list stand for themselves. Unsigned integers, optionals and types have classes
+here; quantities, times, addresses, URLs and formats have modules of their own, and versions are `driver.semver`. Maps
+are dicts. Their bool keys are wrapped, because ``True == 1`` in Python.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import total_ordering
+from dataclasses import dataclass
 from typing import Any, Final
 
 from controller.selectors.errors import Cancelled, NoOverload, SelectorFault, no_overload
@@ -17,6 +15,7 @@ from controller.selectors.values.named_formats import Format
 from controller.selectors.values.quantities import CelQuantity
 from controller.selectors.values.timestamps import Duration, Timestamp
 from controller.selectors.values.urls import Url
+from driver.semver import Semver
 
 INT_MAX: Final = (1 << 63) - 1
 INT_MIN: Final = -(1 << 63)
@@ -101,57 +100,6 @@ class Device(dict[str, Any]):
 
 
 EMPTY: Final[Mapping[str, Any]] = {}
-
-_SEMVER = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?", re.ASCII)
-
-
-@total_ordering
-@dataclass(frozen=True, slots=True, eq=False)
-class Semver:
-    """A semantic version; build metadata plays no part in comparisons."""
-
-    major: int
-    minor: int
-    patch: int
-    pre: tuple[tuple[int, int, str], ...] = ()
-    rank: tuple[Any, ...] = field(init=False, repr=False)
-    """What decides the order."""
-
-    @classmethod
-    def parse(cls, text: str) -> "Semver":
-        """The version written in ``text``, strictly by semver.org 2.0.0.
-
-        Raises:
-            ValueError: it is none.
-        """
-        found = _SEMVER.fullmatch(text)
-        if not found:
-            raise ValueError(f"{text!r} is no semantic version such as 1.2.3")
-        numbers = tuple(int(found[i]) for i in (1, 2, 3))
-        pre = tuple(_identifier(part) for part in found[4].split(".")) if found[4] else ()
-        if max(numbers) > UINT_MAX or (found[5] and not all(found[5].split("."))):
-            raise ValueError(f"{text!r} is no semantic version such as 1.2.3")
-        return cls(int(found[1]), int(found[2]), int(found[3]), pre)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rank", (self.major, self.minor, self.patch, not self.pre, self.pre))
-
-    def __eq__(self, other: object) -> bool:
-        return self.rank == other.rank if isinstance(other, Semver) else NotImplemented
-
-    def __lt__(self, other: "Semver") -> bool:
-        return self.rank < other.rank
-
-    def __hash__(self) -> int:
-        return hash(self.rank)
-
-
-def _identifier(part: str) -> tuple[int, int, str]:
-    """A pre-release identifier in an order: numbers first, by value; then text."""
-    if not part or (part.isdigit() and len(part) > 1 and part[0] == "0"):
-        raise ValueError(f"pre-release part {part!r} is empty or has a leading zero")
-    return (0, int(part), "") if part.isdigit() else (1, 0, part)
-
 
 _TYPE_NAMES: Final[Mapping[type, str]] = {
     bool: "bool", int: "int", UInt: "uint", float: "double", str: "string", bytes: "bytes", type(None): "null_type",

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from benchmarks.allocation import families
+from benchmarks.allocation import hard_searches
 from benchmarks.allocation.hardware import CARDS
 from benchmarks.allocation.scenario import FORMS, Scenario, node_name
 from benchmarks.allocation.workloads import SHAPES, WORKLOADS, Workload
 from driver.names import Names
 from driver.wire import claim_from, class_from, slice_from
-from kubeletplugin.limits import faults as limit_faults
+from kubeletplugin.publish.validation import faults as limit_faults
 from simulation.invariants import Catalogue, Holding
-from tests.hard_searches import LISTED
+from tests.hard_searches import HARD_SEARCHES
 
 NODES = 10
 SCENARIOS = [Scenario(workload, NODES, in_use) for workload in WORKLOADS for in_use in workload.in_use]
@@ -89,12 +89,12 @@ def test_the_forms_are_one_shape_repeated_many_shapes_mixed_and_releases_between
     assert len({pod["claims"][0]["metadata"]["uid"] for pod in pods["mixed"]}) == workload.pods["mixed"]
 
 
-@pytest.mark.parametrize("family", LISTED)
-def test_a_family_says_the_same_as_json(family: str) -> None:
-    make, sizes = LISTED[family]
+@pytest.mark.parametrize("search", HARD_SEARCHES)
+def test_a_hard_search_is_the_same_as_json(search: str) -> None:
+    make, sizes = HARD_SEARCHES[search]
     one = make(sizes[0])
-    objects = [json.loads(line) for line in families.cluster(one)]
+    objects = [json.loads(line) for line in hard_searches.cluster(one)]
     assert tuple(slice_from(raw) for raw in objects if raw["kind"] == "ResourceSlice") == one.slices
     assert tuple(class_from(raw) for raw in objects if raw["kind"] == "DeviceClass") == one.classes
-    _, pod = [json.loads(line) for line in families.pods(one)]
+    _, pod = [json.loads(line) for line in hard_searches.pods(one)]
     assert [claim_from(raw).spec for raw in pod["claims"]] == [claim.spec for claim in one.claims]

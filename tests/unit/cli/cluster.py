@@ -11,27 +11,27 @@ import pytest
 
 from cli import simulate
 from driver.files import SystemFiles
+from driver.kinds import EVERY_OFFER, Offer
 from driver.kube.api import Object
 from driver.names import Names
-from driver.settings import Kind
-from kubeletplugin.hardware.simulated import Simulated, load_profile
-from kubeletplugin.inventory import EVERY_OFFER, Facts, devices
-from kubeletplugin.slices import Wanted, cut, plan
+from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
+from kubeletplugin.inventory import Fabric, build_inventory
+from kubeletplugin.publish.slices import DesiredPool, build_slices, plan_writes
 
 EXAMPLES = Path(__file__).parent.parent.parent.parent / "manifests" / "examples"
 GATE = "lode.dev/allocation"
 
 
 @cache
-def _slices(node: str, profile: str, offer: tuple[Kind, ...], ib_cluster: str) -> str:
+def _slices(node: str, profile: str, offer: tuple[Offer, ...], ib_cluster: str) -> str:
     files, names = SystemFiles(), Names()
-    cards = Simulated(load_profile(profile, files), node, files, "").cards()
-    offered = devices(cards, Facts(ib_cluster=ib_cluster), offer or EVERY_OFFER, 100, names)
-    parts = cut(offered.devices, offered.counter_sets, node, names)
-    return json.dumps([action.object for action in plan(Wanted(node, "uid", parts), ())])  # type: ignore[union-attr]
+    cards = SimulatedHardware(load_profile(profile, files), node, files, "").cards()
+    offered = build_inventory(cards, Fabric(ib_cluster=ib_cluster), offer or EVERY_OFFER, 100, names)
+    parts = build_slices(offered.devices, offered.counter_sets, node, names)
+    return json.dumps([action.object for action in plan_writes(DesiredPool(node, "uid", parts), ())])  # type: ignore[union-attr]
 
 
-def slices(node: str, profile: str, offer: tuple[Kind, ...] = (), ib_cluster: str = "") -> list[Object]:
+def slices(node: str, profile: str, offer: tuple[Offer, ...] = (), ib_cluster: str = "") -> list[Object]:
     """The slices that a node with the cards of a shipped profile publishes."""
     found: list[Object] = json.loads(_slices(node, profile, offer, ib_cluster))
     return found

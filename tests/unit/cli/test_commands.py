@@ -24,6 +24,39 @@ def test_help_loads_nothing_that_takes_long(argv: list[str]) -> None:
     assert "usage: lode" in ended.stdout
 
 
+NO_SIMULATION = "import sys\nsys.modules['simulation'] = None\n"
+"""Makes Python behave as where the package is not installed, as in the cluster image."""
+IMPORT_ALL = """
+import importlib, pkgutil
+for package in ("cli", "controller", "driver", "kubeletplugin", "memoryapi"):
+    for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+        if module.name != "cli.demo":
+            importlib.import_module(module.name)
+"""
+
+
+def test_the_packages_of_the_cluster_image_import_without_the_simulation() -> None:
+    ended = subprocess.run([sys.executable, "-c", NO_SIMULATION + IMPORT_ALL], capture_output=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize("command", ["controller", "kubeletplugin", "simulate", "explain"])
+def test_a_command_of_the_cluster_image_runs_without_the_simulation(command: str) -> None:
+    code = f"{NO_SIMULATION}from cli.__main__ import main\nmain([{command!r}, '--help'])"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert f"usage: lode {command}" in ended.stdout
+
+
+def test_the_demo_says_in_one_line_that_the_simulation_is_not_installed_and_what_to_do() -> None:
+    code = f"{NO_SIMULATION}from cli.__main__ import main\nsys.exit(main(['demo']))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    (line,) = ended.stderr.splitlines()
+    assert "simulation is not installed" in line
+    assert "make demo" in line
+
+
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "many.json").write_text(listed(*slices("g", "t4x2"), *(claim(f"c{i}") for i in range(600))))
     argv = [sys.executable, "-m", "cli", "simulate", "-f", str(tmp_path / "many.json")]
@@ -48,4 +81,4 @@ def test_a_kubeconfig_that_cannot_be_used_is_told_with_the_remedy(
         assert main([*argv, "--kubeconfig", str(path)]) == 2
         told = capsys.readouterr().err
         assert str(path) in told
-        assert "name another in $KUBECONFIG" in told
+        assert "set $KUBECONFIG to another file" in told

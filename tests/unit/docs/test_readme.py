@@ -6,11 +6,12 @@ import yaml
 
 from controller.selectors import compile_selector
 from driver.files import SystemFiles
+from driver.kinds import EVERY_OFFER
 from driver.names import Names
 from driver.settings import Settings
 from driver.wire import claim_spec_from
-from kubeletplugin.hardware.simulated import Simulated, load_profile
-from kubeletplugin.inventory import EVERY_OFFER, Facts, devices
+from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
+from kubeletplugin.inventory import Fabric, build_inventory
 from tests.unit.docs.test_operating import ROOT
 
 
@@ -20,6 +21,6 @@ def test_the_selector_in_the_readme_matches_an_h100() -> None:
     (request,) = claim_spec_from(template["spec"]["spec"]).requests
     (expression,) = request.wants[0].selectors
     files, names = SystemFiles(), Names()
-    cards = Simulated(load_profile("h100x8", files), "node", files, "").cards()
-    offered = devices(cards, Facts(), EVERY_OFFER, Settings().kubeletplugin.slots, names).devices
+    cards = SimulatedHardware(load_profile("h100x8", files), "node", files, "").cards()
+    offered = build_inventory(cards, Fabric(), EVERY_OFFER, Settings().kubeletplugin.slots, names).devices
     assert compile_selector(expression).matches(offered[0], names.driver)

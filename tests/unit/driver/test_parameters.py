@@ -41,21 +41,24 @@ def test_parameters_of_other_drivers_are_not_ours_to_judge() -> None:
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"kind": "GpuConfg"}, "kind: 'GpuConfg' is not known; write one of PlacementConfig, GpuConfig"),
-        ({}, "kind: None is not known"),
-        ({"kind": "GpuConfig", "shareing": 1}, "parameters.shareing: is not known to this version; remove it"),
-        ({"kind": "GpuConfig", "sharing": "mps"}, "sharing: 'mps' is not supported by this version; write 'none'"),
+        ({"kind": "GpuConfg"}, "kind: unknown kind: 'GpuConfg'; use one of PlacementConfig, GpuConfig"),
+        ({}, "kind: unknown kind: None"),
+        ({"kind": "GpuConfig", "shareing": 1}, "parameters.shareing: unknown field; remove it"),
+        ({"kind": "GpuConfig", "sharing": "mps"}, "sharing: unsupported value: 'mps'; use 'none'"),
         (
             {"kind": "PlacementConfig", "policy": "best"},
-            "policy: 'best' is not supported by this version; write 'first",
+            "policy: unsupported value: 'best'; use 'first",
         ),
-        ({"kind": "PlacementConfig", "locality": "required"}, "locality: 'required' is not supported by this version"),
+        ({"kind": "PlacementConfig", "locality": "required"}, "locality: unsupported value: 'required'"),
         ({"kind": "PlacementConfig", "memoryPercent": 0}, "memoryPercent: Input should be greater than or equal to 1"),
         ({"kind": "PlacementConfig", "memoryPercent": 101}, "less than or equal to 100 (found 101)"),
         ({"kind": "PlacementConfig", "memoryPercent": "50"}, "memoryPercent: Input should be a valid integer"),
         ({"kind": "PlacementConfig", "memoryPercent": True}, "memoryPercent: Input should be a valid integer"),
         ({"kind": "PlacementConfig", "memory_percent": 5}, "remove it (PlacementConfig has policy, locality, memoryPe"),
-        ({"kind": "GpuConfig", "apiVersion": "lode.dev/v9"}, "'lode.dev/v9' is not known; write lode.dev/v1alpha1"),
+        (
+            {"kind": "GpuConfig", "apiVersion": "lode.dev/v9"},
+            "apiVersion: unknown version: 'lode.dev/v9'; use lode.dev/v1alpha1",
+        ),
     ],
 )
 def test_a_fault_names_field_value_and_remedy(parameters: dict[str, Any], said: str) -> None:

@@ -33,7 +33,7 @@ def test_all_mistakes_are_reported_at_once_with_field_and_value() -> None:
         assert part in message
 
 
-@pytest.mark.parametrize(("text", "said"), [("a: [", "is not YAML"), ("- a", "must be a mapping")])
+@pytest.mark.parametrize(("text", "said"), [("a: [", "is not valid YAML"), ("- a", "must be a mapping")])
 def test_what_is_no_mapping_is_refused(text: str, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         settings_from(text)

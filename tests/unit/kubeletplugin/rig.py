@@ -10,8 +10,8 @@ from driver.files import Files
 from driver.kube.api import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, Api, Object
 from driver.observe import Metrics, logger
 from driver.settings import Settings
-from kubeletplugin.hardware.simulated import Profile, Simulated, load_profile
-from kubeletplugin.prepare import ClaimRef, Prepared, PrepareError, Preparer
+from kubeletplugin.hardware.simulated import Profile, SimulatedHardware, load_profile
+from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
@@ -66,7 +66,7 @@ class Rig:
         self.files = MemoryFiles()
         self.boot_id = "boot-1"
         self.settings = Settings()
-        self.hardware = Simulated(_profile(profile), NODE)
+        self.hardware = SimulatedHardware(_profile(profile), NODE)
         self.api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
         labels = {"lode.dev/ib-cluster": "fabric-1", "lode.dev/ib-leaf": "leaf-7"}
         self.api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "labels": labels}})
@@ -164,10 +164,10 @@ def _request(main: str, subs: Sequence[str]) -> dict[str, Any]:
     return {"name": main, "firstAvailable": [{"name": sub, "deviceClassName": "gpu.lode.dev"} for sub in set(subs)]}
 
 
-def prepare(plugin: Preparer, ref: ClaimRef) -> Prepared:
+def prepare(plugin: Preparer, ref: ClaimRef) -> PrepareResult:
     """The answer, which must be a success."""
     answer = plugin.prepare([ref])[ref.uid]
-    assert isinstance(answer, Prepared), answer
+    assert isinstance(answer, PrepareResult), answer
     return answer
 
 

@@ -7,36 +7,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from driver.kinds import EVERY_OFFER, Offer
 from driver.model import Device, Version
 from driver.names import NUMA_NODE, PCI_BUS_ID, PCIE_ROOT, Names
 from driver.quantity import Quantity
 from driver.settings import NodeLabels
 from kubeletplugin.hardware import Card
-from kubeletplugin.hardware.simulated import Simulated, load_profile, shipped_profiles
+from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, shipped_profiles
 from kubeletplugin.inventory import (
-    EVERY_OFFER,
-    Facts,
+    Fabric,
     Inventory,
-    Offer,
-    describe,
-    devices,
-    facts_from,
+    build_inventory,
+    fabric_from,
+    find_device,
     text_attribute,
 )
-from kubeletplugin.limits import faults
-from kubeletplugin.slices import cut
+from kubeletplugin.publish.slices import build_slices
+from kubeletplugin.publish.validation import faults
 from simulation.files import MemoryFiles
 
 NAMES = Names()
-FACTS = Facts("ib-1", "leaf-3", "rail-9")
+FACTS = Fabric("ib-1", "leaf-3", "rail-9")
 
 
 def cards(profile: str) -> tuple[Card, ...]:
-    return Simulated(load_profile(profile, MemoryFiles()), "node-a").cards()
+    return SimulatedHardware(load_profile(profile, MemoryFiles()), "node-a").cards()
 
 
 def inventory(profile: str, offer: tuple[Offer, ...] = EVERY_OFFER, **options: Any) -> Inventory:
-    return devices(cards(profile), FACTS, offer, options.pop("slots", 100), NAMES, **options)
+    return build_inventory(cards(profile), FACTS, offer, options.pop("slots", 100), NAMES, **options)
 
 
 def named(found: Inventory, name: str) -> Device:
@@ -153,7 +152,7 @@ def test_a_share_takes_all_memory_no_cores_and_one_slot_unless_asked_otherwise()
 
 def test_a_card_for_one_tenant_still_has_a_request_policy_the_api_accepts() -> None:
     found = inventory("t4x2", slots=1)
-    assert not faults(cut(found.devices, found.counter_sets, "node-a", NAMES))
+    assert not faults(build_slices(found.devices, found.counter_sets, "node-a", NAMES))
 
 
 @pytest.mark.parametrize("profile", shipped_profiles())
@@ -201,25 +200,25 @@ def test_devices_of_an_unhealthy_card_are_tainted_and_no_others() -> None:
 @pytest.mark.parametrize("profile", shipped_profiles())
 def test_whatever_is_offered_breaks_no_limit_of_the_api(profile: str) -> None:
     found = inventory(profile, unhealthy={"gpu-0", "npu-0"})
-    assert not faults(cut(found.devices, found.counter_sets, "node-a", NAMES))
+    assert not faults(build_slices(found.devices, found.counter_sets, "node-a", NAMES))
 
 
 @pytest.mark.parametrize("profile", shipped_profiles())
 def test_every_device_is_described_by_its_name(profile: str) -> None:
     for item in inventory(profile).offered:
-        assert describe(item.device.name, cards(profile), FACTS, 100, NAMES) == item
+        assert find_device(item.device.name, cards(profile), FACTS, 100, NAMES) == item
 
 
 @pytest.mark.parametrize(
     "name", ["gpu-9", "gpu-0-mig-9g-1gb-0", "gpu-0-mig-1g-20gb-5", "gpu-0-share-1", "npu-0", "gpu", ""]
 )
 def test_no_other_name_describes_a_device(name: str) -> None:
-    assert describe(name, cards("h100x8"), FACTS, 100, NAMES) is None
+    assert find_device(name, cards("h100x8"), FACTS, 100, NAMES) is None
 
 
 def test_a_device_no_longer_offered_is_still_described_for_whoever_holds_it() -> None:
     assert not [d for d in inventory("t4x2", ("whole",)).devices if d.name == "gpu-0-share"]
-    found = describe("gpu-0-share", cards("t4x2"), FACTS, 100, NAMES)
+    found = find_device("gpu-0-share", cards("t4x2"), FACTS, 100, NAMES)
     assert found
     assert (found.kind, found.profile) == ("gpu-share", "")
 
@@ -227,7 +226,7 @@ def test_a_device_no_longer_offered_is_still_described_for_whoever_holds_it() ->
 def test_facts_come_from_the_labels_the_settings_name() -> None:
     keys = NodeLabels(ib_cluster="fabric.example.com/island")
     labels = {"fabric.example.com/island": "west", "lode.dev/rail": "rail-2", "lode.dev/ib-cluster": "ignored"}
-    assert facts_from(labels, keys) == Facts("west", "", "rail-2")
+    assert fabric_from(labels, keys) == Fabric("west", "", "rail-2")
 
 
 @given(st.text(max_size=100))

@@ -21,7 +21,6 @@ def test_the_generated_code_is_what_the_proto_files_generate(tmp_path: Path) -> 
     ("module", "service"),
     [
         ("dra_v1", "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"),
-        ("dra_v1beta1", "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin"),
         ("dra_health_v1", "v1.DRAResourceHealth"),
         ("dra_health_v1alpha1", "v1alpha1.DRAResourceHealth"),
         ("pluginregistration_v1", "pluginregistration.Registration"),

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryapi.patches import json_patch, merge, strategic
-from memoryapi.schema import kind
+from memoryapi.schema import type_of
 
 WHOLE = st.recursive(
     st.booleans() | st.integers(-9, 9) | st.text(max_size=3),
@@ -52,7 +52,7 @@ def test_a_strategic_merge_keeps_every_item_and_both_orders_where_it_can(before:
     def gates(names: list[str]) -> Any:
         return {"spec": {"schedulingGates": [{"name": name} for name in names]}}
 
-    merged = strategic(kind("Pod"), gates(before), gates(patch))
+    merged = strategic(type_of("Pod"), gates(before), gates(patch))
     names = [gate["name"] for gate in merged["spec"]["schedulingGates"]]
     assert sorted(names) == sorted({*before, *patch})
     assert [name for name in names if name in patch] == patch
@@ -62,7 +62,7 @@ def test_a_strategic_merge_keeps_every_item_and_both_orders_where_it_can(before:
 def test_directives_of_a_strategic_merge() -> None:
     pod = {"metadata": {"finalizers": ["a", "b"]}, "spec": {"volumes": [{"name": "v", "emptyDir": {}}]}}
     changed = strategic(
-        kind("Pod"),
+        type_of("Pod"),
         pod,
         {
             "metadata": {"$deleteFromPrimitiveList/finalizers": ["a"], "labels": {"$patch": "replace", "x": "y"}},
@@ -74,5 +74,5 @@ def test_directives_of_a_strategic_merge() -> None:
         "spec": {"volumes": [{"name": "v", "hostPath": {"path": "/x"}}]},
     }
     replaced = {"spec": {"volumes": [{"$patch": "replace"}, {"name": "w"}]}}
-    assert strategic(kind("Pod"), pod, replaced)["spec"]["volumes"] == [{"name": "w"}]
-    assert strategic(kind("Pod"), pod, {"spec": {"$patch": "delete"}})["spec"] == {}
+    assert strategic(type_of("Pod"), pod, replaced)["spec"]["volumes"] == [{"name": "w"}]
+    assert strategic(type_of("Pod"), pod, {"spec": {"$patch": "delete"}})["spec"] == {}

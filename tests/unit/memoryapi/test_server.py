@@ -1,4 +1,4 @@
-"""What is particular to the API in memory; what it shares with a real server is in tests/contract."""
+"""Properties of the API in memory alone; tests/contract has those that it shares with a real server."""
 
 import threading
 from typing import Any
@@ -30,7 +30,7 @@ def lease(name: str, **labels: str) -> Object:
 
 
 class Mirror:
-    """A sink that keeps what it is told."""
+    """A sink that keeps the objects that it receives."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
@@ -72,9 +72,7 @@ def take_step(api: MemoryApi, what: str, name: str, label: str) -> None:
 
 @given(STEPS, st.sampled_from(["", "l=x"]))
 @settings(max_examples=60, deadline=None)
-def test_whoever_lists_and_watches_ends_up_with_what_a_list_shows(
-    steps: list[tuple[str, str, str]], selector: str
-) -> None:
+def test_a_reflector_ends_with_the_objects_of_a_list(steps: list[tuple[str, str, str]], selector: str) -> None:
     api = MemoryApi(VirtualClock(), history=3)
     mirror = Mirror()
     reflector = Reflector(api, LEASES, mirror, label_selector=selector)
@@ -103,7 +101,7 @@ def test_the_same_calls_with_the_same_seed_give_the_same_objects() -> None:
     assert run(1) != run(2)
 
 
-def test_history_that_is_too_long_ago_is_gone() -> None:
+def test_history_that_is_too_old_is_gone() -> None:
     api = MemoryApi(VirtualClock(), history=5)
     versions = [api.create(LEASES, lease(f"l{i}"))["metadata"]["resourceVersion"] for i in range(30)]
     with pytest.raises(Gone):
@@ -114,7 +112,7 @@ def test_history_that_is_too_long_ago_is_gone() -> None:
     assert len(list(api.watch(PODS, resource_version=versions[0]))) == 1
 
 
-def test_a_kind_can_be_left_out() -> None:
+def test_a_kind_can_be_unserved() -> None:
     api = MemoryApi(VirtualClock(), unserved=[DEVICE_TAINT_RULES])
     mirror = Mirror()
     reflector = Reflector(api, DEVICE_TAINT_RULES, mirror, optional=True)
@@ -124,7 +122,7 @@ def test_a_kind_can_be_left_out() -> None:
         api.list(DEVICE_TAINT_RULES)
 
 
-def test_what_is_not_json_is_refused_and_what_json_knows_otherwise_is_converted() -> None:
+def test_values_that_are_not_json_are_refused_and_tuples_are_converted() -> None:
     api = MemoryApi(VirtualClock())
 
     def claim(parameters: Any) -> Object:
@@ -137,7 +135,7 @@ def test_what_is_not_json_is_refused_and_what_json_knows_otherwise_is_converted(
     assert created["spec"]["devices"]["config"][0]["opaque"]["parameters"] == {"a": [1, 2]}
 
 
-def test_all_faults_of_an_object_are_told_at_once() -> None:
+def test_all_faults_of_an_object_are_reported_at_once() -> None:
     api = MemoryApi(VirtualClock())
     with pytest.raises(Invalid) as error:
         api.create(PODS, {"metadata": {"name": "P", "namespace": "default"}, "spec": {"containers": [{}]}})
@@ -145,16 +143,16 @@ def test_all_faults_of_an_object_are_told_at_once() -> None:
         assert field in str(error.value)
 
 
-def test_a_waiting_watch_hears_of_a_change_as_it_happens_and_ends_in_time() -> None:
+def test_a_blocking_watch_delivers_a_change_as_it_happens_and_ends_in_time() -> None:
     api: Api = MemoryApi(SystemClock(), blocking=True)
     version = api.list(LEASES).resource_version
-    heard: list[str] = []
+    received: list[str] = []
     ready = threading.Event()
 
     def listen() -> None:
         ready.set()
         watch = api.watch(LEASES, resource_version=version, timeout_seconds=1)
-        heard.extend(f"{event.type} {event.object['metadata'].get('name')}" for event in watch)
+        received.extend(f"{event.type} {event.object['metadata'].get('name')}" for event in watch)
 
     thread = threading.Thread(target=listen)
     thread.start()
@@ -162,7 +160,7 @@ def test_a_waiting_watch_hears_of_a_change_as_it_happens_and_ends_in_time() -> N
     for i in range(3):
         api.create(LEASES, lease(f"l{i}"))
     thread.join(10)
-    assert heard == ["ADDED l0", "ADDED l1", "ADDED l2", "BOOKMARK None"]
+    assert received == ["ADDED l0", "ADDED l1", "ADDED l2", "BOOKMARK None"]
 
 
 def test_writers_in_many_threads_lose_nothing() -> None:

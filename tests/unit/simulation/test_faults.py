@@ -5,18 +5,18 @@ import pytest
 from driver.kube.api import LEASES, Api, Conflict, Gone, Object, Unavailable
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
-from simulation.faults import CALM, Crash, FaultyApi, Misfortune
+from simulation.faults import NO_NETWORK_FAULTS, Crash, FaultyApi, NetworkFaults
 
 LEASE: Object = {"metadata": {"name": "l", "namespace": "default"}}
 
 
-def faulty(misfortune: Misfortune, seed: int = 0) -> tuple[MemoryApi, FaultyApi]:
+def faulty(faults: NetworkFaults, seed: int = 0) -> tuple[MemoryApi, FaultyApi]:
     memory = MemoryApi(VirtualClock())
-    return memory, FaultyApi(memory, random.Random(seed), misfortune)
+    return memory, FaultyApi(memory, random.Random(seed), faults)
 
 
-def test_without_misfortune_it_is_the_api_itself() -> None:
-    memory, faulted = faulty(CALM)
+def test_without_faults_it_is_the_api_itself() -> None:
+    memory, faulted = faulty(NO_NETWORK_FAULTS)
     api: Api = faulted
     assert api.create(LEASES, LEASE) == memory.get(LEASES, "l", "default")
     assert api.list(LEASES) == memory.list(LEASES)
@@ -25,26 +25,26 @@ def test_without_misfortune_it_is_the_api_itself() -> None:
     assert memory.list(LEASES).items == []
 
 
-def test_a_lost_answer_leaves_the_write_and_a_lost_request_does_not() -> None:
-    memory, api = faulty(Misfortune(lost_answer=1))
+def test_a_lost_response_leaves_the_write_and_a_lost_request_does_not() -> None:
+    memory, api = faulty(NetworkFaults(lost_response=1))
     with pytest.raises(Unavailable):
         api.create(LEASES, LEASE)
     assert len(memory.list(LEASES).items) == 1
-    memory, api = faulty(Misfortune(lost_request=1))
+    memory, api = faulty(NetworkFaults(lost_request=1))
     with pytest.raises(Unavailable):
         api.create(LEASES, LEASE)
     assert memory.list(LEASES).items == []
 
 
 def test_a_busy_server_says_how_long_to_wait() -> None:
-    _, api = faulty(Misfortune(busy=1))
+    _, api = faulty(NetworkFaults(busy=1))
     with pytest.raises(Unavailable) as error:
         api.get(LEASES, "l", "default")
     assert (error.value.status, error.value.retry_after) == (429, 1.0)
 
 
-def test_a_conflict_strikes_only_writes_that_could_have_one() -> None:
-    memory, api = faulty(Misfortune(conflict=1))
+def test_a_conflict_affects_only_writes_that_can_have_one() -> None:
+    memory, api = faulty(NetworkFaults(conflict=1))
     created = api.create(LEASES, LEASE)
     for call in (
         lambda: api.update(LEASES, created),
@@ -57,8 +57,8 @@ def test_a_conflict_strikes_only_writes_that_could_have_one() -> None:
     assert memory.list(LEASES).items == []
 
 
-def test_gone_strikes_watches_and_further_pages_but_never_a_fresh_list() -> None:
-    _, api = faulty(Misfortune(gone=1))
+def test_gone_affects_watches_and_further_pages_but_never_a_new_list() -> None:
+    _, api = faulty(NetworkFaults(gone=1))
     api.list(LEASES)
     with pytest.raises(Gone):
         api.list(LEASES, continue_token="1.1")
@@ -67,7 +67,7 @@ def test_gone_strikes_watches_and_further_pages_but_never_a_fresh_list() -> None
 
 
 def test_a_lagging_watch_shows_a_prefix_of_what_happened() -> None:
-    memory, api = faulty(Misfortune(lag=1))
+    memory, api = faulty(NetworkFaults(lag=1))
     for i in range(5):
         memory.create(LEASES, {"metadata": {"name": f"l{i}", "namespace": "default"}})
     everything = list(memory.watch(LEASES, resource_version="1"))
@@ -79,24 +79,24 @@ def test_a_lagging_watch_shows_a_prefix_of_what_happened() -> None:
     assert {0, 1, 2} <= lengths
 
 
-def test_a_program_can_die_before_a_call_and_between_two_changes() -> None:
-    memory, api = faulty(Misfortune(crash=1))
+def test_a_program_can_crash_before_a_call_and_between_two_changes() -> None:
+    memory, api = faulty(NetworkFaults(crash=1))
     with pytest.raises(Crash):
         api.create(LEASES, LEASE)
     assert memory.list(LEASES).items == []
     memory.create(LEASES, LEASE)
-    api.misfortune = CALM
+    api.faults = NO_NETWORK_FAULTS
     watch = api.watch(LEASES, resource_version="1")
     assert next(watch).type == "ADDED"
-    api.misfortune = Misfortune(crash=1)
+    api.faults = NetworkFaults(crash=1)
     with pytest.raises(Crash):
         next(watch)
     assert not issubclass(Crash, Exception)
 
 
-def test_the_same_seed_brings_the_same_misfortunes() -> None:
+def test_the_same_seed_gives_the_same_faults() -> None:
     def outcomes(seed: int) -> list[str]:
-        _, api = faulty(Misfortune(lost_answer=0.3, lost_request=0.3, busy=0.2), seed)
+        _, api = faulty(NetworkFaults(lost_response=0.3, lost_request=0.3, busy=0.2), seed)
         seen = []
         for _ in range(40):
             try:

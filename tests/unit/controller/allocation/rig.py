@@ -1,8 +1,9 @@
 """Small fleets in few words."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from controller.allocation import Fleet, Unsatisfiable
+from controller.placement import Needs, NodeFacts, Nodes, PodDemand
 from driver.model import (
     Allocation,
     AttributeValue,
@@ -133,3 +134,21 @@ def hold(built: Fleet, *claims: Claim) -> list[Allocation]:
         built.assume(one.uid, answer[0])
         kept.append(answer[0])
     return kept
+
+
+# The planner, which chooses among nodes
+
+_NO_NEEDS = Needs(requests={})
+
+
+def nodes(*names: str) -> Nodes:
+    """Nodes that fit every pod, as far as anything but devices is concerned."""
+    made = Nodes()
+    for name in names:
+        made.upsert(NodeFacts(name, ready=True, allocatable={"pods": q("1000").nanos}))
+    return made
+
+
+def demand(claims: Sequence[Claim], *among: str) -> PodDemand:
+    """A pod that needs nothing but devices; with ``among`` only on these nodes."""
+    return PodDemand("ns/pod", _NO_NEEDS, tuple(claims), among or None)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.allocation.stock import matching
+from controller.allocation.devices import evaluation
 from driver.model import Capacity, Constraint, NodeScope, RequestPolicy, Slice, Want
 from driver.quantity import Quantity
 from driver.wire import claim_from
@@ -63,7 +63,7 @@ def test_a_selector_that_fails_on_a_device_of_one_node_leaves_the_other_nodes() 
 def test_a_selector_costly_on_every_device_fails_before_it_has_cost_too_much_on_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(matching, "_ALLOWANCE", 20_000)
+    monkeypatch.setattr(evaluation, "_ALLOWANCE", 20_000)
     devices = [device(f"gpu-{number}", {"uuid": f"uuid-{number}"}) for number in range(50)]
     built = fleet(*pool(*devices))
     costly = "device.attributes.all(d, lists.range(500).all(n, n >= 0)) && !device.attributes.exists(d, true)"

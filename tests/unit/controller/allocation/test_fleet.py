@@ -7,9 +7,9 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.allocation import Fleet, Placed, Unsatisfiable
-from controller.allocation.quick import Answer, Quick
-from controller.placement.order import in_order
+from controller.allocation import Fleet, Unsatisfiable
+from controller.allocation.nodefit.greedy import GreedyFit, NoFit
+from controller.placement import Placed, Trial, place
 from driver.model import (
     Allocation,
     AttributeValue,
@@ -27,7 +27,7 @@ from driver.model import (
     Version,
     Want,
 )  # fmt: skip
-from tests.unit.controller.allocation.rig import DRIVER, claim, device, fleet, memory, pool, want
+from tests.unit.controller.allocation.rig import DRIVER, claim, demand, device, fleet, memory, nodes, pool, want
 
 NODES = ["n1", "n2", "n3"]
 ZONE = {"n1": {"zone": "a"}, "n2": {"zone": "b"}, "n3": {"zone": "a"}}
@@ -186,7 +186,7 @@ class World:
         pod = self.pods[do.which % len(self.pods)]
         match do.what:
             case "place":
-                placed = self.fleet.place(pod)
+                placed = place(self.fleet, pod)
                 if isinstance(placed, Placed):
                     for allocation in placed.allocations:
                         self.number += 1
@@ -201,9 +201,9 @@ class World:
             case "room":
                 self.fleet.room(pod, 5)
             case "trial":
-                with self.fleet.trial() as trial:
+                with Trial(self.fleet, nodes(*self.nodes)) as trial:
                     for _ in range(do.which % 4):
-                        trial.put(pod)
+                        trial.put(demand(pod))
             case _:
                 self.change(do)
 
@@ -235,7 +235,7 @@ class World:
 def node_by_node(world: World, pod: Pod) -> Placed | None:
     """What a new fleet says that is asked for each node in turn."""
     built = world.rebuilt()
-    for node in in_order(world.nodes):
+    for node in sorted(world.nodes):
         answer = built.allocate(node, world.nodes[node], pod)
         if isinstance(answer, tuple):
             return Placed(node, answer)
@@ -259,7 +259,7 @@ worlds = st.builds(World, clusters(), questions, st.lists(happenings, min_size=4
 @given(worlds)
 def test_the_fleet_answers_as_a_new_one_does_node_by_node(world: World) -> None:
     for pod in world.pods:
-        assert world.fleet.place(pod) == node_by_node(world, pod)
+        assert place(world.fleet, pod) == node_by_node(world, pod)
     assert state(world.fleet) == state(world.rebuilt())
 
 
@@ -268,7 +268,7 @@ def test_the_fleet_answers_as_a_new_one_does_node_by_node(world: World) -> None:
 def test_masks_choose_what_the_search_chooses(world: World) -> None:
     for pod in world.pods:
         quick = had(world, pod)
-        with patch.object(Quick, "fit", lambda *_: Answer.UNKNOWN):
+        with patch.object(GreedyFit, "fit", lambda *_: NoFit.UNKNOWN):
             assert had(world, pod) == quick
 
 
@@ -280,29 +280,29 @@ def test_there_is_room_as_often_as_putting_succeeds(world: World) -> None:
         room = world.fleet.room(pod, 4)
         assert state(world.fleet) == before
         for node in world.nodes:
-            with world.fleet.trial() as trial:
-                count = sum(isinstance(trial.put(pod, node.__eq__), Placed) for _ in range(4))
+            with Trial(world.fleet, nodes(*world.nodes)) as trial:
+                count = sum(isinstance(trial.put(demand(pod, node)), Placed) for _ in range(4))
             assert room.get(node, 0) == count
 
 
 @settings(max_examples=60, deadline=None)
 @given(worlds, st.integers(0, 4))
 def test_a_trial_leaves_nothing_behind(world: World, undone: int) -> None:
-    before, answers = state(world.fleet), [world.fleet.place(pod) for pod in world.pods]
-    with world.fleet.trial() as trial:
-        kept = sum(isinstance(trial.put(pod), Placed) for pod in (*world.pods, *world.pods))
+    before, answers = state(world.fleet), [place(world.fleet, pod) for pod in world.pods]
+    with Trial(world.fleet, nodes(*world.nodes)) as trial:
+        kept = sum(isinstance(trial.put(demand(pod)), Placed) for pod in (*world.pods, *world.pods))
         trial.undo(min(undone, kept))
     assert state(world.fleet) == before
-    assert [world.fleet.place(pod) for pod in world.pods] == answers
+    assert [place(world.fleet, pod) for pod in world.pods] == answers
 
 
 def test_what_is_put_counts_for_what_is_put_next() -> None:
     built = fleet(*pool(device("a"), device("b"), node="n1"), *pool(device("a"), node="n2"))
     for node in NODES:
         built.upsert_node(node, {})
-    with built.trial() as trial:
-        placed = [trial.put([claim(want())]) for _ in range(4)]
-    assert [one and not isinstance(one, Unsatisfiable) and one.node for one in placed] == ["n1", "n1", "n2", None]
+    with Trial(built, nodes(*NODES)) as trial:
+        placed = [trial.put(demand([claim(want())])) for _ in range(4)]
+    assert [one.node if isinstance(one, Placed) else None for one in placed] == ["n1", "n1", "n2", None]
 
 
 def test_only_eligible_nodes_are_chosen_and_only_those_that_could_are_asked_about() -> None:
@@ -317,7 +317,7 @@ def test_only_eligible_nodes_are_chosen_and_only_those_that_could_are_asked_abou
         seen.append(node)
         return node == "n3"
 
-    placed = built.place([claim(want())], eligible)
+    placed = place(built, [claim(want())], eligible)
     assert isinstance(placed, Placed)
     assert (placed.node, seen) == ("n3", ["n1", "n3"])
 
@@ -328,7 +328,7 @@ def test_devices_of_several_pools_of_a_node_count_together() -> None:
         built.upsert_slice(part)
     for node in NODES:
         built.upsert_node(node, {})
-    placed = built.place([claim(want(count=2))])
+    placed = place(built, [claim(want(count=2))])
     assert isinstance(placed, Placed)
     assert placed.node == "n2"
     assert built.room([claim(want(count=2))]) == {"n2": 1}
@@ -338,11 +338,11 @@ def test_a_node_that_a_faulty_device_kept_from_the_claim_takes_it_once_that_devi
     built = fleet(*pool(device("a"), device("b", {"size": 2}), node="n1"))
     built.upsert_node("n1", {})
     pod = [claim(want("any", SIZE))]
-    assert built.place(pod) is None
-    taken = built.place([claim(want())])
+    assert place(built, pod) is None
+    taken = place(built, [claim(want())])
     assert isinstance(taken, Placed)
     built.assume("u", taken.allocations[0])
-    placed = built.place(pod)
+    placed = place(built, pod)
     assert isinstance(placed, Placed)
     assert placed.allocations[0].results[0].device.device == "b"
 
@@ -353,14 +353,14 @@ def test_a_node_that_comes_later_is_tried_in_its_place() -> None:
     found = []
     for node in ("n3", "n1", "n2"):
         built.upsert_node(node, {})
-        placed = built.place(pod)
+        placed = place(built, pod)
         assert isinstance(placed, Placed)
         found.append(placed.node)
         built.assume(f"u-{node}", placed.allocations[0])
     assert found == ["n3", "n1", "n2"]
     built.remove_claim("u-n3")
     built.remove_claim("u-n2")
-    placed = built.place(pod)
+    placed = place(built, pod)
     assert isinstance(placed, Placed)
     assert placed.node == "n2"
 
@@ -369,20 +369,20 @@ def test_a_claim_said_again_as_it_is_frees_nothing() -> None:
     built = fleet(*pool(device("a"), node="n1"))
     built.upsert_node("n1", {})
     one = claim(want())
-    placed = built.place([one])
+    placed = place(built, [one])
     assert isinstance(placed, Placed)
     built.assume(one.uid, placed.allocations[0])
     before = state(built)
     built.upsert_claim(replace(one, allocation=replace(placed.allocations[0], timestamp="2026-01-01T00:00:00Z")))
     assert state(built) == before
     built.remove_claim(one.uid)
-    assert built.place([one]) == placed
+    assert place(built, [one]) == placed
 
 
 def test_claims_that_are_wrong_as_written_are_refused_for_all_nodes() -> None:
     built = fleet(*pool(device("a")))
     built.upsert_node("n1", {})
-    answer = built.place([claim(want("missing"))])
+    answer = place(built, [claim(want("missing"))])
     assert isinstance(answer, Unsatisfiable)
     assert answer.faults
     assert built.room([claim(want("missing"))]) == {}

@@ -47,7 +47,9 @@ def test_an_amount_the_request_names_wins_over_a_percentage_of_its_class() -> No
 def test_percentages_that_make_no_sense_are_refused_all_at_once() -> None:
     built = fleet(*pool(*shared_cards(1000)))
     config = (placement(memoryPercent=50), placement(policy="best"))
-    assert "policy: 'best'" in render(refused(built.allocate(NODE, {}, [claim(share(1), config=config)])))
+    assert "policy: unsupported value: 'best'" in render(
+        refused(built.allocate(NODE, {}, [claim(share(1), config=config)]))
+    )
     twice = claim(share(1), want("gpu", admin=True), config=(placement(memoryPercent=50),))
     answer = refused(built.allocate(NODE, {}, [twice]))
     assert [(fault.fault.field, fault.claim) for fault in answer.faults] == [
@@ -60,4 +62,4 @@ def test_percentages_that_make_no_sense_are_refused_all_at_once() -> None:
 def test_no_part_can_be_had_of_a_card_that_is_not_shareable() -> None:
     built = fleet(*pool(device("g0", capacity={"memory": "1Gi"}), device("g1", capacity={"memory": "1Gi"})))
     answer = refused(built.allocate(NODE, {}, [claim(want(), config=(placement(memoryPercent=50),))]))
-    assert "2 cannot be shared, so no memoryPercent of it can be had" in render(answer)
+    assert "2 cannot be shared, so memoryPercent does not apply" in render(answer)

@@ -262,6 +262,6 @@ def test_parameters_are_those_of_the_driver_as_it_is_called() -> None:
     good = claim(want("any"), config=(theirs, OpaqueConfig("acme.example", {**ours, "policy": "spread"})))
     assert names(named.allocate(NODE, {}, [good])) == [["g0"]]
     bad = claim(want("any"), config=(OpaqueConfig("acme.example", {**ours, "policy": "nonsense"}),))
-    assert "spec.devices.config[0].opaque.parameters.policy: 'nonsense'" in render(
+    assert "spec.devices.config[0].opaque.parameters.policy: unsupported value: 'nonsense'" in render(
         refused(named.allocate(NODE, {}, [bad]))
     )

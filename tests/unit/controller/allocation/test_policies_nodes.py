@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.allocation import Fleet, Placed, Unsatisfiable
-from controller.allocation.policies.preference import Preference, load, node_rank
-from controller.allocation.policies.standing import standings
-from controller.allocation.requests.shapes import Shape
+from controller.allocation import CompiledRequest, Fleet, Unsatisfiable
+from controller.allocation.nodefit.node_score import node_score
+from controller.allocation.requests.preferences import Preference, load, node_rank
+from controller.placement import Placed, place
 from driver.model import Allocation, Claim, Device, Taint
 from tests.unit.controller.allocation.rig import NODE, claim, device, fleet, pool, want
 from tests.unit.controller.allocation.test_laws import cards, claims
@@ -61,10 +61,10 @@ def test_whole_cards_fill_or_balance_the_nodes(policy: str) -> None:
     built = fleet(*(part for n in nodes for part in pool(*[device(f"g{i}") for i in range(4)], node=n)))
     for name in nodes:
         built.upsert_node(name, {})
-    built.assume("held", placed(built.place([claim(want())], lambda name: name == "b")).allocations[0])
+    built.assume("held", placed(place(built, [claim(want())], lambda name: name == "b")).allocations[0])
     chosen = []
     for number in range(6):
-        got = placed(built.place([by(policy, want(), name=f"p{number}")]))
+        got = placed(place(built, [by(policy, want(), name=f"p{number}")]))
         built.assume(f"p{number}", got.allocations[0])
         chosen.append(got.node)
     assert "".join(chosen) == {"firstFit": "aaaabb", "binpack": "bbbaaa", "spread": "acabca"}[policy]
@@ -76,18 +76,18 @@ def test_shares_fill_or_balance_the_nodes() -> None:
         built.upsert_node(name, {})
     in_use(built, (0, 300), "b")
     for policy, node, chosen in (("firstFit", "a", "s0"), ("binpack", "b", "s1"), ("spread", "a", "s0")):
-        got = placed(built.place([by(policy, share(200))]))
+        got = placed(place(built, [by(policy, share(200))]))
         assert (got.node, got.allocations[0].results[0].device.device) == (node, chosen)
-    assert placed(built.place([by("binpack", share(800))])).allocations[0].results[0].device.device == "s0"
+    assert placed(place(built, [by("binpack", share(800))])).allocations[0].results[0].device.device == "s0"
 
 
 def test_a_node_that_cannot_run_the_pod_is_passed_over() -> None:
     built = fleet(*pool(device("g0"), node="a"), *pool(device("g0"), device("g1"), node="b"))
     for name in ("a", "b"):
         built.upsert_node(name, {})
-    assert placed(built.place([by("binpack", want())])).node == "a"
-    assert placed(built.place([by("binpack", want())], lambda name: name != "a")).node == "b"
-    assert built.place([by("binpack", want(count=3))]) is None
+    assert placed(place(built, [by("binpack", want())])).node == "a"
+    assert placed(place(built, [by("binpack", want())], lambda name: name != "a")).node == "b"
+    assert place(built, [by("binpack", want(count=3))]) is None
 
 
 def test_a_node_where_the_cards_are_close_comes_first() -> None:
@@ -96,8 +96,8 @@ def test_a_node_where_the_cards_are_close_comes_first() -> None:
     for name in ("a", "b"):
         built.upsert_node(name, {})
     for policy, chosen in (("binpack", "b"), ("spread", "b"), ("firstFit", "a")):
-        assert placed(built.place([by(policy, want(count=2))])).node == chosen
-    assert placed(built.place([by("firstFit", want(count=2), locality="preferred")])).node == "b"
+        assert placed(place(built, [by(policy, want(count=2))])).node == chosen
+    assert placed(place(built, [by("firstFit", want(count=2), locality="preferred")])).node == "b"
 
 
 # Laws
@@ -113,12 +113,12 @@ def test_a_policy_never_decides_whether_some_node_takes_a_claim(
     built = fleet(*(part for n, (d, sets) in made.items() for part in pool(*d, sets=sets, node=n)), step_limit=100_000)
     for name in made:
         built.upsert_node(name, {})
-    answers = [built.place([with_policy(asked, policy)]) for policy in POLICIES]
+    answers = [place(built, [with_policy(asked, policy)]) for policy in POLICIES]
     assert len({isinstance(answer, Placed) for answer in answers}) == 1
     for policy, answer in zip(POLICIES, answers, strict=True):
         if isinstance(answer, Placed):
             assert answer.allocations == built.allocate(answer.node, {}, [with_policy(asked, policy)])
-            assert built.place([with_policy(asked, policy)]) == answer
+            assert place(built, [with_policy(asked, policy)]) == answer
 
 
 @settings(max_examples=50)
@@ -143,8 +143,8 @@ def test_what_is_remembered_of_nodes_is_what_a_new_fleet_finds(
         rebuilt = fresh()
         for uid, allocated in held.items():
             rebuilt.assume(uid, allocated)
-        answer = built.place([wanted])
-        assert answer == rebuilt.place([wanted])
+        answer = place(built, [wanted])
+        assert answer == place(rebuilt, [wanted])
         if isinstance(answer, Placed):
             held[f"u{number}"] = answer.allocations[0]
             built.assume(f"u{number}", answer.allocations[0])
@@ -168,11 +168,12 @@ def test_masks_tell_of_a_node_what_its_devices_tell(
             built.assume(f"held-{number}", got[0])
     built.upsert_node(NODE, {})
     wanted = [with_policy(asked, policy)]
-    built.place(wanted)
-    shape, seat = built._shapes.of(wanted, built._classes), built._stock.seat(NODE, {})
-    assert isinstance(shape, Shape)
+    place(built, wanted)
+    request, index = built.compile(wanted), built._index
+    slot = index.slot(NODE, {})
+    assert isinstance(request, CompiledRequest)
     by_masks, by_devices = (
-        standings(built._stock.order(seat), shape, built._matching, lambda: built._survey(seat, wanted), masks=masks)
+        node_score(index.order(slot), request, index, built._costs, lambda: built._of_node(slot), masks=masks)
         for masks in (True, False)
     )
     assert by_masks == by_devices

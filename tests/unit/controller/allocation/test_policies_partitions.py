@@ -5,9 +5,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from controller.allocation import Fleet, Placed
-from controller.allocation.policies.cutting import cards_of
-from controller.allocation.stock.pools import Pool
+from controller.allocation import Fleet
+from controller.allocation.devices.pools import Pool
+from controller.allocation.ordering.partition_cost import PartitionCosts
+from controller.placement import Placed, Trial, place
+from driver.kinds import EVERY_OFFER
 from driver.model import (
     Allocation,
     Claim,
@@ -23,8 +25,8 @@ from driver.model import (
 from driver.names import Names
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.partitions import SCHEMES, Scheme
-from kubeletplugin.inventory import EVERY_OFFER, Facts, devices
-from tests.unit.controller.allocation.rig import NODE, names
+from kubeletplugin.inventory import Fabric, build_inventory
+from tests.unit.controller.allocation.rig import NODE, demand, names, nodes
 
 POLICIES = ("firstFit", "binpack", "spread")
 LARGE = 40
@@ -37,7 +39,7 @@ def slices(scheme: Scheme, cards: int, node: str) -> list[Slice]:
         Card(i, f"u{i}", vendor, "T", "M", "A", 65536, f"0000:{i:02x}:00.0", f"r{i}", "1", scheme=scheme)  # type: ignore[arg-type]
         for i in range(cards)
     ]
-    offered = devices(made, Facts(), EVERY_OFFER, 8, Names())
+    offered = build_inventory(made, Fabric(), EVERY_OFFER, 8, Names())
     return [
         Slice(f"{pool}-0", "lode.dev", pool, 1, 2, NodeScope(node), (), offered.counter_sets),
         Slice(f"{pool}-1", "lode.dev", pool, 1, 2, NodeScope(node), offered.devices),
@@ -118,7 +120,7 @@ def test_the_node_where_a_partition_costs_least_comes_first() -> None:
     built = fleet_of(SCHEMES["mig-h100-80gb"], 1, nodes=3)
     chosen = []
     for number in range(10):
-        answer = built.place([asking("1g.10gb", "binpack")])
+        answer = place(built, [asking("1g.10gb", "binpack")])
         assert isinstance(answer, Placed)
         built.assume(str(number), answer.allocations[0])
         chosen.append(answer.node)
@@ -136,14 +138,14 @@ def test_what_a_partition_costs_is_what_could_be_had_before_and_not_after(scheme
 
     before = room()
     pool = _pool(built)
-    by_name = {unit.device.name: unit for unit in pool.units}
+    by_name = {device.spec.name: device for device in pool.devices}
     for profile in profiles:
-        with built.trial() as trial:
-            answer = trial.put([asking(profile, "firstFit")])
+        with Trial(built, nodes("n1")) as trial:
+            answer = trial.put(demand([asking(profile, "firstFit")]))
             assert isinstance(answer, Placed)
-            unit = by_name[answer.allocations[0].results[0].device.device]
+            taken = by_name[answer.allocations[0].results[0].device.device]
             after = room()
-        lost, filled = cards_of(pool).cost(unit, pool.total)
+        lost, filled = PartitionCosts().of(pool).cost(taken, pool.total)
         assert all(count > 0 for _, count in lost)
         assert lost == tuple(sorted(lost, reverse=True))
         assert lost[0] == (1_000_000, 1), "the whole card, or its share"
@@ -153,7 +155,7 @@ def test_what_a_partition_costs_is_what_could_be_had_before_and_not_after(scheme
 
 def _pool(built: Fleet) -> Pool:
     built.free_counters()
-    (pool,) = built._stock.pools.values()
+    (pool,) = built._index.pools.values()
     return pool
 
 
@@ -165,10 +167,10 @@ def cut_at_random(scheme: Scheme, rng: random.Random) -> Fleet:
     built, cores = fleet_of(scheme, 3), {partition.profile: partition.cores for partition in scheme.partitions}
     pool = _pool(built)
     for number in range(rng.randrange(2, 9)):
-        profiles = [str(unit.device.attributes["lode.dev/profile"]) for unit in pool.units]
+        profiles = [str(device.spec.attributes["lode.dev/profile"]) for device in pool.devices]
         small = [i for i, profile in enumerate(profiles) if pool.available >> i & 1 and 0 < cores.get(profile, 0) < 60]
         if small:
-            built.assume(f"held-{number}", Allocation((Result("r", pool.units[rng.choice(small)].id),)))
+            built.assume(f"held-{number}", Allocation((Result("r", pool.devices[rng.choice(small)].id),)))
     return built
 
 
@@ -185,8 +187,8 @@ def test_binpack_leaves_room_for_more_large_partitions_than_first_fit(name: str)
         profile = rng.choice(list(cores))
         room: dict[str, list[int]] = {}
         for policy in POLICIES:
-            with built.trial() as trial:
-                if isinstance(trial.put([asking(profile, policy)]), Placed):
+            with Trial(built, nodes("n1")) as trial:
+                if isinstance(trial.put(demand([asking(profile, policy)])), Placed):
                     room[policy] = [sum(built.room([asking(one, "firstFit")]).values()) for one in large]
         if room:
             total = {policy: total[policy] + sum(room[policy]) for policy in POLICIES}

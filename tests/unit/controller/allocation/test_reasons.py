@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.allocation import Closest, Exclusion, NodeReasons, Shortage, Unsatisfiable, render, summarise
-from controller.allocation.reasons.reasons import MOST_CAUSES
 from controller.allocation.reasons.summary import MOST_GROUPS
+from controller.allocation.reasons.unsatisfiable import MOST_CAUSES
 from driver.model import Capacity, Claim, Constraint, Device, RequestPolicy, Slice, Taint, Want
 from tests.unit.controller.allocation.rig import NODE, claim, device, fleet, hold, names, pool, q, refused, want
 from tests.unit.controller.allocation.test_laws import cards, claims

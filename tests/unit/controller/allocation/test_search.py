@@ -6,12 +6,14 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.allocation.requests.demand import RESULTS_LIMIT, Choice, Demand
+from controller.allocation.devices.layout import Layouts
+from controller.allocation.devices.pools import Pool
+from controller.allocation.filters import Filter
+from controller.allocation.requests.demands import RESULTS_LIMIT, Choice, Criteria, Demand
+from controller.allocation.rules.capacity import CapacityRequest
 from controller.allocation.search.attempt import Attempt, Candidate, FaultyDevice, Pick
 from controller.allocation.search.search import Search
-from controller.allocation.search.search_task import Option, Task
-from controller.allocation.stock.layout import Layouts
-from controller.allocation.stock.pools import Pool
+from controller.allocation.search.tasks import Option, Task
 from controller.selectors import SelectorFault
 from driver.model import AttributeValue, Claim, ClaimSpec, Constraint, Device, DeviceClass, Request
 from tests.unit.controller.allocation.rig import DRIVER, claim, device, memory, pool, q, want
@@ -39,14 +41,14 @@ class Trying:
         for position in range(start, len(option.candidates)):
             candidate = option.candidates[position]
             if candidate.fault is not None:
-                if self.attempt.passes_over(self.tasks[index].demand.claim, option.choice, candidate.unit):
+                if self.attempt.skips(self.tasks[index].demand.claim, option.choice, candidate.device):
                     continue
-                raise FaultyDevice(option.choice, candidate.unit, candidate.fault)
-            if not self.attempt.hindrance(self.tasks[index].demand.claim, option.choice, candidate):
-                self.attempt.put(self.tasks[index].demand.claim, option.choice, candidate)
+                raise FaultyDevice(option.choice, candidate.device, candidate.fault)
+            if not self.attempt.conflict(self.tasks[index].demand.claim, option.choice, candidate):
+                self.attempt.pick(self.tasks[index].demand.claim, option.choice, candidate)
                 if self.choose(index, option, position + 1, left - 1):
                     return True
-                self.attempt.take_back()
+                self.attempt.undo()
         return False
 
 
@@ -114,18 +116,19 @@ def options_of(draw: st.DrawFn, made: Pool, asking: Claim, name: str, faulty: bo
     admin = draw(st.integers(0, 9)) == 0
     amount = q(f"{draw(st.integers(1, 3))}Gi")
     applying = tuple(i for i, one in enumerate(asking.spec.constraints) if not one.requests or name in one.requests)
-    choice = Choice(name, want(count=1, admin=admin), DeviceClass("c"), ((), ()), applying)
+    criteria = Criteria(Filter((), (), ()), CapacityRequest({}), admin_access=admin)
+    choice = Choice(name, want(count=1, admin=admin), DeviceClass("c"), criteria, applying)
     candidates: list[Candidate] = []
-    for unit in made.units:
-        if unit.device.attributes[f"{DRIVER}/kind"] not in kinds or draw(st.integers(0, 7)) == 0:
+    for published in made.devices:
+        if published.spec.attributes[f"{DRIVER}/kind"] not in kinds or draw(st.integers(0, 7)) == 0:
             continue
         if faulty and draw(st.integers(0, 5)) == 0:
-            candidates.append(Candidate(unit, fault=SelectorFault("no such key")))
+            candidates.append(Candidate(published, fault=SelectorFault("no such key")))
             continue
-        takes = {"memory": amount} if unit.device.capacity else {}
-        if takes and amount > unit.device.capacity["memory"].value:
+        takes = {"memory": amount} if published.spec.capacity else {}
+        if takes and amount > published.spec.capacity["memory"].value:
             continue
-        candidates.append(Candidate(unit, takes if unit.device.allow_multiple and not admin else None))
+        candidates.append(Candidate(published, takes if published.spec.allow_multiple and not admin else None))
     return Option(choice, tuple(candidates), draw(st.sampled_from([1, 1, 2, 3])))
 
 
@@ -135,7 +138,7 @@ def problems(draw: st.DrawFn, faulty: bool = False) -> tuple[list[Claim], list[T
 
 
 def chosen(picks: Sequence[Pick]) -> list[tuple[int, str, str]]:
-    return [(pick.claim, pick.choice.name, pick.candidate.unit.id.device) for pick in picks]
+    return [(pick.claim, pick.choice.name, pick.candidate.device.id.device) for pick in picks]
 
 
 @settings(max_examples=300, deadline=None)
@@ -163,5 +166,5 @@ def outcome(one: Trying | Search) -> object:
         found = one.first() if isinstance(one, Trying) else one.run()
         picks = one.attempt.picks if isinstance(one, Trying) else one.picks
     except FaultyDevice as fault:
-        return fault.choice, fault.unit
+        return fault.choice, fault.device
     return found and chosen(picks)

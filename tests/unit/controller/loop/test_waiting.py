@@ -98,7 +98,7 @@ def test_two_pods_are_not_promised_the_same_cpu() -> None:
         (
             {"config": [{"opaque": {"driver": "lode.dev", "parameters": {"kind": "GpuConfig", "x": 1}}}]},
             "InvalidParameters",
-            "parameters.x: is not known",
+            "parameters.x: unknown field",
             True,
         ),
     ],

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.placement import NodeView, facts_of, fits, in_order, needs_of
+from controller.placement import NodeFacts, Nodes, NodeView, facts_of, fits, needs_of
 from driver.quantity import NANO
 
 UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
@@ -182,7 +182,10 @@ def test_a_node_that_is_gone_takes_nothing() -> None:
 
 
 def test_nodes_are_tried_in_the_order_of_their_names() -> None:
-    assert in_order(["n2", "n10", "n1"]) == ["n1", "n10", "n2"]
+    nodes = Nodes()
+    for name in ("n2", "n10", "n1"):
+        nodes.upsert(NodeFacts(name))
+    assert list(nodes.order) == ["n1", "n10", "n2"]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("abcd"), st.integers(0, 5), st.integers(0, 3)), max_size=30))

@@ -272,7 +272,7 @@ def test_every_fault_of_every_claim_is_told_at_once() -> None:
     scene.pod("p", "a", "b", "c")
     decision = decide(scene.state, "default/p", NOW)
     assert isinstance(decision, Wait)
-    for said in ("no DeviceClass is named typo", "nonsense: is not known", "ResourceClaim default/c does not exist"):
+    for said in ("no DeviceClass is named typo", "nonsense: unknown field", "ResourceClaim default/c does not exist"):
         assert said in decision.message
     assert set(decision.claims) == {"default/a", "default/b"}
 

@@ -246,7 +246,7 @@ def test_a_watch_that_breaks_off_shows_whole_changes_only(server: Server, client
 def test_a_watch_that_is_silent_for_too_long_ends(
     monkeypatch: pytest.MonkeyPatch, server: Server, client: KubeClient
 ) -> None:
-    monkeypatch.setattr("driver.kube.client.SILENCE_SECONDS", 0.3)
+    monkeypatch.setattr("driver.kube.client.WATCH_IDLE_SECONDS", 0.3)
     server.stalled.clear()
     server.says(200, lines({"type": "ADDED", "object": POD}))
     assert [event.type for event in client.watch(PODS, resource_version="5")] == ["ADDED"]

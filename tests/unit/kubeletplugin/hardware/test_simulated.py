@@ -3,7 +3,7 @@
 import pytest
 
 from driver.errors import InvalidInput, TransientFault
-from kubeletplugin.hardware.simulated import Simulated, load_profile, profile_from, shipped_profiles
+from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, profile_from, shipped_profiles
 from simulation.files import MemoryFiles
 
 CARD = """
@@ -19,8 +19,8 @@ CARD = """
 """
 
 
-def hardware(name: str, node: str = "node-a", files: MemoryFiles | None = None) -> Simulated:
-    return Simulated(load_profile(name, MemoryFiles()), node, files, "/faults")
+def hardware(name: str, node: str = "node-a", files: MemoryFiles | None = None) -> SimulatedHardware:
+    return SimulatedHardware(load_profile(name, MemoryFiles()), node, files, "/faults")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_profile_can_be_a_file_of_the_operator() -> None:
 def test_a_profile_that_does_not_exist_is_named_with_those_that_do() -> None:
     with pytest.raises(InvalidInput, match=r"h200x8.*h100x8"):
         load_profile("h200x8", MemoryFiles())
-    with pytest.raises(InvalidInput, match="no such file"):
+    with pytest.raises(InvalidInput, match="file not found"):
         load_profile("/etc/lode/absent.yaml", MemoryFiles())
 
 

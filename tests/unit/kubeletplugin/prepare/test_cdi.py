@@ -104,5 +104,5 @@ def test_all_that_a_runtime_would_reject_is_said_at_once() -> None:
     with pytest.raises(InvalidInput) as caught:
         encode(spec)
     assert [fault.field for fault in caught.value.faults] == ["kind", "kind", "devices[0].name", "devices"]
-    with pytest.raises(InvalidInput, match="one device at least"):
+    with pytest.raises(InvalidInput, match="must have at least one device"):
         encode(Spec("lode.dev", "claim", ()))

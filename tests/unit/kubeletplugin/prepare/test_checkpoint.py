@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from driver.errors import OperatorFault
 from driver.model import DeviceId, Result
 from driver.quantity import Quantity
-from kubeletplugin.inventory import Facts
-from kubeletplugin.prepare.checkpoint import VERSION, Checkpoint, ClaimRecord, CorruptCheckpoint, decode, encode
+from kubeletplugin.inventory import Fabric
+from kubeletplugin.prepare.checkpoint import VERSION, Checkpoint, CorruptCheckpoint, PreparedClaim, decode, encode
 from kubeletplugin.prepare.claims import ClaimRef
-from kubeletplugin.prepare.plan import Plan
+from kubeletplugin.prepare.plan import ClaimPlan
 
 PATH = "/var/lib/kubelet/plugins/lode.dev/checkpoint.json"
 names = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=12)
@@ -27,13 +27,13 @@ results = st.builds(
     admin_access=st.booleans(),
 )
 plans = st.builds(
-    Plan,
+    ClaimPlan,
     ref=st.builds(ClaimRef, names, names, st.uuids().map(str)),
     results=st.lists(results, max_size=2).map(tuple),
     pod_claim_name=st.one_of(st.just(""), names),
-    facts=st.builds(Facts, names, names, names),
+    fabric=st.builds(Fabric, names, names, names),
 )
-records = st.builds(ClaimRecord, plan=plans, state=st.sampled_from(["started", "completed"]), boot_id=names)
+records = st.builds(PreparedClaim, plan=plans, state=st.sampled_from(["started", "completed"]), boot_id=names)
 checkpoints = st.lists(records, max_size=3).map(
     lambda found: Checkpoint({record.plan.ref.uid: record for record in found})
 )

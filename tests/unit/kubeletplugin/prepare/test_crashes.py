@@ -8,7 +8,7 @@ import pytest
 
 from driver.kube.api import RESOURCE_CLAIMS, Api
 from driver.wire import claim_from
-from kubeletplugin.prepare import ClaimRef, Prepared, Preparer
+from kubeletplugin.prepare import ClaimRef, Preparer, PrepareResult
 from tests.unit.kubeletplugin.faults import Counted, Killed
 from tests.unit.kubeletplugin.rig import CHECKPOINT, SHARE_A, SHARE_B, Rig, prepare, result, share
 
@@ -128,7 +128,7 @@ def assert_ends_well(story: Story) -> None:
         assert claim.allocation
         allocated = [item.device.device for item in claim.allocation.results]
         assert [device.device for device in prepare(plugin, story.ref).devices] == allocated
-    assert isinstance(plugin.prepared()[story.bystander.uid], Prepared)
+    assert isinstance(plugin.prepared()[story.bystander.uid], PrepareResult)
     assert_consistent(story)
     both = [story.ref, story.bystander]
     assert plugin.unprepare(both) == {ref.uid: None for ref in both}

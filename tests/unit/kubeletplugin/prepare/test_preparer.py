@@ -6,8 +6,8 @@ import pytest
 
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS
 from driver.settings import Settings
-from kubeletplugin.prepare import ClaimRef, Prepared, PreparedDevice
-from kubeletplugin.prepare.preparer import PATIENCE_SECONDS
+from kubeletplugin.prepare import ClaimRef, PreparedDevice, PrepareResult
+from kubeletplugin.prepare.preparer import RETRY_TIMEOUT_SECONDS
 from tests.unit.kubeletplugin.faults import Unsteady
 from tests.unit.kubeletplugin.rig import CDI, CHECKPOINT, SHARE_A, SHARE_B, Rig, prepare, refused, result, share
 
@@ -138,10 +138,10 @@ def test_all_that_is_wrong_with_a_claim_is_said_at_once() -> None:
     assert error.reason == "invalid"
     for said in (
         "ResourceClaim team/c",
-        "no device 'gpu-7'",
-        "'node-b/lode.dev' is not this node's pool 'node-a/lode.dev'",
-        "config[0].opaque.parameters.sharing: 'magic' is not supported",
-        "config[0].opaque.parameters.speed: is not known",
+        "this node does not have the device: 'gpu-7'",
+        "is not this node's pool: 'node-b/lode.dev'; the pool is 'node-a/lode.dev'",
+        "config[0].opaque.parameters.sharing: unsupported value: 'magic'",
+        "config[0].opaque.parameters.speed: unknown field",
     ):
         assert said in error.message
     assert rig.claim_files() == set()
@@ -158,7 +158,7 @@ def test_parameters_named_by_the_main_request_are_for_every_subrequest() -> None
     rig = Rig()
     wrong = {"source": "FromClaim", "requests": ["gpu"], "opaque": {"driver": "lode.dev", "parameters": {"kind": "X"}}}
     error = refused(rig.plugin(), rig.claim("c", [result("gpu-0", "gpu/sub")], [wrong]))
-    assert "config[0].opaque.parameters.kind: 'X' is not known" in error.message
+    assert "config[0].opaque.parameters.kind: unknown kind: 'X'" in error.message
 
 
 def test_a_claim_made_again_under_its_old_name_is_not_mistaken_for_the_old_one() -> None:
@@ -166,7 +166,7 @@ def test_a_claim_made_again_under_its_old_name_is_not_mistaken_for_the_old_one()
     old = rig.claim("c", [result("gpu-0")])
     rig.release(old)
     rig.claim("c", [result("gpu-1")])
-    assert "made again" in refused(rig.plugin(), old).message
+    assert "another claim has this name" in refused(rig.plugin(), old).message
 
 
 def test_an_unallocated_or_missing_claim_is_refused() -> None:
@@ -176,7 +176,7 @@ def test_an_unallocated_or_missing_claim_is_refused() -> None:
     claim["status"] = {}
     rig.api.update(RESOURCE_CLAIMS, claim, "status")
     assert "is not set" in refused(rig.plugin(), ref).message
-    assert "no such claim" in refused(rig.plugin(), UNKNOWN).message
+    assert "does not exist" in refused(rig.plugin(), UNKNOWN).message
     assert refused(rig.plugin(), ClaimRef("team", "c", "../x")).reason == "invalid"
 
 
@@ -201,7 +201,7 @@ def test_what_excludes_each_other_on_one_card_is_never_prepared_twice(holder: An
     prepare(plugin, first)
     error = refused(plugin, second)
     assert error.reason == "conflict"
-    assert "held by ResourceClaim team/first" in error.message
+    assert "hold its devices: ResourceClaim team/first" in error.message
     assert set(plugin.prepared()) == {first.uid}
     assert rig.clock.monotonic() == 0
     plugin.unprepare([first])
@@ -314,8 +314,8 @@ def test_a_claim_gone_from_the_api_but_not_given_up_by_the_kubelet_is_waited_for
     rig.release(old)
     new = rig.claim("new", [result("gpu-0")])
     error = refused(plugin, new)
-    assert (error.reason, "its containers may still run" in error.message) == ("conflict", True)
-    assert PATIENCE_SECONDS - 2 <= rig.clock.monotonic() <= PATIENCE_SECONDS
+    assert (error.reason, "their containers may still run" in error.message) == ("conflict", True)
+    assert RETRY_TIMEOUT_SECONDS - 2 <= rig.clock.monotonic() <= RETRY_TIMEOUT_SECONDS
     assert set(plugin.prepared()) == {old.uid}
     rig.clock.slept = lambda _: plugin.unprepare([old])
     prepare(plugin, new)
@@ -340,7 +340,7 @@ def test_a_share_waits_for_containers_of_a_share_that_is_gone_and_not_for_live_o
     rig.release(old)
     new = rig.claim("new", [share("gpu-0-share", SHARE_B.replace("1", "2"), "30Gi")])
     error = refused(plugin, new)
-    assert "its containers may still run" in error.message
+    assert "their containers may still run" in error.message
     assert old.name in error.message
     assert live.name not in error.message
     rig.clock.slept = lambda _: plugin.unprepare([old])
@@ -365,7 +365,7 @@ def test_a_short_silence_of_the_api_is_waited_out() -> None:
     rig = Rig()
     ref = rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(Unsteady(rig.api, failures=6)), ref)
-    assert 0 < rig.clock.monotonic() < PATIENCE_SECONDS
+    assert 0 < rig.clock.monotonic() < RETRY_TIMEOUT_SECONDS
 
 
 def test_a_long_silence_ends_within_the_kubelets_patience_and_blames_nobody() -> None:
@@ -373,7 +373,7 @@ def test_a_long_silence_ends_within_the_kubelets_patience_and_blames_nobody() ->
     refs = [rig.claim(name, [result(f"gpu-{index}")]) for index, name in enumerate("abc")]
     answers = rig.plugin(Unsteady(rig.api, failures=1000)).prepare(refs)
     assert {getattr(answer, "reason", "") for answer in answers.values()} == {"transient"}
-    assert rig.clock.monotonic() <= PATIENCE_SECONDS
+    assert rig.clock.monotonic() <= RETRY_TIMEOUT_SECONDS
 
 
 def test_a_claim_given_up_while_it_is_being_prepared_stays_given_up() -> None:
@@ -401,8 +401,8 @@ def test_of_a_call_withdrawn_at_any_moment_an_unprepare_leaves_nothing(looks: in
     ref = rig.claim("c", [result("gpu-0")])
     left = iter([True] * looks)
     answer = rig.plugin().prepare([ref], lambda: next(left, False))[ref.uid]
-    assert isinstance(answer, Prepared) == (ref.uid in rig.plugin().prepared())
-    assert isinstance(answer, Prepared) or rig.claim_files() == set()
+    assert isinstance(answer, PrepareResult) == (ref.uid in rig.plugin().prepared())
+    assert isinstance(answer, PrepareResult) or rig.claim_files() == set()
     rig.plugin().unprepare([ref])
     assert (rig.plugin().prepared(), rig.claim_files()) == ({}, set())
 
@@ -433,7 +433,7 @@ def test_a_claim_that_two_running_pods_use_is_not_given_up() -> None:
     rig.reserve(ref, pods)
     failure = plugin.unprepare([ref])[ref.uid]
     assert failure is not None
-    assert "pods one, two still run with it" in failure.message
+    assert "pods still run with it on this node: one, two" in failure.message
     assert set(plugin.prepared()) == {ref.uid}
     rig.api.delete(PODS, "two", "team", grace_period_seconds=0)
     assert plugin.unprepare([ref]) == {ref.uid: None}

@@ -135,7 +135,7 @@ def test_a_checkpoint_of_a_newer_version_is_left_as_it_is() -> None:
     newer = json.dumps({**json.loads(first), "version": 2}).encode() + b"\n" + rest
     rig.files.write(CHECKPOINT, newer)
     files, plugin = rig.claim_files(), rig.plugin()
-    with pytest.raises(OperatorFault, match="version 2 was written by a newer kubelet plugin"):
+    with pytest.raises(OperatorFault, match="written by a newer kubelet plugin: 2"):
         plugin.recover()
     assert refused(plugin, ref).reason == "operator"
     failure = plugin.unprepare([ref])[ref.uid]
@@ -152,6 +152,6 @@ def test_a_claim_whose_card_was_taken_out_does_not_keep_the_plugin_from_starting
     rig.reboot()
     plugin = rig.plugin()
     plugin.recover()
-    assert "no device 'gpu-3'" in refused(plugin, lost).message
+    assert "does not have the device: 'gpu-3'" in refused(plugin, lost).message
     assert plugin.unprepare([lost]) == {lost.uid: None}
     assert set(plugin.prepared()) == {kept.uid}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from driver.files import SystemFiles
 from driver.settings import Settings
-from kubeletplugin.prepare import Prepared
+from kubeletplugin.prepare import PrepareResult
 from tests.unit.kubeletplugin.rig import SHARE_A, Rig, result, share
 
 
@@ -19,7 +19,7 @@ def test_of_many_claims_for_one_device_at_once_exactly_one_is_prepared(tmp_path:
     refs = [*rivals, *tenants]
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda case: instances[case[0] % 2].prepare([case[1]]), enumerate(refs)))
-    good = {uid for answer in answers for uid, outcome in answer.items() if isinstance(outcome, Prepared)}
+    good = {uid for answer in answers for uid, outcome in answer.items() if isinstance(outcome, PrepareResult)}
     assert len(good & {ref.uid for ref in rivals}) == 1
     assert {ref.uid for ref in tenants} <= good
     assert set(instances[0].prepared()) == good

@@ -1,0 +1,142 @@
+"""Columns: what the devices of a pool have in one place, in order. Pools that are alike in it share one column.
+
+What is computed for a column, or for several columns side by side, holds for every pool that has them. So the work on a
+fleet grows with the number of different columns and not with the number of devices.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from types import NoneType
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from controller.allocation.bounded import BoundedCache
+from controller.allocation.devices.pools import Pool
+from controller.allocation.rules.capacity import Amounts, CapacityRequest, consumption
+from controller.allocation.rules.constraints import Values, values_of
+from controller.selectors import Path, value_at
+from driver.frozen import frozen
+
+_CAPACITIES: Final = ("capacities",)
+_SHAREABLE_CAPACITIES: Final = ("shareable capacities",)
+_PER_POOL: Final = 64
+_REQUESTS: Final = 256
+
+Consumed = tuple[int, tuple[Amounts | str | None, ...]]
+"""The devices that are large enough for a request, and what it consumes of each (``rules.capacity.consumption``)."""
+
+
+class Column:
+    """The values of one column, and what has been computed for it."""
+
+    __slots__ = ("__weakref__", "consumed", "groups", "multivalued", "values")
+
+    def __init__(self, values: tuple[Any, ...]):
+        self.values = values
+        self.groups: Mapping[Hashable, int] | None = None
+        """Of a column of attribute values: the devices that have each value."""
+        self.multivalued = False
+        """Whether one of the devices has several values."""
+        self.consumed: BoundedCache[Hashable, Consumed] = BoundedCache(_REQUESTS)
+
+
+class Columns:
+    """All columns of the fleet: each column once, as long as a pool has it."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[Hashable, Column] = WeakValueDictionary()
+        self._of_pool: dict[Pool, BoundedCache[tuple[str, ...], Column]] = {}
+
+    def forget(self, pool: Pool) -> None:
+        """The pool is not part of the fleet any more."""
+        self._of_pool.pop(pool, None)
+
+    def at(self, pool: Pool, path: Path) -> Column:
+        """The column of what selectors read at ``path``."""
+        return self._get(pool, path) or self._add(pool, path, _read(pool, path))
+
+    def values(self, pool: Pool, attribute: str) -> Column:
+        """The column of what constraints compare: the values of an attribute of each device."""
+        name = ("values", attribute)
+        column = self._get(pool, name)
+        if column is None:
+            column = self._add(pool, name, [values_of(device.spec, attribute) for device in pool.devices])
+        if column.groups is None:
+            column.groups = _groups(column.values)
+            column.multivalued = any(len(values) > 1 for values in column.values)
+        return column
+
+    def capacities(self, pool: Pool, *, whole: bool = True) -> Column:
+        """The column of everything that decides what a request consumes of each device.
+
+        Args:
+            whole: also of the devices that are not shareable.
+        """
+        name = _CAPACITIES if whole else _SHAREABLE_CAPACITIES
+        column = self._get(pool, name)
+        if column is None:
+            specs = [device.spec if whole or device.spec.allow_multiple else None for device in pool.devices]
+            column = self._add(pool, name, [spec and frozen((spec.allow_multiple, spec.capacity)) for spec in specs])
+        return column
+
+    def consumed(self, pool: Pool, request: CapacityRequest, devices: int) -> Consumed:
+        """Which of the ``devices`` are large enough for a request, and what it consumes of each.
+
+        Of other devices nothing is said.
+        """
+        column = self.capacities(pool, whole=not request.is_empty and devices & ~pool.shareable != 0)
+        known = column.consumed.get(request.key)
+        if known is None:
+            known = column.consumed[request.key] = _consumed(pool, request)
+        return known
+
+    def _get(self, pool: Pool, name: tuple[str, ...]) -> Column | None:
+        columns = self._of_pool.get(pool)
+        return None if columns is None else columns.get(name)
+
+    def _add(self, pool: Pool, name: tuple[str, ...], values: Iterable[Hashable]) -> Column:
+        values = tuple(values)
+        column = self._known.get((name, values))
+        if column is None:
+            column = self._known[name, values] = Column(values)
+        columns = self._of_pool.get(pool)
+        if columns is None:
+            columns = self._of_pool[pool] = BoundedCache(_PER_POOL)
+        columns[name] = column
+        return column
+
+
+def _read(pool: Pool, path: Path) -> Sequence[Hashable]:
+    """What selectors read at ``path``: for most pools strings, or values of one type."""
+    driver = pool.key[0]
+    if path[0] == "attributes":
+        name = path[1]
+        values = [device.spec.attributes.get(name) for device in pool.devices]
+        types = set(map(type, values))
+        if types == {str}:
+            return values
+        if len(types) == 1 and not types & {tuple, NoneType}:
+            (kind,) = types
+            return [(kind, value) for value in values]
+    if path[0] == "capacity":
+        name, short = path[1], path[1].removeprefix(f"{driver}/")
+        amounts = [device.spec.capacity.get(short) for device in pool.devices]
+        if short == name or not any(name in device.spec.capacity for device in pool.devices):
+            return [((amount.value.nanos, amount.value.format),) if amount else () for amount in amounts]
+    return [value_at(path, device.spec, driver) for device in pool.devices]
+
+
+def _groups(values: tuple[Values, ...]) -> Mapping[Hashable, int]:
+    groups: dict[Hashable, int] = {}
+    for index, of_device in enumerate(values):
+        for value in of_device:
+            groups[value] = groups.get(value, 0) | 1 << index
+    return groups
+
+
+def _consumed(pool: Pool, request: CapacityRequest) -> Consumed:
+    enough, amounts = 0, list[Amounts | str | None]()
+    for device in pool.devices:
+        amount = consumption(device.spec.allow_multiple, device.spec.capacity, request)
+        amounts.append(amount)
+        enough |= (not isinstance(amount, str)) << device.index
+    return enough, tuple(amounts)

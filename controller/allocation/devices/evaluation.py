@@ -1,0 +1,98 @@
+"""Selectors evaluated on devices: at most once for all devices that are alike in what the selector reads."""
+
+from collections.abc import Hashable, Mapping
+from typing import Final
+
+from controller.allocation.bounded import BoundedCache
+from controller.allocation.devices.pools import Pool, PoolDevice
+from controller.selectors import Budget, Device, InvalidAttribute, Selector, SelectorFault, view
+from driver.model import Version
+
+Outcome = bool | SelectorFault
+"""Whether a selector matches, or the error that it fails with."""
+
+_ALWAYS_VALID: Final = frozenset({str, int, bool})
+"""Types of attribute values that cannot be invalid."""
+_ALLOWANCE: Final = 10_000_000
+"""What a selector may cost on all devices together (``Budget.effort``), beyond ``_PER_EVALUATION`` on each: about ten
+seconds. Kubernetes allows one evaluation to cost a million, and a fleet has many devices."""
+_PER_EVALUATION: Final = 200
+"""More than a selector costs that visits all attributes of a device once."""
+_MOST_OUTCOMES: Final = 1 << 18
+_MOST_SELECTORS: Final = 2048
+_MOST_VERSIONS: Final = 2048
+_MOST_VIEWS: Final = 1024
+
+
+class Evaluation:
+    """Evaluates selectors and remembers the outcomes."""
+
+    def __init__(self) -> None:
+        self._outcomes: BoundedCache[tuple[str, Hashable], Outcome] = BoundedCache(_MOST_OUTCOMES)
+        self._views: BoundedCache[PoolDevice, Device] = BoundedCache(_MOST_VIEWS)
+        """Devices as selectors see them, of pools that stand for many."""
+        self._allowances: BoundedCache[str, int] = BoundedCache(_MOST_SELECTORS)
+        """What metered selectors may still cost, if less than ``_ALLOWANCE``."""
+        self._versions: BoundedCache[str, None] = BoundedCache(_MOST_VERSIONS)
+        """Attribute values known to be valid semantic versions."""
+        self._invalid: dict[Pool, Mapping[int, SelectorFault]] = {}
+
+    def forget(self, pool: Pool) -> None:
+        """The pool is not part of the fleet any more."""
+        self._invalid.pop(pool, None)
+        self._views.clear()
+
+    def invalid(self, pool: Pool) -> Mapping[int, SelectorFault]:
+        """The devices on which every selector fails, because an attribute value is invalid, with the error."""
+        known = self._invalid.get(pool)
+        if known is None:
+            known = self._invalid[pool] = {
+                device.index: fault for device in pool.devices if (fault := self._fault(device)) is not None
+            }
+        return known
+
+    def outcome(self, selector: Selector, device: PoolDevice, projection: Hashable) -> Outcome:
+        """The outcome on the device.
+
+        Args:
+            projection: what the selector reads of the device; None if that may be anything.
+        """
+        if projection is None:
+            return self._evaluate(selector, device)
+        known = self._outcomes.get((selector.expression, projection))
+        if known is None:
+            known = self._outcomes[selector.expression, projection] = self._evaluate(selector, device)
+        return known
+
+    def _evaluate(self, selector: Selector, device: PoolDevice) -> Outcome:
+        budget = Budget() if selector.metered else None
+        if budget is not None:
+            left = self._allowances.get(selector.expression, _ALLOWANCE)
+            if left <= 0:
+                self._allowances[selector.expression] = left + _PER_EVALUATION
+                return SelectorFault("costs too much on too many devices; simplify the expression")
+        try:
+            return selector.evaluate(self._view(device), budget)
+        except SelectorFault as fault:
+            return fault
+        finally:
+            if budget is not None:
+                self._allowances[selector.expression] = min(_ALLOWANCE, left + _PER_EVALUATION - budget.effort)
+
+    def _view(self, device: PoolDevice) -> Device:
+        known = self._views.get(device)
+        if known is None:
+            known = self._views[device] = view(device.spec, device.id.driver)
+        return known
+
+    def _fault(self, device: PoolDevice) -> SelectorFault | None:
+        for value in device.spec.attributes.values():
+            if type(value) in _ALWAYS_VALID or (isinstance(value, Version) and value.text in self._versions):
+                continue
+            try:
+                view(device.spec, device.id.driver)
+            except InvalidAttribute as fault:
+                return fault
+            if isinstance(value, Version):
+                self._versions[value.text] = None
+        return None

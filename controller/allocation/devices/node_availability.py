@@ -1,0 +1,218 @@
+"""How many devices each node has available, kept up to date by events. A set of nodes is an integer, a bit for each.
+
+A node's bit stands at the node's place in natural order, so the lowest bit of a set is the first node to try. What is
+kept here never proves that a node is sufficient. It rules nodes out without looking at them.
+"""
+
+from collections.abc import Hashable, Iterator
+from typing import Final
+
+from controller.allocation.bounded import BoundedCache
+from controller.allocation.devices.pools import NodeSlot
+
+MOST: Final = 32
+"""Counts of available devices that are distinguished; no request can ask for more."""
+_LOGGED: Final = 1 << 13
+_SHIFTS: Final = 64
+_MOST_LEARNT: Final = 4096
+
+
+class NodeAvailability:
+    """The nodes in order, how many devices each has available, and where devices were freed."""
+
+    def __init__(self) -> None:
+        self.slots: list[NodeSlot] = []
+        """Nodes by place. Deleted nodes keep their place until there are too many of them."""
+        self.present = 0
+        """The nodes that exist."""
+        self.sharing = 0
+        """Nodes with shareable devices of their own, one of which can serve several requests."""
+        self.numbering = 0
+        """Grows whenever places change."""
+        self._levels = [0] * (MOST + 1)
+        self._stale: dict[NodeSlot, None] = {}
+        self._arrived: dict[NodeSlot, None] = {}
+        self._shifts: list[int] = []
+        """Where places were inserted; the last insertion led to ``numbering``."""
+        self._freed: list[NodeSlot | None] = []
+        self._freed_before = 0
+
+    # Events
+
+    def list(self, slot: NodeSlot) -> None:
+        """The node was added."""
+        slot.listed = True
+        if slot.bit:
+            self.present |= slot.bit
+        else:
+            self._arrived[slot] = None
+
+    def unlist(self, slot: NodeSlot) -> None:
+        """The node was deleted."""
+        slot.listed = False
+        self._arrived.pop(slot, None)
+        self.present &= ~slot.bit
+
+    def change(self, slot: NodeSlot) -> None:
+        """What is available on the node may have changed."""
+        slot.clock += 1
+        self._stale[slot] = None
+
+    def free(self, slot: NodeSlot | None) -> None:
+        """Devices of the node (None: of any node) were freed or added, so it may fit what did not fit before."""
+        self._freed.append(slot)
+        if len(self._freed) > _LOGGED:
+            del self._freed[: _LOGGED // 2]
+            self._freed_before += _LOGGED // 2
+
+    # Questions
+
+    @property
+    def time(self) -> int:
+        """The current time for ``freed_since``; it only grows."""
+        return self._freed_before + len(self._freed)
+
+    def freed_since(self, time: int) -> int:
+        """The nodes of which devices were freed since then."""
+        if time < self._freed_before:
+            return -1
+        found = 0
+        for slot in self._freed[time - self._freed_before :]:
+            if slot is None:
+                return -1
+            found |= slot.bit
+        return found
+
+    def moved(self, nodes: int, numbering: int) -> int:
+        """A set of nodes of an older numbering in the current one; empty if the older one is not known any more."""
+        behind = self.numbering - numbering
+        if behind > len(self._shifts):
+            return 0
+        for place in self._shifts[len(self._shifts) - behind :]:
+            nodes = _with_gap(nodes, place)
+        return nodes
+
+    def in_order(self, nodes: int) -> Iterator[NodeSlot]:
+        """The nodes of a set in natural order, which is the order of their names."""
+        while nodes:
+            low = nodes & -nodes
+            nodes ^= low
+            yield self.slots[low.bit_length() - 1]
+
+    def with_available(self, count: int) -> int:
+        """The nodes that exist and have at least ``count`` devices of their own available."""
+        return self.present & self._levels[min(count, MOST)] if count > 0 else self.present
+
+    def settle(self) -> None:
+        """Bring everything up to date with the events so far."""
+        if self._arrived:
+            self._insert()
+        for slot in self._stale:
+            available = sum(pool.available.bit_count() for pool in slot.pools.values() if not pool.problem)
+            self._set_available(slot, available)
+            shareable = any(pool.shareable for pool in slot.pools.values())
+            self.sharing = self.sharing | slot.bit if shareable else self.sharing & ~slot.bit
+        self._stale.clear()
+
+    def _set_available(self, slot: NodeSlot, available: int) -> None:
+        before, after, bit = min(slot.available, MOST), min(available, MOST), slot.bit
+        slot.available = available
+        for level in range(before + 1, after + 1):
+            self._levels[level] |= bit
+        for level in range(after + 1, before + 1):
+            self._levels[level] &= ~bit
+
+    def _insert(self) -> None:
+        """Give the nodes that were added their places."""
+        deleted = sum(not slot.listed for slot in self.slots)
+        if len(self._arrived) > _SHIFTS or deleted > len(self.slots) // 2:
+            self._renumber()
+            return
+        by_name = {slot.name: slot for slot in (*self.slots, *self._arrived)}
+        self.slots = [by_name[name] for name in sorted(by_name)]
+        for place, slot in enumerate(self.slots):
+            if slot in self._arrived:
+                self._shifts.append(place)
+                self.present = _with_gap(self.present, place) | 1 << place
+                self._levels = [_with_gap(level, place) for level in self._levels]
+                self.sharing = _with_gap(self.sharing, place)
+                slot.available = 0
+                self._stale[slot] = None
+            slot.bit = 1 << place
+        self.numbering += len(self._arrived)
+        del self._shifts[:-_SHIFTS]
+        self._arrived.clear()
+
+    def _renumber(self) -> None:
+        by_name = {slot.name: slot for slot in (*self.slots, *self._arrived) if slot.listed}
+        for slot in self.slots:
+            slot.bit = slot.available = 0
+        self.slots = [by_name[name] for name in sorted(by_name)]
+        for place, slot in enumerate(self.slots):
+            slot.bit, slot.available = 1 << place, 0
+        self.present = (1 << len(self.slots)) - 1
+        self._levels = [0] * (MOST + 1)
+        self.sharing = 0
+        self._stale = dict.fromkeys((*self._stale, *self.slots))
+        self.numbering += len(self._shifts) + 1
+        self._shifts.clear()
+        self._arrived.clear()
+
+
+def _with_gap(nodes: int, place: int) -> int:
+    """The set with an empty place inserted at ``place``."""
+    below = nodes & ((1 << place) - 1)
+    return (nodes >> place) << (place + 1) | below
+
+
+class NodeMemory:
+    """What was learnt about the nodes for one compiled request, as long as it holds."""
+
+    def __init__(self, availability: NodeAvailability):
+        self._availability = availability
+        self._impossible = 0
+        self._time = availability.time
+        self._numbering = availability.numbering
+        self._no_fit: BoundedCache[NodeSlot, Hashable] = BoundedCache(_MOST_LEARNT)
+        self._counts: BoundedCache[Hashable, int] = BoundedCache(_MOST_LEARNT)
+        self._reach: tuple[Hashable, int] = (None, 0)
+
+    def impossible(self) -> int:
+        """The nodes that do not fit the request until devices of them are freed."""
+        availability = self._availability
+        if self._numbering != availability.numbering:
+            self._impossible = availability.moved(self._impossible, self._numbering)
+            self._numbering = availability.numbering
+        if self._time != availability.time:
+            if self._impossible:
+                self._impossible &= ~availability.freed_since(self._time)
+            self._time = availability.time
+        return self._impossible
+
+    def learn_impossible(self, slot: NodeSlot) -> None:
+        """The node does not fit the request until devices of it are freed."""
+        self._impossible |= slot.bit
+
+    def is_no_fit(self, slot: NodeSlot, clock: Hashable) -> bool:
+        """Whether the node did not fit the request at this state of its clock."""
+        return self._no_fit.get(slot) == clock
+
+    def learn_no_fit(self, slot: NodeSlot, clock: Hashable) -> None:
+        """The node does not fit the request at this state of its clock. Any change may make it fit."""
+        self._no_fit[slot] = clock
+
+    def count(self, fingerprint: Hashable) -> int | None:
+        """How often nodes with this fingerprint fit the request; None if that is not known."""
+        return self._counts.get(fingerprint)
+
+    def learn_count(self, fingerprint: Hashable, count: int) -> None:
+        """Nodes with this fingerprint fit the request so often."""
+        self._counts[fingerprint] = count
+
+    def reach(self, versions: Hashable) -> int | None:
+        """The nodes with enough matching devices, in use or not; None if not known for these versions."""
+        return self._reach[1] if self._reach[0] == versions else None
+
+    def learn_reach(self, versions: Hashable, nodes: int) -> None:
+        """These nodes have enough matching devices at these versions."""
+        self._reach = versions, nodes

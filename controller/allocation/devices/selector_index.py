@@ -1,0 +1,215 @@
+"""Which devices selectors select: evaluated once for all pools that are alike in what the selectors read."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.allocation.bounded import BoundedCache
+from controller.allocation.devices.columns import Column, Columns
+from controller.allocation.devices.evaluation import Evaluation, Outcome
+from controller.allocation.devices.layout import bits
+from controller.allocation.devices.pools import Pool, PoolDevice
+from controller.allocation.filters import Filter, Paths
+from controller.selectors import Path, SelectorFault
+
+_MOST_GROUPINGS: Final = 64
+_MOST_FILTERS: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The devices of a pool that match all selectors of a filter, and those on which one of them fails."""
+
+    match: int
+    faulty: int = 0
+    faults: Mapping[int, SelectorFault] = field(default_factory=dict)
+
+
+class PoolGroup:
+    """Pools that are alike in what some selectors read. What these select of one pool, they select of all.
+
+    Attributes:
+        nodes: the nodes with a pool of the group, as bits of ``NodeAvailability``.
+        several: those with more than one.
+    """
+
+    __slots__ = ("columns", "key", "nodes", "pools", "selections", "several", "valid_for")
+
+    def __init__(self, key: Hashable, columns: Mapping[Path, Column] | None):
+        self.key = key
+        self.columns = columns
+        self.pools: dict[Pool, None] = {}
+        self.selections: BoundedCache[Filter, Selection] = BoundedCache(_MOST_FILTERS)
+        self.nodes = self.several = 0
+        self.valid_for: Hashable = None
+        """The numbering of nodes that ``nodes`` follows; None if they have to be counted again."""
+
+    def count(self, numbering: Hashable) -> None:
+        """Bring ``nodes`` and ``several`` up to date."""
+        if self.valid_for == numbering:
+            return
+        self.nodes = self.several = 0
+        for pool in self.pools:
+            self._add(pool)
+        self.valid_for = numbering
+
+    def join(self, pool: Pool) -> None:
+        """Add the pool."""
+        self.pools[pool] = None
+        self._add(pool)
+
+    def leave(self, pool: Pool) -> None:
+        """Remove the pool."""
+        del self.pools[pool]
+        bit = 0 if pool.slot is None else pool.slot.bit
+        if self.several & bit:
+            self.valid_for = None
+        self.nodes &= ~bit
+
+    def _add(self, pool: Pool) -> None:
+        if pool.slot is not None:
+            self.several |= self.nodes & pool.slot.bit
+            self.nodes |= pool.slot.bit
+
+
+class Grouping:
+    """All usable pools, grouped by what is read at some paths. ``version`` grows when a pool joins or leaves."""
+
+    __slots__ = ("groups", "of_pool", "pending", "version")
+
+    def __init__(self, pools: Mapping[Pool, None]):
+        self.groups: dict[Hashable, PoolGroup] = {}
+        self.of_pool: dict[Pool, PoolGroup] = {}
+        self.pending = dict(pools)
+        """Pools that are not grouped yet, because nobody asked for them."""
+        self.version = 0
+
+    def put(self, pool: Pool, key: Hashable, columns: Mapping[Path, Column] | None) -> PoolGroup:
+        """Put the pool into the group with this key."""
+        self.pending.pop(pool, None)
+        self.version += 1
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = PoolGroup(key, columns)
+        group.join(pool)
+        self.of_pool[pool] = group
+        return group
+
+    def drop(self, pool: Pool) -> None:
+        """Remove the pool."""
+        self.pending.pop(pool, None)
+        group = self.of_pool.pop(pool, None)
+        if group is not None:
+            group.leave(pool)
+            self.version += 1
+            if not group.pools:
+                del self.groups[group.key]
+
+
+class SelectorIndex:
+    """What filters select of the usable pools of the fleet, remembered until a pool changes."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._evaluation = Evaluation()
+        self._pools: dict[Pool, None] = {}
+        self._groupings: BoundedCache[Paths, Grouping] = BoundedCache(_MOST_GROUPINGS)
+
+    # Events
+
+    def add(self, pool: Pool) -> None:
+        """A usable pool was added to the fleet."""
+        self._pools[pool] = None
+        for grouping in self._groupings.values():
+            grouping.pending[pool] = None
+
+    def drop(self, pool: Pool) -> None:
+        """The pool is not part of the fleet any more."""
+        self._pools.pop(pool, None)
+        self._evaluation.forget(pool)
+        for grouping in self._groupings.values():
+            grouping.drop(pool)
+
+    # Questions
+
+    def selection(self, pool: Pool, wanted: Filter) -> Selection:
+        """What the filter selects of a usable pool."""
+        grouping = self._groupings.get(wanted.paths) or self._grouping(wanted.paths)
+        group = grouping.of_pool.get(pool) or self._put(grouping, pool, wanted.paths)
+        return group.selections.get(wanted) or self.of_group(group, wanted)
+
+    def of_group(self, group: PoolGroup, wanted: Filter) -> Selection:
+        """What the filter selects of each pool of the group."""
+        known = group.selections.get(wanted)
+        if known is None:
+            known = group.selections[wanted] = self._select(group, wanted)
+        return known
+
+    def grouping(self, paths: Paths) -> Grouping:
+        """All pools, grouped by what is read at ``paths``."""
+        grouping = self._grouping(paths)
+        for pool in tuple(grouping.pending):
+            self._put(grouping, pool, paths)
+        return grouping
+
+    def nodes(self, wanted: Filter, count: int, numbering: Hashable) -> int:
+        """The nodes that may have ``count`` devices of their own that the filter selects, in use or not."""
+        if count <= 0:
+            return -1
+        enough = some = several = 0
+        for group in self.grouping(wanted.paths).groups.values():
+            number = self.of_group(group, wanted).match.bit_count()
+            if number:
+                group.count(numbering)
+                if number >= count:
+                    enough |= group.nodes
+                else:
+                    # Pools of several groups, or several of one, may have enough together.
+                    several |= group.several | (some & group.nodes)
+                    some |= group.nodes
+        return enough | several
+
+    def selected(self, pool: Pool, wanted: Filter) -> Sequence[tuple[PoolDevice, SelectorFault | None]]:
+        """The devices of a usable pool that match, in order, and those on which a selector fails, with the error."""
+        found = self.selection(pool, wanted)
+        return [(pool.devices[index], found.faults.get(index)) for index in bits(found.match | found.faulty)]
+
+    # Upkeep
+
+    def _grouping(self, paths: Paths) -> Grouping:
+        grouping = self._groupings.get(paths)
+        if grouping is None:
+            grouping = self._groupings[paths] = Grouping(self._pools)
+        return grouping
+
+    def _put(self, grouping: Grouping, pool: Pool, paths: Paths) -> PoolGroup:
+        if paths is None or self._evaluation.invalid(pool):
+            # Alike to no other pool: the selectors may read anything, or fail on some devices whatever they read.
+            return grouping.put(pool, pool, None)
+        columns = [self._columns.at(pool, path) for path in paths]
+        return grouping.put(pool, (len(pool.devices), *columns), dict(zip(paths, columns, strict=True)))
+
+    def _select(self, group: PoolGroup, wanted: Filter) -> Selection:
+        pool = next(iter(group.pools))
+        match, faults = pool.layout.every, dict[int, SelectorFault]()
+        if wanted.selectors and group.columns is None:
+            faults.update(self._evaluation.invalid(pool))
+        for index in faults:
+            match &= ~(1 << index)
+        for selector in wanted.selectors:
+            projections: list[Hashable] | None = None
+            if group.columns is not None and selector.paths is not None:
+                columns = [group.columns[path].values for path in selector.paths]
+                projections = list(zip(*columns, strict=True)) if columns else [()] * len(pool.devices)
+            known: dict[Hashable, Outcome] = {}
+            for index in bits(match):
+                projection = projections[index] if projections else None
+                outcome = known.get(projection) if projections else None
+                if outcome is None:
+                    outcome = self._evaluation.outcome(selector, pool.devices[index], projection)
+                    known[projection] = outcome
+                if outcome is not True:
+                    match &= ~(1 << index)
+                    if outcome is not False:
+                        faults[index] = outcome
+        return Selection(match, sum(1 << index for index in faults), faults)

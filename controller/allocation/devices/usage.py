@@ -1,0 +1,116 @@
+"""What is in use: the sum over the allocations of all live claims and of decisions that are not written yet."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from driver.model import Allocation, DeviceId, Result
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What holds one device: exclusive allocations, shares, the capacity that these consume (nanos), and the claims."""
+
+    exclusive: int = 0
+    shares: int = 0
+    consumed: Mapping[str, int] = field(default_factory=dict)
+    holders: Mapping[str, int] = field(default_factory=dict)
+    """Claim UID to the number of its results on the device."""
+
+
+IDLE: Final = Use()
+
+
+def only_more(before: Use, after: Use) -> bool:
+    """Whether the change can only have made less of the device available."""
+    if after.exclusive < before.exclusive or after.shares < before.shares:
+        return False
+    if any(after.consumed.get(name, 0) < amount for name, amount in before.consumed.items()):
+        return False
+    return all(amount >= 0 for amount in after.consumed.values())
+
+
+UsageChanges = Sequence[tuple[DeviceId, Use, Use]]
+"""Devices whose use changed, in order: the device, its use before, its use after."""
+
+
+class Usage:
+    """The use of each device. A claim counts with its allocation or, while it has none, with the one assumed for it."""
+
+    def __init__(self) -> None:
+        self.uses: dict[DeviceId, Use] = {}
+        self._written: dict[str, Allocation] = {}
+        self._assumed: dict[str, Allocation] = {}
+
+    def counted(self, uid: str) -> Allocation | None:
+        """The allocation that counts for the claim."""
+        return self._written.get(uid) or self._assumed.get(uid)
+
+    def write(self, uid: str, allocation: Allocation | None) -> UsageChanges:
+        """The claim's allocation as the API has it. An allocation replaces what was assumed. Returns what changed."""
+        before = self.counted(uid)
+        if allocation is None:
+            self._written.pop(uid, None)
+        else:
+            self._written[uid] = allocation
+            self._assumed.pop(uid, None)
+        return self._exchange(uid, before)
+
+    def assume(self, uid: str, allocation: Allocation) -> UsageChanges:
+        """Count an allocation that is not confirmed by the API yet. Returns what changed."""
+        before = self.counted(uid)
+        self._assumed[uid] = allocation
+        return self._exchange(uid, before)
+
+    def forget(self, uid: str) -> UsageChanges:
+        """Stop counting the assumed allocation. Returns what changed."""
+        before = self.counted(uid)
+        self._assumed.pop(uid, None)
+        return self._exchange(uid, before)
+
+    def remove(self, uid: str) -> UsageChanges:
+        """The claim was deleted. Returns what changed."""
+        before = self.counted(uid)
+        self._written.pop(uid, None)
+        self._assumed.pop(uid, None)
+        return self._exchange(uid, before)
+
+    def _exchange(self, uid: str, before: Allocation | None) -> UsageChanges:
+        after = self.counted(uid)
+        if before is after or (before is not None and after is not None and before.results == after.results):
+            return ()
+        signed = [(result, sign) for allocation, sign in ((before, -1), (after, 1)) for result in consuming(allocation)]
+        return [(result.device, *self._count(uid, result, sign)) for result, sign in signed]
+
+    def _count(self, uid: str, result: Result, sign: int) -> tuple[Use, Use]:
+        """Add the result to the use of its device, or subtract it; returns the use before and after."""
+        use = self.uses.get(result.device, IDLE)
+        holders = _plus(use.holders, {uid: 1}, sign)
+        if not holders:
+            del self.uses[result.device]
+            return use, IDLE
+        share = bool(result.share_id)
+        amounts = {name: amount.nanos for name, amount in result.consumed.items()} if share else {}
+        after = self.uses[result.device] = Use(
+            use.exclusive + (0 if share else sign),
+            use.shares + (sign if share else 0),
+            _plus(use.consumed, amounts, sign),
+            holders,
+        )
+        return use, after
+
+
+def consuming(allocation: Allocation | None) -> Iterable[Result]:
+    """The results that use their device. Admin access does not."""
+    return () if allocation is None else (result for result in allocation.results if not result.admin_access)
+
+
+def _plus(total: Mapping[str, int], change: Mapping[str, int], sign: int) -> dict[str, int]:
+    result = dict(total)
+    for name, amount in change.items():
+        value = result.get(name, 0) + sign * amount
+        if value:
+            result[name] = value
+        else:
+            result.pop(name, None)
+    return result

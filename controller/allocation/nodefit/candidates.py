@@ -1,0 +1,112 @@
+"""The candidates of one node, device by device: slower than bitsets, but for every kind of request."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from controller.allocation.devices.device_index import DeviceIndex, Order
+from controller.allocation.devices.layout import bits
+from controller.allocation.devices.pools import Pool, PoolDevice
+from controller.allocation.nodefit.eligibility import consumption_of, is_exhausted, obstacle
+from controller.allocation.ordering.device_order import in_preferred_order
+from controller.allocation.ordering.partition_cost import PartitionCosts
+from controller.allocation.requests.demands import RESULTS_LIMIT, Choice, Criteria, Demand
+from controller.allocation.search.attempt import Attempt, Candidate
+from controller.allocation.search.tasks import Option, Task
+from controller.selectors import SelectorFault
+
+Pools = Sequence[tuple[Pool, Sequence[PoolDevice]]]
+"""The pools that reach a node, in the order of allocation, each with those of its devices that do."""
+
+
+class NodeCandidates:
+    """The candidates of one node for the claims of one pod."""
+
+    def __init__(self, order: Order, index: DeviceIndex, costs: PartitionCosts):
+        self.pools: Pools = [
+            (pool, pool.devices if visible == pool.layout.every else [pool.devices[at] for at in bits(visible)])
+            for pool, visible in order
+        ]
+        self._index = index
+        self._costs = costs
+
+    def tasks(self, wanted: Sequence[Demand]) -> list[Task] | None:
+        """The demands with all their candidates; None if one of them cannot be satisfied even alone."""
+        found: list[Task] = []
+        known: dict[Criteria, tuple[Candidate, ...]] = {}
+        for demand in wanted:
+            options = [option for choice in demand.choices if (option := self._option(choice, known)) is not None]
+            if not options:
+                return None
+            found.append(Task(demand, tuple(options)))
+        return found
+
+    def offers(self, wanted: Sequence[Demand], attempt: Attempt) -> Iterator[tuple[Demand, int, Iterable[Candidate]]]:
+        """Per demand, how many devices its first choice wants and its candidates, computed only as far as needed.
+
+        Args:
+            attempt: holds what earlier demands have picked when the next one is requested.
+        """
+        for demand in wanted:
+            choice = demand.choices[0]
+            if choice.want.mode == "ExactCount":
+                count = choice.want.count
+                eligible: Iterable[Candidate] = self.eligible(choice.criteria)
+                if choice.preference.orders(count):
+                    free = [one for one in eligible if one.fault or not attempt.conflict(demand.claim, choice, one)]
+                    eligible = in_preferred_order(choice.preference, count, free, self._costs, attempt)
+                yield demand, count, eligible
+                continue
+            option = self._all(choice)
+            yield (demand, 1, ()) if option is None else (demand, option.wanted, option.candidates)
+
+    def _option(self, choice: Choice, known: dict[Criteria, tuple[Candidate, ...]]) -> Option | None:
+        """The choice with its candidates. ``known`` holds those of other choices with the same criteria."""
+        if choice.takes_all:
+            return self._all(choice)
+        found = known.get(choice.criteria)
+        if found is None:
+            found = known[choice.criteria] = tuple(self.eligible(choice.criteria))
+        if len(found) < choice.want.count and not any(one.fault for one in found):
+            # Where a selector fails on a device, a search for more devices would visit it.
+            return None
+        count = choice.want.count
+        return Option(choice, tuple(in_preferred_order(choice.preference, count, found, self._costs)), count)
+
+    def _all(self, choice: Choice) -> Option | None:
+        """All matching devices that are large enough; None if there is none, or one of them is not available."""
+        found: list[Candidate] = []
+        if any(pool.problem for pool, _ in self.pools):
+            return None
+        for device, fault in self.matching(choice.criteria):
+            if fault is not None:
+                found.append(Candidate(device, fault=fault))
+                continue
+            consumes = consumption_of(device, choice.criteria, self._index.columns)
+            if isinstance(consumes, str):
+                continue
+            if obstacle(device, choice.criteria, consumes):
+                return None
+            found.append(Candidate(device, consumes))
+        return Option(choice, tuple(found), len(found)) if 0 < len(found) <= RESULTS_LIMIT else None
+
+    def matching(self, criteria: Criteria) -> Iterator[tuple[PoolDevice, SelectorFault | None]]:
+        """The devices that the selectors match or fail on."""
+        for pool, devices in self.pools:
+            if pool.problem:
+                continue
+            selected = self._index.selectors.selected(pool, criteria.filter)
+            if devices is pool.devices:
+                yield from selected
+            else:
+                visible = set(devices)
+                yield from (found for found in selected if found[0] in visible)
+
+    def eligible(self, criteria: Criteria) -> Iterator[Candidate]:
+        """The devices that are available for these criteria by themselves, and those on which a selector fails."""
+        for device, fault in self.matching(criteria):
+            if fault is not None:
+                if not is_exhausted(device, criteria):
+                    yield Candidate(device, fault=fault)
+                continue
+            consumes = consumption_of(device, criteria, self._index.columns)
+            if not isinstance(consumes, str) and not obstacle(device, criteria, consumes):
+                yield Candidate(device, consumes)

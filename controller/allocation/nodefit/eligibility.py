@@ -1,0 +1,42 @@
+"""Whether one device, by itself, is eligible for a request, and what the request would consume of it."""
+
+from controller.allocation.devices.columns import Columns
+from controller.allocation.devices.pools import PoolDevice
+from controller.allocation.reasons.unsatisfiable import Cause
+from controller.allocation.requests.demands import Criteria
+from controller.allocation.rules.capacity import Amounts
+from controller.allocation.rules.taints import untolerated
+
+
+def consumption_of(device: PoolDevice, criteria: Criteria, columns: Columns) -> Amounts | str | None:
+    """What a request consumes of the device; a string names what the device lacks (``rules.capacity.consumption``)."""
+    if criteria.capacity.is_empty and not device.spec.allow_multiple:
+        return None
+    return columns.consumed(device.pool, criteria.capacity, 1 << device.index)[1][device.index]
+
+
+def is_exhausted(device: PoolDevice, criteria: Criteria) -> bool:
+    """Whether the device is in use so that nobody else can have any of it."""
+    use = device.use
+    return not criteria.admin_access and bool(use.exclusive or (use.shares and not device.spec.allow_multiple))
+
+
+def obstacle(device: PoolDevice, criteria: Criteria, consumes: Amounts | None) -> Cause | None:
+    """Why the device is not available now; None if it is. Admin access needs nothing but tolerated taints."""
+    if device.taints and (taint := untolerated(device.taints, criteria.tolerations)) is not None:
+        return "taint", f"{taint.key}={taint.value}:{taint.effect}"
+    if criteria.admin_access:
+        return None
+    if is_exhausted(device, criteria):
+        return "inUse", ""
+    use = device.use
+    if consumes is not None and use.shares:
+        for name, amount in consumes.items():
+            if use.consumed.get(name, 0) + amount.nanos > device.spec.capacity[name].value.nanos:
+                return "capacityLeft", name
+    if device.draws and not use.holders:
+        free = device.pool.free
+        for index, drawn in device.draws:
+            if free[index] < drawn:
+                return "counter", device.pool.counters[index].counter
+    return None

@@ -1,0 +1,71 @@
+"""The fingerprint of a node for a compiled request: nodes with equal fingerprints give the same answer.
+
+Each attribute of a pool is part of the fingerprint, derived from one that is, or listed here as irrelevant; a test
+holds this against ``Pool`` itself, so that an attribute added there cannot be forgotten here.
+"""
+
+from collections.abc import Hashable, Mapping
+from typing import Final
+
+from controller.allocation.devices.device_index import DeviceIndex, Order
+from controller.allocation.devices.layout import bits
+from controller.allocation.devices.pools import Pool
+from controller.allocation.requests.compiled import CompiledRequest
+
+INCLUDED: Final[Mapping[str, str]] = {
+    "problem": "a pool with a problem gives nothing",
+    "devices": "as what the request's selectors select, the values its constraints look at, and capacities",
+    "layout": "which counters each device draws on",
+    "free": "",
+    "used": "",
+    "exhausted": "",
+    "shared": "with what is consumed of each device",
+    "compatibility_sets": "a pool with compatibilityGroups is compared with itself only",
+    "_tainted": "as the devices whose taints the request tolerates",
+}
+"""Attributes of ``Pool`` that are part of the fingerprint, and how."""
+IRRELEVANT: Final[Mapping[str, str]] = {
+    "key": "a name",
+    "slices": "devices are made from them",
+    "counters": "names",
+    "total": "follows from free, used and layout",
+    "one_node": "a name",
+    "slot": "the node itself",
+    "binding_conditions": "decides the order of pools, and fingerprints are in this order",
+    "shareable": "part of the column of capacities",
+    "_allowed": "follows from layout and free",
+}
+"""Attributes of ``Pool`` that are not part of the fingerprint, and why."""
+
+
+def fingerprint(order: Order, request: CompiledRequest, index: DeviceIndex) -> Hashable:
+    """Everything of a node that decides whether, and how often, it fits the request."""
+    return tuple([_of_pool(pool, visible, request, index) for pool, visible in order])
+
+
+def _of_pool(pool: Pool, visible: int, request: CompiledRequest, index: DeviceIndex) -> Hashable:
+    if pool.problem:
+        return None
+    selected = []
+    for demand in request.demands:
+        for choice in demand.choices:
+            found = index.selectors.selection(pool, choice.criteria.filter)
+            tolerated = pool.tolerated(choice.criteria.tolerations)
+            selected.append((found.match & visible & tolerated, found.faulty & visible))
+    # Columns and layouts stand for themselves: pools that are alike share them, and they live as long as they are kept.
+    return (
+        tuple(selected),
+        tuple([index.columns.values(pool, attribute) for attribute in request.attributes]),
+        index.columns.capacities(pool),
+        pool.layout,
+        pool.exhausted,
+        pool.used,
+        tuple([_shares(pool, at) for at in bits(pool.shared)]),
+        tuple(pool.free),
+        pool if pool.compatibility_sets else None,
+    )
+
+
+def _shares(pool: Pool, index: int) -> Hashable:
+    use = pool.devices[index].use
+    return index, bool(use.exclusive), frozenset(use.consumed.items())

@@ -1,0 +1,233 @@
+"""The greedy fit with bitsets: the devices a node would give, as long as the first that fit lead to a solution.
+
+What it finds is what the search would find, because it picks the first device that fits each time and leaves out only
+devices that are in no solution. Where a pick would have to be undone it answers UNKNOWN, and the search decides.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from enum import Enum
+
+from controller.allocation.devices.device_index import DeviceIndex, Order
+from controller.allocation.devices.layout import bits
+from controller.allocation.devices.pools import Pool
+from controller.allocation.requests.compiled import CompiledRequest, MatchGroup
+from controller.allocation.requests.demands import RESULTS_LIMIT, Choice, Criteria
+from controller.allocation.search.attempt import Attempt, Candidate, Pick
+from driver.model import Claim
+
+Masks = list[int]
+"""Per pool of an order, a set of its devices."""
+Groups = Mapping[Hashable, int]
+"""The devices of a pool that have each value of an attribute."""
+
+
+class NoFit(Enum):
+    """What the greedy fit can say instead of a solution."""
+
+    IMPOSSIBLE = "the node does not fit the request until devices of it are freed"
+    UNKNOWN = "the search must decide"
+
+
+class GreedyFit:
+    """Fits maskable requests to nodes."""
+
+    def __init__(self, index: DeviceIndex):
+        self._selectors = index.selectors
+        self._columns = index.columns
+
+    def fit(self, order: Order, request: CompiledRequest, claims: Sequence[Claim]) -> Sequence[Pick] | NoFit:
+        """The devices that the claims would get from the pools in ``order``."""
+        offers = self.offers(order, request)
+        return offers if isinstance(offers, NoFit) else self._pick(order, request, claims, offers)
+
+    def offers(self, order: Order, request: CompiledRequest) -> list[list[Masks]] | NoFit:
+        """Per demand and choice, the devices that are in some solution as far as counting tells."""
+        offers: list[list[Masks]] = []
+        for demand in request.demands:
+            found = []
+            enough = False
+            for choice in demand.choices:
+                masks = self.available(order, choice.criteria)
+                if masks is None:
+                    return NoFit.UNKNOWN
+                found.append(masks)
+                enough = enough or _count(masks) >= choice.count
+            if not enough:
+                return NoFit.IMPOSSIBLE
+            offers.append(found)
+        if request.single_choice and len(offers) > 1 and not _enough_together(order, request, offers):
+            return NoFit.IMPOSSIBLE
+        for group in request.match_groups:
+            if not self._restrict(order, request, offers, group):
+                return NoFit.IMPOSSIBLE
+        for group in request.competing:
+            if not self._enough_values(order, request, offers, group):
+                return NoFit.IMPOSSIBLE
+        return offers
+
+    def available(self, order: Order, criteria: Criteria) -> Masks | None:
+        """The devices that are available for these criteria alone; None if a selector fails on one of the devices."""
+        found: Masks = []
+        for pool, visible in order:
+            if pool.problem:
+                found.append(0)
+                continue
+            selection = self._selectors.selection(pool, criteria.filter)
+            if selection.faulty & visible & ~pool.exhausted:
+                return None
+            mask = selection.match & visible
+            if mask:
+                mask &= pool.available
+            if mask:
+                mask &= pool.tolerated(criteria.tolerations)
+            if mask and (not criteria.capacity.is_empty or pool.shareable & mask):
+                mask = self._with_capacity(pool, criteria, mask)
+            found.append(mask)
+        return found
+
+    def _with_capacity(self, pool: Pool, criteria: Criteria, mask: int) -> int:
+        enough, consumed = self._columns.consumed(pool, criteria.capacity, mask)
+        mask &= enough
+        for index in bits(mask & pool.shared):
+            device, amounts = pool.devices[index], consumed[index]
+            assert not isinstance(amounts, str)
+            used, capacity = device.use.consumed, device.spec.capacity
+            for name, amount in (amounts or {}).items():
+                if used.get(name, 0) + amount.nanos > capacity[name].value.nanos:
+                    mask ^= 1 << index
+                    break
+        return mask
+
+    # Constraints
+
+    def _enough_values(
+        self, order: Order, request: CompiledRequest, offers: Sequence[Sequence[Masks]], group: MatchGroup
+    ) -> bool:
+        """Whether the devices of each value, divided by the smallest count, are enough for all demands of the group."""
+        union = _union([offers[at][0] for at in group.demands])
+        multivalued = any(self._columns.values(pool, group.attribute).multivalued for pool, _ in order)
+        if multivalued or _any_shareable(order, union):
+            return True
+        least = min(request.demands[at].choices[0].count for at in group.demands)
+        numbers = _numbers(self._groups(order, group.attribute), union)
+        return sum(number // least for number in numbers.values()) >= len(group.demands)
+
+    def _restrict(
+        self, order: Order, request: CompiledRequest, offers: Sequence[list[Masks]], group: MatchGroup
+    ) -> bool:
+        """Leave only devices with a value of which every demand has enough devices; False if there is no such value."""
+        groups = self._groups(order, group.attribute)
+        allowed: set[Hashable] | None = None
+        for at in group.demands:
+            enough = _values_with(groups, offers[at][0], request.demands[at].choices[0].count)
+            allowed = enough if allowed is None else allowed & enough
+        if not allowed:
+            return False
+        for at in group.demands:
+            offers[at][0] = _having(groups, offers[at][0], allowed)
+        return True
+
+    def _groups(self, order: Order, attribute: str) -> Sequence[Groups]:
+        return [self._columns.values(pool, attribute).groups or {} for pool, _ in order]
+
+    # Picking
+
+    def _pick(
+        self, order: Order, request: CompiledRequest, claims: Sequence[Claim], offers: Sequence[Sequence[Masks]]
+    ) -> Sequence[Pick] | NoFit:
+        attempt = Attempt(claims)
+        for demand, of_choices in zip(request.demands, offers, strict=True):
+            for choice, masks in zip(demand.choices, of_choices, strict=True):
+                if _count(masks) < choice.count:
+                    continue
+                if not self._pick_first(order, attempt, demand.claim, choice, masks):
+                    return NoFit.UNKNOWN
+                break
+            else:
+                return NoFit.UNKNOWN
+        return attempt.picks
+
+    def _pick_first(self, order: Order, attempt: Attempt, claim: int, choice: Choice, masks: Masks) -> bool:
+        """Pick the first devices without a conflict; False if there are too few."""
+        left = choice.count
+        if attempt.counts[claim] + left > RESULTS_LIMIT:
+            return False
+        if left > 1 and choice.match_attributes and attempt.used:
+            masks = self._left(order, attempt, choice, masks)
+        for (pool, _), mask in zip(order, masks, strict=True):
+            shareable = mask & pool.shareable
+            consumed = self._columns.consumed(pool, choice.criteria.capacity, mask)[1] if shareable else None
+            while mask:
+                low = mask & -mask
+                mask ^= low
+                index = low.bit_length() - 1
+                amounts = None if consumed is None else consumed[index]
+                assert not isinstance(amounts, str)
+                candidate = Candidate(pool.devices[index], amounts)
+                if not attempt.conflict(claim, choice, candidate):
+                    attempt.pick(claim, choice, candidate)
+                    left -= 1
+                    if not left:
+                        return True
+        return False
+
+    def _left(self, order: Order, attempt: Attempt, choice: Choice, masks: Masks) -> Masks:
+        """The devices with a value of which there are still enough after the picks so far."""
+        picked: dict[Pool, int] = {}
+        for device, used in attempt.used.items():
+            if used.whole:
+                picked[device.pool] = picked.get(device.pool, 0) | 1 << device.index
+        masks = [mask & ~picked.get(pool, 0) for mask, (pool, _) in zip(masks, order, strict=True)]
+        for attribute in choice.match_attributes:
+            groups = self._groups(order, attribute)
+            masks = _having(groups, masks, _values_with(groups, masks, choice.count))
+        return masks
+
+
+def _enough_together(order: Order, request: CompiledRequest, offers: Sequence[Sequence[Masks]]) -> bool:
+    """Whether there are as many devices as all demands want, or a shareable one among them."""
+    union = _union([masks for (masks,) in offers])
+    if _any_shareable(order, union):
+        return True
+    return _count(union) >= sum(demand.choices[0].count for demand in request.demands)
+
+
+def _numbers(groups: Sequence[Groups], masks: Masks) -> Mapping[Hashable, int]:
+    """How many of the devices have each value."""
+    numbers: dict[Hashable, int] = {}
+    for mask, by_value in zip(masks, groups, strict=True):
+        if mask:
+            for value, group in by_value.items():
+                numbers[value] = numbers.get(value, 0) + (group & mask).bit_count()
+    return numbers
+
+
+def _values_with(groups: Sequence[Groups], masks: Masks, count: int) -> set[Hashable]:
+    """The values that at least ``count`` of the devices have."""
+    return {value for value, number in _numbers(groups, masks).items() if number >= count}
+
+
+def _having(groups: Sequence[Groups], masks: Masks, values: set[Hashable]) -> Masks:
+    """Those of the devices that have one of the values."""
+    found = []
+    for mask, by_value in zip(masks, groups, strict=True):
+        having = 0
+        for value in values:
+            having |= by_value.get(value, 0)
+        found.append(mask & having)
+    return found
+
+
+def _union(every: Sequence[Masks]) -> Masks:
+    union = every[0]
+    for masks in every[1:]:
+        union = [one | other for one, other in zip(union, masks, strict=True)]
+    return union
+
+
+def _any_shareable(order: Order, masks: Masks) -> bool:
+    return any(mask & pool.shareable for mask, (pool, _) in zip(masks, order, strict=True))
+
+
+def _count(masks: Masks) -> int:
+    return sum([mask.bit_count() for mask in masks])

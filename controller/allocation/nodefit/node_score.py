@@ -1,0 +1,139 @@
+"""How well a node suits a pod whose requests have preferences. Pure.
+
+Requests are compared one after another, in the order of the claims. Among the nodes that can satisfy a request, the
+better one
+
+1. satisfies an earlier one of its alternatives (``firstAvailable``);
+2. has the devices closer together (``ordering.device_order``);
+3. for partitions under ``binpack``: has the partition that costs least (``ordering.partition_cost``);
+4. has the better rank by load (``requests.preferences.node_rank``).
+
+The score is computed from bitsets where these are sufficient, else device by device, with the same result.
+"""
+
+from collections.abc import Callable, Sequence
+
+from controller.allocation.devices.device_index import DeviceIndex, Order
+from controller.allocation.devices.pools import PoolDevice
+from controller.allocation.nodefit.candidates import NodeCandidates
+from controller.allocation.ordering.device_order import closeness, in_preferred_order, share_load
+from controller.allocation.ordering.partition_cost import Lost, PartitionCosts, is_partition
+from controller.allocation.requests.compiled import CompiledRequest
+from controller.allocation.requests.demands import Choice
+from controller.allocation.requests.preferences import MILLION, node_rank
+from controller.allocation.search.attempt import Candidate
+
+RequestScore = tuple[int, int, Lost, tuple[int, ...]]
+"""Number of the alternative, closeness, cost of a partition, rank by load. The smallest is best."""
+NodeScore = tuple[RequestScore, ...]
+"""A score for each request that has a preference. The smallest is best."""
+
+
+def node_score(
+    order: Order,
+    request: CompiledRequest,
+    index: DeviceIndex,
+    costs: PartitionCosts,
+    candidates: Callable[[], NodeCandidates],
+    *,
+    masks: bool = True,
+) -> NodeScore | None:
+    """The node's score; None if it cannot satisfy one of the requests that have a preference.
+
+    Args:
+        order: the pools of the node, each with its devices.
+        candidates: gives these device by device.
+        masks: whether bitsets may be used.
+    """
+    found: list[RequestScore] = []
+    for demand in request.demands:
+        if not any(choice.ordered for choice in demand.choices):
+            continue
+        for number, choice in enumerate(demand.choices):
+            if masks and _is_maskable(order, choice, index):
+                score = _by_masks(order, choice, index, costs, number)
+            else:
+                score = _by_devices(candidates(), choice, costs, number)
+            if score is not None:
+                found.append(score)
+                break
+        else:
+            return None
+    return tuple(found)
+
+
+def _is_maskable(order: Order, choice: Choice, index: DeviceIndex) -> bool:
+    """Whether bitsets tell everything: whole devices and partitions, without capacity requests or locality."""
+    want = choice.want
+    if not choice.ordered or want.admin_access or not choice.criteria.capacity.is_empty:
+        return False
+    if choice.preference.near and want.count > 1:
+        return False
+    return not any(
+        pool.compatibility_sets or (index.selectors.selection(pool, choice.criteria.filter).match & pool.shareable)
+        for pool, _ in order
+        if not pool.problem
+    )
+
+
+def _by_masks(
+    order: Order, choice: Choice, index: DeviceIndex, costs: PartitionCosts, number: int
+) -> RequestScore | None:
+    preference, count = choice.preference, choice.want.count
+    available = total = 0
+    lost: Lost | None = None
+    for pool, visible in order:
+        if pool.problem:
+            continue
+        matching = index.selectors.selection(pool, choice.criteria.filter).match & visible
+        total += matching.bit_count()
+        eligible = matching & pool.tolerated(choice.criteria.tolerations) & pool.available
+        available += eligible.bit_count()
+        if eligible and preference.policy == "binpack" and pool.total:
+            cards = costs.of(pool)
+            least = cards.cheapest(eligible & cards.partitions, pool.free)
+            if least is not None and (lost is None or least < lost):
+                lost = least
+    if available < count:
+        return None
+    return number, 0, lost or (), node_rank(preference, available, total, count)
+
+
+def _by_devices(of_node: NodeCandidates, choice: Choice, costs: PartitionCosts, number: int) -> RequestScore | None:
+    count, preference = choice.count, choice.preference
+    candidates = [candidate for candidate in of_node.eligible(choice.criteria) if candidate.fault is None]
+    if len(candidates) < count:
+        return None
+    if not choice.ordered:
+        return number, 0, (), ()
+    first = candidates
+    if candidates[0].consumes is not None:
+        first = in_preferred_order(preference, 1, candidates, costs)
+    rank = node_rank(
+        preference,
+        available=sum(map(_free, candidates)),
+        total=sum(_total(device) for device, fault in of_node.matching(choice.criteria) if fault is None),
+        asked=sum(_consumed(candidate) for candidate in first[:count]),
+    )
+    lost = _lost(candidates, costs) if preference.policy == "binpack" else ()
+    return number, closeness(preference, count, candidates), lost, rank
+
+
+def _total(device: PoolDevice) -> int:
+    return MILLION if device.spec.allow_multiple else 1
+
+
+def _free(candidate: Candidate) -> int:
+    if candidate.consumes is None:
+        return 1
+    return MILLION - share_load(candidate, candidate.device.use.consumed, picked=False)
+
+
+def _consumed(candidate: Candidate) -> int:
+    return 1 if candidate.consumes is None else share_load(candidate, {})
+
+
+def _lost(candidates: Sequence[Candidate], costs: PartitionCosts) -> Lost:
+    devices = [candidate.device for candidate in candidates if candidate.consumes is None]
+    partitions = [device for device in devices if is_partition(device)]
+    return min((costs.of(device.pool).cost(device, device.pool.free)[0] for device in partitions), default=())

@@ -1,0 +1,249 @@
+"""Why a node does not fit: what excludes each device from a request, and which claims are in the way."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from controller.allocation.devices.device_index import DeviceIndex
+from controller.allocation.devices.layout import bits
+from controller.allocation.devices.pools import Pool, PoolDevice
+from controller.allocation.filters import Filter, Selectors
+from controller.allocation.nodefit.candidates import NodeCandidates
+from controller.allocation.nodefit.eligibility import consumption_of, obstacle
+from controller.allocation.reasons.unsatisfiable import (
+    MOST_HOLDERS,
+    By,
+    Cause,
+    Exclusion,
+    Shortage,
+    Unsatisfiable,
+    exclusions,
+)
+from controller.allocation.requests.demands import Choice, Demand
+from controller.allocation.search.attempt import FaultyDevice
+from controller.allocation.search.search import Search
+from driver.model import Claim
+
+_MOST_POOLS: Final = 5
+_NUMBER: Final = re.compile(r"-\d+\Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A search that found nothing: how far it came, whether it was cut short, and the device that ended it."""
+
+    search: Search | None = None
+    undecided: bool = False
+    faulty: FaultyDevice | None = None
+
+    @property
+    def lasting(self) -> bool:
+        """Whether nothing can be found until devices are freed."""
+        return not self.undecided and self.faulty is None
+
+
+class Refusals:
+    """Explains why nodes do not fit.
+
+    Args:
+        names: keys of the claims that hold devices, by UID.
+    """
+
+    def __init__(self, index: DeviceIndex, selectors: Selectors, names: Mapping[str, str]):
+        self._index = index
+        self._selectors = selectors
+        self._names = names
+
+    def of(
+        self, node: NodeCandidates, claims: Sequence[Claim], wanted: Sequence[Demand], failure: Failure
+    ) -> Unsatisfiable:
+        """Why the node does not satisfy the demands: by request if one fails alone, else by conflicts in the search."""
+        lost: tuple[Exclusion, ...] = ()
+        if failure.search is None or failure.faulty is not None:
+            every = [shortage for demand in wanted for shortage in self._shortages(node, claims, demand)]
+            short = tuple(shortage for shortage in every if shortage.missing or _has_selector_error(shortage))
+        else:
+            deepest, losses = failure.search.loss()
+            lost = exclusions(_conflicts(losses))
+            decided = deepest >= 0 and not failure.undecided
+            short = tuple(self._shortages(node, claims, wanted[deepest])) if decided else ()
+        problems = [f"{'/'.join(pool.key)} {pool.problem}" for pool, _ in node.pools if pool.problem]
+        return Unsatisfiable((), short, lost, tuple(problems[:_MOST_POOLS]), failure.undecided)
+
+    def _shortages(self, node: NodeCandidates, claims: Sequence[Claim], demand: Demand) -> Iterator[Shortage]:
+        for choice in demand.choices:
+            yield self._shortage(node, claims[demand.claim].key, choice)
+
+    def _shortage(self, node: NodeCandidates, claim: str, choice: Choice) -> Shortage:
+        """Count every device once, by what excludes it first: pool, selectors in order, capacity, taints, usage."""
+        count = _Count(choice, self._index, self._selectors)
+        for pool, devices in node.pools:
+            count.add(pool, devices)
+        want, names = choice.want, self._names
+        exact = want.mode == "ExactCount"
+        needed = want.count - count.available if exact else count.blocked
+        return Shortage(
+            claim=claim,
+            request=choice.name,
+            device_class=want.device_class,
+            wanted=want.count if exact else "all",
+            seen=count.seen,
+            available=count.available,
+            exclusions=exclusions(count.causes.items()),
+            holders=tuple(sorted(names.get(uid, uid) for uid in count.holders)[:MOST_HOLDERS]),
+            more_holders=max(0, len(count.holders) - MOST_HOLDERS),
+            freeing=() if choice.constraints else _freeing(count.freed, needed, names),
+        )
+
+
+def _freeing(freed: Mapping[str, int], needed: int, names: Mapping[str, str]) -> tuple[str, ...]:
+    """The fewest claims whose end would free ``needed`` devices, if a few are sufficient."""
+    if needed <= 0 or sum(freed.values()) < needed:
+        return ()
+    chosen: list[str] = []
+    most = sorted((-count, names.get(uid, uid)) for uid, count in freed.items())
+    for count, name in most[:MOST_HOLDERS]:
+        chosen.append(name)
+        needed += count
+        if needed <= 0:
+            return tuple(chosen)
+    return ()
+
+
+class _Count:
+    """Counts the devices of a node for one choice.
+
+    Attributes:
+        seen, available, blocked: devices in all; those that fit; those that would fit if nothing were in use.
+        causes: what excludes how many devices.
+        holders: UIDs of the claims that hold matching devices.
+        freed: devices that would fit if a claim ended, by its UID. Of a card that it blocks by counters, one counts.
+    """
+
+    def __init__(self, choice: Choice, index: DeviceIndex, selectors: Selectors):
+        self._criteria = choice.criteria
+        self._index = index
+        self._steps = tuple(_steps(choice.criteria.filter, selectors))
+        self.seen = self.available = self.blocked = 0
+        self.causes: Counter[Cause] = Counter()
+        self.holders: set[str] = set()
+        self.freed: Counter[str] = Counter()
+
+    def add(self, pool: Pool, devices: Sequence[PoolDevice]) -> None:
+        """Count these devices of a pool."""
+        self.seen += len(devices)
+        if pool.problem:
+            self.causes["pool", ""] += len(devices)
+            return
+        whole = len(devices) == len(pool.devices)
+        left = pool.layout.every if whole else sum(1 << device.index for device in devices)
+        left = self._large_enough(pool, self._selected(pool, left))
+        left = self._tolerated(pool, left)
+        if self._criteria.admin_access:
+            self.available += left.bit_count()
+            return
+        fitting = self._with_capacity_left(pool, left & ~pool.exhausted & pool.available)
+        self.available += fitting.bit_count()
+        self.blocked += (left & ~fitting).bit_count()
+        self._exhausted(pool, left & pool.exhausted)
+        self._without_counters(pool, left & ~pool.exhausted & ~pool.available)
+
+    def _selected(self, pool: Pool, left: int) -> int:
+        for by, name, label, wanted in self._steps:
+            found = self._index.selectors.selection(pool, wanted)
+            faulty = left & found.faulty
+            for index in bits(faulty):
+                self.causes["selectorError", f"{label}: {found.faults[index]}"] += 1
+            excluded = left & ~faulty & ~found.match
+            if excluded:
+                self.causes[by, name] += excluded.bit_count()
+            left &= found.match
+        return left
+
+    def _large_enough(self, pool: Pool, left: int) -> int:
+        for index in bits(left & pool.shareable if self._criteria.capacity.is_empty else left):
+            lacking = consumption_of(pool.devices[index], self._criteria, self._index.columns)
+            if isinstance(lacking, str):
+                self.causes["capacity", lacking] += 1
+                left &= ~(1 << index)
+        return left
+
+    def _tolerated(self, pool: Pool, left: int) -> int:
+        tolerated = pool.tolerated(self._criteria.tolerations)
+        for index in bits(left & ~tolerated):
+            self._count_obstacle(pool.devices[index])
+        return left & tolerated
+
+    def _with_capacity_left(self, pool: Pool, left: int) -> int:
+        for index in bits(left & pool.shared):
+            device = pool.devices[index]
+            if self._count_obstacle(device):
+                self._count_holders(device.use.holders)
+                left &= ~(1 << index)
+        return left
+
+    def _count_obstacle(self, device: PoolDevice) -> bool:
+        """Count the device if it has an obstacle; whether it has."""
+        consumes = consumption_of(device, self._criteria, self._index.columns)
+        cause = obstacle(device, self._criteria, None if isinstance(consumes, str) else consumes)
+        if cause is None:
+            return False
+        self.causes[cause] += 1
+        return True
+
+    def _exhausted(self, pool: Pool, devices: int) -> None:
+        if devices:
+            self.causes["inUse", ""] += devices.bit_count()
+            for index in bits(devices):
+                self._count_holders(pool.devices[index].use.holders)
+
+    def _count_holders(self, holders: Collection[str]) -> None:
+        self.holders.update(holders)
+        if len(holders) == 1:
+            self.freed.update(holders)
+
+    def _without_counters(self, pool: Pool, devices: int) -> None:
+        """Devices of which a counter is insufficient because of other devices in use."""
+        if not devices:
+            return
+        by_counter: dict[int, set[str]] = {}
+        for index in bits(pool.used):
+            for counter, amount in pool.devices[index].draws:
+                if amount:
+                    by_counter.setdefault(counter, set()).update(pool.devices[index].use.holders)
+        alone: set[tuple[str, str]] = set()
+        for index in bits(devices):
+            lacking = [counter for counter, amount in pool.devices[index].draws if pool.free[counter] < amount]
+            name = pool.counters[lacking[0]]
+            self.causes["counter", _NUMBER.sub("-*", name.counter)] += 1
+            holders = set[str]().union(*(by_counter.get(counter, ()) for counter in lacking))
+            self.holders |= holders
+            if len(holders) == 1:
+                alone.update((uid, name.counter_set) for uid in holders)
+        self.freed.update(uid for uid, _ in alone)
+
+
+def _steps(wanted: Filter, selectors: Selectors) -> Iterator[tuple[By, str, str, Filter]]:
+    """The selectors one by one: the cause if it excludes a device, its name and label, and all selectors up to it."""
+    of_class, of_request = wanted.of_class, wanted.of_request
+    for place in range(len(of_class)):
+        yield "classSelector", "", "device class selector", selectors.filter(of_class[: place + 1], ())
+    for place in range(len(of_request)):
+        yield "selector", str(place), f"selector {place}", selectors.filter(of_class, of_request[: place + 1])
+
+
+def _conflicts(losses: Mapping[str, int]) -> Iterable[tuple[Cause, int]]:
+    """The conflicts of a search (``Attempt.conflict``) as causes."""
+    for text, count in losses.items():
+        kind, _, attribute = text.partition(" ")
+        match kind:
+            case "matchAttribute" | "distinctAttribute":
+                yield (kind, attribute), count
+            case _:
+                yield ("otherRequests", text), count
+
+
+def _has_selector_error(shortage: Shortage) -> bool:
+    return any(exclusion.by == "selectorError" for exclusion in shortage.exclusions)

@@ -1,0 +1,200 @@
+"""The order in which a request tries the eligible devices of one node, according to its preference. Pure.
+
+``firstFit`` keeps the order of the pools. Under ``binpack`` and ``spread``:
+
+- Devices of pools with binding conditions come last, whatever the policy. If a request may take devices of several
+  sorts, partitions come first, then shares, then whole devices.
+- **Shares**: ``binpack`` prefers cards in use to idle ones, and among them the fullest: the card with the highest load
+  after the pick, in the capacity that is then used most. ``spread`` prefers idle cards, then the emptiest.
+- **Partitions**: ``binpack`` prefers the one with the least cost (``partition_cost``). ``spread`` prefers the emptiest
+  card, and on it the partition with the least cost.
+- **Whole devices** are either free or not, so only their neighbours make a difference: ``binpack`` prefers them where
+  the fewest are free close by, so that larger groups stay whole, ``spread`` where the most are.
+
+**Locality**, for several shares or whole devices: if the devices with one value of the tightest attribute (one NVLink
+or HCCS domain) are sufficient, all others come after them. The same applies within these devices to the next attribute
+(one PCIe root), and so on (one NUMA node). If several values are sufficient, ``binpack`` prefers the one with the
+fewest free devices and ``spread`` the one with the most (among equal ones, the fewest or most in the next wider group).
+Shares and ``firstFit`` prefer that of the first device. If no value is sufficient, the devices are taken from as few
+values as possible, those with the most devices first. A single whole device follows the same rule.
+
+Devices on which a selector fails come after all others. Equal devices stay in the order of their pools.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Final, Protocol
+
+from controller.allocation.devices.pools import Pool, PoolDevice
+from controller.allocation.ordering.partition_cost import PartitionCosts, PoolCards, is_partition
+from controller.allocation.requests.preferences import Preference, load
+from controller.allocation.search.attempt import Candidate
+
+_PARTITION: Final = 0
+_SHARE: Final = 1
+_WHOLE: Final = 2
+
+
+class Remaining(Protocol):
+    """What is left when a request is satisfied: by allocations, and perhaps by other requests of the pod."""
+
+    def free(self, pool: Pool) -> Sequence[int]:
+        """What is left of the pool's counters, nanos."""
+
+    def consumed(self, device: PoolDevice) -> Mapping[str, int]:
+        """What is in use of a shareable device's capacities, nanos."""
+
+
+class AllocationsOnly:
+    """What allocations leave."""
+
+    def free(self, pool: Pool) -> Sequence[int]:
+        """What is left of the pool's counters, nanos."""
+        return pool.free
+
+    def consumed(self, device: PoolDevice) -> Mapping[str, int]:
+        """What is in use of a shareable device's capacities, nanos."""
+        return device.use.consumed
+
+
+def in_preferred_order(
+    preference: Preference,
+    wanted: int,
+    candidates: Sequence[Candidate],
+    costs: PartitionCosts,
+    left: Remaining | None = None,
+) -> list[Candidate]:
+    """The candidates, given in the order of their pools, in the order in which the request prefers them."""
+    left = left or AllocationsOnly()
+    if not preference.orders(wanted):
+        return list(candidates)
+    found: list[Candidate] = []
+    sorts: dict[tuple[bool, int], list[Candidate]] = {}
+    for one in candidates:
+        if one.fault is None:
+            sorts.setdefault(_sort(one, preference), []).append(one)
+    for (_, sort), some in sorted(sorts.items(), key=lambda entry: entry[0]):
+        missing = max(1, wanted - len(found))
+        if sort == _PARTITION:
+            found += _partitions(preference, missing, some, costs, left)
+            continue
+        if sort == _SHARE and preference.policy != "firstFit":
+            some = sorted(some, key=_fullness(preference, left))
+        found += _near(preference, missing, some, sort) if missing > 1 or sort == _WHOLE else some
+    return found + [one for one in candidates if one.fault is not None]
+
+
+def closeness(preference: Preference, wanted: int, candidates: Sequence[Candidate]) -> int:
+    """How close together the devices can be: the number of the first attribute of which one value is sufficient.
+
+    The number of attributes if none is; 0 for a single device.
+    """
+    if wanted < 2:
+        return 0
+    for place, attribute in enumerate(preference.near):
+        if any(len(group) >= wanted for group in _groups(candidates, attribute)):
+            return place
+    return len(preference.near)
+
+
+def share_load(candidate: Candidate, consumed: Mapping[str, int], *, picked: bool = True) -> int:
+    """The load of a shareable device, with or without the pick, in the fullest capacity that the pick consumes."""
+    capacity = candidate.device.spec.capacity
+    taken = {name: amount.nanos for name, amount in (candidate.consumes or {}).items() if amount.nanos > 0}
+    used = {name: consumed.get(name, 0) + (amount if picked else 0) for name, amount in taken.items()}
+    return max((load(amount, capacity[name].value.nanos) for name, amount in used.items()), default=0)
+
+
+def _sort(candidate: Candidate, preference: Preference) -> tuple[bool, int]:
+    late = candidate.device.pool.binding_conditions
+    if preference.policy == "firstFit":
+        return late, _WHOLE
+    if candidate.consumes is not None:
+        return late, _SHARE
+    return late, _PARTITION if is_partition(candidate.device) else _WHOLE
+
+
+def _fullness(preference: Preference, left: Remaining) -> Callable[[Candidate], tuple[bool, int]]:
+    binpack = preference.policy == "binpack"
+
+    def key(candidate: Candidate) -> tuple[bool, int]:
+        consumed = left.consumed(candidate.device)
+        filled = share_load(candidate, consumed)
+        return (not consumed, -filled) if binpack else (bool(consumed), filled)
+
+    return key
+
+
+def _partitions(
+    preference: Preference, wanted: int, candidates: Sequence[Candidate], costs: PartitionCosts, left: Remaining
+) -> list[Candidate]:
+    """Partitions in order: each of the first ``wanted`` as if those before it were in use."""
+    free: dict[Pool, list[int]] = {}
+    cards: dict[Pool, PoolCards] = {}
+    binpack = preference.policy == "binpack"
+
+    def key(candidate: Candidate) -> tuple[object, ...]:
+        pool = candidate.device.pool
+        if pool not in free:
+            free[pool], cards[pool] = list(left.free(pool)), costs.of(pool)
+        blocked = any(free[pool][index] < amount for index, amount in candidate.device.draws)
+        lost, filled = cards[pool].cost(candidate.device, free[pool])
+        return (blocked, lost) if binpack else (blocked, filled, lost)
+
+    rest = list(candidates)
+    found: list[Candidate] = []
+    for _ in range(min(wanted, len(rest)) - 1):
+        best = min(rest, key=key)
+        rest.remove(best)
+        found.append(best)
+        for index, amount in best.device.draws:
+            free[best.device.pool][index] -= amount
+    return found + sorted(rest, key=key)
+
+
+def _near(preference: Preference, wanted: int, candidates: Sequence[Candidate], sort: int) -> list[Candidate]:
+    """Devices in order: those close to one another first."""
+    first = list(candidates)
+    rest: list[Candidate] = []
+    parted = False
+    for place, attribute in enumerate(preference.near):
+        groups = _groups(first, attribute)
+        enough = [group for group in groups if len(group) >= wanted]
+        if enough:
+            best = enough[0]
+            if preference.policy != "firstFit" and sort != _SHARE:
+                best = _best_group(enough, first, preference, place)
+            chosen = {one.device for one in best}
+            rest = [one for one in first if one.device not in chosen] + rest
+            first = best
+        elif not parted and any(len(group) > 1 for group in groups):
+            parted = True
+            first = [one for group in sorted(groups, key=lambda group: -len(group)) for one in group]
+    return first + rest
+
+
+def _best_group(
+    groups: Sequence[list[Candidate]], candidates: Sequence[Candidate], preference: Preference, place: int
+) -> list[Candidate]:
+    """The group with the fewest free devices (``spread``: most); among equal ones, by the next wider group."""
+    wider = [Counter(_value(one, attribute) for one in candidates) for attribute in preference.near[place + 1 :]]
+    sign = 1 if preference.policy == "binpack" else -1
+
+    def key(group: Sequence[Candidate]) -> list[int]:
+        around = zip(wider, preference.near[place + 1 :], strict=True)
+        return [sign * len(group), *(sign * counts[_value(group[0], attribute)] for counts, attribute in around)]
+
+    return min(groups, key=key)
+
+
+def _groups(candidates: Sequence[Candidate], attribute: str) -> list[list[Candidate]]:
+    """The candidates by value, in order; each without a value forms a group. Empty if none has a value."""
+    groups: dict[Hashable, list[Candidate]] = {}
+    for one in candidates:
+        groups.setdefault(_value(one, attribute), []).append(one)
+    return list(groups.values()) if any(not isinstance(value, PoolDevice) for value in groups) else []
+
+
+def _value(candidate: Candidate, attribute: str) -> Hashable:
+    value = candidate.device.spec.attributes.get(attribute, "")
+    return candidate.device if value == "" else (value,)

@@ -1,1 +1,0 @@
-"""Which of the devices and nodes that would do are preferred (``PlacementConfig``)."""

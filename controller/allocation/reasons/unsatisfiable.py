@@ -1,0 +1,197 @@
+"""Why a pod's claims do not fit a node, as values, so that nodes with equal reasons can be grouped."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from controller.allocation.requests.demands import ClaimFault
+
+MOST_HOLDERS: Final = 3
+"""Claims that a message names as holders of devices."""
+MOST_CAUSES: Final = 12
+"""Causes that are distinguished for one request. The rarest are counted together."""
+_MOST_TEXT: Final = 200
+
+Json = dict[str, Any]
+
+By = Literal[
+    "classSelector", "selector", "selectorError", "taint", "capacity", "capacityLeft", "counter", "inUse", "pool",
+    "matchAttribute", "distinctAttribute", "otherRequests", "other",
+]  # fmt: skip
+"""What excludes a device:
+
+- ``classSelector``: a selector of the device class; ``selector``: a selector of the request, by its number;
+- ``selectorError``: a selector that fails on the device, with the error;
+- ``taint``: a taint the request does not tolerate;
+- ``capacity``: the device lacks a capacity or has too little of it;
+- ``capacityLeft``: other claims consume too much of a capacity;
+- ``counter``: other devices of the card in use leave too little of a shared counter;
+- ``inUse``: a claim holds the device; ``pool``: its pool cannot be used;
+- ``matchAttribute``, ``distinctAttribute``: it conflicts with devices picked for the claim;
+- ``otherRequests``: other requests of the pod need it, or its counters or capacity;
+- ``other``: further causes, by their number.
+"""
+Cause = tuple[By, str]
+"""What excludes a device, and which one: the number of a selector, a taint, a capacity, a counter, an attribute."""
+
+_WORDS: Final[dict[By, str]] = {
+    "classSelector": "excluded by device class selector",
+    "selector": "excluded by selector {}",
+    "selectorError": "failed {}",
+    "taint": "tainted {}",
+    "capacity": "too small or without capacity {}",
+    "capacityLeft": "with too little {} left",
+    "counter": "blocked by counter {}",
+    "inUse": "in use",
+    "pool": "pool not usable",
+    "matchAttribute": "matchAttribute {}",
+    "distinctAttribute": "distinctAttribute {}",
+    "otherRequests": "{}",
+    "other": "for {} other reasons",
+}
+_NOT_SHAREABLE: Final = "cannot be shared, so memoryPercent does not apply"
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """How many devices one thing excludes."""
+
+    count: int
+    by: By
+    name: str = ""
+
+    @property
+    def cause(self) -> str:
+        """As text, to follow the number of devices."""
+        if (self.by, self.name) == ("capacity", "memoryPercent"):
+            return _NOT_SHAREABLE
+        return _WORDS[self.by].format(self.name[:_MOST_TEXT])
+
+    def to_json(self) -> Json:
+        """With the keys count, by, name and text."""
+        return {"count": self.count, "by": self.by, "name": self.name[:_MOST_TEXT], "text": self.cause}
+
+
+def exclusions(counted: Iterable[tuple[Cause, int]]) -> tuple[Exclusion, ...]:
+    """The most frequent causes first, at most ``MOST_CAUSES`` and one for the rest."""
+    ordered = sorted(counted, key=lambda entry: (-entry[1], entry[0]))
+    found = [Exclusion(count, by, name) for (by, name), count in ordered[:MOST_CAUSES]]
+    if rest := ordered[MOST_CAUSES:]:
+        found.append(Exclusion(sum(count for _, count in rest), "other", str(len(rest))))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """One choice of a request, and how many devices of one or several nodes are excluded from it.
+
+    ``available`` counts the devices that fit the request alone. If these are sufficient, other requests need them.
+    """
+
+    claim: str
+    request: str
+    device_class: str
+    wanted: int | str
+    seen: int
+    available: int
+    exclusions: tuple[Exclusion, ...]
+    holders: tuple[str, ...] = ()
+    """Some of the claims that hold matching devices, ``namespace/name``, in order."""
+    more_holders: int = 0
+    """How many further claims hold some."""
+    freeing: tuple[str, ...] = ()
+    """Claims whose end would leave enough devices for this request alone. Empty if a few are not sufficient, and if
+    constraints apply."""
+
+    @property
+    def missing(self) -> int:
+        """How many more devices it needs."""
+        wanted = self.wanted if isinstance(self.wanted, int) else self.available + 1
+        return max(0, wanted - self.available)
+
+    def to_json(self) -> Json:
+        """With the keys claim, request, deviceClass, wanted, devices, fit, excluded, inUseBy, inUseByMore, freeing."""
+        return {
+            "claim": self.claim,
+            "request": self.request,
+            "deviceClass": self.device_class,
+            "wanted": self.wanted,
+            "devices": self.seen,
+            "fit": self.available,
+            "excluded": [one.to_json() for one in self.exclusions],
+            "inUseBy": list(self.holders),
+            "inUseByMore": self.more_holders,
+            "freeing": list(self.freeing),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Unsatisfiable:
+    """A refusal with its reasons.
+
+    Attributes:
+        faults: claims that are invalid as written and cannot be allocated on any node.
+        shortages: requests for which the node has too few devices, also those that fit alone but not together.
+        together: if every request fits alone: what excludes devices from the last request that failed.
+        pools: pools of the node that cannot be used, and why.
+        undecided: whether the search was cut short, so that the claims may fit all the same.
+    """
+
+    faults: tuple[ClaimFault, ...] = ()
+    shortages: tuple[Shortage, ...] = ()
+    together: tuple[Exclusion, ...] = ()
+    pools: tuple[str, ...] = ()
+    undecided: bool = False
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Every reason as one sentence."""
+        return sentences(self)
+
+    def without_holders(self) -> "Unsatisfiable":
+        """The same without the claims that are in the way: equal for nodes that differ only in these."""
+        if not any(one.holders or one.freeing for one in self.shortages):
+            return self
+        bare = tuple(replace(one, holders=(), more_holders=0, freeing=()) for one in self.shortages)
+        return replace(self, shortages=bare)
+
+    def to_json(self) -> Json:
+        """With the keys faults (claim, field, message), requests, together, pools and undecided."""
+        return {
+            "faults": [
+                {"claim": one.claim, "field": one.fault.field, "message": one.fault.message} for one in self.faults
+            ],
+            "requests": [one.to_json() for one in self.shortages],
+            "together": [one.to_json() for one in self.together],
+            "pools": list(self.pools),
+            "undecided": self.undecided,
+        }
+
+
+def sentences(answer: Unsatisfiable) -> tuple[str, ...]:
+    """The reasons as text, the most specific first."""
+    found = [str(fault) for fault in answer.faults]
+    found += [_shortage(shortage) for shortage in answer.shortages]
+    if answer.together:
+        found.append("every request fits alone, but not together: " + _excluded(answer.together))
+    if answer.undecided:
+        found.append("the search was cut short before all combinations were tried, so the claims may fit all the same")
+    found += [f"pool {pool}" for pool in answer.pools]
+    return tuple(found)
+
+
+def _shortage(shortage: Shortage) -> str:
+    head = f"claim {shortage.claim}, request {shortage.request}: wants {shortage.wanted} of {shortage.device_class}, "
+    text = head + f"{shortage.available} of {shortage.seen} devices fit"
+    if shortage.exclusions:
+        text += f" ({_excluded(shortage.exclusions)})"
+    if shortage.holders:
+        more = f" and {shortage.more_holders} more" if shortage.more_holders else ""
+        text += f"; in use by {', '.join(shortage.holders)}{more}"
+    if shortage.freeing:
+        text += f"; freeing {', '.join(shortage.freeing)} would do"
+    return text
+
+
+def _excluded(excluded: Sequence[Exclusion]) -> str:
+    return ", ".join(f"{exclusion.count} {exclusion.cause}" for exclusion in excluded)

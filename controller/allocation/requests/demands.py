@@ -1,0 +1,199 @@
+"""Claims as demands: each request with its alternatives, classes resolved, and everything that is wrong with them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from controller.allocation.filters import Filter, Selectors
+from controller.allocation.requests.preferences import FIRST_FIT, Preference, Preferences
+from controller.allocation.rules.capacity import CapacityRequest
+from controller.selectors import SelectorError
+from driver.errors import Fault
+from driver.model import Claim, Constraint, DeviceClass, Request, Toleration, Want
+from driver.names import Names
+
+RESULTS_LIMIT: Final = 32
+"""Devices that one claim may hold (resource.k8s.io AllocationResultsMaxSize)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Criteria:
+    """Everything that decides whether one device, by itself, is eligible for a request."""
+
+    filter: Filter
+    capacity: CapacityRequest
+    tolerations: tuple[Toleration, ...] = ()
+    admin_access: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """One way to satisfy a request: ``exactly``, or one entry of ``firstAvailable``.
+
+    Attributes:
+        name: as results name it: ``main`` or ``main/sub``.
+        count: how many devices it takes; at least so many if it takes all.
+        constraints: indices of the claim's constraints that it takes part in.
+        match_attributes: the attributes in which all its devices must agree.
+    """
+
+    name: str
+    want: Want
+    device_class: DeviceClass
+    criteria: Criteria
+    constraints: tuple[int, ...] = ()
+    match_attributes: tuple[str, ...] = ()
+    preference: Preference = FIRST_FIT
+    count: int = 1
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether it takes all eligible devices (``allocationMode: All``)."""
+        return self.want.mode == "All"
+
+    @property
+    def ordered(self) -> bool:
+        """Whether it prefers some devices or nodes to others."""
+        return self.want.mode == "ExactCount" and self.preference.orders(self.want.count)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand:
+    """One request of one claim (by its place among the pod's claims), with the ways to satisfy it in order."""
+
+    claim: int
+    request: Request
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimFault:
+    """A claim that cannot be allocated on any node as written. Its author, or that of its class, must change it."""
+
+    claim: str
+    """``namespace/name``."""
+    fault: Fault
+
+    def __str__(self) -> str:
+        return f"claim {self.claim}: {self.fault}"
+
+
+def demands(
+    claims: Sequence[Claim], classes: Mapping[str, DeviceClass], selectors: Selectors, names: Names
+) -> tuple[tuple[Demand, ...], tuple[ClaimFault, ...]]:
+    """The demands of all claims, in order, and all faults of the claims. If there are faults, there are no demands.
+
+    Args:
+        names: whose parameters are read in the config of claims and classes.
+    """
+    found: list[Demand] = []
+    faults: list[ClaimFault] = []
+    for index, claim in enumerate(claims):
+        reader = _Reader(claim, index, classes, selectors, names)
+        found += reader.demands()
+        faults += [ClaimFault(claim.key, fault) for fault in reader.faults]
+    return (() if faults else tuple(found)), tuple(faults)
+
+
+class _Reader:
+    """Reads one claim."""
+
+    def __init__(
+        self, claim: Claim, index: int, classes: Mapping[str, DeviceClass], selectors: Selectors, names: Names
+    ):
+        self._claim = claim
+        self._index = index
+        self._classes = classes
+        self._selectors = selectors
+        self._preferences = Preferences(claim, names)
+        self.faults: list[Fault] = list(self._preferences.faults)
+
+    def demands(self) -> list[Demand]:
+        for index, constraint in enumerate(self._claim.spec.constraints):
+            if bool(constraint.match_attribute) == bool(constraint.distinct_attribute):
+                path = f"spec.devices.constraints[{index}]"
+                self._fault(path, "empty constraint (unsupported constraint type?): set one of its fields")
+        found = [self._demand(index, request) for index, request in enumerate(self._claim.spec.requests)]
+        least = sum(min((choice.count for choice in demand.choices), default=0) for demand in found)
+        if least > RESULTS_LIMIT:
+            self._fault("spec.devices.requests", f"{least} devices exceed the limit of {RESULTS_LIMIT}; ask for fewer")
+        return found
+
+    def _fault(self, path: str, message: str) -> None:
+        self.faults.append(Fault(path, message))
+
+    def _demand(self, index: int, request: Request) -> Demand:
+        path = f"spec.devices.requests[{index}]"
+        if not request.wants:
+            self._fault(path, f"request {request.name!r} has neither exactly nor firstAvailable")
+        choices: list[Choice] = []
+        for position, want in enumerate(request.wants):
+            inner = f"{path}.firstAvailable[{position}]" if request.prioritized else f"{path}.exactly"
+            choices.append(self._choice(inner, request, want))
+        return Demand(self._index, request, tuple(choices))
+
+    def _choice(self, path: str, request: Request, want: Want) -> Choice:
+        self._check(path, want)
+        device_class = self._class(path, want)
+        name = f"{request.name}/{want.name}" if request.prioritized else request.name
+        applying = [
+            (index, constraint)
+            for index, constraint in enumerate(self._claim.spec.constraints)
+            if _applies(constraint, (request.name, name))
+        ]
+        wanted = self._filter(path, want, device_class)
+        preference, faults = self._preferences.of(name, want, device_class, path)
+        self.faults += faults
+        return Choice(
+            name,
+            want,
+            device_class,
+            Criteria(
+                wanted,
+                CapacityRequest(want.capacity, preference.memory_percent),
+                want.tolerations,
+                want.admin_access,
+            ),
+            tuple([index for index, _ in applying]),
+            tuple([constraint.match_attribute for _, constraint in applying if constraint.match_attribute]),
+            preference,
+            want.count if want.mode == "ExactCount" else 1,
+        )
+
+    def _check(self, path: str, want: Want) -> None:
+        for field in want.unsupported:
+            self._fault(f"{path}.{field}", "is not supported and would change what is asked for; remove it")
+        if want.mode not in ("ExactCount", "All"):
+            self._fault(f"{path}.allocationMode", f"unsupported mode {want.mode!r}; use ExactCount or All")
+        if want.mode == "ExactCount" and want.count < 1:
+            self._fault(f"{path}.count", f"{want.count} devices cannot be allocated; ask for at least 1")
+
+    def _class(self, path: str, want: Want) -> DeviceClass:
+        found = self._classes.get(want.device_class)
+        if found is None:
+            message = f"could not retrieve device class {want.device_class}: create it, or name another"
+            self._fault(f"{path}.deviceClassName", message)
+            found = DeviceClass(want.device_class)
+        return found
+
+    def _filter(self, path: str, want: Want, device_class: DeviceClass) -> Filter:
+        """The filter of the class and the request; of none where one does not compile, which is a fault."""
+        sound = True
+        for number, expression in enumerate(device_class.selectors):
+            subject = f"device class {device_class.name}: spec.selectors[{number}].cel.expression"
+            sound = self._compiles(subject, expression) and sound
+        for number, expression in enumerate(want.selectors):
+            sound = self._compiles(f"{path}.selectors[{number}].cel.expression", expression) and sound
+        return self._selectors.filter(device_class.selectors, want.selectors) if sound else Filter((), (), ())
+
+    def _compiles(self, path: str, expression: str) -> bool:
+        try:
+            self._selectors.compile(expression)
+        except SelectorError as error:
+            self._fault(path, str(error))
+            return False
+        return True
+
+
+def _applies(constraint: Constraint, names: tuple[str, ...]) -> bool:
+    return not constraint.requests or any(name in constraint.requests for name in names)

@@ -1,0 +1,147 @@
+"""Which of the sufficient devices and nodes a request prefers: the policy in its ``PlacementConfig``. Pure.
+
+A preference orders what is tried. It never changes what fits. Without a preference, devices are tried in the order of
+their pools and nodes in natural order, which is the choice of kube-scheduler's allocator.
+
+The **load** of a card or node is the part of it that is in use once the request is satisfied, in millionths, rounded
+down. Loads compare cards and nodes of different size by how full they would be.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from driver.errors import Fault, InvalidInput
+from driver.model import Claim, DeviceClass, OpaqueConfig, Want
+from driver.names import NUMA_NODE, PCIE_ROOT, Names
+from driver.parameters import Configured, Parameters, PlacementConfig, parameters_of
+
+MILLION: Final = 10**6
+"""A load of 1."""
+
+Policy = Literal["firstFit", "binpack", "spread"]
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """The preference of one request."""
+
+    policy: Policy = "firstFit"
+    near: tuple[str, ...] = ()
+    """Attributes of which several cards should share a value, the tightest level first; empty if locality is off."""
+    memory_percent: int = 0
+    """Memory of each share in per cent of its card's; 0 if the request says it itself."""
+
+    def orders(self, count: int) -> bool:
+        """Whether a request for ``count`` devices prefers some devices or nodes to others."""
+        return self.policy != "firstFit" or (bool(self.near) and count > 1)
+
+
+FIRST_FIT: Final = Preference()
+"""No preference."""
+
+
+def load(used: int, total: int) -> int:
+    """The part in use in millionths, rounded down; a full million if there is nothing to use.
+
+    >>> load(1, 3)
+    333333
+    """
+    return used * MILLION // total if total > 0 else MILLION
+
+
+def node_rank(preference: Preference, available: int, total: int, asked: int) -> tuple[int, ...]:
+    """The rank of a node among those that can satisfy a request: the smallest first, equal ones in natural order.
+
+    ``binpack`` prefers the node with the highest load once the request is satisfied, of equal loads the one with least
+    left; ``spread`` the lowest load, then most left. Without a policy every node has the rank ().
+
+    Args:
+        available: how much of what the request asks for is free on the node. Whole devices and partitions count as one
+            each (every placement that is available now); shareable devices with the free part of each, in millionths.
+        total: the same if nothing were in use: all devices that its selectors select; a million for each shareable one.
+        asked: what the request consumes, in the same unit.
+    """
+    if preference.policy == "firstFit":
+        return ()
+    left = available - asked
+    filled = load(total - left, total)
+    return (-filled, left) if preference.policy == "binpack" else (filled, -left)
+
+
+class Preferences:
+    """The preferences that a claim and its device classes set in their config.
+
+    Each field is merged by itself: the claim's config overrides the class's, a later entry an earlier one. With one
+    exception: memory that the request asks for overrides a percentage from its class.
+
+    ``faults`` is what is wrong with the placement config of the claim. Its author must act.
+    """
+
+    def __init__(self, claim: Claim, names: Names):
+        self._names = names
+        self._own, self.faults = _read(claim.spec.config, names, f"claim {claim.key}", "spec.devices.config")
+
+    def of(
+        self, request: str, want: Want, device_class: DeviceClass, path: str
+    ) -> tuple[Preference, tuple[Fault, ...]]:
+        """The preference of one choice of a request, and what is wrong with it.
+
+        Args:
+            request: as results name it, ``main`` or ``main/sub``.
+            path: the field of the claim that holds the want.
+        """
+        if not self._own and not device_class.config:
+            return FIRST_FIT, ()
+        subject = f"device class {device_class.name}"
+        given, faults = _read(device_class.config, self._names, subject, f"{subject}: spec.config")
+        own = [entry.parameters for entry in self._own if _covers(entry.requests, request)]
+        asks = "memory" in want.capacity
+        preference = _merged([entry.parameters for entry in given], own, self._names, own_only=asks)
+        if preference.memory_percent:
+            faults += tuple(_amount_faults(want, preference.memory_percent, path))
+        return preference, faults
+
+
+def _read(
+    config: Sequence[OpaqueConfig], names: Names, subject: str, field: str
+) -> tuple[tuple[Configured, ...], tuple[Fault, ...]]:
+    if not config:
+        return (), ()
+    try:
+        return parameters_of(config, names, subject, field, PlacementConfig.__name__), ()
+    except InvalidInput as error:
+        return (), error.faults
+
+
+def _covers(requests: Sequence[str], request: str) -> bool:
+    return not requests or request in requests or request.split("/")[0] in requests
+
+
+def _merged(given: Sequence[Parameters], own: Sequence[Parameters], names: Names, *, own_only: bool) -> Preference:
+    policy: Policy = "firstFit"
+    locality: str | None = None
+    percent = 0
+    for source in (given, own):
+        for entry in source:
+            if not isinstance(entry, PlacementConfig):
+                continue
+            policy = entry.policy if "policy" in entry.model_fields_set else policy
+            locality = entry.locality or locality
+            if source is own or not own_only:
+                percent = entry.memory_percent or percent
+    near = locality == "preferred" or (locality is None and policy != "firstFit")
+    return Preference(policy, _levels(names) if near else (), percent)
+
+
+def _levels(names: Names) -> tuple[str, ...]:
+    return names.attribute("nvlinkDomain"), PCIE_ROOT, NUMA_NODE
+
+
+def _amount_faults(want: Want, percent: int, path: str) -> Iterable[Fault]:
+    said = f"memoryPercent {percent} of its PlacementConfig"
+    if "memory" in want.capacity:
+        amount = want.capacity["memory"]
+        yield Fault(f"{path}.capacity.requests[memory]", f"{amount} is asked for beside {said}; say one of them")
+    if want.admin_access:
+        yield Fault(f"{path}.adminAccess", f"takes nothing of a device, so {said} has no meaning; remove one of them")

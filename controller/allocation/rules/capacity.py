@@ -1,0 +1,123 @@
+"""How much of each capacity one allocation of a shareable device consumes. Amounts are nanos, the API's finest step.
+
+The rules are those of ``capacity[..].requestPolicy`` (resource.k8s.io/v1). Without a policy, a capacity that the
+request does not name is consumed in full. With a policy, requests are rounded up to what it allows. Ranges may be
+fractional: a step of 100m is a tenth (as with the feature gate DRAFractionalCapacityRange; without it kube-scheduler
+rounds the minimum and the step up to 1).
+"""
+
+from collections.abc import Hashable, Mapping
+from typing import Final
+
+from driver.frozen import frozen
+from driver.model import Capacity, RequestPolicy
+from driver.quantity import Quantity
+
+Amounts = Mapping[str, Quantity]
+NOT_SHAREABLE: Final = "memoryPercent"
+"""Stands for the capacity that a device lacks if it is not shareable and a request asks for per cent of its memory."""
+
+
+def consumed(capacity: Capacity, requested: Quantity | None) -> Quantity | None:
+    """What a request consumes of one capacity; None if the policy does not allow the request."""
+    policy = capacity.policy
+    if requested is None:
+        return policy.default if policy and policy.default is not None else capacity.value
+    if policy is None:
+        return requested
+    amount = _rounded(policy, requested)
+    return None if amount is None or not _allowed(policy, amount) else amount
+
+
+def _rounded(policy: RequestPolicy, requested: Quantity) -> Quantity | None:
+    if policy.minimum is not None:
+        return _rounded_to_range(policy, policy.minimum, requested)
+    if policy.valid_values:
+        return next((value for value in policy.valid_values if value >= requested), None)
+    return requested
+
+
+def _rounded_to_range(policy: RequestPolicy, minimum: Quantity, requested: Quantity) -> Quantity:
+    if requested < minimum:
+        return minimum
+    if policy.step is None or policy.step.nanos <= 0:
+        return requested
+    steps = -(-(requested.nanos - minimum.nanos) // policy.step.nanos)
+    return Quantity(minimum.nanos + steps * policy.step.nanos, policy.step.format)
+
+
+def _allowed(policy: RequestPolicy, amount: Quantity) -> bool:
+    if policy.default is not None and amount == policy.default:
+        return True
+    return policy.maximum is None or amount <= policy.maximum
+
+
+def _share(capacities: Mapping[str, Capacity], requested: Amounts) -> Amounts | str:
+    """What a request consumes of every capacity of a shareable device, or the first capacity that is insufficient.
+
+    Negative requests are never satisfied.
+    """
+    for name, amount in requested.items():
+        if name not in capacities or amount.nanos < 0:
+            return name
+    result: dict[str, Quantity] = {}
+    for name, capacity in capacities.items():
+        amount_taken = consumed(capacity, requested.get(name))
+        if amount_taken is None or amount_taken > capacity.value:
+            return name
+        result[name] = amount_taken
+    return result
+
+
+def _insufficient(capacities: Mapping[str, Capacity], requested: Amounts) -> str:
+    """The first requested capacity that a device, allocated as a whole, lacks or has too little of; "" if none."""
+    for name, amount in requested.items():
+        if name not in capacities or amount > capacities[name].value or amount.nanos < 0:
+            return name
+    return ""
+
+
+class CapacityRequest:
+    """What a request asks of the capacities of each device.
+
+    Attributes:
+        amounts: ``capacity.requests``.
+        memory_percent: memory in per cent of the device's, rounded up to whole units; 0 for none.
+        is_empty: whether it asks for nothing.
+        key: everything above as a hashable value.
+    """
+
+    __slots__ = ("amounts", "is_empty", "key", "memory_percent")
+
+    def __init__(self, amounts: Amounts, memory_percent: int = 0):
+        self.amounts = amounts
+        self.memory_percent = memory_percent
+        self.is_empty = not amounts and not memory_percent
+        self.key: Hashable = frozen((amounts, memory_percent))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CapacityRequest) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+def consumption(shareable: bool, capacities: Mapping[str, Capacity], request: CapacityRequest) -> Amounts | str | None:
+    """What a request consumes of a device that nothing else uses.
+
+    Args:
+        shareable: whether the device allows multiple allocations.
+
+    Returns:
+        The amount of each capacity for a share; None for the whole device; or the name of the first capacity that is
+        missing or insufficient (``NOT_SHAREABLE`` for a percentage of a device that is not shareable).
+    """
+    if not shareable:
+        return NOT_SHAREABLE if request.memory_percent else _insufficient(capacities, request.amounts) or None
+    requested = request.amounts
+    if request.memory_percent:
+        memory = capacities.get("memory")
+        total = memory.value if memory else Quantity(0)
+        amount = Quantity.of(-(-total.value * request.memory_percent // 100), total.format)
+        requested = {**requested, "memory": amount}
+    return _share(capacities, requested)

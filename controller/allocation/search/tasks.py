@@ -1,0 +1,23 @@
+"""What a search has to find: demands with the devices that are eligible for them."""
+
+from dataclasses import dataclass
+
+from controller.allocation.requests.demands import Choice, Demand
+from controller.allocation.search.attempt import Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A choice with its candidates in order, ``wanted`` of which it takes."""
+
+    choice: Choice
+    candidates: tuple[Candidate, ...]
+    wanted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A demand with its options. Options that cannot be satisfied even alone are left out."""
+
+    demand: Demand
+    options: tuple[Option, ...]

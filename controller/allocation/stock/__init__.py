@@ -1,1 +1,0 @@
-"""What there is and what is in use: pools, their columns and masks, kept up to date by events."""

@@ -1,0 +1,195 @@
+"""Choosing nodes: which node each pod of a group gets, and which devices there. A single pod is a group of one.
+
+A plan is made on a trial: each pod is placed on top of those before it, with its devices, CPU, memory, pod count and
+host ports. Either all pods of the group are placed or none. The same input gives the same plan, and the fleet and the
+nodes are afterwards as they were before.
+"""
+
+import heapq
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from controller.allocation import ClaimFault, CompiledRequest, Fleet, NodeScore, NodeSlot, Unsatisfiable
+from controller.placement.needs import Needs
+from controller.placement.nodes import Nodes
+from controller.placement.predicates import fits
+from driver.model import Allocation, Claim
+
+IsEligible = Callable[[str], bool]
+"""Whether the node of this name may be chosen, apart from devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodDemand:
+    """What a pod needs of a node.
+
+    Attributes:
+        key: ``namespace/name``.
+        needs: what the node predicates look at.
+        claims: the claims to allocate.
+        among: the only nodes that may be chosen, because other claims of the pod are allocated there; None for any.
+        avoid: nodes that must not be chosen.
+        bound_to: the node that the pod is bound to already, so that predicates do not apply; "" for none.
+    """
+
+    key: str
+    needs: Needs
+    claims: tuple[Claim, ...]
+    among: Collection[str] | None = None
+    avoid: frozenset[str] = frozenset()
+    bound_to: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A node that fits all claims of a pod, and one allocation per claim in order."""
+
+    node: str
+    allocations: tuple[Allocation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement(Placed):
+    """Where a pod goes."""
+
+    pod: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where all pods of a group go, in the order of the pods."""
+
+    placements: tuple[Placement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The first pod of a group for which there is no node.
+
+    Attributes:
+        pod: its key.
+        placed: how many pods before it could be placed.
+        faults: what is wrong with its claims; then no node could ever fit it.
+    """
+
+    pod: str
+    placed: int = 0
+    faults: tuple[ClaimFault, ...] = ()
+
+
+def plan(pods: Sequence[PodDemand], fleet: Fleet, nodes: Nodes) -> Plan | Refusal:
+    """Where the pods go, all of them or none.
+
+    The pods are placed in order, each on the first node that fits, in natural order or the order that its claims
+    prefer (``best_first``).
+    """
+    placements: list[Placement] = []
+    with Trial(fleet, nodes) as trial:
+        for pod in pods:
+            # The last pod need not be held: nothing is placed on top of it.
+            found = trial.find(pod) if len(placements) + 1 == len(pods) else trial.put(pod)
+            if not isinstance(found, Placement):
+                return found
+            placements.append(found)
+    return Plan(tuple(placements))
+
+
+class Trial:
+    """Pods placed on top of what is in use, one after another, and undone.
+
+    Meanwhile their devices, CPU, memory, pod count and host ports count as in use, and no event may reach the fleet or
+    the nodes. Leaving the ``with`` block undoes everything.
+    """
+
+    def __init__(self, fleet: Fleet, nodes: Nodes):
+        self._fleet = fleet
+        self._nodes = nodes
+        self._held: list[tuple[str, str, list[str]]] = []
+
+    def __enter__(self) -> "Trial":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.undo(len(self._held))
+
+    def find(self, pod: PodDemand) -> Placement | Refusal:
+        """Where the pod would go on top of the pods that were put."""
+        if pod.bound_to:
+            found = _on(pod.bound_to, self._fleet, self._nodes, pod.claims)
+        else:
+            found = place(self._fleet, pod.claims, lambda name: _is_eligible(pod, name, self._nodes))
+        if isinstance(found, Placed):
+            return Placement(found.node, found.allocations, pod.key)
+        return Refusal(pod.key, len(self._held), () if found is None else found.faults)
+
+    def put(self, pod: PodDemand) -> Placement | Refusal:
+        """Place the pod and count it as in use. The same pod may be put repeatedly."""
+        found = self.find(pod)
+        if isinstance(found, Placement):
+            self._hold(pod, found)
+        return found
+
+    def undo(self, pods: int = 1) -> None:
+        """Undo the last ``pods`` that were put."""
+        for _ in range(pods):
+            node, key, uids = self._held.pop()
+            for uid in reversed(uids):
+                self._fleet.release(uid)
+            self._nodes.release(node, key)
+
+    def _hold(self, pod: PodDemand, placed: Placement) -> None:
+        pairs = zip(pod.claims, placed.allocations, strict=True)
+        uids = [self._fleet.hold(claim, allocation) for claim, allocation in pairs]
+        # A key of its own: the pod may be put repeatedly, and may count on the node already.
+        key = f"{pod.key}#{len(self._held)}"
+        self._nodes.hold(placed.node, key, pod.needs)
+        self._held.append((placed.node, key, uids))
+
+
+def place(
+    fleet: Fleet, claims: Sequence[Claim], is_eligible: IsEligible | None = None
+) -> Placed | Unsatisfiable | None:
+    """The first node that fits all ``claims`` and what they get there; None if no node does.
+
+    Unsatisfiable only if the claims are invalid as written, so that no node could fit them.
+
+    ``is_eligible`` is called for nodes in the order in which they are tried, and only for those that could otherwise be
+    the answer. What the answer would be on one given node, and why not, is said by ``Fleet.allocate``.
+    """
+    request = fleet.compile(claims)
+    if not isinstance(request, CompiledRequest):
+        return Unsatisfiable(faults=request)
+    slots: Iterable[NodeSlot] = fleet.candidates(request)
+    if request.ordered:
+        slots = best_first((fleet.score(slot, request), slot) for slot in slots)
+    for slot in slots:
+        if is_eligible is None or is_eligible(slot.name):
+            allocations = fleet.fit(slot, request, claims)
+            if allocations is not None:
+                return Placed(slot.name, allocations)
+    return None
+
+
+def best_first(scored: Iterable[tuple[NodeScore | None, NodeSlot]]) -> Iterator[NodeSlot]:
+    """The nodes with a score, the smallest score first; nodes with equal scores stay in the order given."""
+    ranked = [(score, place, slot) for place, (score, slot) in enumerate(scored) if score is not None]
+    heapq.heapify(ranked)
+    while ranked:
+        yield heapq.heappop(ranked)[2]
+
+
+def _on(name: str, fleet: Fleet, nodes: Nodes, claims: Sequence[Claim]) -> Placed | Unsatisfiable | None:
+    """The answer for one given node."""
+    found = fleet.allocate(name, nodes.labels_of(name), claims)
+    if isinstance(found, Unsatisfiable):
+        return found if found.faults else None
+    return Placed(name, found)
+
+
+def _is_eligible(pod: PodDemand, name: str, nodes: Nodes) -> bool:
+    if name in pod.avoid or (pod.among is not None and name not in pod.among):
+        return False
+    return not fits(pod.key, pod.needs, nodes.view(name), nodes.extended_resources)

@@ -1,0 +1,40 @@
+"""Runs a reflector without end, with back-off."""
+
+from driver.backoff import delay
+from driver.clock import Clock
+from driver.kube.api import ApiError
+from driver.kube.reflector import Reflector
+from driver.observe import Logger
+
+LONGEST_PAUSE_SECONDS = 30.0
+SHORT_SECONDS = 1.0
+"""If a watch ends sooner, the server may be ending every watch at once."""
+SHORT_WATCHES_ALLOWED = 2
+"""This many short steps in a row need no pause: a list, and one watch that happened to end."""
+
+
+class ReflectorLoop:
+    """Steps one reflector. A thread repeats ``step`` for ever and waits in between as long as it returns."""
+
+    def __init__(self, reflector: Reflector, clock: Clock, log: Logger):
+        self._reflector = reflector
+        self._clock = clock
+        self._log = log
+        self._failures = 0
+        self._short = 0
+
+    def step(self) -> float:
+        """List, or watch until the API ends the watch; the seconds to wait before the next step.
+
+        An error of the API is logged and causes a growing pause. So does a series of watches that end at once: that is
+        not an error, but watching again at once would be a tight loop.
+        """
+        resource, started = self._reflector.resource, self._clock.monotonic()
+        try:
+            self._reflector.step()
+            self._failures = 0
+        except ApiError as error:
+            self._failures += 1
+            self._log.warning("cannot list or watch", resource=resource.plural, error=str(error))
+        self._short = self._short + 1 if self._clock.monotonic() - started < SHORT_SECONDS else 0
+        return delay(max(self._failures, self._short - SHORT_WATCHES_ALLOWED), bound=LONGEST_PAUSE_SECONDS)

@@ -1,0 +1,54 @@
+"""Limits of Kubernetes' API, and the syntax of names in it. Pure.
+
+Sources: the field descriptions of resource.k8s.io/v1 and k8s.io/kubernetes/pkg/apis/resource/validation; for Events,
+k8s.io/kubernetes/pkg/apis/core/validation; for health messages, the kubelet's dra-health API.
+"""
+
+import re
+
+DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+"""A lowercase RFC 1123 label: names of devices, requests, counters and counter sets."""
+MAX_DNS_LABEL = 63
+"""Characters of a DNS label."""
+MAX_DNS_SUBDOMAIN = 253
+"""Characters of a DNS subdomain: names of objects and pools."""
+C_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+"""The name of an attribute or capacity, without its domain."""
+MAX_C_IDENTIFIER = 32
+"""Characters of the name of an attribute or capacity."""
+
+MAX_DEVICES = 128
+"""Devices of a slice."""
+MAX_DEVICES_RESTRICTED = 64
+"""Devices of a slice in which any device consumes counters, has taints or has list attributes."""
+MAX_COUNTER_SETS = 8
+"""Counter sets of a slice."""
+MAX_COUNTERS = 32
+"""Counters of a counter set, and counters a device consumes of one set."""
+MAX_CONSUMED_COUNTER_SETS = 2
+"""Counter sets a device consumes counters of."""
+MAX_ATTRIBUTES_AND_CAPACITIES = 32
+"""Attributes and capacities of a device, together."""
+MAX_ATTRIBUTE_BYTES = 64
+"""UTF-8 bytes of a string or version attribute."""
+MAX_VALID_VALUES = 10
+"""Valid values of a capacity's request policy."""
+MAX_DEVICE_TAINTS = 16
+"""Taints of a device."""
+MAX_BINDING_CONDITIONS = 4
+"""Binding conditions of a device, and binding failure conditions of a device."""
+
+MAX_EVENT_MESSAGE = 1024
+"""Characters of the message of an Event that has an eventTime."""
+MAX_HEALTH_MESSAGE = 1024
+"""Characters of a device's health message: the kubelet cuts what is longer."""
+
+
+def is_dns_label(text: str) -> bool:
+    """Whether ``text`` is a lowercase RFC 1123 label."""
+    return len(text) <= MAX_DNS_LABEL and DNS_LABEL.fullmatch(text) is not None
+
+
+def is_c_identifier(text: str) -> bool:
+    """Whether ``text`` can name an attribute or capacity."""
+    return len(text) <= MAX_C_IDENTIFIER and C_IDENTIFIER.fullmatch(text) is not None

@@ -1,0 +1,66 @@
+"""Semantic versions (semver.org 2.0.0), as resource.k8s.io/v1 and CEL define them. Pure."""
+
+import re
+from dataclasses import dataclass, field
+from functools import total_ordering
+from typing import Any
+
+_NUMBER = r"(0|[1-9]\d*)"
+_PRERELEASE = r"(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
+_BUILD = r"[0-9a-zA-Z-]+"
+_SYNTAX = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-({_PRERELEASE}(?:\.{_PRERELEASE})*))?(?:\+{_BUILD}(?:\.{_BUILD})*)?", re.ASCII
+)
+_MAX_NUMBER = (1 << 64) - 1
+
+
+def is_semver(text: str) -> bool:
+    """Whether the API server accepts ``text`` as the version of an attribute: three numbers without leading zeros.
+
+    The API server sets no bound on the numbers. ``Semver.parse`` does.
+    """
+    return _SYNTAX.fullmatch(text) is not None
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True, eq=False)
+class Semver:
+    """A semantic version. Build metadata does not affect comparisons."""
+
+    major: int
+    minor: int
+    patch: int
+    pre: tuple[tuple[int, int, str], ...] = ()
+    rank: tuple[Any, ...] = field(init=False, repr=False)
+    """The sort key."""
+
+    @classmethod
+    def parse(cls, text: str) -> "Semver":
+        """The version written in ``text``.
+
+        Raises:
+            ValueError: ``text`` is not a semantic version, or one of its three numbers exceeds 64 bits, which CEL's
+                library (github.com/blang/semver) refuses.
+        """
+        parts = _SYNTAX.fullmatch(text)
+        if parts is None or max(int(parts[i]) for i in (1, 2, 3)) > _MAX_NUMBER:
+            raise ValueError(f"not a semantic version such as 1.2.3: {text!r}")
+        pre = tuple(_identifier(part) for part in parts[4].split(".")) if parts[4] else ()
+        return cls(int(parts[1]), int(parts[2]), int(parts[3]), pre)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rank", (self.major, self.minor, self.patch, not self.pre, self.pre))
+
+    def __eq__(self, other: object) -> bool:
+        return self.rank == other.rank if isinstance(other, Semver) else NotImplemented
+
+    def __lt__(self, other: "Semver") -> bool:
+        return self.rank < other.rank
+
+    def __hash__(self) -> int:
+        return hash(self.rank)
+
+
+def _identifier(part: str) -> tuple[int, int, str]:
+    """The sort key of a pre-release identifier: numbers first, by value; then text."""
+    return (0, int(part), "") if part.isdigit() else (1, 0, part)

@@ -1,0 +1,103 @@
+"""The checkpoint and the claims' files on this node's disk. Callers hold the lock."""
+
+import hashlib
+import posixpath
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+
+from driver.files import Files
+from driver.settings import Settings
+from kubeletplugin.prepare import checkpoint as codec
+from kubeletplugin.prepare import metadata
+from kubeletplugin.prepare.checkpoint import Checkpoint
+from kubeletplugin.prepare.claims import ClaimRef
+from kubeletplugin.prepare.container import ClaimPaths
+
+
+def plugin_directory(settings: Settings) -> str:
+    """The folder of this driver's plugin: ``<kubelet root>/plugins/<driver>``."""
+    return posixpath.join(settings.kubeletplugin.kubelet_root, "plugins", settings.driver_name)
+
+
+class ClaimStorage:
+    """Reads and writes one node's checkpoint, CDI specs and metadata files."""
+
+    def __init__(self, files: Files, settings: Settings):
+        directory = plugin_directory(settings)
+        self.paths = ClaimPaths(
+            driver=settings.driver_name,
+            cdi_root=settings.kubeletplugin.cdi_root,
+            metadata_root=posixpath.join(directory, "dra-device-metadata"),
+        )
+        self.checkpoint_path = posixpath.join(directory, "checkpoint.json")
+        self._lock_path = posixpath.join(directory, "prepare.lock")
+        self._files = files
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Exclusive across the threads and processes of this node while held."""
+        return self._files.lock(self._lock_path)
+
+    def load(self) -> Checkpoint:
+        """The checkpoint; an empty one before the first claim.
+
+        Raises:
+            CorruptCheckpoint: not what was written; see ``quarantine``.
+            OperatorFault: written by a version that this one cannot read.
+        """
+        data = self._files.read(self.checkpoint_path)
+        return Checkpoint() if data is None else codec.decode(data, self.checkpoint_path)
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Replace the checkpoint."""
+        self._files.write(self.checkpoint_path, codec.encode(checkpoint))
+
+    def quarantine(self) -> str:
+        """Copy an unreadable checkpoint for a person to look at; the path of the copy."""
+        data = self._files.read(self.checkpoint_path) or b""
+        copy = f"{self.checkpoint_path}.corrupt-{hashlib.sha256(data).hexdigest()[:12]}"
+        self._files.write(copy, data)
+        return copy
+
+    def write(self, uid: str, wanted: Mapping[str, bytes]) -> None:
+        """Make the claim's files exactly ``wanted``, in that order. Files that are right already are left alone."""
+        for path in self._existing(uid):
+            if path not in wanted:
+                self._files.remove(path)
+        for path, content in wanted.items():
+            if self._files.read(path) != content:
+                self._files.write(path, content)
+
+    def remove(self, uid: str) -> None:
+        """Remove the claim's files: the CDI spec first, because it refers to the others."""
+        self._files.remove(self.paths.cdi_file(uid))
+        for path in self._existing(uid):
+            self._files.remove(path)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Remove the temporary files of an instance that was killed during a write."""
+        self._files.sweep(self.paths.cdi_root, self.paths.cdi_prefix)
+        self._files.sweep(self.paths.metadata_root)
+        self._files.sweep(*posixpath.split(self.checkpoint_path))
+
+    def uids(self) -> set[str]:
+        """Claims that have files of any kind."""
+        names = self._files.names(self.paths.metadata_root)
+        return self.uids_with_cdi_spec() | {metadata.claim_uid(name) for name in names}
+
+    def uids_with_cdi_spec(self) -> set[str]:
+        """Claims that have a CDI spec: they were prepared since the machine started."""
+        return {uid for name in self._files.names(self.paths.cdi_root) if (uid := self.paths.cdi_uid(name))}
+
+    def refs_in_metadata(self) -> set[ClaimRef]:
+        """Claims that have a metadata file, by the name in it."""
+        texts = (
+            self._files.read(posixpath.join(self.paths.metadata_root, name))
+            for name in self._files.names(self.paths.metadata_root)
+        )
+        return {ref for text in texts if text is not None and (ref := metadata.claim_ref(text))}
+
+    def _existing(self, uid: str) -> list[str]:
+        names = self._files.names(self.paths.metadata_root)
+        paths = [posixpath.join(self.paths.metadata_root, name) for name in names if metadata.claim_uid(name) == uid]
+        return [self.paths.cdi_file(uid), *paths] if uid in self.uids_with_cdi_spec() else paths

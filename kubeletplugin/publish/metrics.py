@@ -1,0 +1,34 @@
+"""The metrics of publishing."""
+
+from collections import Counter
+
+from driver.observe import Metrics
+from kubeletplugin.inventory import Inventory
+from kubeletplugin.publish.cards import CardState
+
+
+class PublishingMetrics:
+    """What is published, and how publishing goes."""
+
+    def __init__(self, metrics: Metrics):
+        self.writes = metrics.counter(
+            "slice_writes", "Writes of ResourceSlices, by operation and outcome", "operation", "outcome"
+        )
+        self.dropped_fields = metrics.counter(
+            "slice_dropped_fields", "Kinds of field the API server did not store (feature gate off)", "field"
+        )
+        self.refusals = metrics.counter(
+            "slice_refusals", "Inventories not published because they break a rule of the API"
+        )
+        self.devices = metrics.gauge("devices", "Devices published, by kind", "kind")
+        self.cards = metrics.gauge("cards", "Cards of the node, by health", "health")
+        self.generation = metrics.gauge("pool_generation", "Generation of the node's pool")
+
+    def record(self, inventory: Inventory, state: CardState, generation: int) -> None:
+        """What is published now."""
+        self.devices.clear()
+        for kind, count in Counter(item.kind for item in inventory.offered).items():
+            self.devices.labels(kind).set(count)
+        self.cards.labels("healthy").set(len(state.health) - len(state.unhealthy))
+        self.cards.labels("unhealthy").set(len(state.unhealthy))
+        self.generation.set(generation)

@@ -1,0 +1,31 @@
+"""How often the same slices are written again. Pure."""
+
+from driver.backoff import delay
+from kubeletplugin.publish.slices import DesiredPool
+
+FIRST_CONTEST_SECONDS = 0.2
+LONGEST_CONTEST_SECONDS = 30.0
+UNCONTESTED_SECONDS = 60.0
+"""Slices changed by another writer within this time of being written are written again at growing intervals."""
+
+
+class Pace:
+    """Slows down when the same slices must be written again and again because another writer changes them."""
+
+    def __init__(self) -> None:
+        self.confirmed: DesiredPool | None = None
+        """The pool last seen published in full; None while it is being written."""
+        self._written = float("-inf")
+        self._repeats = 0
+
+    def wait(self, desired: DesiredPool, now: float) -> float:
+        """Seconds to wait before writing ``desired``; 0 counts as a write."""
+        if desired != self.confirmed or now - self._written > UNCONTESTED_SECONDS:
+            self._repeats = 0
+        else:
+            pause = delay(self._repeats + 1, base=FIRST_CONTEST_SECONDS, bound=LONGEST_CONTEST_SECONDS)
+            if self._written + pause > now:
+                return self._written + pause - now
+            self._repeats += 1
+        self._written, self.confirmed = now, None
+        return 0.0

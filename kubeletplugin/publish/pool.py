@@ -1,0 +1,70 @@
+"""The pool that a node should publish: from its cards, its labels and the settings to slices."""
+
+from driver.kinds import Offer
+from driver.kube.api import Object
+from driver.settings import Settings
+from kubeletplugin import inventory
+from kubeletplugin.inventory import Inventory, fabric_from
+from kubeletplugin.publish.cards import CardState
+from kubeletplugin.publish.dropped import DroppedFields
+from kubeletplugin.publish.metrics import PublishingMetrics
+from kubeletplugin.publish.reports import ErrorReports
+from kubeletplugin.publish.slices import DesiredPool, build_slices
+from kubeletplugin.publish.validation import faults
+
+
+class PoolBuilder:
+    """Works out what one node should publish. Reports once what cannot be published, and why."""
+
+    def __init__(
+        self,
+        node_name: str,
+        settings: Settings,
+        dropped: DroppedFields,
+        metrics: PublishingMetrics,
+        reports: ErrorReports,
+    ):
+        self._node_name = node_name
+        self._names = settings.names
+        self._settings = settings.kubeletplugin
+        self._dropped = dropped
+        self._metrics = metrics
+        self._reports = reports
+
+    def inventory(self, node: Object, state: CardState) -> Inventory:
+        """The devices that the node offers."""
+        offer = self._offer()
+        labels = node["metadata"].get("labels") or {}
+        contents = inventory.build_inventory(
+            state.cards,
+            fabric_from(labels, self._settings.node_labels),
+            offer,
+            self._settings.slots,
+            self._names,
+            state.unhealthy,
+        )
+        offered = {item.card.name for item in contents.offered}
+        for card in state.cards:
+            if card.name not in offered:
+                self._reports.once("card is not offered", card=card.name, offer=list(offer))
+        return contents
+
+    def pool(self, node: Object, contents: Inventory) -> DesiredPool | None:
+        """The slices for ``contents``, as the API server stores them; None if it would refuse them."""
+        slices = build_slices(contents.devices, contents.counter_sets, self._node_name, self._names)
+        desired = DesiredPool(self._node_name, node["metadata"]["uid"], self._dropped.adopt(slices))
+        violations = faults(desired.slices)
+        for fault in violations:
+            self._reports.once("inventory is not valid", field=fault.field, reason=fault.message)
+        if violations:
+            self._metrics.refusals.inc()
+            return None
+        return desired
+
+    def _offer(self) -> tuple[Offer, ...]:
+        offer = self._settings.offer
+        if not self._dropped.counters:
+            return offer
+        # Without counters nothing keeps two kinds off one card, so each card is offered as one kind only.
+        exclusive: tuple[Offer, ...] = ("whole", "share")
+        return next(((kind,) for kind in exclusive if kind in offer), ())

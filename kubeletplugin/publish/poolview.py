@@ -1,0 +1,80 @@
+"""The Node and its slices as last observed. Thread-safe: reflectors feed it, the publisher reads and writes it."""
+
+import threading
+
+from driver.kube.api import NODES, RESOURCE_SLICES, Object
+from driver.kube.reflector import Delta, Removed, Synced
+
+
+class PoolView:
+    """The Node and this node's slices as last observed, the publisher's own writes included."""
+
+    def __init__(self, node_name: str):
+        self._node_name = node_name
+        self._lock = threading.Lock()
+        self._synced: set[str] = set()
+        self._node: Object | None = None
+        self._slices: dict[str, Object] = {}
+
+    def observed(self) -> tuple[Object, list[Object]] | None:
+        """The Node and its slices; None until both are listed, and while the Node does not exist."""
+        with self._lock:
+            complete = self._synced >= {NODES.plural, RESOURCE_SLICES.plural}
+            return (self._node, list(self._slices.values())) if complete and self._node is not None else None
+
+    def generation(self) -> int:
+        """The highest generation among the slices, 0 without slices."""
+        with self._lock:
+            return max((item["spec"]["pool"].get("generation", 0) for item in self._slices.values()), default=0)
+
+    def handle(self, delta: Delta) -> bool:
+        """Apply a change; False if it changes nothing that slices depend on."""
+        with self._lock:
+            if isinstance(delta, Synced):
+                self._synced.add(delta.resource.plural)
+                if delta.resource == NODES:
+                    self._set_node(next((o for o in delta.objects if o["metadata"]["name"] == self._node_name), None))
+                else:
+                    self._slices = {item["metadata"]["name"]: item for item in delta.objects}
+                return True
+            if delta.resource == NODES:
+                return self._set_node(None if isinstance(delta, Removed) else delta.object)
+            return self._remove(delta.object) if isinstance(delta, Removed) else self._upsert(delta.object)
+
+    def put(self, item: Object) -> None:
+        """The slice was written, or read from the API."""
+        with self._lock:
+            self._slices[item["metadata"]["name"]] = item
+
+    def forget(self, name: str) -> None:
+        """The slice does not exist, or belongs to another driver or node."""
+        with self._lock:
+            self._slices.pop(name, None)
+
+    def _set_node(self, node: Object | None) -> bool:
+        before, self._node = self._node, node
+        return _identity(before) != _identity(node)
+
+    def _upsert(self, item: Object) -> bool:
+        known = self._slices.get(item["metadata"]["name"])
+        if known is not None and not _newer(item, known):
+            return False
+        self._slices[item["metadata"]["name"]] = item
+        return True
+
+    def _remove(self, item: Object) -> bool:
+        known = self._slices.get(item["metadata"]["name"])
+        if known is None or known["metadata"]["uid"] != item["metadata"]["uid"]:
+            return False
+        del self._slices[item["metadata"]["name"]]
+        return True
+
+
+def _identity(node: Object | None) -> tuple[str, dict[str, str]] | None:
+    return (node["metadata"]["uid"], node["metadata"].get("labels") or {}) if node else None
+
+
+def _newer(item: Object, known: Object) -> bool:
+    # Versions of one kind of object are ordered integers (KEP-5504). An own write may be newer than the watch's event.
+    new, old = str(item["metadata"]["resourceVersion"]), str(known["metadata"]["resourceVersion"])
+    return int(new) > int(old) if new.isdigit() and old.isdigit() else new != old

@@ -1,0 +1,146 @@
+"""Keeps this node's ResourceSlices as they should be: watches, compares, and writes what differs.
+
+Steppable: its owner runs the reflectors and calls ``step`` when ``next_due`` says so. Nothing it knows must survive: a
+new instance lists and compares. During a rolling update two instances want the same slices, so the second finds
+nothing to do. If they want different slices, each waits longer and longer before it overwrites the other's.
+"""
+
+from collections.abc import Callable
+
+from driver.clock import Clock
+from driver.errors import TransientFault
+from driver.kube.api import NODES, RESOURCE_SLICES, AlreadyExists, Api, ApiError, Conflict, NotFound, Object
+from driver.kube.reflector import Delta, Reflector, Synced
+from driver.observe import Logger
+from driver.settings import Settings
+from kubeletplugin.hardware import Hardware
+from kubeletplugin.publish.cards import CardMonitor
+from kubeletplugin.publish.dropped import DroppedFields
+from kubeletplugin.publish.metrics import PublishingMetrics
+from kubeletplugin.publish.pace import Pace
+from kubeletplugin.publish.pool import PoolBuilder
+from kubeletplugin.publish.poolview import PoolView
+from kubeletplugin.publish.reports import ErrorReports
+from kubeletplugin.publish.schedule import LONGEST_RETRY_SECONDS, Schedule, Trigger
+from kubeletplugin.publish.slices import plan_writes
+from kubeletplugin.publish.writer import SliceWriter
+
+SETTLE_SECONDS = 0.2
+"""How long events are gathered before acting on them: a kubelet deletes slices one by one."""
+HEALTH_SECONDS = 5.0
+"""How often the hardware is asked for its health."""
+
+
+class Publisher:
+    """Publishes the devices of one node.
+
+    Args:
+        wake: called, from any thread, when ``next_due`` may have moved forward.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        clock: Clock,
+        node_name: str,
+        settings: Settings,
+        hardware: Hardware,
+        metrics: PublishingMetrics,
+        log: Logger,
+        wake: Callable[[], None] = lambda: None,
+    ):
+        dropped, reports = DroppedFields(), ErrorReports(log)
+        self._clock = clock
+        self._metrics = metrics
+        self._log = log
+        self._schedule = Schedule(clock, wake)
+        self._view = PoolView(node_name)
+        self._cards = CardMonitor(hardware, log)
+        self._builder = PoolBuilder(node_name, settings, dropped, metrics, reports)
+        self._writer = SliceWriter(api, node_name, settings.driver_name, self._view, dropped, metrics, reports, log)
+        self._pace = Pace()
+        self.reflectors = [
+            Reflector(api, NODES, self.handle, field_selector=f"metadata.name={node_name}"),
+            Reflector(
+                api,
+                RESOURCE_SLICES,
+                self.handle,
+                field_selector=f"spec.nodeName={node_name},spec.driver={settings.driver_name}",
+            ),
+        ]
+        self.published = False
+        """Whether everything that this node offers was found published when last compared."""
+
+    def handle(self, delta: Delta) -> None:
+        """Take note of a change of the Node or of the slices; may be called from another thread than ``step``."""
+        if self._view.handle(delta):
+            # A list is complete in itself; single events come in groups.
+            self._schedule.request(Trigger.CHANGE, 0.0 if isinstance(delta, Synced) else SETTLE_SECONDS)
+
+    def republish_now(self) -> None:
+        """Compare at once, whatever failed before; to be called after each registration with the kubelet.
+
+        A kubelet deletes the node's slices when it starts, and its restart must not wait for a back-off.
+        """
+        self._schedule.registered()
+
+    def next_due(self) -> float | None:
+        """When ``step`` has something to do next, in seconds of ``Clock.monotonic``; None: only after an event."""
+        return self._schedule.next_due()
+
+    def step(self) -> bool:
+        """Compare and write, if that is due. True if anything was written or tried.
+
+        Errors of the API and of the hardware are logged and retried after a growing pause. What is published stays
+        meanwhile.
+        """
+        trigger = self._schedule.start()
+        if trigger is None:
+            return False
+        if trigger is Trigger.REGISTRATION:
+            self._pace = Pace()
+        observed = self._view.observed()
+        if observed is None:
+            return False
+        try:
+            changed = self._cards.refresh()
+            if changed or trigger > Trigger.POLL or not self.published:
+                return self._reconcile(*observed)
+            self._schedule.again(HEALTH_SECONDS)
+            return False
+        except TransientFault as error:
+            self._failed("hardware not available", error)
+        except (Conflict, AlreadyExists, NotFound) as error:
+            self._failed("slice changed by another writer", error)
+        except ApiError as error:
+            self._failed("cannot write slices", error)
+        return True
+
+    def _reconcile(self, node: Object, published: list[Object]) -> bool:
+        inventory = self._builder.inventory(node, self._cards.state)
+        desired = self._builder.pool(node, inventory)
+        if desired is None:
+            self.published = False
+            self._schedule.again(LONGEST_RETRY_SECONDS)
+            return False
+        actions = plan_writes(desired, published)
+        self.published = not actions
+        if actions:
+            wait = self._pace.wait(desired, self._clock.monotonic())
+            if wait > 0:
+                self._schedule.again(wait)
+                return False
+            if not self._writer.carry_out(actions):
+                self._schedule.again(0.0)
+                return True
+            self._log.info("slices published", pool=desired.slices[0].pool, writes=len(actions))
+        self._pace.confirmed = desired
+        self.published = True
+        self._schedule.succeeded()
+        self._metrics.record(inventory, self._cards.state, self._view.generation())
+        self._schedule.again(HEALTH_SECONDS)
+        return bool(actions)
+
+    def _failed(self, event: str, error: Exception) -> None:
+        pause = self._schedule.failed()
+        self._log.warning(event, reason=str(error), status=getattr(error, "status", 0), retry_seconds=pause)

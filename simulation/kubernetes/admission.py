@@ -1,0 +1,77 @@
+"""The admission policies of the flavour controller-allocated, and the user that they read from ``userInfo``.
+
+``manifests/controller`` states these rules in CEL for a real kube-apiserver. They are repeated here so that tests of
+the whole system run under them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS, Api, Forbidden, NotFound, Object, Resource
+from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.names import Names
+from memoryapi.admission import gate_pod
+
+CONTROLLER = "lode-controller"
+CLAIM_CONTROLLER = "resource-claim-controller"
+
+
+class AdmissionApi(ApiDecorator):
+    """The API as one user has it: pods get the gate, and only the controller allocates the driver's devices.
+
+    Raises:
+        Forbidden: from status writes that set, change or clear an allocation with a device of the driver, unless the
+            user is the controller (or, to clear it, the resource-claim-controller).
+    """
+
+    def __init__(self, api: Api, names: Names, user: str):
+        super().__init__(api)
+        self._names = names
+        self._user = user
+
+    def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
+        """As ``Api.create``; a pod with claims gets the gate."""
+        if resource == PODS:
+            pod_namespace = namespace or obj["metadata"].get("namespace", "")
+            obj = gate_pod(obj, self._names, self._namespace_labels(pod_namespace))
+        return super().create(resource, obj, namespace)
+
+    def before(self, call: ApiCall) -> None:
+        """Refuse allocations that the policy refuses."""
+        if call.resource != RESOURCE_CLAIMS or call.subresource != "status":
+            return
+        if call.verb == "update":
+            self._check(call, _allocation(call.body))
+        elif call.verb == "patch":
+            status = call.body.get("status") if isinstance(call.body, dict) else None
+            if status and "allocation" in status:
+                self._check(call, status["allocation"])
+
+    def _namespace_labels(self, namespace: str) -> Mapping[str, str]:
+        try:
+            return self._api.get(NAMESPACES, namespace)["metadata"].get("labels") or {}
+        except NotFound:
+            return {}
+
+    def _check(self, call: ApiCall, wanted: Any) -> None:
+        current = _allocation(self._api.get(RESOURCE_CLAIMS, call.name, call.namespace))
+        unchanged = current == wanted
+        if self._user == CONTROLLER or unchanged or not (self._is_ours(current) or self._is_ours(wanted)):
+            return
+        if self._user == CLAIM_CONTROLLER and not wanted:
+            return
+        raise Forbidden(
+            f"resourceclaims {call.namespace}/{call.name}: ValidatingAdmissionPolicy 'lode-single-allocator': "
+            f"only the {self._names.driver} controller may allocate devices of {self._names.driver}; "
+            f"user {self._user!r} may not",
+            status=403,
+            reason="Forbidden",
+        )
+
+    def _is_ours(self, allocation: Any) -> bool:
+        results = ((allocation or {}).get("devices") or {}).get("results") or []
+        return any(result["driver"] == self._names.driver for result in results)
+
+
+def _allocation(claim: Object) -> Any:
+    return (claim.get("status") or {}).get("allocation")

@@ -1,0 +1,201 @@
+"""kube-scheduler for pods whose claims another component allocates."""
+
+from collections.abc import Callable, Iterable
+
+from driver.clock import Clock, rfc3339
+from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS, Api, ApiError, Object
+from driver.kube.objects import claim_name, controller_of, is_deleting, is_terminal, name_key
+from driver.node_selectors import selects
+from driver.quantity import Quantity
+from driver.wire import node_selector_from
+from simulation.kubernetes.component import FakeComponent, Key, mutable_copy, patch_conditions
+
+Bind = Callable[[str, str, str], object]
+"""``POST pods/<name>/binding``, called with namespace, pod name and node name."""
+
+BACKOFF_SECONDS = 5.0
+
+
+class KubeScheduler(FakeComponent):
+    """Filters, reserves and binds pods without gates. It allocates no claims: the policy would refuse that."""
+
+    def __init__(self, api: Api, clock: Clock, bind: Bind):
+        super().__init__(api, clock)
+        self._post_binding = bind
+        self._bound: dict[str, str] = {}
+        self._nodes = self.watch(NODES, lambda _: self._requeue_pods())
+        self._claims = self.watch(RESOURCE_CLAIMS, lambda _: self._requeue_pods())
+        self._pods = self.watch(PODS, self._pod_changed)
+
+    def _pod_changed(self, pod: Object) -> None:
+        if self._needs_node(pod):
+            self.queue.add(("pod", *name_key(pod)))
+        else:
+            self._requeue_pods()
+
+    def _requeue_pods(self) -> None:
+        for pod in self._pods.all():
+            if self._needs_node(pod):
+                self.queue.add(("pod", *name_key(pod)))
+
+    def _needs_node(self, pod: Object) -> bool:
+        spec = pod["spec"]
+        ended = is_deleting(pod) or is_terminal(pod) or self._pods.get(*name_key(pod)) is None
+        placed = spec.get("nodeName") or pod["metadata"]["uid"] in self._bound
+        return not (ended or placed or spec.get("schedulingGates"))
+
+    def reconcile(self, key: Key) -> None:
+        """One scheduling cycle of one pod."""
+        pod = self._pods.get(key[1], key[2])
+        if pod is None or not self._needs_node(pod):
+            return
+        claims: list[Object] = []
+        problem = self._collect_claims(pod, claims)
+        candidates = [] if problem else [n for n in self._nodes.all() if not self._filter_reason(pod, n)]
+        feasible = [node for node in candidates if all(_reaches(claim, node) for claim in claims)]
+        if not problem and not feasible:
+            problem = self._unschedulable_message(pod, candidates)
+            self._post_filter(pod, claims, candidates)
+        if problem:
+            self._set_unschedulable(pod, problem)
+            self.queue.add(key, BACKOFF_SECONDS)
+            return
+        self._bind(pod, claims, feasible[0]["metadata"]["name"])
+
+    def _collect_claims(self, pod: Object, claims: list[Object]) -> str:
+        """Append the pod's claims to ``claims``; returns the reason why no node can take the pod, or ""."""
+        namespace = pod["metadata"]["namespace"]
+        for entry in pod["spec"].get("resourceClaims") or []:
+            name = claim_name(pod, entry)
+            claim = self._claims.get(namespace, name) if name else None
+            if claim is None:
+                return f'waiting for resource claim of entry "{entry["name"]}" to exist'
+            owner = controller_of(claim, "Pod")
+            if entry.get("resourceClaimTemplateName") and (not owner or owner["uid"] != pod["metadata"]["uid"]):
+                return f'resourceclaim "{name}" was not created for this pod'
+            if is_deleting(claim):
+                return f'resourceclaim "{name}" is being deleted'
+            if (claim.get("status") or {}).get("allocation") is None:
+                return f'resourceclaim "{name}" is not allocated'
+            claims.append(claim)
+        return ""
+
+    def _filter_reason(self, pod: Object, node: Object) -> str:
+        spec, name = pod["spec"], node["metadata"]["name"]
+        if (node.get("spec") or {}).get("unschedulable"):
+            return "node(s) were unschedulable"
+        if _untolerated(spec.get("tolerations") or [], (node.get("spec") or {}).get("taints") or []):
+            return "node(s) had untolerated taints"
+        labels = node["metadata"].get("labels") or {}
+        if not all(labels.get(k) == v for k, v in (spec.get("nodeSelector") or {}).items()):
+            return "node(s) didn't match Pod's node affinity/selector"
+        required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+            "requiredDuringSchedulingIgnoredDuringExecution"
+        )
+        if required and not selects(node_selector_from(required), name, labels):
+            return "node(s) didn't match Pod's node affinity/selector"
+        return self._insufficient(pod, node)
+
+    def _insufficient(self, pod: Object, node: Object) -> str:
+        name = node["metadata"]["name"]
+        allocatable = (node.get("status") or {}).get("allocatable") or {}
+        present = [p for p in self._pods.all() if self._node_of(p) == name and not is_terminal(p)]
+        if len(present) + 1 > Quantity.parse(allocatable.get("pods", "110")).value:
+            return "Too many pods"
+        for resource in ("cpu", "memory"):
+            if resource in allocatable:
+                used = sum(requested(p, resource) for p in [*present, pod])
+                if used > Quantity.parse(allocatable[resource]).nanos:
+                    return f"Insufficient {resource}"
+        return ""
+
+    def _node_of(self, pod: Object) -> str:
+        return pod["spec"].get("nodeName") or self._bound.get(pod["metadata"]["uid"], "")
+
+    def _unschedulable_message(self, pod: Object, candidates: list[Object]) -> str:
+        reasons = sorted({reason for n in self._nodes.all() if (reason := self._filter_reason(pod, n))})
+        reasons += ["cannot allocate all claims"] if candidates else []
+        return f"0/{len(list(self._nodes.all()))} nodes are available: {'; '.join(reasons)}"
+
+    def _post_filter(self, pod: Object, claims: list[Object], candidates: list[Object]) -> None:
+        """Try to deallocate a claim that some candidate cannot reach, as kube-scheduler does; the policy refuses it."""
+        for claim in claims:
+            users = [entry["uid"] for entry in claim["status"].get("reservedFor") or []]
+            unavailable = any(not _reaches(claim, node) for node in candidates)
+            if unavailable and users in ([], [pod["metadata"]["uid"]]):
+                changed = mutable_copy(claim)
+                changed["status"] = {}
+                try:
+                    self.api.update(RESOURCE_CLAIMS, changed, "status")
+                except ApiError:
+                    return
+
+    def _set_unschedulable(self, pod: Object, message: str) -> None:
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": message,
+            "lastTransitionTime": rfc3339(self.clock.now()),
+        }
+        before: list[Object] = (pod.get("status") or {}).get("conditions") or []
+        reported = [(c.get("reason"), c.get("message")) for c in before if c["type"] == "PodScheduled"]
+        if reported != [("Unschedulable", message)]:
+            patch_conditions(self.api, pod, [condition])
+
+    def _bind(self, pod: Object, claims: list[Object], node: str) -> None:
+        namespace, name = name_key(pod)
+        consumer = {"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}
+        for claim in claims:
+            reserved = claim["status"].get("reservedFor") or []
+            if consumer["uid"] not in [entry["uid"] for entry in reserved]:
+                changed = mutable_copy(claim)
+                changed["status"]["reservedFor"] = [*reserved, consumer]
+                self.api.update(RESOURCE_CLAIMS, changed, "status")
+        try:
+            self._post_binding(namespace, name, node)
+        except ApiError:
+            self._unreserve(pod, claims)
+            raise
+        self._bound[consumer["uid"]] = node
+
+    def _unreserve(self, pod: Object, claims: Iterable[Object]) -> None:
+        """Remove the pod's reservations after a failed bind, even those of another component."""
+        namespace, _ = name_key(pod)
+        for claim in claims:
+            entry = {"$patch": "delete", "uid": pod["metadata"]["uid"]}
+            patch = {"metadata": {"uid": claim["metadata"]["uid"]}, "status": {"reservedFor": [entry]}}
+            self.api.patch(
+                RESOURCE_CLAIMS,
+                claim["metadata"]["name"],
+                patch,
+                namespace=namespace,
+                subresource="status",
+                patch_type="strategic",
+            )
+
+
+def requested(pod: Object, resource: str) -> int:
+    """The pod's request for cpu or memory in nano-units: the sum over its containers."""
+    return sum(
+        Quantity.parse(str(((c.get("resources") or {}).get("requests") or {}).get(resource, "0"))).nanos
+        for c in pod["spec"].get("containers") or []
+    )
+
+
+def _reaches(claim: Object, node: Object) -> bool:
+    selector = claim["status"]["allocation"].get("nodeSelector")
+    name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
+    return not selector or selects(node_selector_from(selector), name, labels)
+
+
+def _untolerated(tolerations: list[Object], taints: list[Object]) -> bool:
+    def tolerated(taint: Object) -> bool:
+        return any(
+            t.get("effect", taint["effect"]) in ("", taint["effect"])
+            and t.get("key", "") in ("", taint["key"])
+            and (t.get("operator") == "Exists" or t.get("value", "") == taint.get("value", ""))
+            for t in tolerations
+        )
+
+    return any(taint["effect"] in ("NoSchedule", "NoExecute") and not tolerated(taint) for taint in taints)

@@ -1,0 +1,57 @@
+"""A node as hardware and disk: what survives a restart of the programs on it, and what a reboot removes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from uuid import NAMESPACE_URL, uuid5
+
+from driver.model import Result
+from driver.settings import Settings
+from simulation.files import MemoryFiles
+
+
+@dataclass(slots=True)
+class Container:
+    """All containers of one running pod."""
+
+    pod: str
+    """namespace/name"""
+    devices: tuple[tuple[str, Result], ...]
+    """The devices it can open, each with the uid of the claim that allocates it."""
+    stops_at: float | None = None
+    """When the containers will have stopped (``Clock.monotonic``); None until the kubelet stops them."""
+    exit_phase: str = ""
+    """Succeeded or Failed once the containers have exited."""
+
+
+@dataclass(slots=True)
+class SimulatedNode:
+    """One node. Kubelet and plugin run on it and may be replaced; its files and containers remain."""
+
+    name: str
+    files: MemoryFiles = field(default_factory=MemoryFiles)
+    containers: dict[str, Container] = field(default_factory=dict)
+    """By pod uid."""
+    boots: int = 1
+
+    @property
+    def boot_id(self) -> str:
+        """The content of ``/proc/sys/kernel/random/boot_id``."""
+        return str(uuid5(NAMESPACE_URL, f"{self.name}/{self.boots}"))
+
+    def reboot(self, settings: Settings) -> None:
+        """Containers end, file systems in memory are emptied, and the boot id changes."""
+        self.containers.clear()
+        self.files.forget(settings.kubeletplugin.cdi_root)
+        self.boots += 1
+
+    def end_containers(self, pod_uid: str, phase: str) -> bool:
+        """Let a pod's containers exit by themselves; False if none are running."""
+        container = self.containers.get(pod_uid)
+        if container is None or container.exit_phase:
+            return False
+        container.exit_phase = phase
+        return True
+
+
+Jitter = Callable[[], float]
+"""Returns a number from 0 to 1."""

@@ -1,0 +1,129 @@
+"""What must hold in a settled cluster: every pod that can run runs, and nothing is held without a user."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from controller.allocation import Fleet, Unsatisfiable
+from driver.kube.api import DEVICE_CLASSES, NODES, RESOURCE_SLICES, Object
+from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
+from driver.model import Claim
+from driver.wire import class_from, slice_from
+from kubeletplugin.prepare.storage import ClaimStorage
+from simulation.cluster import Cluster
+from simulation.invariants import Violation
+
+Pools = dict[str, tuple[Object, ...]]
+
+
+def check_settled(cluster: Cluster) -> None:
+    """Check a settled cluster.
+
+    Raises:
+        Violation: lists everything that is wrong.
+    """
+    cluster.invariants.check_quiet()
+    violations = [*_usage_violations(cluster), *_pod_violations(cluster), *_node_violations(cluster)]
+    if violations:
+        raise Violation("\n".join(violations))
+
+
+def check_empty(cluster: Cluster, published: Pools) -> None:
+    """Check a settled cluster whose users have deleted everything.
+
+    Args:
+        published: ``Invariants.pools`` of the cluster before its first pod.
+
+    Raises:
+        Violation: lists everything that is left.
+    """
+    check_settled(cluster)
+    violations = [f"pod {'/'.join(name_key(pod))} is left" for pod in cluster.invariants.pods()]
+    violations += [f"claim {claim.key} is left" for claim in cluster.invariants.claims()]
+    for name, node in cluster.nodes.items():
+        storage = ClaimStorage(node.files, cluster.settings)
+        violations += [f"{name}: claim {uid} is left in the checkpoint" for uid in storage.load().claims]
+        violations += [f"{name}: file {path} is left" for path in _claim_files(cluster, name)]
+        violations += [f"{name}: containers of {c.pod} are left" for c in node.containers.values()]
+    now = cluster.invariants.pools()
+    violations += [f"pool {pool} is not published as before" for pool in published if now.get(pool) != published[pool]]
+    if violations:
+        raise Violation("\n".join(violations))
+
+
+def rebuilt_fleet(cluster: Cluster) -> Fleet:
+    """The allocation state rebuilt from nothing but the API's objects."""
+    fleet = Fleet()
+    for raw in cluster.api.list(DEVICE_CLASSES).items:
+        fleet.upsert_class(class_from(raw))
+    for raw in cluster.api.list(RESOURCE_SLICES).items:
+        fleet.upsert_slice(slice_from(raw))
+    for claim in cluster.invariants.claims():
+        fleet.upsert_claim(claim)
+    return fleet
+
+
+def _usage_violations(cluster: Cluster) -> Iterator[str]:
+    """The usage that the leader counts is the usage that the claims record."""
+    leaders = [program for program in cluster.controllers() if program.leads]
+    if len(leaders) != 1:
+        yield f"{len(leaders)} controllers lead, expected 1"
+    wanted = rebuilt_fleet(cluster).usage_snapshot()
+    for leader in leaders:
+        if leader.controller.usage_snapshot() != wanted:
+            yield f"the leader counts {leader.controller.usage_snapshot()}, the claims record {wanted}"
+
+
+def _pod_violations(cluster: Cluster) -> Iterator[str]:
+    fleet = rebuilt_fleet(cluster)
+    claims = {claim.key: claim for claim in cluster.invariants.claims()}
+    nodes = [node for node in cluster.api.list(NODES).items if not node.get("spec", {}).get("unschedulable")]
+    for pod in cluster.invariants.pods():
+        namespace, name = name_key(pod)
+        if is_deleting(pod):
+            yield f"pod {namespace}/{name} is still being deleted"
+        elif pod_phase(pod) == "Pending" and not is_terminal(pod):
+            entries = pod["spec"].get("resourceClaims") or []
+            pod_claims = [claims.get(f"{namespace}/{claim_name(pod, entry)}") for entry in entries]
+            if pod["spec"].get("nodeName"):
+                yield f"pod {namespace}/{name} is bound to {pod['spec']['nodeName']}, but does not run"
+            elif (node := _feasible_node(fleet, pod_claims, nodes)) and not _selects_no_node(pod, nodes):
+                yield f"pod {namespace}/{name} waits, but could run on {node}"
+
+
+def _feasible_node(fleet: Fleet, claims: list[Claim | None], nodes: list[Object]) -> str:
+    """A node on which all of these claims can be allocated or are allocated already; "" if there is none."""
+    known = [claim for claim in claims if claim is not None and not claim.deleting]
+    if len(known) < len(claims):
+        return ""
+    unallocated = [replace(claim) for claim in known if claim.allocation is None]
+    held = {claim.allocation.node_name for claim in known if claim.allocation}
+    for node in nodes:
+        name = node["metadata"]["name"]
+        if held <= {name}:
+            placed = fleet.allocate(name, node["metadata"].get("labels") or {}, unallocated) if unallocated else ()
+            if not isinstance(placed, Unsatisfiable):
+                return str(name)
+    return ""
+
+
+def _selects_no_node(pod: Object, nodes: list[Object]) -> bool:
+    wanted = (pod["spec"].get("nodeSelector") or {}).items()
+    return not any(wanted <= (node["metadata"].get("labels") or {}).items() for node in nodes)
+
+
+def _node_violations(cluster: Cluster) -> Iterator[str]:
+    """Exactly the claims that containers use are prepared, and every prepared claim has its files."""
+    for name, node in cluster.nodes.items():
+        storage = ClaimStorage(node.files, cluster.settings)
+        prepared = set(storage.load().claims)
+        used = {claim for container in node.containers.values() for claim, _ in container.devices}
+        if prepared != used:
+            yield f"{name}: claims {sorted(prepared)} are prepared, containers use {sorted(used)}"
+        if storage.uids() != used:
+            yield f"{name}: claims {sorted(storage.uids())} have files, containers use {sorted(used)}"
+
+
+def _claim_files(cluster: Cluster, node: str) -> list[str]:
+    files = cluster.nodes[node].files
+    paths = ClaimStorage(files, cluster.settings).paths
+    return [f"{root}/{name}" for root in (paths.cdi_root, paths.metadata_root) for name in files.names(root)]

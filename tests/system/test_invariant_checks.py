@@ -1,0 +1,95 @@
+"""The invariant checks find defects: histories fail if a program has a defect that other drivers had."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from controller.allocation import Fleet
+from controller.election import Election, Fence
+from driver.kube.api import PODS
+from driver.model import Claim
+from kubeletplugin.prepare import Preparer
+from kubeletplugin.publish import Publisher
+from simulation.faults import FaultProfile
+from simulation.invariants import Violation
+from tests.system.history import HistoryFailed, play
+from tests.system.objects import NAMESPACE
+from tests.system.scenario import Scenario
+
+SEEDS = 30
+
+
+def _ignores_claims_for_several_cards(patch: pytest.MonkeyPatch) -> None:
+    """Volcano issue 3824: claims for several cards were not counted."""
+    count = Fleet.upsert_claim
+
+    def forgetful(fleet: Fleet, claim: Claim) -> Any:
+        if claim.allocation is None or len(claim.allocation.results) < 2:
+            return count(fleet, claim)
+        return None
+
+    patch.setattr(Fleet, "upsert_claim", forgetful)
+    patch.setattr(Fleet, "assume", lambda fleet, uid, allocation: None)
+
+
+def _keeps_files_of_deleted_claims(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("kubeletplugin.prepare.storage.ClaimStorage.remove", lambda storage, uid: None)
+
+
+def _does_not_publish_again(patch: pytest.MonkeyPatch) -> None:
+    """A kubelet that starts deletes the slices; a plugin that publishes only once does not notice."""
+    patch.setattr(Publisher, "handle", lambda publisher, delta: None)
+    patch.setattr(Publisher, "republish_now", lambda publisher: None)
+
+
+DEFECTS = [_ignores_claims_for_several_cards, _keeps_files_of_deleted_claims, _does_not_publish_again]
+
+
+def _play_all() -> None:
+    for seed in range(SEEDS):
+        play(seed)
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_program_with_a_defect_fails_one_of_the_first_histories(
+    defect: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defect(monkeypatch)
+    with pytest.raises(HistoryFailed) as failure:
+        _play_all()
+    message = str(failure.value)
+    assert "reproduce: LODE_SEED=" in message
+    assert "lines of the event log" in message
+
+
+def test_a_plugin_that_does_not_look_is_caught_when_a_force_deleted_pod_stops_slowly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Preparer, "_conflicts", lambda preparer, plan, checkpoint: frozenset())
+    scenario = Scenario()
+    scenario.create("first", "gpu-8", grace=120)
+    scenario.settle()
+    scenario.create("next", "gpu-8")
+    scenario.cluster.user.delete(PODS, "first", NAMESPACE, grace_period_seconds=0)
+    with pytest.raises(Violation, match=r"on node n1: .* is exclusive, held by containers of default/first"):
+        scenario.settle()
+
+
+def test_an_election_without_a_fence_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader that stalls inside a decision must not write after another took over; conflicts alone do not stop it."""
+    monkeypatch.setattr(Fence, "before", lambda fence, call: None)
+    monkeypatch.setattr(Election, "leading", property(lambda election: True))
+    with pytest.raises(Violation):
+        _stalled_leaders()
+
+
+def _stalled_leaders() -> None:
+    for seed in range(SEEDS):
+        scenario = Scenario(seed, controllers=2)
+        scenario.cluster.faults = FaultProfile(interleave=0.3, skip_watch=0.5)
+        for index in range(8):
+            scenario.create(f"p{index}", "gpu-1")
+            scenario.cluster.run(10)
+        scenario.cluster.faults = FaultProfile()
+        scenario.settle()

@@ -1,0 +1,75 @@
+"""The pace at which an API is asked: at once while it answers, ever slower while it does not."""
+
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from driver.kube.api import NODES, Unavailable
+from driver.kube.reflector import Reflector
+from driver.kube.reflector_loop import LONGEST_PAUSE_SECONDS, ReflectorLoop
+from driver.observe import logger
+from simulation.clock import VirtualClock
+
+
+class Played:
+    """A reflector whose steps take as long, or fail, as the test says."""
+
+    resource = NODES
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.act: Callable[[], None] = self.watch
+        self.following = ReflectorLoop(cast("Reflector", self), self.clock, logger("test"))
+
+    def step(self) -> None:
+        self.act()
+
+    def watch(self) -> None:
+        self.clock.sleep(300)
+
+    def end_at_once(self) -> None:
+        pass
+
+    def fail(self) -> None:
+        raise Unavailable("connection refused")
+
+    def fail_late(self) -> None:
+        self.clock.sleep(10)
+        self.fail()
+
+    def rests(self, act: Callable[[], None], times: int) -> list[float]:
+        self.act = act
+        return [self.following.step() for _ in range(times)]
+
+
+def test_watches_that_last_follow_one_another_without_a_rest() -> None:
+    played = Played()
+    assert played.rests(played.watch, 5) == [0] * 5
+
+
+def test_a_list_and_a_watch_that_ends_at_once_cost_no_rest() -> None:
+    played = Played()
+    assert played.rests(played.end_at_once, 2) == [0, 0]
+    assert played.rests(played.watch, 1) == [0]
+    assert played.rests(played.end_at_once, 2) == [0, 0], "the series begins anew"
+
+
+def test_an_api_that_ends_every_watch_at_once_is_asked_ever_more_seldom() -> None:
+    played = Played()
+    assert played.rests(played.end_at_once, 6) == [0, 0, 0.5, 1, 2, 4]
+
+
+@pytest.mark.parametrize("how", ["fail", "fail_late"])
+def test_an_api_that_fails_is_asked_ever_more_seldom_but_never_given_up(how: str) -> None:
+    played = Played()
+    rests = played.rests(getattr(played, how), 12)
+    assert rests[:3] == [0.5, 1, 2]
+    assert rests == sorted(rests)
+    assert rests[-1] == LONGEST_PAUSE_SECONDS
+
+
+def test_an_api_that_answers_again_is_asked_at_once() -> None:
+    played = Played()
+    played.rests(played.fail_late, 5)
+    assert played.rests(played.watch, 1) == [0]

@@ -1,0 +1,210 @@
+"""The whole program: threads, sockets and signals, over an API in memory or none at all."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.__main__ import main as lode
+from driver.clock import SystemClock
+from driver.kube.api import NODES, RESOURCE_SLICES, Api, Object, Resource, Unavailable
+from driver.settings import Settings
+from kubeletplugin.__main__ import PluginProcess, main
+from memoryapi import MemoryApi
+from simulation.kubernetes.plugin_client import PluginClient
+
+# A thread that dies as it should may be noticed only while the next test runs.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
+PATIENCE = 20.0
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not what():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def settings(folder: Path, **section: Any) -> Settings:
+    (folder / "boot_id").write_text("boot-1\n")
+    paths = {"kubeletRoot": str(folder), "cdiRoot": str(folder / "cdi"), "bootIdFile": str(folder / "boot_id")}
+    own = {"simulatedFaults": "", "profile": "t4x2", **paths, **section}
+    return Settings.model_validate({"observeAddress": "127.0.0.1:0", "kubeletplugin": own})
+
+
+def api_with_node(**labels: str) -> MemoryApi:
+    api = MemoryApi(SystemClock(), blocking=True)
+    api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a", "labels": labels}})
+    return api
+
+
+@contextmanager
+def running(api: Api, chosen: Settings) -> Iterator[PluginProcess]:
+    plugin, status = PluginProcess(api, chosen, "node-a", "pod-1"), []
+    thread = threading.Thread(target=lambda: status.append(plugin.run()))
+    thread.start()
+    try:
+        yield plugin
+    finally:
+        plugin.stop()
+        thread.join(PATIENCE)
+    assert status == [0]
+
+
+def devices(api: Api) -> set[str]:
+    slices = api.list(RESOURCE_SLICES).items
+    return {device["name"] for found in slices for device in found["spec"].get("devices", [])}
+
+
+def test_it_publishes_registers_and_takes_its_leave(tmp_path: Path) -> None:
+    api, client = api_with_node(), PluginClient(str(tmp_path), "lode.dev")
+    with running(api, settings(tmp_path)) as plugin:
+        wait_for(lambda: "not registered" in plugin.ready())
+        wait_for(lambda: bool(client.sync()))
+        wait_for(lambda: plugin.ready() == "")
+        assert devices(api) == {"gpu-0", "gpu-0-share", "gpu-1", "gpu-1-share"}
+        for found in api.list(RESOURCE_SLICES).items:
+            api.delete(RESOURCE_SLICES, found["metadata"]["name"])
+        wait_for(lambda: len(devices(api)) == 4)
+    assert client.sync() == []
+    assert len(devices(api)) == 4
+    assert not list(tmp_path.rglob("*.sock"))
+
+
+def test_the_nodes_label_chooses_its_profile(tmp_path: Path) -> None:
+    api = api_with_node(**{"lode.dev/simulated-profile": "ascend310px4"})
+    with running(api, settings(tmp_path)):
+        wait_for(lambda: "npu-0" in devices(api))
+
+
+class Late:
+    """An API that can be reached only after a while."""
+
+    def __init__(self, api: Api):
+        self._api = api
+        self.reachable = False
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+        if not self.reachable:
+            raise Unavailable("connection refused")
+        return self._api.get(resource, name, namespace)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+
+def test_it_waits_for_the_api_and_says_so(tmp_path: Path) -> None:
+    api = Late(api_with_node())
+    with running(api, settings(tmp_path)) as plugin:
+        wait_for(lambda: plugin.ready() == "connection refused")
+        api.reachable = True
+        wait_for(lambda: len(devices(api)) == 4)
+
+
+def test_a_checkpoint_of_a_newer_version_is_waited_out_and_said(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "plugins" / "lode.dev" / "checkpoint.json"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.write_text('{"kind": "LodeCheckpoint", "version": 99, "sha256": ""}\n')
+    api = api_with_node()
+    with running(api, settings(tmp_path)) as plugin:
+        wait_for(lambda: "written by a newer kubelet plugin: 99" in plugin.ready())
+        assert devices(api) == set()
+        checkpoint.unlink()
+        wait_for(lambda: len(devices(api)) == 4)
+
+
+def test_a_socket_that_cannot_be_opened_is_said_and_tried_again(tmp_path: Path) -> None:
+    folder = tmp_path / "plugins_registry"
+    folder.write_text("in the way")
+    api = api_with_node()
+    with running(api, settings(tmp_path)) as plugin:
+        wait_for(lambda: "plugins_registry" in plugin.ready())
+        folder.unlink()
+        wait_for(lambda: len(devices(api)) == 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [({"profile": "nope"}, "unknown profile"), ({"bootIdFile": "/no/such/file"}, "No such file")],
+)
+def test_what_an_operator_must_mend_is_said_while_it_waits(tmp_path: Path, change: dict[str, str], said: str) -> None:
+    with running(api_with_node(), settings(tmp_path, **change)) as plugin:
+        wait_for(lambda: said in plugin.ready())
+
+
+class Broken(Late):
+    """An API client with a defect."""
+
+    def list(self, *_: Any, **__: Any) -> Any:
+        raise KeyError("defect")
+
+
+def test_a_defect_in_a_thread_ends_the_program_with_an_error_so_that_it_is_started_anew(tmp_path: Path) -> None:
+    api = Broken(api_with_node())
+    api.reachable = True
+    assert PluginProcess(api, settings(tmp_path), "node-a", "").run() == 1
+
+
+def test_settings_that_cannot_be_used_end_it_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("kubeletplugin: {ofer: [whole]}\nlogLevel: loud\n")
+    assert main(["--settings", str(file), "--node-name", "n"]) == 2
+    said = capsys.readouterr().err
+    assert "kubeletplugin.ofer" in said
+    assert "logLevel" in said
+    assert main(["--settings", str(tmp_path / "missing"), "--node-name", "n"]) == 2
+    assert main(["--node-name", ""]) == 2
+    assert "set NODE_NAME" in capsys.readouterr().err
+
+
+def test_the_command_prints_its_version_and_refuses_what_it_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lode(["version"]) == 0
+    assert capsys.readouterr().out.count(".") == 2
+    for wrong in (["version", "--loud"], ["fly"], []):
+        with pytest.raises(SystemExit):
+            lode(wrong)
+
+
+def test_as_a_process_it_is_alive_though_not_ready_without_an_api_and_ends_at_sigterm(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    chosen = settings(tmp_path).model_copy(update={"observe_address": f"127.0.0.1:{port}"})
+    (tmp_path / "settings.yaml").write_text(chosen.model_dump_json(by_alias=True))
+    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}
+    (tmp_path / "kubeconfig").write_text(
+        f"{{apiVersion: v1, kind: Config, current-context: c, clusters: [{cluster}], "
+        "users: [{name: u, user: {}}], contexts: [{name: c, context: {cluster: c, user: u}}]}"
+    )
+    command = [sys.executable, "-m", "cli", "kubeletplugin", "--settings", str(tmp_path / "settings.yaml")]
+    environment = {**os.environ, "NODE_NAME": "node-a", "KUBECONFIG": str(tmp_path / "kubeconfig")}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+        wait_for(lambda: asked(port, "/healthz") == (200, "ok"))
+        status, why = asked(port, "/readyz")
+        assert status == 503
+        assert why
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+
+
+def asked(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode().strip()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode().strip()
+    except urllib.error.URLError:
+        return 0, ""

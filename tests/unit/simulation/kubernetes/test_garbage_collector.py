@@ -1,0 +1,20 @@
+"""The fake garbage collector deletes objects whose owner was deleted."""
+
+import pytest
+
+from driver.kube.api import PODS
+from memoryapi import JOBS
+from tests.unit.simulation.kubernetes.rig import Rig, job_rig
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return job_rig()
+
+
+def test_what_belongs_to_a_deleted_job_goes_with_it(rig: Rig) -> None:
+    rig.settle()
+    rig.api.delete(JOBS, "j", "default")
+    rig.settle()
+    assert rig.api.list(PODS).items == []
+    assert rig.claims() == []

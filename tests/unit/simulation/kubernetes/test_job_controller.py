@@ -1,0 +1,37 @@
+"""The fake Job controller keeps as many pods running as a Job asks for."""
+
+import pytest
+
+from driver.kube.api import PODS
+from memoryapi import JOBS
+from tests.unit.simulation.kubernetes.rig import Rig, job_rig
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return job_rig()
+
+
+def test_a_job_of_four_has_four_gated_pods_with_a_claim_each(rig: Rig) -> None:
+    rig.settle()
+    pods = rig.api.list(PODS).items
+    assert len(pods) == 4
+    assert all(pod["spec"]["schedulingGates"] for pod in pods)
+    assert len(rig.claims()) == 4
+
+
+def test_a_job_goes_on_until_all_have_succeeded(rig: Rig) -> None:
+    rig.settle()
+    done = {"status": {"phase": "Succeeded"}}
+    lost, *others = [pod["metadata"]["name"] for pod in rig.api.list(PODS).items]
+    rig.api.delete(PODS, lost, "default")
+    for name in others:
+        rig.api.patch(PODS, name, done, namespace="default", subresource="status")
+    rig.settle()
+    pods = rig.api.list(PODS).items
+    assert len(pods) == 4
+    (last,) = [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Pending"]
+    rig.api.patch(PODS, last, done, namespace="default", subresource="status")
+    rig.settle()
+    assert rig.api.get(JOBS, "j", "default")["status"]["succeeded"] == 4
+    assert len(rig.api.list(PODS).items) == 4

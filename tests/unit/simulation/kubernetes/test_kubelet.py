@@ -1,0 +1,161 @@
+"""The fake kubelet treats plugin, pods and claims as the real one does."""
+
+import pytest
+
+from driver.kube.api import EVENTS, PODS, RESOURCE_SLICES
+from driver.settings import Settings
+from simulation.kubernetes.kubelet import Kubelet
+from simulation.kubernetes.resource_claim_controller import ResourceClaimController
+from simulation.kubernetes.scheduler import KubeScheduler
+from simulation.node import SimulatedNode
+from tests.unit.simulation.kubernetes.rig import FakePlugin, Rig
+
+
+class NodeRig(Rig):
+    def __init__(self) -> None:
+        super().__init__()
+        self.simulated_node = SimulatedNode("n1")
+        self.plugin = FakePlugin()
+        self.components = [
+            ResourceClaimController(self.as_user("resource-claim-controller"), self.clock),
+            KubeScheduler(self.as_user("kube-scheduler"), self.clock, self.api.bind),
+        ]
+        self.template()
+        self.node("n1")
+        self.start_kubelet()
+
+    def start_kubelet(self) -> None:
+        self.kubelet = Kubelet(self.as_user("kubelet"), self.clock, self.simulated_node, self.plugin, lambda: 0.0)
+        self.components = [*self.components[:2], self.kubelet]
+
+    def run_pod(self) -> None:
+        pod = self.pod()
+        self.settle()
+        self.allocate(reserve=pod)
+        self.remove_gate()
+        self.settle()
+
+
+@pytest.fixture
+def rig() -> NodeRig:
+    return NodeRig()
+
+
+def test_a_pod_runs_once_its_claim_is_prepared(rig: NodeRig) -> None:
+    rig.run_pod()
+    assert rig.plugin.calls == ["registered", "prepare"]
+    assert rig.get()["status"]["phase"] == "Running"
+    (container,) = rig.simulated_node.containers.values()
+    assert [result.device.device for _, result in container.devices] == ["gpu-0"]
+
+
+def test_a_failed_prepare_is_an_event_and_is_retried_after_a_minute(rig: NodeRig) -> None:
+    rig.plugin.error = "no such device"
+    rig.run_pod()
+    assert rig.get()["status"]["phase"] == "Pending"
+    assert "no such device" in rig.api.list(EVENTS).items[0]["message"]
+    rig.plugin.error = ""
+    rig.advance(59)
+    assert rig.get()["status"]["phase"] == "Pending"
+    rig.advance(2)
+    assert rig.get()["status"]["phase"] == "Running"
+
+
+def test_a_deleted_pod_is_unprepared_before_it_is_removed(rig: NodeRig) -> None:
+    rig.run_pod()
+    rig.plugin.error = "busy"
+    rig.api.delete(PODS, "p", "default")
+    rig.settle()
+    assert rig.plugin.calls[-1] == "unprepare"
+    assert rig.get()["metadata"]["deletionTimestamp"]
+    assert rig.claims()[0]["status"]["allocation"]
+    rig.plugin.error = ""
+    rig.advance(16)
+    assert rig.api.list(PODS).items == []
+    assert rig.claims() == []
+
+
+def test_a_finished_pod_is_unprepared_before_it_is_reported(rig: NodeRig) -> None:
+    rig.run_pod()
+    uid = rig.get()["metadata"]["uid"]
+    rig.plugin.down = True
+    assert rig.simulated_node.end_containers(uid, "Succeeded")
+    rig.kubelet.containers_changed(uid)
+    rig.settle()
+    assert rig.get()["status"]["phase"] == "Running"
+    rig.plugin.down = False
+    rig.advance(16)
+    assert rig.get()["status"]["phase"] == "Succeeded"
+    assert rig.claims() == []
+    assert not rig.simulated_node.containers
+
+
+def test_a_force_deleted_pod_is_cleaned_up_on_the_node(rig: NodeRig) -> None:
+    rig.run_pod()
+    rig.api.delete(PODS, "p", "default", grace_period_seconds=0)
+    rig.settle()
+    assert rig.plugin.calls[-1] == "unprepare"
+    assert not rig.simulated_node.containers
+
+
+def test_containers_keep_their_devices_until_they_have_stopped() -> None:
+    rig = NodeRig()
+    rig.kubelet = Kubelet(rig.as_user("kubelet"), rig.clock, rig.simulated_node, rig.plugin, lambda: 1.0)
+    rig.components = [*rig.components[:2], rig.kubelet]
+    rig.run_pod()
+    rig.api.delete(PODS, "p", "default")
+    rig.settle()
+    rig.advance(29)
+    assert rig.plugin.calls[-1] == "prepare"
+    assert [container.exit_phase for container in rig.simulated_node.containers.values()] == [""]
+    rig.advance(2)
+    assert rig.plugin.calls[-1] == "unprepare"
+    assert rig.api.list(PODS).items == []
+
+
+def test_a_new_kubelet_deletes_the_slices_and_cleans_up_what_ended_meanwhile(rig: NodeRig) -> None:
+    rig.run_pod()
+    spec = {"driver": "lode.dev", "nodeName": "n1", "pool": {"name": "n1/lode.dev", "resourceSliceCount": 1}}
+    rig.api.create(RESOURCE_SLICES, {"metadata": {"name": "s"}, "spec": {**spec, "devices": []}})
+    rig.api.delete(PODS, "p", "default", grace_period_seconds=0)
+    rig.start_kubelet()
+    rig.settle()
+    assert rig.api.list(RESOURCE_SLICES).items == []
+    assert rig.plugin.calls == ["registered", "prepare", "registered", "unprepare"]
+    assert not rig.simulated_node.containers
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_the_slices_of_a_plugin_that_stays_away_are_deleted_after_half_a_minute(rig: NodeRig, back: bool) -> None:
+    rig.settle()
+    spec = {"driver": "lode.dev", "nodeName": "n1", "pool": {"name": "n1/lode.dev", "resourceSliceCount": 1}}
+    rig.api.create(RESOURCE_SLICES, {"metadata": {"name": "s"}, "spec": {**spec, "devices": []}})
+    rig.kubelet.plugin_lost()
+    rig.advance(29)
+    assert len(rig.api.list(RESOURCE_SLICES).items) == 1
+    if back:
+        rig.kubelet.plugin_started()
+    rig.advance(2)
+    assert len(rig.api.list(RESOURCE_SLICES).items) == int(back)
+
+
+def test_after_a_reboot_every_pod_is_prepared_again(rig: NodeRig) -> None:
+    rig.run_pod()
+    boot = rig.simulated_node.boot_id
+    rig.simulated_node.reboot(Settings())
+    rig.start_kubelet()
+    rig.settle()
+    assert rig.simulated_node.boot_id != boot
+    assert rig.plugin.calls.count("prepare") == 2
+    assert len(rig.simulated_node.containers) == 1
+
+
+def test_a_pod_without_a_reservation_is_refused(rig: NodeRig) -> None:
+    rig.pod()
+    rig.settle()
+    rig.allocate()
+    rig.remove_gate()
+    rig.components = [rig.kubelet]
+    rig.api.bind("default", "p", "n1")
+    rig.settle()
+    assert "is not allowed to use ResourceClaim" in rig.api.list(EVENTS).items[0]["message"]
