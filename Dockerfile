@@ -1,6 +1,6 @@
-# The image of both programs: `lode controller` and `lode kubeletplugin`. The latter has to run as root: it talks to the
-# kubelet over sockets that only root reaches, and configures devices. `lode demo` is not in it: .dockerignore leaves the
-# package `simulation` out.
+# The image of both programs: `lode controller` and `lode kubeletplugin`. The latter must run as root, because only root
+# can open the kubelet's sockets and configure devices. `lode demo` is not part of it: .dockerignore leaves out the package
+# `simulation`.
 #
 #     docker build --tag lode-dra:dev .
 #     docker build --build-arg BASE=registry.example/python:3.11-slim --tag lode-dra:dev .
@@ -11,7 +11,7 @@ FROM ${BASE} AS build
 RUN python3 -m pip install --no-cache-dir uv==0.13.9
 ENV UV_PROJECT_ENVIRONMENT=/opt/lode UV_PYTHON_DOWNLOADS=never UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy
 WORKDIR /source
-# Dependencies first: this layer changes with uv.lock only.
+# Install the dependencies first: this layer changes only with pyproject.toml and uv.lock.
 COPY pyproject.toml uv.lock ./
 RUN uv sync --locked --no-dev --no-install-project
 COPY . .

@@ -1,8 +1,8 @@
-# Every target sets up what it needs and says what it does. Nothing outside the checkout is changed but a cache
-# ($LODE_CACHE, by default ~/.cache/lode), where whatever takes long to build is kept by its content.
+# Every target sets up what it needs. Outside the checkout only a cache is changed ($LODE_CACHE, by default
+# ~/.cache/lode); it keeps everything that takes long to build, by content.
 
 KUBERNETES ?= 1.37# or 1.36
-ARGS ?=# more arguments for pytest
+ARGS ?=# more arguments for pytest or the benchmark
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -22,32 +22,32 @@ help: ## print this list
 	@awk -F ':.* ## ' '/^[a-z0-9-]+:.* ## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(VENV) ## run the whole system in one process, with no cluster, and show what happens
+demo: $(VENV) ## run the whole system in one process, without a cluster, and show what happens
 	lode demo
 
 .PHONY: test
-test: lint ## check style, types and layers; unit, system and contract tests (real kube-apiserver; ARGS for pytest)
+test: lint ## check style, types and imports; unit, system and contract tests (real kube-apiserver; ARGS for pytest)
 	pytest --numprocesses auto tests/unit tests/system $(ARGS)
 	$(CLUSTERS) control-plane >/dev/null
 	pytest tests/contract $(ARGS)
 
 .PHONY: lint
-lint: $(VENV) ## check style, types and layers only
+lint: $(VENV) ## check style, types and imports only
 	ruff check
 	ruff format --check
 	mypy
 	lint-imports
 
 .PHONY: e2e
-e2e: $(VENV) ## end-to-end tests on a kind cluster, which ends with them unless `make kind` made it (KUBERNETES=1.36, ARGS)
+e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind` created it (KUBERNETES=1.36, ARGS)
 	$(CLUSTERS) kind run --load lode busybox -- pytest tests/e2e --tb=short --timeout=900 $(ARGS)
 
 .PHONY: kind
 kind: IN := $(CLUSTERS) kind exec -- kubectl --namespace lode-system
-kind: $(VENV) ## a kind cluster with the driver on simulated hardware, to try things on; again after a change
+kind: $(VENV) ## a kind cluster with the driver on simulated hardware; run it again after a change
 	$(CLUSTERS) kind up --keep
 	$(CLUSTERS) kind load lode busybox
-	@# What runs already has to be started again: a new image has the old name.
+	@# Running programs must be restarted, because a new image has the same name.
 	old=$$($(IN) get deployment,daemonset --output name); \
 	$(IN) apply --kustomize manifests/kind; \
 	[ -z "$$old" ] || $(IN) rollout restart $$old
@@ -72,7 +72,7 @@ bench-allocation: $(VENV) ## compare the allocator with Kubernetes' own, about f
 	python -m benchmarks.allocation $(ARGS)
 
 .PHONY: bench-throughput
-bench-throughput: $(VENV) ## pods bound a second on a real API server with 1,000 nodes, beside kube-scheduler alone (ARGS)
+bench-throughput: $(VENV) ## pods bound per second with 1,000 nodes, compared with kube-scheduler alone (ARGS)
 	$(CLUSTERS) control-plane >/dev/null
 	python -m benchmarks.throughput $(ARGS)
 
@@ -81,7 +81,7 @@ proto: $(VENV) ## generate the gRPC code from its definitions
 	kubeletplugin/proto/regenerate.sh
 
 .PHONY: clean
-clean: ## remove what make left in the checkout (not the cache)
+clean: ## remove everything that make created in the checkout (not the cache)
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
 	find . -name __pycache__ -prune -exec rm -rf {} +
 

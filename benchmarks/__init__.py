@@ -1,1 +1,4 @@
-"""Programs that print a table with the peer beside us in the same run. Nothing here fails on a slow day."""
+"""Benchmarks that compare Lode with Kubernetes' own programs in the same run and print a table.
+
+A slow result is reported in the table and does not fail the benchmark.
+"""

@@ -1,10 +1,10 @@
-"""From pod to Running on kind: Lode in both flavours beside the example driver, with memory, start and import times.
+"""From pod to Running on kind: Lode in both flavors and the example driver, with memory, start and import times.
 
-    make bench                                    # brings the cluster up, runs this, takes it down
+    make bench                                    # creates the cluster, runs this, removes the cluster
     python -m benchmarks.cluster --pods 100 --burst 24
 
-All three run on the same cluster of three workers with eight cards each, one after the other, with the same pods: one
-claim from a template for one device of a class. Times are those of a client that creates the pod and watches it.
+All three run one after the other on the same cluster of three workers with eight cards each, with the same pods: one
+claim from a template for one device of a class. Times are measured by a client that creates the pod and watches it.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from benchmarks import pods
 from benchmarks.contenders import CONTENDERS, NAMESPACE, Contender
 from driver.kube.api import Api
 from driver.kube.client import KubeClient
-from testclusters.kind import KindCluster
+from testclusters import KindCluster
 
 PROFILE_LABEL = "lode.dev/simulated-profile"
 
@@ -25,9 +25,9 @@ PROFILE_LABEL = "lode.dev/simulated-profile"
 def main() -> int:
     """Run the comparison and print its tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
-    parser.add_argument("--pods", type=int, default=100, help="pods started one after another")
-    parser.add_argument("--burst", type=int, default=24, help="pods started at once; at most 24 fit")
-    parser.add_argument("--only", default="", help="contenders whose name contains this")
+    parser.add_argument("--pods", type=int, default=100, help="number of pods created one after another (%(default)s)")
+    parser.add_argument("--burst", type=int, default=24, help="number of pods created at once; at most 24 fit")
+    parser.add_argument("--only", default="", help="run only the contenders whose name contains this text")
     arguments = parser.parse_args()
     cluster = KindCluster.attach()
     enter_network(cluster)
@@ -54,10 +54,10 @@ def main() -> int:
 
 
 def enter_network(cluster: KindCluster) -> None:
-    """Start this program again inside the cluster's network, where its API server is reached."""
-    inside = cluster.network_command(sys.executable, "-m", "benchmarks.cluster", *sys.argv[1:])
-    if inside[0] != sys.executable and not os.environ.get("BENCH_INSIDE"):
-        os.execvpe(inside[0], inside, {**os.environ, "BENCH_INSIDE": "1"})
+    """Restart this program in the cluster's network, where its API server is reachable."""
+    command = cluster.network_command(sys.executable, "-m", "benchmarks.cluster", *sys.argv[1:])
+    if command[0] != sys.executable and not os.environ.get("BENCH_INSIDE"):
+        os.execvpe(command[0], command, {**os.environ, "BENCH_INSIDE": "1"})
 
 
 def _label(cluster: KindCluster, node: str) -> str:
@@ -65,8 +65,8 @@ def _label(cluster: KindCluster, node: str) -> str:
     return cluster.kubectl("get", "node", node, "-o", path).stdout.strip()
 
 
-def measure(cluster: KindCluster, api: Api, contender: Contender, count: int, at_once: int) -> list[str]:
-    """Install, run both workloads, weigh, remove; the row of the table."""
+def measure(cluster: KindCluster, api: Api, contender: Contender, count: int, burst_size: int) -> list[str]:
+    """Install a contender, run both workloads, measure memory, remove it; returns the row of the table."""
     print(f"{contender.name}: installing", flush=True)
     cluster.kubectl("create", "namespace", NAMESPACE)
     contender.install(cluster)
@@ -75,9 +75,9 @@ def measure(cluster: KindCluster, api: Api, contender: Contender, count: int, at
         pods.one_after_another(api, NAMESPACE, 3)
         print(f"{contender.name}: {count} pods one after another", flush=True)
         singles = pods.one_after_another(api, NAMESPACE, count)
-        print(f"{contender.name}: {at_once} pods at once", flush=True)
-        bursts = pods.burst(api, NAMESPACE, at_once)
-        weights = ", ".join(f"{label} {_resident(cluster, match):.0f}" for label, match in contender.programs)
+        print(f"{contender.name}: {burst_size} pods at once", flush=True)
+        bursts = pods.burst(api, NAMESPACE, burst_size)
+        memory = ", ".join(f"{label} {_resident(cluster, match):.0f}" for label, match in contender.programs)
         ready = _start_to_ready(cluster) if "lode" in contender.name else "-"
     finally:
         cluster.kubectl("delete", "namespace", NAMESPACE, "--timeout=100s", timeout=120)
@@ -86,10 +86,10 @@ def measure(cluster: KindCluster, api: Api, contender: Contender, count: int, at
         contender.name,
         str(count),
         *_percentiles(singles),
-        str(at_once),
+        str(burst_size),
         *_percentiles(bursts),
         f"{max(bursts):.2f}",
-        weights,
+        memory,
         ready,
     ]
 
@@ -100,34 +100,34 @@ def _percentiles(seconds: list[float]) -> list[str]:
 
 
 def _resident(cluster: KindCluster, match: str) -> float:
-    """The largest resident set, MiB, of the processes on any node whose command line contains ``match``."""
+    """The largest resident set, in MiB, of the processes on all nodes whose command line contains ``match``."""
     script = (
         f"for p in $(pgrep -f '{match}'); do grep -q '{match}' /proc/$p/cmdline 2>/dev/null || "
         f"tr '\\0' ' ' < /proc/$p/cmdline | grep -q '{match}' && grep VmRSS /proc/$p/status; done"
     )
-    found = [0.0]
+    mebibytes = [0.0]
     for node in cluster.nodes:
         lines = cluster.node_exec(node, "sh", "-c", script, check=False).stdout.splitlines()
-        found += [int(line.split()[1]) / 1024 for line in lines]
-    return max(found)
+        mebibytes += [int(line.split()[1]) / 1024 for line in lines]
+    return max(mebibytes)
 
 
 def _start_to_ready(cluster: KindCluster) -> str:
-    """What each of our programs says of itself on /metrics."""
+    """The median of ``lode_start_to_ready_seconds`` of each of our programs, from /metrics."""
     names = cluster.kubectl("-n", "lode-system", "get", "pods", "-o", "name").stdout.split()
-    found: dict[str, list[float]] = {}
+    seconds: dict[str, list[float]] = {}
     for name in names:
         path = f"/api/v1/namespaces/lode-system/{name.replace('pod/', 'pods/')}:8080/proxy/metrics"
         text = cluster.kubectl("get", "--raw", path, check=False).stdout
         for line in text.splitlines():
             if line.startswith("lode_start_to_ready_seconds "):
                 program = "controller" if "controller" in name else "kubeletplugin"
-                found.setdefault(program, []).append(float(line.split()[1]))
-    return ", ".join(f"{program} {statistics.median(values):.2f}" for program, values in sorted(found.items()))
+                seconds.setdefault(program, []).append(float(line.split()[1]))
+    return ", ".join(f"{program} {statistics.median(values):.2f}" for program, values in sorted(seconds.items()))
 
 
 def import_times() -> list[list[str]]:
-    """Seconds to import each program, in a fresh interpreter, without the interpreter's own start."""
+    """Seconds to import each program in a new interpreter, without the start of the interpreter."""
     rows = []
     for module in ("controller.__main__", "kubeletplugin.__main__", "cli.__main__"):
         code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"

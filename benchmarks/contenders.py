@@ -1,10 +1,10 @@
-"""Who is compared: Lode in both flavours, and the Kubernetes example driver with kube-scheduler allocating."""
+"""The drivers that are compared: Lode in both flavors, and the Kubernetes example driver with kube-scheduler."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from testclusters.kind import KindCluster
+from testclusters import KindCluster
 
 MANIFESTS = Path(__file__).parent.parent / "manifests"
 NAMESPACE = "bench"
@@ -14,9 +14,9 @@ PEER = "gpu.example.com"
 
 @dataclass(frozen=True)
 class Contender:
-    """A driver as a user installs it, and the DeviceClass its pods ask for.
+    """A driver as a user installs it, and the DeviceClass that its pods request.
 
-    ``programs`` names what to weigh: a label and the command line (as ``pgrep -f`` matches it).
+    ``programs`` lists the programs whose memory is measured: a label and a command line (as ``pgrep -f`` matches it).
     """
 
     name: str

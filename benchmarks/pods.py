@@ -1,4 +1,4 @@
-"""How long a pod with one claim takes from its creation to Running, seen by a client that watches."""
+"""The time of a pod with one claim from its creation to Running, measured by a client that watches."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ TIMEOUT = 180.0
 
 
 class Phases:
-    """Notes when each pod of a namespace is first seen in each phase, and when it is gone."""
+    """Records when each pod of a namespace is first seen in each phase, and when it has been deleted."""
 
     def __init__(self, api: Api, namespace: str):
         self._api = api
@@ -23,7 +23,7 @@ class Phases:
 
     @contextmanager
     def watching(self) -> Iterator["Phases"]:
-        """Watch in a thread while inside."""
+        """Watch in a thread during the ``with`` block."""
         version = self._api.list(PODS, namespace=self._namespace).resource_version
         thread = threading.Thread(target=self._watch, args=(version,), daemon=True)
         thread.start()
@@ -51,10 +51,10 @@ class Phases:
                 time.sleep(0.5)
 
     def when(self, pod: str, phase: str) -> float:
-        """``perf_counter`` seconds at which ``pod`` was first seen in ``phase``; waits for it.
+        """Wait until ``pod`` has been seen in ``phase``; returns the time of that in ``perf_counter`` seconds.
 
         Raises:
-            TimeoutError: not within three minutes.
+            TimeoutError: after three minutes.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: (pod, phase) in self._seen, TIMEOUT):
@@ -74,7 +74,7 @@ def template(device_class: str) -> dict[str, Any]:
 
 
 def pod(name: str) -> dict[str, Any]:
-    """A pod that asks for one device and sleeps."""
+    """A pod that requests one device and sleeps."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -96,7 +96,7 @@ def pod(name: str) -> dict[str, Any]:
 
 
 def one_after_another(api: Api, namespace: str, count: int) -> list[float]:
-    """Seconds from creation to Running of each of ``count`` pods, each started when the one before runs and goes."""
+    """Seconds from creation to Running of each of ``count`` pods; each is created when the last one runs."""
     names = [f"single-{number}" for number in range(count)]
     seconds = []
     with Phases(api, namespace).watching() as phases:
@@ -111,7 +111,7 @@ def one_after_another(api: Api, namespace: str, count: int) -> list[float]:
 
 
 def burst(api: Api, namespace: str, count: int) -> list[float]:
-    """Seconds from creation to Running of each of ``count`` pods created as fast as the API takes them."""
+    """Seconds from creation to Running of each of ``count`` pods, created as fast as the API server accepts them."""
     names = [f"burst-{number}" for number in range(count)]
     began: dict[str, float] = {}
     with Phases(api, namespace).watching() as phases:
@@ -127,5 +127,5 @@ def burst(api: Api, namespace: str, count: int) -> list[float]:
 
 
 def prepare(api: Api, namespace: str, device_class: str) -> None:
-    """Put the claim template in place."""
+    """Create the claim template."""
     api.create(RESOURCE_CLAIM_TEMPLATES, template(device_class), namespace)

@@ -1,4 +1,4 @@
-"""The ``lode`` command. Each subcommand is a program of its own and is imported only when it is asked for."""
+"""The ``lode`` command. Each subcommand is a separate program that is imported only when it is called."""
 
 import argparse
 import importlib
@@ -15,20 +15,20 @@ PROGRAMS = {
     "explain": ("cli.explain", "say what a pod or claim in the cluster holds, or why it waits"),
     "demo": ("cli.demo", "run the whole system over an API in memory and show what happens"),
 }
-"""Subcommand to the module whose ``main(argv) -> int`` it runs, and what it does."""
+"""Subcommand to the module whose ``main(argv) -> int`` it runs, and the help for it."""
 _LEFT_OUT_OF_IMAGE = {"demo": "simulation"}
 """Subcommand to a package that it needs and that the cluster image leaves out."""
 _NOT_INSTALLED = 2
 _PIPE_CLOSED = 141
-"""The exit status of a program that SIGPIPE ends, as shells report it."""
+"""Exit status of a program that SIGPIPE ended, as shells report it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the subcommand with the rest of the command line; its exit status."""
+    """Run the subcommand with the rest of the command line; returns its exit status."""
     parser = argparse.ArgumentParser("lode", description="GPUs and NPUs in Kubernetes as ResourceClaims.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (_, what) in PROGRAMS.items():
-        commands.add_parser(name, help=what, add_help=False)
+    for name, (_, text) in PROGRAMS.items():
+        commands.add_parser(name, help=text, add_help=False)
     commands.add_parser("version", help="print the version")
     chosen, rest = parser.parse_known_args(argv)
     if chosen.command == "version":
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = importlib.import_module(module).main(rest)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever reads has seen enough, as head does; what is still buffered must not be an error at exit.
+        # The reader of the pipe has ended, as head does. What is still buffered must not cause an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED
     return status

@@ -1,8 +1,8 @@
 """``lode demo``: the main job from end to end on this machine, over a Kubernetes API in memory.
 
-Controller and kubelet plugins are the real programs: threads, gRPC sockets, checkpoints and CDI files included. What
-they run against is simulated: the API server is in memory, and kube-scheduler, kubelet and the built-in controllers are
-fakes that drive the programs as the real ones do.
+Controller and kubelet plugins are the real programs with their threads, gRPC sockets, checkpoints and CDI files. The
+rest is simulated: the API server is in memory; kube-scheduler, kubelet and the built-in controllers are fakes that call
+the programs as the real ones do.
 """
 
 import argparse
@@ -40,12 +40,12 @@ NODES = {
     "gpu-2": ("a100x4", {}),
     "npu-1": ("ascend310px4", {}),
 }
-"""Node to its cards and its other labels. The examples take all eight cards of the first."""
+"""Node to its hardware profile and its other labels. The examples use all eight cards of the first."""
 KINDS = {"ResourceClaimTemplate": RESOURCE_CLAIM_TEMPLATES, "ResourceClaim": RESOURCE_CLAIMS, "Pod": PODS, "Job": JOBS}
 INTRODUCTION = """\
 The Kubernetes API below is in memory: no cluster is needed, and none is touched. Controller and kubelet plugins are the
 real programs, with their threads, gRPC sockets, checkpoints and CDI files (in a folder that is removed at the end).
-kube-scheduler, the kubelets and the built-in controllers are fakes that drive them as the real ones do."""
+kube-scheduler, the kubelets and the built-in controllers are fakes that call them as the real ones do."""
 NAMESPACE = "default"
 SHOWN = "share-4gi"
 TOO_MANY = "one-too-many"
@@ -53,11 +53,11 @@ PATIENCE_SECONDS = 30.0
 
 
 class DemoFailed(LodeError):
-    """Something is not as the demo says it must be."""
+    """Something is not as the demo expects."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Show it; 0 if all was as it should be, 1 otherwise."""
+    """Run the demo; 0 if everything was as expected, 1 otherwise."""
     parser = argparse.ArgumentParser("lode demo", description="Run the whole system over an API in memory.")
     parser.add_argument("--verbose", action="store_true", help="show what the programs log")
     arguments = parser.parse_args(argv)
@@ -66,14 +66,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="lode-"))
     try:
         problems = _run(folder)
-    except (DemoFailed, Violation) as failure:
-        problems = [str(failure)]
+    except (DemoFailed, Violation) as error:
+        problems = [str(error)]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     for problem in problems:
         print(f"\nFAILED: {problem}", file=sys.stderr)
     if not problems:
-        print(f"\nAll as it should be, in {time.monotonic() - started:.1f} s.")
+        print(f"\nEverything as expected, in {time.monotonic() - started:.1f} s.")
     return 1 if problems else 0
 
 
@@ -103,7 +103,7 @@ class _Demo:
         self._delete_everything(before)
 
     def _publish(self) -> dict[str, tuple[Object, ...]]:
-        self._until("every node publishes its cards and every kubelet knows its plugin", self._all_published)
+        self._wait_until("every node publishes its cards and every kubelet knows its plugin", self._all_published)
         rows = [(node, profile, self._kinds(node)) for node, (profile, _) in NODES.items()]
         print(table(("NODE", "PROFILE", "DEVICES OFFERED"), rows))
         return self._cluster.invariants.pools()
@@ -130,7 +130,7 @@ class _Demo:
                 print(f"{obj['kind'].lower()}/{obj['metadata']['name']} created")
 
     def _look_at_claims(self) -> None:
-        self._until("every pod runs", self._all_run)
+        self._wait_until("every pod runs", self._all_run)
         self._cluster.invariants.check()
         _title("kubectl get resourceclaims")
         print(claims_table(self._claims(), time.time()))
@@ -164,12 +164,12 @@ class _Demo:
         _title("One pod more than there are H100s")
         pod = next(obj for obj in examples()["whole-card"] if obj["kind"] == "Pod")
         self._api.create(PODS, {**pod, "metadata": {"name": TOO_MANY}}, NAMESPACE)
-        self._until("the pod says why it waits", lambda: bool(self._reason(TOO_MANY)))
+        self._wait_until("the pod says why it waits", lambda: bool(self._reason(TOO_MANY)))
         print(f"pod/{TOO_MANY}: {self._reason(TOO_MANY)}")
         _require(pod_phase(self._pod(TOO_MANY)) == "Pending", f"pod {TOO_MANY} waits")
         print("\nkubectl delete pod whole-card")
         self._api.delete(PODS, "whole-card", NAMESPACE)
-        self._until(f"pod {TOO_MANY} runs on the card that is free now", lambda: self._runs(TOO_MANY))
+        self._wait_until(f"pod {TOO_MANY} runs on the card that is free now", lambda: self._runs(TOO_MANY))
         self._cluster.invariants.check()
 
     def _reason(self, pod: str) -> str:
@@ -179,23 +179,23 @@ class _Demo:
     def _delete_everything(self, before: Mapping[str, tuple[Object, ...]]) -> None:
         _title("kubectl delete jobs,pods,resourceclaims --all")
         for resource in (JOBS, PODS, RESOURCE_CLAIMS):
-            for found in self._api.list(resource).items:
+            for obj in self._api.list(resource).items:
                 try:
-                    self._api.delete(resource, found["metadata"]["name"], NAMESPACE)
+                    self._api.delete(resource, obj["metadata"]["name"], NAMESPACE)
                 except NotFound:
-                    # It belonged to something that was deleted a moment before.
+                    # It was deleted together with its owner.
                     continue
-        self._until("nothing is left", lambda: not self._left())
+        self._wait_until("nothing is left", lambda: not self._remaining())
         print(claims_table(self._claims(), time.time()))
         _require(self._cluster.invariants.pools() == before, "the slices are as they were")
         print("No claim, no allocation, no checkpoint entry, no CDI or metadata file; the slices are as they were.")
 
-    def _left(self) -> list[str]:
-        left = [f"pod {pod['metadata']['name']}" for pod in self._pods()]
-        left += [f"claim {claim['metadata']['name']}" for claim in self._claims()]
+    def _remaining(self) -> list[str]:
+        remaining = [f"pod {pod['metadata']['name']}" for pod in self._pods()]
+        remaining += [f"claim {claim['metadata']['name']}" for claim in self._claims()]
         for name, node in self._cluster.nodes.items():
-            left += [f"{name}: claim {uid}" for uid in node.remaining_claims()]
-        return left
+            remaining += [f"{name}: claim {uid}" for uid in node.remaining_claims()]
+        return remaining
 
     def _claims(self) -> list[Object]:
         return self._api.list(RESOURCE_CLAIMS).items
@@ -215,31 +215,33 @@ class _Demo:
         )
         return sum(pod_phase(pod) == "Running" for pod in self._pods()) == wanted
 
-    def _until(self, what: str, reached: Callable[[], bool]) -> None:
-        print(f"... until {what}", end="", flush=True)
+    def _wait_until(self, state: str, reached: Callable[[], bool]) -> None:
+        print(f"... until {state}", end="", flush=True)
         started = time.monotonic()
         while not reached():
             if time.monotonic() - started > PATIENCE_SECONDS:
                 print()
-                raise DemoFailed(f"{what}: not within {PATIENCE_SECONDS:g} s\n{self._state()}")
+                raise DemoFailed(f"not within {PATIENCE_SECONDS:g} s: {state}\n{self._reports()}")
             time.sleep(0.02)
         print(f": {time.monotonic() - started:.2f} s")
 
-    def _state(self) -> str:
-        """What keeps the pods that do not run, as far as it was said."""
+    def _reports(self) -> str:
+        """What was reported about the pods that do not run."""
         waiting = {pod["metadata"]["name"]: pod for pod in self._pods() if pod_phase(pod) != "Running"}
         events = [event for event in self._api.list(EVENTS).items if event["involvedObject"]["name"] in waiting]
-        told = [f"{event['involvedObject']['name']}: {event.get('reason')}: {event.get('message')}" for event in events]
-        return "\n".join([*(f"{name}: {self._reason(name)}" for name in waiting), *told])
+        reports = [
+            f"{event['involvedObject']['name']}: {event.get('reason')}: {event.get('message')}" for event in events
+        ]
+        return "\n".join([*(f"{name}: {self._reason(name)}" for name in waiting), *reports])
 
 
 def _makes_pods(obj: Mapping[str, Any]) -> bool:
     return obj["kind"] in ("Pod", "Job")
 
 
-def _require(holds: bool, what: str) -> None:
+def _require(holds: bool, expectation: str) -> None:
     if not holds:
-        raise DemoFailed(f"not so: {what}")
+        raise DemoFailed(f"not as expected: {expectation}")
 
 
 def _title(text: str) -> None:

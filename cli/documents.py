@@ -1,7 +1,7 @@
 """Objects in files: YAML and JSON, documents and Lists, as ``kubectl get -o yaml`` prints and as people write them.
 
-YAML is read event by event: a file of a few thousand slices takes seconds and not minutes, and no nesting, alias or
-timestamp does more than what it says.
+YAML is read event by event, so a file of a few thousand slices takes seconds and not minutes. Nesting and aliases are
+limited, and timestamps stay strings, so that no input can exhaust memory or change its meaning.
 """
 
 import json
@@ -16,9 +16,9 @@ import yaml
 from driver.errors import LodeError
 
 MAX_DEPTH: Final = 100
-"""Levels of nesting in one document; no kind of the API comes near."""
+"""Most levels of nesting in one document; no kind of the API needs nearly as many."""
 MAX_ALIASED: Final = 1_000_000
-"""Values that the aliases of one document may stand for."""
+"""Most values that the aliases of one document may expand to."""
 
 _ENDINGS = (".yaml", ".yml", ".json")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -27,7 +27,7 @@ _CORE = "tag:yaml.org,2002:"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Origin:
-    """Where an object stands: file (``-`` is standard input), document in it (from 1), place in a List (from 0)."""
+    """Where an object was read: file (``-`` is standard input), document in it (from 1), index in a List (from 0)."""
 
     file: str
     document: int = 0
@@ -41,16 +41,16 @@ class Origin:
 
 
 LIVE: Final = Origin("the cluster")
-"""Where objects stand that were read from the API."""
+"""The origin of objects that were read from the API."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class InputFault:
-    """One thing wrong with the input: where it stands, in which object and field, and what to do about it."""
+    """One thing wrong with the input: its origin, object and field, and a message that says what to do about it."""
 
     origin: Origin
     subject: str
-    """``Pod default/train``; "" where no object could be read."""
+    """``Pod default/train``; "" if no object could be read."""
     field: str
     message: str
 
@@ -68,7 +68,7 @@ class BadInput(LodeError):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One value of a file, Lists taken apart."""
+    """One value of a file; the items of a List are documents of their own."""
 
     origin: Origin
     value: Any
@@ -76,20 +76,20 @@ class Document:
 
 @dataclass(slots=True)
 class Documents:
-    """All values of some files, and what could not be read of them."""
+    """All values of some files, and what could not be read."""
 
     found: list[Document] = field(default_factory=list)
     faults: list[InputFault] = field(default_factory=list)
 
-    def fault(self, origin: Origin, message: str) -> None:
-        """Note that something cannot be read."""
+    def add_fault(self, origin: Origin, message: str) -> None:
+        """Add that something cannot be read."""
         self.faults.append(InputFault(origin, "", "", message))
 
 
 def read_documents(sources: Sequence[str], stdin: TextIO) -> Documents:
-    """The documents of files, of folders (their ``.yaml``, ``.yml`` and ``.json`` files) and of ``-``, ``stdin``.
+    """The documents of files, of folders (their ``.yaml``, ``.yml`` and ``.json`` files), and of ``stdin`` for ``-``.
 
-    Raises nothing: what cannot be read is among the faults, beside everything that can.
+    Raises nothing: what cannot be read is among the faults, and everything else is read.
     """
     documents = Documents()
     for source in dict.fromkeys(sources):
@@ -97,9 +97,11 @@ def read_documents(sources: Sequence[str], stdin: TextIO) -> Documents:
             try:
                 text = stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
             except OSError as error:
-                documents.fault(Origin(name), f"cannot be read: {error.strerror or error}; give a file, folder or -")
+                documents.add_fault(
+                    Origin(name), f"cannot be read: {error.strerror or error}; give a file, folder or -"
+                )
             except UnicodeDecodeError as error:
-                documents.fault(Origin(name), f"is not UTF-8 text (byte {error.start}); save it as UTF-8")
+                documents.add_fault(Origin(name), f"is not UTF-8 text (byte {error.start}); save it as UTF-8")
             else:
                 parse(text, name, documents)
     return documents
@@ -110,13 +112,13 @@ def _files(source: str, documents: Documents) -> Sequence[str]:
     if source == "-" or not folder.is_dir():
         return [source]
     try:
-        found = sorted(str(path) for path in folder.iterdir() if path.suffix in _ENDINGS and path.is_file())
+        names = sorted(str(path) for path in folder.iterdir() if path.suffix in _ENDINGS and path.is_file())
     except OSError as error:
-        documents.fault(Origin(source), f"cannot be read: {error.strerror or error}")
+        documents.add_fault(Origin(source), f"cannot be read: {error.strerror or error}")
         return []
-    if not found:
-        documents.fault(Origin(source), f"has no file that ends in {', '.join(_ENDINGS)}; give another folder")
-    return found
+    if not names:
+        documents.add_fault(Origin(source), f"no file that ends in {', '.join(_ENDINGS)}; give another folder")
+    return names
 
 
 def parse(text: str, file: str, into: Documents) -> None:
@@ -125,25 +127,25 @@ def parse(text: str, file: str, into: Documents) -> None:
         try:
             return _add(file, list(_json(text)), into)
         except RecursionError:
-            return into.fault(Origin(file, 1), f"is nested more than {MAX_DEPTH} levels deep; no object is")
+            return into.add_fault(Origin(file, 1), f"nested more than {MAX_DEPTH} levels deep")
         except ValueError as error:
             problem = f"is not JSON: {error}"
     else:
         problem = ""
-    found: list[Any] = []
+    values: list[Any] = []
     try:
-        found.extend(_yaml(text))
-    except _Refused as error:
-        into.fault(Origin(file, len(found) + 1), str(error))
+        values.extend(_yaml(text))
+    except _InvalidDocument as error:
+        into.add_fault(Origin(file, len(values) + 1), str(error))
     except yaml.YAMLError as error:
-        into.fault(Origin(file, len(found) + 1), problem or f"is not YAML: {_one_line(error)}")
-    return _add(file, found, into)
+        into.add_fault(Origin(file, len(values) + 1), problem or f"is not YAML: {_one_line(error)}")
+    return _add(file, values, into)
 
 
 def _one_line(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
-    what = getattr(error, "problem", None) or str(error)
-    return f"{what} (line {mark.line + 1}, column {mark.column + 1})" if mark else " ".join(what.split())
+    problem = getattr(error, "problem", None) or str(error)
+    return f"{problem} (line {mark.line + 1}, column {mark.column + 1})" if mark else " ".join(problem.split())
 
 
 def _json(text: str) -> Iterator[Any]:
@@ -170,29 +172,29 @@ def _is_list(value: dict[str, Any]) -> bool:
     return isinstance(value.get("kind"), str) and value["kind"].endswith("List")
 
 
-def _with_kind(of: dict[str, Any], item: Any) -> Any:
-    """An item of a ``PodList`` need not repeat that it is a Pod."""
-    kind = of["kind"].removesuffix("List")
+def _with_kind(parent: dict[str, Any], item: Any) -> Any:
+    """The item of a List with its kind: an item of a ``PodList`` need not repeat that it is a Pod."""
+    kind = parent["kind"].removesuffix("List")
     if not isinstance(item, dict) or not kind:
         return item
-    return {"apiVersion": of.get("apiVersion"), "kind": kind, **item}
+    return {"apiVersion": parent.get("apiVersion"), "kind": kind, **item}
 
 
 # YAML
 
 
-class _Refused(Exception):
-    """A document that is YAML, but not one of objects."""
+class _InvalidDocument(Exception):
+    """A document that is YAML, but cannot be a document of Kubernetes objects."""
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenCollection:
     """A mapping or list that has not ended yet."""
 
     value: Any
     anchor: str | None
     before: int
-    """How many values there were when it began."""
+    """Number of values in the document before it."""
     key: str = ""
     has_key: bool = False
 
@@ -208,11 +210,11 @@ def _yaml(text: str) -> Iterator[Any]:
 
 
 class _Reader:
-    """Makes one document of its events."""
+    """Builds one document from its events."""
 
     def __init__(self) -> None:
         self.root: Any = None
-        self._open: list[_Open] = []
+        self._open: list[_OpenCollection] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._count = 0
         self._aliased = 0
@@ -227,8 +229,8 @@ class _Reader:
             self._put(value, event)
         elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
             if len(self._open) >= MAX_DEPTH:
-                raise _Refused(f"is nested more than {MAX_DEPTH} levels deep; no object is{_line(event)}")
-            self._open.append(_Open({} if kind is yaml.MappingStartEvent else [], event.anchor, self._count))
+                raise _InvalidDocument(f"nested more than {MAX_DEPTH} levels deep{_line(event)}")
+            self._open.append(_OpenCollection({} if kind is yaml.MappingStartEvent else [], event.anchor, self._count))
         elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
             ended = self._open.pop()
             self._count += 1
@@ -241,11 +243,11 @@ class _Reader:
     def _alias(self, event: Any) -> Any:
         value, count = self._anchors.get(event.anchor, (None, 0))
         if not count:
-            raise _Refused(f"alias *{event.anchor} names nothing that has ended before it{_line(event)}")
+            raise _InvalidDocument(f"undefined alias: *{event.anchor}{_line(event)}")
         self._count += count
         self._aliased += count
         if self._aliased > MAX_ALIASED:
-            raise _Refused(f"aliases stand for more than {MAX_ALIASED} values; write them out{_line(event)}")
+            raise _InvalidDocument(f"aliases expand to more than {MAX_ALIASED} values{_line(event)}; write them out")
         return value
 
     def _put(self, value: Any, event: Any) -> None:
@@ -261,14 +263,14 @@ class _Reader:
         else:
             top.key, top.has_key = _key(value, event), True
             if top.key in top.value:
-                raise _Refused(f"key {top.key!r} stands twice in one mapping; leave one out{_line(event)}")
+                raise _InvalidDocument(f"duplicate key: {top.key!r}{_line(event)}; leave one out")
 
 
 def _key(value: Any, event: Any) -> str:
     if value == "<<":
-        raise _Refused(f"merge keys (<<) are not read; write the fields out{_line(event)}")
+        raise _InvalidDocument(f"merge keys (<<) are not supported{_line(event)}; write the fields out")
     if isinstance(value, dict | list):
-        raise _Refused(f"a mapping or list cannot be a key{_line(event)}")
+        raise _InvalidDocument(f"a mapping or list cannot be used as a key{_line(event)}")
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -282,7 +284,7 @@ _CONSTRUCTOR: Any = yaml.constructor.SafeConstructor()
 
 @lru_cache(maxsize=1 << 16)
 def _scalar(text: str, tag: str | None, plain: bool) -> Any:
-    """What a scalar means to kubectl: YAML 1.1 without dates and times of day, which stay strings."""
+    """The value of a scalar for kubectl: YAML 1.1, but dates and times of day stay strings."""
     if tag is None or tag == "!":
         tag = _RESOLVER.resolve(yaml.ScalarNode, text, (plain, not plain)) if plain else f"{_CORE}str"
     name = tag.removeprefix(_CORE)
@@ -291,4 +293,4 @@ def _scalar(text: str, tag: str | None, plain: bool) -> Any:
     try:
         return _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, text))
     except (ValueError, KeyError) as error:
-        raise _Refused(f"{text!r} is no {name}") from error
+        raise _InvalidDocument(f"not a valid {name}: {text!r}") from error

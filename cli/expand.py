@@ -1,7 +1,7 @@
-"""What controllers of Kubernetes make of objects: pods of workloads, claims of templates. Pure.
+"""The objects that controllers of Kubernetes create: pods of workloads, claims of templates. Pure.
 
-Names are as those controllers give them; where they choose letters at random, the letters here follow from the names,
-so that the same input has the same answer.
+Names are those that the controllers give. Where they choose letters at random, the letters here are a hash of the other
+names, so that the same input has the same answer.
 """
 
 import hashlib
@@ -9,24 +9,24 @@ import uuid
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final
 
-from cli.checks import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, Given, pod_of_template
+from cli.checks import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, InputObject, pod_of_template
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object, Resource
 from driver.kube.objects import controller_of, generated_claim_prefix
 from driver.names import POD_CLAIM_NAME
 from memoryapi import JOBS
 
 MAX_PODS: Final = 10_000
-"""Pods made of one workload at most."""
+"""Most pods that are created for one workload."""
 
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _BASE_LENGTH: Final = 58
-"""Of a generated name, before the five random letters (apiserver names.MaxGeneratedNameLength)."""
-_SPACE: Final = uuid.UUID("7c0e9d52-40a4-4a7d-93bb-6e0f0a1c2d11")
+"""Characters of a generated name before its five random letters (apiserver names.MaxGeneratedNameLength)."""
+_UID_NAMESPACE: Final = uuid.UUID("7c0e9d52-40a4-4a7d-93bb-6e0f0a1c2d11")
 
 
 def uid_of(*parts: str) -> str:
-    """A uid for an object that has none; the same parts give the same."""
-    return str(uuid.uuid5(_SPACE, "/".join(parts)))
+    """A uid for an object that has none; equal parts give equal uids."""
+    return str(uuid.uuid5(_UID_NAMESPACE, "/".join(parts)))
 
 
 def _generated(base: str, *parts: str) -> str:
@@ -37,22 +37,22 @@ def _generated(base: str, *parts: str) -> str:
 # Pods of workloads
 
 
-def pods_of(workload: Given, existing: Iterable[Object]) -> list[Object]:
-    """The pods that the workload's controller has yet to make, beside the ``existing`` pods of its namespace."""
+def pods_of(workload: InputObject, existing: Iterable[Object]) -> list[Object]:
+    """The pods that the workload's controller has yet to create, given the ``existing`` pods of its namespace."""
     spec, namespace, name = workload.object["spec"], workload.key[1], workload.key[2]
     wanted = min(MAX_PODS, wanted_pods(workload))
-    there = [pod for pod in existing if _is_of(pod, workload.resource, name)]
+    own = [pod for pod in existing if _belongs_to(pod, workload.resource, name)]
     bases = list(_bases(workload.resource, name, spec, wanted))
     if workload.resource == STATEFUL_SETS:
-        taken = {pod["metadata"]["name"] for pod in there}
+        taken = {pod["metadata"]["name"] for pod in own}
         names = [base for base in bases if base not in taken]
     else:
-        names = [_generated(base, namespace, str(number)) for number, base in enumerate(bases)][len(there) :]
+        names = [_generated(base, namespace, str(number)) for number, base in enumerate(bases)][len(own) :]
     return [_pod(workload, pod_name) for pod_name in names]
 
 
-def wanted_pods(workload: Given) -> int:
-    """How many pods its controller keeps at once; no more than ``MAX_PODS`` of them are made here."""
+def wanted_pods(workload: InputObject) -> int:
+    """How many pods its controller keeps at once; no more than ``MAX_PODS`` of them are created here."""
     return _wanted(workload.resource, workload.object["spec"])
 
 
@@ -70,7 +70,7 @@ def _wanted(resource: Resource, spec: Mapping[str, object]) -> int:
 
 
 def _bases(resource: Resource, name: str, spec: Object, count: int) -> Iterator[str]:
-    """What each pod's name begins with; a pod of a StatefulSet is called exactly that."""
+    """The beginning of each pod's name; the whole name of a pod of a StatefulSet."""
     first = (spec.get("ordinals") or {}).get("start") or 0
     for number in range(count):
         if resource == STATEFUL_SETS:
@@ -83,30 +83,26 @@ def _bases(resource: Resource, name: str, spec: Object, count: int) -> Iterator[
             yield f"{name}-"
 
 
-def _is_of(pod: Object, resource: Resource, name: str) -> bool:
-    of = REPLICA_SETS if resource == DEPLOYMENTS else resource
-    owner = controller_of(pod, of.kind)
+def _belongs_to(pod: Object, resource: Resource, name: str) -> bool:
+    owner_kind = REPLICA_SETS.kind if resource == DEPLOYMENTS else resource.kind
+    owner = controller_of(pod, owner_kind)
     if owner is None:
         return False
-    # A ReplicaSet is called after its Deployment, with a hash in which there is no dash.
+    # A ReplicaSet's name is that of its Deployment, a dash and a hash without dashes.
     return bool((owner["name"].rpartition("-")[0] if resource == DEPLOYMENTS else owner["name"]) == name)
 
 
-def _pod(workload: Given, name: str) -> Object:
-    made = pod_of_template(workload.object["spec"]["template"])
+def _pod(workload: InputObject, name: str) -> Object:
+    pod = pod_of_template(workload.object["spec"]["template"])
     owner = {
         "apiVersion": workload.resource.api_version,
         "kind": workload.resource.kind,
         "name": workload.key[2],
-        "uid": uid_of(*_strings(workload)),
+        "uid": uid_of(workload.resource.kind, *workload.key[1:]),
         "controller": True,
     }
-    metadata = {**made["metadata"], "name": name, "namespace": workload.key[1], "ownerReferences": [owner]}
-    return {"apiVersion": PODS.api_version, "kind": PODS.kind, **made, "metadata": metadata}
-
-
-def _strings(given: Given) -> tuple[str, ...]:
-    return given.resource.kind, *given.key[1:]
+    metadata = {**pod["metadata"], "name": name, "namespace": workload.key[1], "ownerReferences": [owner]}
+    return {"apiVersion": PODS.api_version, "kind": PODS.kind, **pod, "metadata": metadata}
 
 
 # Claims of templates
@@ -115,48 +111,48 @@ def _strings(given: Given) -> tuple[str, ...]:
 def claims_of(
     pod: Object, templates: Mapping[str, Object], existing: Container[str], owned: Mapping[tuple[str, str], str]
 ) -> tuple[Object, list[Object]]:
-    """The pod with the names of its claims in its status, and the claims yet to be made for it.
+    """The pod with the names of its claims in its status, and the claims yet to be created for it.
 
     Args:
-        templates: ResourceClaimTemplates by ``namespace/name``; a claim whose template is missing is not made.
-        existing: ``namespace/name`` of the claims there are.
-        owned: names of claims made before, by uid of their pod and entry (``owned_claims``).
+        templates: ResourceClaimTemplates by ``namespace/name``; a claim whose template is missing is not created.
+        existing: ``namespace/name`` of the existing claims.
+        owned: names of claims created before, by uid of their pod and entry in its spec (``owned_claims``).
     """
     metadata, status = pod["metadata"], pod.get("status") or {}
     namespace, uid = metadata["namespace"], metadata["uid"]
     recorded = {entry["name"]: entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()}
-    named, made = dict(recorded), []
+    named, created = dict(recorded), []
     for entry in (pod.get("spec") or {}).get("resourceClaims") or ():
         wanted = entry.get("resourceClaimTemplateName")
         if not wanted or (entry["name"] in recorded and not recorded[entry["name"]]):
-            # Recorded without a name means that no claim is needed (core/v1 PodResourceClaimStatus).
+            # An entry recorded without a name needs no claim (core/v1 PodResourceClaimStatus).
             continue
         name = recorded.get(entry["name"]) or owned.get((uid, entry["name"]), "")
         template = templates.get(f"{namespace}/{wanted}")
         if template is not None and f"{namespace}/{name}" not in existing:
             name = name or _generated(generated_claim_prefix(metadata["name"], entry["name"]), namespace)
-            made.append(_claim(pod, entry["name"], name, template))
+            created.append(_claim(pod, entry["name"], name, template))
         if name:
             named[entry["name"]] = name
     if named == recorded:
-        return pod, made
+        return pod, created
     statuses = [{"name": entry, **({"resourceClaimName": name} if name else {})} for entry, name in named.items()]
-    return {**pod, "status": {**status, "resourceClaimStatuses": statuses}}, made
+    return {**pod, "status": {**status, "resourceClaimStatuses": statuses}}, created
 
 
 def owned_claims(claims: Iterable[Object]) -> dict[tuple[str, str], str]:
-    """Names of the claims that were made from templates, by uid of their pod and entry in its spec."""
-    found = {}
+    """Names of the claims that were created from templates, by uid of their pod and entry in its spec."""
+    names = {}
     for claim in claims:
         metadata, owner = claim["metadata"], controller_of(claim, PODS.kind)
         entry = (metadata.get("annotations") or {}).get(POD_CLAIM_NAME)
         if owner and entry:
-            found[owner["uid"], entry] = metadata["name"]
-    return found
+            names[owner["uid"], entry] = metadata["name"]
+    return names
 
 
 def _claim(pod: Object, entry: str, name: str, template: Object) -> Object:
-    metadata, more = pod["metadata"], template["spec"].get("metadata") or {}
+    metadata, template_metadata = pod["metadata"], template["spec"].get("metadata") or {}
     owner = {
         "apiVersion": "v1",
         "kind": PODS.kind,
@@ -171,8 +167,8 @@ def _claim(pod: Object, entry: str, name: str, template: Object) -> Object:
             "name": name,
             "namespace": metadata["namespace"],
             "uid": uid_of(metadata["uid"], entry),
-            "labels": dict(more.get("labels") or {}),
-            "annotations": {**(more.get("annotations") or {}), POD_CLAIM_NAME: entry},
+            "labels": dict(template_metadata.get("labels") or {}),
+            "annotations": {**(template_metadata.get("annotations") or {}), POD_CLAIM_NAME: entry},
             "ownerReferences": [owner],
         },
         "spec": template["spec"]["spec"],

@@ -1,11 +1,11 @@
-"""What a cluster's API says, as far as the user may read it. Only ``get`` and ``list`` are asked for."""
+"""Reads the objects of a cluster with the rights of the user. Only ``get`` and ``list`` are used."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from cli.checks import Given
+from cli.checks import InputObject
 from cli.documents import LIVE
 from controller.state import DEVICE_TAINT_RULES_BETA
 from driver.errors import OperatorFault
@@ -34,12 +34,12 @@ DECIDING: Final = (NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES
 
 @dataclass(frozen=True, slots=True)
 class MissingRight:
-    """Something the user may not do, and so is not known."""
+    """A right to read that the user does not have."""
 
     verb: str
     resource: Resource
     namespace: str = ""
-    """"" for the whole cluster."""
+    """"" for all namespaces."""
 
     def __str__(self) -> str:
         where = f"in namespace {self.namespace}" if self.namespace else "in the whole cluster"
@@ -48,17 +48,17 @@ class MissingRight:
 
 
 class NoRights(OperatorFault):
-    """What has to be read may not be. Carries all missing rights at once."""
+    """The user lacks rights to read what is needed. Carries all missing rights at once."""
 
     def __init__(self, missing: Sequence[MissingRight]):
         self.missing = tuple(missing)
-        told = "; ".join(map(str, missing))
-        super().__init__(f"{told}. Have an administrator grant this (docs/simulate.md has the ClusterRole)")
+        rights = "; ".join(map(str, missing))
+        super().__init__(f"{rights}. Have an administrator grant this (docs/simulate.md has the ClusterRole)")
 
 
 @contextmanager
 def cluster(kubeconfig: str) -> Iterator[tuple[Api, str]]:
-    """The API of the cluster that kubectl would talk to, and the namespace that is meant where none is named.
+    """The API of the cluster that kubectl would use, and the namespace of its context.
 
     Raises:
         OperatorFault: there is no usable kubeconfig; the message says what to do.
@@ -72,10 +72,10 @@ def cluster(kubeconfig: str) -> Iterator[tuple[Api, str]]:
 
 
 def list_all(api: Api, resource: Resource, namespace: str = "") -> list[Object]:
-    """Every object of the kind, in one namespace or in all; none where the API does not serve an optional kind.
+    """Every object of the kind, in one namespace or in all; none if the API does not serve an optional kind.
 
     Raises:
-        NoRights: it may not be listed.
+        NoRights: the user may not list it.
         OperatorFault: the API server cannot be reached or does not answer; the message says what to do.
     """
     try:
@@ -88,16 +88,16 @@ def list_all(api: Api, resource: Resource, namespace: str = "") -> list[Object]:
         message = f"the API server does not serve {resource.plural} of {resource.api_version}; it must be 1.36 or newer"
         raise OperatorFault(message) from None
     except Forbidden as error:
-        raise refused(error, MissingRight("list", resource, namespace)) from error
+        raise fault_of_forbidden(error, MissingRight("list", resource, namespace)) from error
     except ApiError as error:
-        raise unreachable(error) from error
+        raise fault_of_api_error(error) from error
 
 
 def get_one(api: Api, resource: Resource, name: str, namespace: str) -> Object | None:
-    """The object, or None if there is none.
+    """The object, or None if it does not exist.
 
     Raises:
-        NoRights: it may not be read.
+        NoRights: the user may not read it.
         OperatorFault: as for ``list_all``.
     """
     try:
@@ -105,9 +105,9 @@ def get_one(api: Api, resource: Resource, name: str, namespace: str) -> Object |
     except NotFound:
         return None
     except Forbidden as error:
-        raise refused(error, MissingRight("get", resource, namespace)) from error
+        raise fault_of_forbidden(error, MissingRight("get", resource, namespace)) from error
     except ApiError as error:
-        raise unreachable(error) from error
+        raise fault_of_api_error(error) from error
 
 
 def _pages(api: Api, resource: Resource, namespace: str) -> Iterable[Object]:
@@ -120,46 +120,46 @@ def _pages(api: Api, resource: Resource, namespace: str) -> Iterable[Object]:
             return
 
 
-def refused(error: Forbidden, right: MissingRight) -> OperatorFault:
-    """What to tell of a 401 or a 403."""
+def fault_of_forbidden(error: Forbidden, right: MissingRight) -> OperatorFault:
+    """The fault to report for a 401 or a 403."""
     if error.status == 401:
         return OperatorFault(f"the API server does not know you: {error}; log in, or choose another kubeconfig")
     return NoRights([right])
 
 
-def unreachable(error: ApiError) -> OperatorFault:
-    """What to tell of an answer that is no answer."""
+def fault_of_api_error(error: ApiError) -> OperatorFault:
+    """The fault to report for an error that has nothing to do with rights."""
     if isinstance(error, Gone):
         return OperatorFault(f"the list took so long that the API server forgot it: {error}; try again")
     return OperatorFault(f"the API server gave no usable answer: {error}; see that the kubeconfig names the right one")
 
 
-def read_given(api: Api, on_top: Sequence[Given]) -> tuple[list[Given], list[str]]:
-    """Everything in the cluster that a decision depends on, with ``on_top`` over it; and notes about that.
+def read_all(api: Api, overlay: Sequence[InputObject]) -> tuple[list[InputObject], list[str]]:
+    """Everything in the cluster that a decision depends on, replaced or extended by ``overlay``; and notes about that.
 
-    A pod or claim that is there already stays as it is there: neither can be changed in what concerns devices.
+    A pod or claim that exists in the cluster is not replaced: what concerns devices cannot be changed in either.
 
     Raises:
         NoRights, OperatorFault: see ``list_all``; all missing rights at once.
     """
-    found: dict[object, Given] = {}
+    objects: dict[object, InputObject] = {}
     missing: list[MissingRight] = []
     for resource in (*DECIDING, RESOURCE_CLAIM_TEMPLATES):
         try:
-            found.update((one.key, one) for one in stored(resource, list_all(api, resource)))
+            objects.update((obj.key, obj) for obj in stored(resource, list_all(api, resource)))
         except NoRights as error:
             missing += error.missing
     if missing:
         raise NoRights(missing)
     notes = []
-    for one in on_top:
-        if one.key in found and one.resource in (PODS, RESOURCE_CLAIMS):
-            notes.append(f"{one.subject} is in the cluster already and is taken as it is there ({one.origin})")
+    for obj in overlay:
+        if obj.key in objects and obj.resource in (PODS, RESOURCE_CLAIMS):
+            notes.append(f"{obj.subject} is in the cluster already and is taken as it is there ({obj.origin})")
         else:
-            found[one.key] = one
-    return list(found.values()), notes
+            objects[obj.key] = obj
+    return list(objects.values()), notes
 
 
-def stored(resource: Resource, objects: Iterable[Object]) -> Iterator[Given]:
-    """Objects that were read, as if given."""
-    return (Given(resource, {**obj, "apiVersion": resource.api_version}, LIVE, True) for obj in objects)
+def stored(resource: Resource, objects: Iterable[Object]) -> Iterator[InputObject]:
+    """Objects that were read from the API, as input."""
+    return (InputObject(resource, {**obj, "apiVersion": resource.api_version}, LIVE, True) for obj in objects)

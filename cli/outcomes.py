@@ -1,16 +1,22 @@
-"""What becomes of a pod or a claim, as a value, as JSON and as lines of a table; for ``simulate`` and ``explain``."""
+"""The outcome for a pod or a claim, as a value, as JSON and as lines of a table; for ``simulate`` and ``explain``."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from controller.allocation import Summary, render
-from controller.decisions import Decision, Release, TakeBack, Unallocatable, Wait
-from controller.explain import explain, summary
-from controller.pods import ClaimReference, PodView
-from controller.reconcile import refusals
-from controller.records import ClaimRecord
-from controller.state import State
+from controller.reconcile import (
+    Decision,
+    NodeRefusal,
+    Reason,
+    Release,
+    TakeBack,
+    Unallocatable,
+    Wait,
+    refusal_message,
+    refusal_summary,
+)
+from controller.state import ClaimRecord, ClaimReference, PodView, State
 from driver.model import Claim
 from driver.wire import allocation_to
 
@@ -23,16 +29,17 @@ _RESULT_FIELDS: Final = ("request", "driver", "pool", "device", "consumedCapacit
 _DEVICE: Final = ("driver", "pool", "device", "shareID")
 _NONE: Final = "<none>"
 _INDENT: Final = "\n  "
-_FULL: Final = 1 << 16
-"""Characters of reasons that a terminal is shown; there are never nearly as many."""
+_MAX_CHARACTERS: Final = 1 << 16
+"""Of the reasons that are printed; in practice there are far fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a decision comes to: everything is allocated, or the reason why not, in a word and in full.
+    """Why the pod or claim has to wait; empty if everything is allocated.
 
     Attributes:
-        summary: why each group of nodes refuses, if nodes were asked.
+        reason: of the controller's condition.
+        summary: why each group of nodes refuses the pod, if nodes were tried.
     """
 
     reason: str = ""
@@ -53,13 +60,13 @@ class ClaimOutcome:
     """One claim of a pod.
 
     Attributes:
-        entry: its name in the pod; "" for a claim on its own.
+        entry: its name in the pod; "" for a claim that is not looked at as part of a pod.
         state: ``chosen``: it gets its devices here; ``held``: it had them before; ``pending``: it has none;
-            ``others``: it is for another driver to allocate; ``missing``: it does not exist.
+            ``others``: another driver allocates it; ``missing``: it does not exist.
         devices: ``request``, ``driver``, ``pool``, ``device`` and, where they apply, ``consumedCapacity`` and
             ``adminAccess``, as in ``status.allocation.devices.results``; of a claim that is ``held`` also ``shareID``
             and ``status``, the device's entry in ``status.devices``.
-        reserved_for: who holds a ``held`` claim, as ``pods/train``.
+        reserved_for: the consumers of a ``held`` claim, as ``pods/train``.
     """
 
     entry: str
@@ -81,11 +88,11 @@ class ClaimOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What becomes of one pod, or of one claim that no pod uses.
+    """The outcome for one pod, or for one claim that no pod uses.
 
     Attributes:
-        result: ``placed``: gets its devices here; ``allocated``: had them before; ``waiting``: has to wait, for
-            the reason ``told``; ``others``: asks for no devices of ours.
+        result: ``placed``: gets its devices here; ``allocated``: had them before; ``waiting``: has to wait, see
+            ``verdict``; ``others``: asks for no devices of our driver.
     """
 
     kind: Literal["Pod", "ResourceClaim"]
@@ -94,19 +101,19 @@ class Outcome:
     result: Result
     node: str
     claims: tuple[ClaimOutcome, ...]
-    told: Verdict = Verdict()
+    verdict: Verdict = Verdict()
     taken_back: tuple[TakenBack, ...] = ()
 
     @property
     def placed(self) -> bool:
-        """Whether everything it asks of us, if anything, is allocated."""
+        """Whether everything that it asks of our driver, if anything, is allocated."""
         return self.result != "waiting"
 
     def to_json(self) -> Json:
         """With the keys of docs/simulate.md."""
-        summed = self.told.summary.to_json() if self.told.summary else ""
-        told = _sparse(reason=self.told.reason, message=self.told.message, reasons=summed)
-        taken = [{"node": one.node, "message": one.message} for one in self.taken_back]
+        verdict = self.verdict
+        reasons = verdict.summary.to_json() if verdict.summary else ""
+        taken_back = [{"node": lost.node, "message": lost.message} for lost in self.taken_back]
         return {
             "kind": self.kind,
             "namespace": self.namespace,
@@ -114,55 +121,63 @@ class Outcome:
             "result": self.result,
             "node": self.node,
             "claims": [claim.to_json() for claim in self.claims],
-            **told,
-            **_sparse(takenBack=taken),
+            **_sparse(reason=verdict.reason, message=verdict.message, reasons=reasons, takenBack=taken_back),
         }
 
-    def why(self) -> str:
+    def wait_text(self) -> str:
         """Why it waits, in full: a line for each group of nodes and one for the closest miss."""
-        head = f"{self.kind} {self.namespace}/{self.name} waits ({self.told.reason}):"
-        nodes = self.told.summary
+        head = f"{self.kind} {self.namespace}/{self.name} waits ({self.verdict.reason}):"
+        nodes = self.verdict.summary
         if nodes is None:
-            return f"{head}{_INDENT}{self.told.message}"
+            return f"{head}{_INDENT}{self.verdict.message}"
         counted = f"0 of {nodes.nodes} {'node' if nodes.nodes == 1 else 'nodes'} can take the pod."
-        return f"{head}{_INDENT}{counted}{_INDENT}{render(nodes, _FULL, _INDENT)}"
+        return f"{head}{_INDENT}{counted}{_INDENT}{render(nodes, _MAX_CHARACTERS, _INDENT)}"
 
 
-def verdict(state: State, decision: Decision) -> Verdict:
-    """A decision in words, the controller's own; the pod must still be in the state."""
+def verdict(decision: Decision, refusals: Mapping[str, NodeRefusal] | None = None) -> Verdict:
+    """What the controller reports of a decision.
+
+    Args:
+        refusals: for ``Unallocatable``, the answer of ``node_refusals``.
+    """
     match decision:
         case Wait(reason, message):
             return Verdict(reason, message)
         case Unallocatable(_, claims):
-            refused = refusals(state, decision)
-            return Verdict("Unallocatable", explain(refused, claims), summary(refused, claims) if refused else None)
+            refusals = refusals or {}
+            summary = refusal_summary(refusals, claims) if refusals else None
+            return Verdict(Reason.UNALLOCATABLE, refusal_message(refusals, claims), summary)
         case Release(_, node):
-            return Verdict("Refused", f"kube-scheduler refuses the pod on node {node}; its devices will be taken back")
+            return Verdict(
+                Reason.REFUSED, f"kube-scheduler refuses the pod on node {node}; its devices will be taken back"
+            )
         case TakeBack(_, node, message):
             return Verdict("TakenBack", f"the devices on node {node} will be taken back: {message}")
     return Verdict()
 
 
-def of_pod(state: State, key: str, told: Verdict, chosen: Collection[str], taken_back: Sequence[TakenBack]) -> Outcome:
-    """The outcome of a verdict about a pod; ``chosen`` are the claims that got devices."""
+def outcome_of_pod(
+    state: State, key: str, answer: Verdict, chosen: Collection[str], taken_back: Sequence[TakenBack]
+) -> Outcome:
+    """The outcome for a pod with this verdict; ``chosen`` are the claims that got devices."""
     pod = state.pods[key]
     claims = tuple(_claim(state, pod.namespace, ref, chosen) for ref in pod.references)
-    result = _result(told, claims)
+    result = _result(answer, claims)
     node = "" if result == "waiting" else _node(state, pod)
-    return Outcome("Pod", pod.namespace, pod.name, result, node, claims, told, tuple(taken_back))
+    return Outcome("Pod", pod.namespace, pod.name, result, node, claims, answer, tuple(taken_back))
 
 
-def of_claim(state: State, key: str, told: Verdict, chosen: bool) -> Outcome:
-    """The outcome of a verdict about a claim by itself; ``chosen`` if that gave it devices."""
-    one = state.claims[key].claim
-    claims = (_claim(state, one.namespace, ClaimReference("", one.name), (key,) if chosen else ()),)
-    node = one.allocation.node_name if one.allocation else ""
-    result = _result(told, claims)
-    return Outcome("ResourceClaim", one.namespace, one.name, result, node, claims, told)
+def outcome_of_claim(state: State, key: str, answer: Verdict, chosen: bool) -> Outcome:
+    """The outcome for a claim with this verdict, not as part of a pod; ``chosen`` if it got devices."""
+    claim = state.claims[key].claim
+    claims = (_claim(state, claim.namespace, ClaimReference("", claim.name), (key,) if chosen else ()),)
+    node = claim.allocation.node_name if claim.allocation else ""
+    result = _result(answer, claims)
+    return Outcome("ResourceClaim", claim.namespace, claim.name, result, node, claims, answer)
 
 
-def _result(told: Verdict, claims: Sequence[ClaimOutcome]) -> Result:
-    if told.reason:
+def _result(answer: Verdict, claims: Sequence[ClaimOutcome]) -> Result:
+    if answer.reason:
         return "waiting"
     states = {claim.state for claim in claims}
     return "placed" if "chosen" in states else "allocated" if "held" in states else "others"
@@ -182,27 +197,27 @@ def _claim(state: State, namespace: str, ref: ClaimReference, chosen: Collection
     if record is None:
         return ClaimOutcome(ref.entry, ref.claim, ref.template, "missing")
     if key in chosen or record.claim.allocation is None:
-        where = _state(state, record.claim, key in chosen)
-        return ClaimOutcome(ref.entry, ref.claim, ref.template, where, _devices(record.claim))
+        claim_state = _claim_state(state, record.claim, key in chosen)
+        return ClaimOutcome(ref.entry, ref.claim, ref.template, claim_state, _devices(record.claim))
     return replace(_held(state, record), entry=ref.entry, template=ref.template)
 
 
 def _held(state: State, record: ClaimRecord) -> ClaimOutcome:
-    statuses = {_device(entry): entry for entry in (record.raw.get("status") or {}).get("devices") or ()}
+    statuses = {_device_id(entry): entry for entry in (record.raw.get("status") or {}).get("devices") or ()}
     devices = []
     for device in _devices(record.claim, "shareID"):
-        more = {name: part for name, part in statuses.get(_device(device), {}).items() if name not in _DEVICE}
-        devices.append({**device, "status": more} if more else device)
-    holders = tuple(f"{one.resource}/{one.name}" for one in record.claim.reserved_for)
-    where = _state(state, record.claim, chosen=False)
-    return ClaimOutcome("", record.claim.name, "", where, tuple(devices), holders)
+        fields = {name: part for name, part in statuses.get(_device_id(device), {}).items() if name not in _DEVICE}
+        devices.append({**device, "status": fields} if fields else device)
+    consumers = tuple(f"{consumer.resource}/{consumer.name}" for consumer in record.claim.reserved_for)
+    claim_state = _claim_state(state, record.claim, chosen=False)
+    return ClaimOutcome("", record.claim.name, "", claim_state, tuple(devices), consumers)
 
 
-def _device(entry: Json) -> tuple[str, ...]:
+def _device_id(entry: Json) -> tuple[str, ...]:
     return tuple(entry.get(name) or "" for name in _DEVICE)
 
 
-def _state(state: State, claim: Claim, chosen: bool) -> ClaimState:
+def _claim_state(state: State, claim: Claim, chosen: bool) -> ClaimState:
     if claim.allocation is not None:
         if chosen:
             return "chosen"
@@ -219,12 +234,12 @@ def _devices(claim: Claim, *more: str) -> tuple[Json, ...]:
     return tuple({name: result[name] for name in (*_RESULT_FIELDS, *more) if name in result} for result in results)
 
 
-def device_rows(claims: Iterable[ClaimOutcome], *, holders: bool = False) -> list[tuple[str, ...]]:
-    """A line for each device under ``DEVICE_HEADER``, with ``holders`` also who holds it; at least one for a claim."""
+def device_rows(claims: Iterable[ClaimOutcome], *, consumers: bool = False) -> list[tuple[str, ...]]:
+    """A line for each device under ``DEVICE_HEADER``, at least one per claim; with ``consumers`` also the claim's."""
     rows: list[tuple[str, ...]] = []
     for claim in claims:
         name = claim.name or f"({claim.entry})"
-        last = (", ".join(claim.reserved_for) or _NONE,) if holders else ()
+        last = (", ".join(claim.reserved_for) or _NONE,) if consumers else ()
         if not claim.devices:
             rows.append((name, "", "", f"<{claim.state}>", "", *last))
         rows += [(name, d["request"], d["pool"], d["device"], consumed(d), *last) for d in claim.devices]
@@ -232,7 +247,7 @@ def device_rows(claims: Iterable[ClaimOutcome], *, holders: bool = False) -> lis
 
 
 def consumed(device: Mapping[str, Any]) -> str:
-    """What an allocation takes of a device, in a few words."""
+    """What an allocation takes of a device, as text."""
     if device.get("adminAccess"):
         return "nothing (admin access)"
     amounts = device.get("consumedCapacity") or {}

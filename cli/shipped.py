@@ -1,4 +1,4 @@
-"""Files of ``manifests/`` that the command needs: in the wheel beside this module, in a checkout where they are."""
+"""Files of ``manifests/`` that the command needs: beside this module in the wheel, in ``manifests/`` in a checkout."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +13,12 @@ _CHECKOUT = _HERE.parent / "manifests"
 
 
 def examples() -> dict[str, list[dict[str, Any]]]:
-    """The objects of each example, by the name of its file without the ending.
+    """The objects of each example, by the name of its file without suffix.
 
     Raises:
-        InvalidInput: the files are not there, or are not YAML; the installation is damaged.
+        InvalidInput: the files are missing, or are not YAML; the installation is damaged.
     """
-    folder = _found(_HERE / "examples", _CHECKOUT / "examples")
+    folder = _first_existing(_HERE / "examples", _CHECKOUT / "examples")
     return {path.stem: list(_objects(path)) for path in sorted(folder.glob("*.yaml"))}
 
 
@@ -26,16 +26,16 @@ def device_classes() -> list[dict[str, Any]]:
     """The DeviceClasses as they are installed.
 
     Raises:
-        InvalidInput: the file is not there, or is not YAML; the installation is damaged.
+        InvalidInput: the file is missing, or is not YAML; the installation is damaged.
     """
-    return list(_objects(_found(_HERE / "deviceclasses.yaml", _CHECKOUT / "base" / "deviceclasses.yaml")))
+    return list(_objects(_first_existing(_HERE / "deviceclasses.yaml", _CHECKOUT / "base" / "deviceclasses.yaml")))
 
 
-def _found(*places: Path) -> Path:
+def _first_existing(*places: Path) -> Path:
     for place in places:
         if place.exists():
             return place
-    raise InvalidInput("manifests", [Fault(str(place), "is not there; install lode-dra anew") for place in places])
+    raise InvalidInput("manifests", [Fault(str(place), "missing file; reinstall lode-dra") for place in places])
 
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:

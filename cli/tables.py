@@ -10,7 +10,7 @@ _GAP = 3
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell and three spaces apart; no spaces at the end of a line."""
+    """Columns as wide as their widest cell, three spaces apart, without spaces at the end of a line."""
     lines = [list(header), *(list(row) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     return "\n".join(
@@ -19,7 +19,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def age(seconds: float) -> str:
-    """How kubectl writes an age: two units at most, the second only while it matters (``3s``, ``2m5s``, ``26h``).
+    """An age as kubectl writes it: at most two units (``3s``, ``2m5s``, ``26h``).
 
     The steps are those of k8s.io/apimachinery/pkg/util/duration.HumanDuration.
     """
@@ -30,23 +30,23 @@ def age(seconds: float) -> str:
     if whole < 60 * 2:
         return f"{whole}s"
     if minutes < 10:
-        return _two(minutes, "m", whole % 60, "s")
+        return _two_units(minutes, "m", whole % 60, "s")
     if hours < 3:
         return f"{minutes}m"
     if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
+        return _two_units(hours, "h", minutes % 60, "m")
     if hours < 48:
         return f"{hours}h"
     if days < 8:
-        return _two(days, "d", hours % 24, "h")
+        return _two_units(days, "d", hours % 24, "h")
     if days < 365 * 2:
         return f"{days}d"
     if days < 365 * 8:
-        return _two(days // 365, "y", days % 365, "d")
+        return _two_units(days // 365, "y", days % 365, "d")
     return f"{days // 365}y"
 
 
-def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
+def _two_units(large: int, large_unit: str, small: int, small_unit: str) -> str:
     return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
 
 
@@ -57,7 +57,7 @@ def age_of(obj: Object, now: float) -> str:
 
 
 def claim_state(claim: Object) -> str:
-    """STATE of a claim, as kube-apiserver's printer says it: pending, or allocated and perhaps reserved; deleted."""
+    """STATE of a claim, as kube-apiserver prints it: pending, or allocated and perhaps reserved; deleted."""
     status = claim.get("status") or {}
     states = ["deleted"] if claim["metadata"].get("deletionTimestamp") else []
     if status.get("allocation") is None:
@@ -72,7 +72,7 @@ def claims_table(claims: Iterable[Object], now: float) -> str:
 
 
 def pod_status(pod: Object) -> str:
-    """STATUS of a pod: its phase, or what the gate or its deletion make of it."""
+    """STATUS of a pod: its phase, unless it is gated or being deleted."""
     if pod["metadata"].get("deletionTimestamp"):
         return "Terminating"
     if pod["spec"].get("schedulingGates"):
@@ -81,7 +81,7 @@ def pod_status(pod: Object) -> str:
 
 
 def pods_table(pods: Iterable[Object], now: float) -> str:
-    """``kubectl get pods -o wide``, as far as it concerns devices."""
+    """``kubectl get pods -o wide``, with the columns that concern devices."""
 
     def row(pod: Object) -> tuple[str, ...]:
         containers = len(pod["spec"]["containers"])

@@ -5,7 +5,7 @@ What the API server must allow its service account (each write is one of these):
     nodes, pods, resourceslices, deviceclasses, devicetaintrules    get list watch
     resourceclaims                                                  get list watch update (the finalizer)
     resourceclaims/status, resourceclaims/binding                   update (allocation, reservation; cluster-wide)
-    pods                                                            patch (lifting the gate)
+    pods                                                            patch (removing the gate)
     pods/status                                                     patch (our condition, nominatedNodeName)
     events                                                          create
     leases in its own namespace                                     get create update
@@ -37,16 +37,18 @@ from driver.settings import Settings, settings_from
 from driver.threads import start_thread
 
 _IDLE_SECONDS = 1.0
-"""How long the main loop sleeps at most, so that lost leadership is noticed."""
+"""Longest sleep of the main loop, so that lost leadership is noticed."""
 _STUCK_SECONDS = 120.0
-"""After how long without a turn of the main loop the program counts as unhealthy."""
+"""How long the main loop may take for one turn before the process counts as unhealthy."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the controller; the exit status, 0 after SIGTERM, 1 to be started again, 2 for bad settings."""
+    """Run the controller. The exit status is 0 after SIGTERM, 1 to be started again, 2 for invalid settings."""
     parser = argparse.ArgumentParser(prog="lode controller", description="Allocates claims and places their pods.")
-    parser.add_argument("--settings", metavar="FILE", help="YAML file of settings; without it every default holds")
-    parser.add_argument("--kubeconfig", metavar="FILE", default="", help="credentials; by default the pod's own")
+    parser.add_argument(
+        "--settings", metavar="FILE", help="YAML file of settings; default: every setting has its default"
+    )
+    parser.add_argument("--kubeconfig", metavar="FILE", default="", help="credentials; default: those of the pod")
     arguments = parser.parse_args(argv)
     try:
         text = Path(arguments.settings).read_text() if arguments.settings else ""
@@ -58,17 +60,17 @@ def main(argv: Sequence[str]) -> int:
     log = logger("controller")
     try:
         api = KubeClient.from_environment(arguments.kubeconfig)
-        program = Program(api, SystemClock(), settings, log, os.environ)
+        process = ControllerProcess(api, SystemClock(), settings, log, os.environ)
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda _number, _frame: program.stop())
-        return program.run()
+            signal.signal(number, lambda _number, _frame: process.stop())
+        return process.run()
     except LodeError as error:
         log.error("cannot start", error=str(error))
         return 1
 
 
-class Program:
-    """The threads around one controller: one for the election, one for each reflector, and the main loop."""
+class ControllerProcess:
+    """The threads around one controller: the main loop, one for the election and one for each reflector."""
 
     def __init__(self, api: Api, clock: Clock, settings: Settings, log: Logger, environment: Mapping[str, str]):
         self._clock = clock
@@ -89,13 +91,13 @@ class Program:
         self._controller = Controller(fence, clock, settings, self._metrics, log, identity, self._inbox.put)
 
     def run(self) -> int:
-        """Stand for election, then work until told to stop or no longer leading; the exit status."""
+        """Wait for leadership, then work until ``stop`` is called or leadership is lost; returns the exit status."""
         server = self._observe()
-        election = self._thread("election", self._stand)
+        election = self._thread("election", self._elect)
         try:
             self._log.info("started", seconds_to_ready=round(self._metrics.mark_ready(), 3))
             while not self._stop.is_set() and not self._election.leading:
-                self._rest(_IDLE_SECONDS)
+                self._receive(_IDLE_SECONDS)
             if not self._stop.is_set():
                 self._log.info("leading")
                 self._leads.set(1)
@@ -110,7 +112,7 @@ class Program:
         return 1 if self._failed else 0
 
     def stop(self) -> None:
-        """Have ``run`` return soon; safe from any thread and from signal handlers."""
+        """Make ``run`` return soon; safe from any thread and from signal handlers."""
         self._stop.set()
         self._inbox.put(None)
 
@@ -122,17 +124,17 @@ class Program:
         while not self._stop.is_set():
             self._turned = self._clock.monotonic()
             if not self._election.leading:
-                self._log.error("leadership lost; starting anew")
+                self._log.error("leadership lost")
                 self._failed = True
                 return
             with self._busy:
                 worked = self._controller.step()
                 due = self._controller.next_due()
             pause = _IDLE_SECONDS if due is None else due - self._clock.monotonic()
-            self._rest(0 if worked else max(0.0, min(_IDLE_SECONDS, pause)))
+            self._receive(0 if worked else max(0.0, min(_IDLE_SECONDS, pause)))
 
-    def _rest(self, seconds: float) -> None:
-        """Take in everything that has arrived, after waiting for the first at most ``seconds``."""
+    def _receive(self, seconds: float) -> None:
+        """Take in everything that has arrived; wait at most ``seconds`` for the first."""
         self._turned = self._clock.monotonic()
         try:
             delta = self._inbox.get(timeout=seconds) if seconds > 0 else self._inbox.get_nowait()
@@ -144,7 +146,7 @@ class Program:
         except queue.Empty:
             return
 
-    def _stand(self) -> None:
+    def _elect(self) -> None:
         while not self._stop.is_set():
             led = self._election.leading
             if self._election.step() != led:
@@ -157,7 +159,7 @@ class Program:
 
     def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
         def died() -> None:
-            # Without this thread the rest would go on deciding from what it last heard.
+            # Without this thread, the others would go on deciding from objects that are out of date.
             self._log.error("thread died", thread=name)
             self._failed = True
             self.stop()
@@ -171,12 +173,12 @@ class Program:
         return ObserveServer(self._settings.observe_address, self._metrics, checks, {"/debug/usage": self._usage})
 
     def _unhealthy(self) -> str:
-        silent = self._clock.monotonic() - self._turned
-        return f"the main loop has not turned for {silent:.0f} s" if silent > _STUCK_SECONDS else ""
+        elapsed = self._clock.monotonic() - self._turned
+        return f"the main loop is stuck: {elapsed:.0f} s" if elapsed > _STUCK_SECONDS else ""
 
     def _unready(self) -> str:
-        waits = self._election.leading and not self._controller.ready
-        return "leading, but not everything has been listed yet" if waits else self._unhealthy()
+        listing = self._election.leading and not self._controller.ready
+        return "leading, but not all objects have been listed yet" if listing else self._unhealthy()
 
     def _usage(self) -> str:
         with self._busy:

@@ -1,7 +1,7 @@
-"""Who leads: one Lease, taken and kept as client-go's leader election does it.
+"""Leader election with one Lease, as client-go does it.
 
-Clocks of two machines are never compared. A candidate takes over only after it has itself watched the Lease stand
-still for the whole lease time; a leader counts from its own last successful renewal and gives up earlier than that.
+Clocks of two machines are never compared. A candidate takes over only after it has itself seen the Lease unchanged for
+the whole lease time; a leader counts from its own last successful renewal and gives up earlier than that.
 """
 
 from typing import Any
@@ -17,15 +17,15 @@ _NEVER = float("-inf")
 
 
 class Deposed(LodeError):
-    """This program is not the leader any more, so the write was not made. Stop, and stand for election anew."""
+    """This process is no longer the leader, so the write was not made. Stop, and become a candidate again."""
 
 
 class Election:
     """One candidate for one Lease.
 
     Args:
-        identity: unique to this run of the program, not only to the pod.
-        lease_seconds: how long others wait after the leader's last renewal.
+        identity: unique to this run of the process, not only to the pod.
+        lease_seconds: how long other candidates wait after the leader's last renewal.
     """
 
     def __init__(self, api: Api, clock: Clock, namespace: str, name: str, identity: str, lease_seconds: int):
@@ -50,7 +50,7 @@ class Election:
         return self._lease_seconds / 5
 
     def step(self) -> bool:
-        """Renew or try to take the Lease; returns whether this candidate leads. API errors count as no answer."""
+        """Renew or try to take the Lease; returns whether this candidate leads. An API error changes nothing."""
         asked = self._clock.monotonic()
         try:
             if self._try_hold():
@@ -58,14 +58,14 @@ class Election:
             else:
                 self._valid_until = _NEVER
         except (Conflict, AlreadyExists):
-            # Somebody else wrote it: whoever that was, it is read again in the next step.
+            # Another candidate wrote it; it is read again in the next step.
             pass
         except ApiError:
             pass
         return self.leading
 
     def release(self) -> None:
-        """Give the Lease up, if held, so that another candidate need not wait for it to run out."""
+        """Give the Lease up, if held, so that another candidate need not wait until it expires."""
         held = self.leading
         self._valid_until = _NEVER
         if not held:
@@ -76,7 +76,7 @@ class Election:
                 lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._now()}
                 self._api.update(LEASES, lease)
         except ApiError:
-            # It runs out on its own.
+            # It expires without that.
             return
 
     def _try_hold(self) -> bool:

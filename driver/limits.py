@@ -39,7 +39,7 @@ MAX_BINDING_CONDITIONS = 4
 """Binding conditions of a device, and binding failure conditions of a device."""
 
 MAX_EVENT_MESSAGE = 1024
-"""Characters of the message of an Event that has an eventTime."""
+"""Characters of an Event's message (events.k8s.io/v1; core/v1 Events keep to it, too)."""
 MAX_HEALTH_MESSAGE = 1024
 """Characters of a device's health message: the kubelet cuts what is longer."""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from controller.__main__ import Program as ControllerRun
+from controller.__main__ import ControllerProcess as ControllerRun
 from driver.clock import SystemClock
 from driver.files import SystemFiles
 from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, Api, Object, Resource, WatchEvent

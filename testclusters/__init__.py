@@ -1,10 +1,35 @@
-"""Real Kubernetes clusters for the tests, on one Linux machine and without a container registry.
+"""Real Kubernetes clusters for tests and benchmarks, on one Linux machine and without a container registry.
 
-- `plain.ControlPlane`: etcd, kube-apiserver, kube-controller-manager and kube-scheduler as plain processes, no nodes,
-  up in seconds. For
-  contract tests.
-- `kind.KindCluster`: one control plane and three workers as containers. For end-to-end tests.
+- `ControlPlane`: etcd, kube-apiserver, kube-controller-manager and kube-scheduler as plain processes, without nodes;
+  ready in seconds. For contract tests.
+- `KindCluster`: a kind cluster with one control plane and three workers, each a container. For end-to-end tests.
 
-What they need is built from `programs/` and Debian packages into a cache outside the repository (`cache`), or taken
-from the machine where it is there already. `python -m testclusters --help` is the same for the command line.
+Everything they need is built from Go modules and Debian packages into a cache outside the repository, or taken from
+the machine if it is installed there. testclusters/README.md describes the cache, the environment variables and how to
+add a version of Kubernetes.
 """
+
+from testclusters.cache import cached_folder, content_key
+from testclusters.commands import CommandFailed, start_process
+from testclusters.controlplane import ControlPlane, ControlPlaneFailed
+from testclusters.images import build_context
+from testclusters.kind import KindCluster, NoCluster, NotReady
+from testclusters.programs import KUBERNETES_VERSIONS, ProgramMissing, go_version
+from testclusters.progress import progress_step
+
+__all__ = [
+    "KUBERNETES_VERSIONS",
+    "CommandFailed",
+    "ControlPlane",
+    "ControlPlaneFailed",
+    "KindCluster",
+    "NoCluster",
+    "NotReady",
+    "ProgramMissing",
+    "build_context",
+    "cached_folder",
+    "content_key",
+    "go_version",
+    "progress_step",
+    "start_process",
+]

@@ -1,4 +1,4 @@
-"""The command line of the test clusters; see `python -m testclusters --help`."""
+"""The command line of the test clusters; see `python -m testclusters --help` and README.md."""
 
 import argparse
 import os
@@ -8,12 +8,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from testclusters import cache, images, kind, lifecycle, programs
+from testclusters import cache, images, kind, lifecycle, programs, progress
 from testclusters.commands import CommandFailed
 
 _PROGRAMS = ("kubernetes", "containers", "kind", "example-driver")
 
-_EXPECTED = (
+_EXPECTED_ERRORS = (
     CommandFailed,
     kind.NoCluster,
     kind.NotReady,
@@ -24,20 +24,20 @@ _EXPECTED = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Carry out one verb and return the exit status.
+    """Run one command and return the exit status: 0, 1 after an error, 130 after an interrupt, or that of the command.
 
-    Results go to standard output, what is being done to standard error.
+    Results go to standard output, progress to standard error.
     """
     arguments = _parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGHUP, _interrupt)
     try:
-        status: int = arguments.carry_out(arguments)
-    except _EXPECTED as error:
-        cache.say(f"error: {error}")
+        status: int = arguments.function(arguments)
+    except _EXPECTED_ERRORS as error:
+        progress.print_status(f"error: {error}")
         return 1
     except KeyboardInterrupt:
-        cache.say("interrupted")
+        progress.print_status("interrupted")
         return 130
     return status
 
@@ -51,82 +51,85 @@ def _parser() -> argparse.ArgumentParser:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     version = argparse.ArgumentParser(add_help=False)
     version.add_argument(
-        "--kubernetes", choices=programs.KUBERNETES, default=programs.chosen_kubernetes(), help="(%(default)s)"
+        "--kubernetes",
+        choices=programs.KUBERNETES_VERSIONS,
+        default=programs.default_kubernetes_version(),
+        help="version of Kubernetes (%(default)s)",
     )
     name = argparse.ArgumentParser(add_help=False)
     name.add_argument(
-        "--name", default=os.environ.get("LODE_CLUSTER", kind.NAME), help="the cluster's name (%(default)s)"
+        "--name", default=os.environ.get("LODE_CLUSTER", kind.DEFAULT_NAME), help="the cluster's name (%(default)s)"
     )
-    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    build = verbs.add_parser("build", parents=[version], help="build programs into the cache; prints where they are")
+    build = commands.add_parser("build", parents=[version], help="build programs into the cache; print their folders")
     build.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"of {', '.join(_PROGRAMS)}; default: all")
-    build.set_defaults(carry_out=_build)
+    build.set_defaults(function=_build)
 
-    plane = verbs.add_parser(
-        "control-plane", parents=[version], help="provide what a control plane needs; prints where"
+    plane = commands.add_parser(
+        "control-plane", parents=[version], help="provide the programs of a control plane; print their paths"
     )
-    plane.set_defaults(carry_out=_control_plane)
+    plane.set_defaults(function=_control_plane)
 
-    image = verbs.add_parser("image", help="assemble images into the cache; prints where they are")
-    image.add_argument("images", nargs="+", choices=list(images.NAMES), help="which")
-    image.set_defaults(carry_out=_image)
+    image = commands.add_parser("image", help="assemble images into the cache; print their paths")
+    image.add_argument("images", nargs="+", choices=list(images.REFERENCES), help="(%(choices)s)")
+    image.set_defaults(function=_image)
 
-    clusters = verbs.add_parser("kind", help="a cluster with nodes").add_subparsers(required=True, metavar="VERB")
-    up = clusters.add_parser("up", parents=[version, name], help="create it unless it runs")
-    up.add_argument("--keep", action="store_true", help="keep it when tests that use it end")
-    up.set_defaults(carry_out=_up)
-    down = clusters.add_parser("down", parents=[name], help="remove it, and the Docker daemon that was started for it")
-    down.set_defaults(carry_out=_down)
-    load = clusters.add_parser("load", parents=[name], help="put images on its nodes")
+    clusters = commands.add_parser("kind", help="a cluster with nodes").add_subparsers(required=True, metavar="COMMAND")
+    up = clusters.add_parser("up", parents=[version, name], help="create the cluster unless it runs")
+    up.add_argument("--keep", action="store_true", help="keep the cluster when a `kind run` that uses it ends")
+    up.set_defaults(function=_up)
+    down = clusters.add_parser("down", parents=[name], help="remove the cluster, and the Docker daemon started for it")
+    down.set_defaults(function=_down)
+    load = clusters.add_parser("load", parents=[name], help="load images onto the cluster's nodes")
     load.add_argument(
-        "images", nargs="+", metavar="IMAGE", help=f"{', '.join(images.NAMES)}, or a name that Docker knows"
+        "images", nargs="+", metavar="IMAGE", help=f"{', '.join(images.REFERENCES)}, or an image that Docker has"
     )
-    load.set_defaults(carry_out=_load)
-    environment = clusters.add_parser("env", parents=[name], help='print what to export: eval "$(... kind env)"')
-    environment.set_defaults(carry_out=_env)
+    load.set_defaults(function=_load)
+    environment = clusters.add_parser("env", parents=[name], help='print export commands: eval "$(... kind env)"')
+    environment.set_defaults(function=_env)
     execute = clusters.add_parser("exec", parents=[name], help="run a command on this machine in the cluster's network")
-    execute.add_argument("command", nargs="+", metavar="COMMAND", help="after --; kubectl and docker are bound to it")
-    execute.set_defaults(carry_out=_exec)
+    execute.add_argument("command", nargs="+", metavar="COMMAND", help="after --; kubectl and docker use the cluster")
+    execute.set_defaults(function=_exec)
     run = clusters.add_parser(
-        "run", parents=[version, name], help="run a command with the cluster up; ends it unless kept"
+        "run", parents=[version, name], help="create the cluster, run a command, remove the cluster unless it is kept"
     )
-    run.add_argument("--load", nargs="*", default=[], metavar="IMAGE", help="put images on its nodes first")
+    run.add_argument("--load", nargs="*", default=[], metavar="IMAGE", help="load images onto the nodes first")
     run.add_argument("command", nargs="+", metavar="COMMAND", help="after --")
-    run.set_defaults(carry_out=_run)
+    run.set_defaults(function=_run)
     return parser
 
 
 def _build(arguments: argparse.Namespace) -> int:
-    every = dict(
+    available = dict(
         zip(
             _PROGRAMS,
             (programs.kubernetes(arguments.kubernetes), programs.CONTAINERS, programs.KIND, programs.EXAMPLE_DRIVER),
             strict=True,
         )
     )
-    if unknown := set(arguments.programs) - set(every):
+    if unknown := set(arguments.programs) - set(available):
         raise programs.ProgramMissing(f"no such program: {', '.join(unknown)}")
-    for name in arguments.programs or every:
-        print(every[name].build())
+    for name in arguments.programs or available:
+        print(available[name].build())
     return 0
 
 
 def _control_plane(arguments: argparse.Namespace) -> int:
-    for name, path in programs.control_plane(arguments.kubernetes).items():
+    for name, path in programs.control_plane_programs(arguments.kubernetes).items():
         print(name, path)
     return 0
 
 
 def _image(arguments: argparse.Namespace) -> int:
     for name in arguments.images:
-        print(images.archive(images.NAMES[name]))
+        print(images.archive(images.REFERENCES[name]))
     return 0
 
 
 def _up(arguments: argparse.Namespace) -> int:
     cluster = lifecycle.up(arguments.name, arguments.kubernetes, keep=arguments.keep)
-    cache.say(f"the kind cluster {cluster.name} is up; kubectl: {cluster.folder}/bin/kubectl")
+    progress.print_status(f"the kind cluster {cluster.name} is ready; kubectl: {cluster.folder}/bin/kubectl")
     return 0
 
 
@@ -138,7 +141,7 @@ def _down(arguments: argparse.Namespace) -> int:
 def _load(arguments: argparse.Namespace) -> int:
     cluster = kind.KindCluster.attach(arguments.name)
     for name in arguments.images:
-        cluster.load_image(images.NAMES.get(name, name))
+        cluster.load_image(images.REFERENCES.get(name, name))
     return 0
 
 
@@ -155,16 +158,16 @@ def _exec(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    with cache.locked(f"run-{arguments.name}"):  # or the first of two runs would take the cluster from the second
+    with cache.locked(f"run-{arguments.name}"):  # otherwise the first of two runs would remove the second's cluster
         try:
             cluster = lifecycle.up(arguments.name, arguments.kubernetes)
             for name in arguments.load:
-                cluster.load_image(images.NAMES.get(name, name))
+                cluster.load_image(images.REFERENCES.get(name, name))
             return subprocess.run(
                 arguments.command, env={**os.environ, **cluster.environment()}, check=False
             ).returncode
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # once more would leave things behind
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a second signal would stop the clean-up
                 signal.signal(number, signal.SIG_IGN)
             lifecycle.down(arguments.name, unless_kept=True)
 

@@ -1,42 +1,40 @@
-"""Things that take long to make, made once: a cache of folders outside the repository.
+"""A cache of folders outside the repository, for everything that takes long to build.
 
-An entry is a folder `<name>-<key>`, where the key is a hash over the content of everything it is made from: whoever
-changes an input gets a new entry, whoever changes it back gets the old one. An entry appears whole or not at all (made
-beside its final place, then renamed), and two processes that want the same one make it once. Of each name the
-three entries that were asked for last are kept.
+An entry is a folder `<name>-<key>`. The key is a hash over the content of everything that the entry is built from: a
+changed input gives a new entry, and the old input gives the old entry again. An entry appears whole or not at all: it
+is built beside its final place and then renamed. Two processes that need the same entry build it once. The three most
+recently used entries of each name are kept.
 """
 
 import fcntl
 import hashlib
 import os
 import shutil
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-HEARTBEAT = 15.0
-"""Seconds between two signs of life of a step that takes long."""
+from testclusters.progress import progress_step
 
 _KEPT = 3
 _IN_USE = 600.0
-"""Seconds for which somebody who asked for an entry may take it for granted."""
+"""Seconds after its last use during which an entry is never removed."""
 
 
 def root() -> Path:
-    """The cache's folder: `$LODE_CACHE`, else `lode` in `$XDG_CACHE_HOME` or `~/.cache`. It is created if need be."""
+    """The cache's folder: `$LODE_CACHE`, else `lode` in `$XDG_CACHE_HOME` or `~/.cache`; created if it is missing."""
     given = os.environ.get("LODE_CACHE")
     folder = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lode"
     folder.mkdir(parents=True, exist_ok=True)
     return folder.resolve()
 
 
-def key(*parts: str | bytes | Path) -> str:
-    """Sixteen hexadecimal digits that differ when any part differs.
+def content_key(*parts: str | bytes | Path) -> str:
+    """A key of sixteen hexadecimal digits, which changes when any part changes.
 
-    A part is a text, bytes, or a file or folder: of these names, modes and content count.
+    A part is a text, bytes, or a path. For a path the key covers the content, the executable bits, and the names
+    relative to the path's parent folder, so that it does not depend on where the repository is.
     """
     digest = hashlib.sha256()
     for part in parts:
@@ -58,51 +56,25 @@ def _pieces(part: str | bytes | Path) -> Iterator[bytes]:
                 yield path.read_bytes()
 
 
-def say(message: str) -> None:
-    """Tell the person who waits; standard output is left to results."""
-    print(message, file=sys.stderr, flush=True)
-
-
-@contextmanager
-def step(title: str, detail: Callable[[], str] = str) -> Iterator[None]:
-    """Say what is being done, a line with `detail()` every `HEARTBEAT` seconds, and how long it took."""
-    began = time.monotonic()
-    done = threading.Event()
-
-    def beat() -> None:
-        while not done.wait(HEARTBEAT):
-            more = detail()
-            say(f"    {title}: {time.monotonic() - began:.0f} s{', ' + more if more else ''}")
-
-    say(f"==> {title}")
-    heart = threading.Thread(target=beat, daemon=True)
-    heart.start()
-    try:
-        yield
-    finally:
-        done.set()
-        heart.join()
-    say(f"    {title}: done in {time.monotonic() - began:.1f} s")
-
-
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Hold the lock `name` of this cache; says so when another process has it, and waits."""
+    """Hold the lock `name` of this cache. While another process holds it, print a message and wait."""
     path = root() / "locks" / f"{name}.lock"
     path.parent.mkdir(exist_ok=True)
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            with step(f"waiting for another process that is busy with {name}"):
+            with progress_step(f"waiting for another process that holds the lock {name}"):
                 fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def entry(name: str, key: str, make: Callable[[Path], None]) -> Path:
-    """The folder `<name>-<key>`.
+def cached_folder(name: str, key: str, make: Callable[[Path], None]) -> Path:
+    """The cached folder `<name>-<key>`.
 
-    If it is missing, `make` fills an empty folder that becomes it; what `make` raises passes through.
+    If it is missing, `make` is called with an empty folder to fill, which then becomes the entry. Exceptions of `make`
+    are passed on, and nothing is cached then.
     """
     folder = root() / f"{name}-{key}"
     if not folder.is_dir():
@@ -126,7 +98,10 @@ def _remove_old(name: str) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder and all below it if it exists; one with a mount somewhere below is refused (`OSError`)."""
+    """Remove a folder and everything below it, if it exists.
+
+    Raises `OSError` if something is mounted below it.
+    """
     mounts = Path("/proc/self/mounts")
     if mounts.exists() and any(line.split()[1].startswith(f"{folder}/") for line in mounts.read_text().splitlines()):
         raise OSError(f"something is mounted below {folder}; unmount it first")

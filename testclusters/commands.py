@@ -1,4 +1,4 @@
-"""Running other programs: one call that says what went wrong, and children that do not outlive us."""
+"""Running other programs: to their end with a useful error, or in the background until the caller ends."""
 
 import shutil
 import subprocess
@@ -9,7 +9,7 @@ Argument = str | Path
 
 
 class CommandFailed(subprocess.CalledProcessError):
-    """A program ended with another status than 0; the message has what it printed."""
+    """A program ended with a status other than 0; the message contains what it printed."""
 
     def __str__(self) -> str:
         printed = "\n".join(_shortened(text.strip()) for text in (self.stdout, self.stderr) if text and text.strip())
@@ -31,27 +31,29 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end and return its status and output.
 
-    Raises `CommandFailed` unless it ends with status 0 or `check` is false, and `subprocess.TimeoutExpired` after
-    `timeout` seconds (the program is killed then).
+    Raises `CommandFailed` if the status is not 0 and `check` is true. Raises `subprocess.TimeoutExpired` after
+    `timeout` seconds; the program is killed then.
     """
-    feed = subprocess.DEVNULL if input is None else None
+    stdin = subprocess.DEVNULL if input is None else None
     done = subprocess.run(
-        argv, input=input, stdin=feed, capture_output=True, text=True, check=False, timeout=timeout, env=environment
+        argv, input=input, stdin=stdin, capture_output=True, text=True, check=False, timeout=timeout, env=environment
     )
     if check and done.returncode:
         raise CommandFailed(done.returncode, done.args, done.stdout, done.stderr)
     return done
 
 
-def start(argv: Sequence[Argument], log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """Start a program whose output is appended to `log`, and which the kernel kills when the calling thread ends.
+def start_process(
+    argv: Sequence[Argument], log: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a program in the background; its output is appended to `log`.
 
-    That holds however the thread comes to its end. Where the machine has no `setpriv`, nothing looks after it but the
-    caller.
+    The kernel kills the program when the calling thread ends, for whatever reason. This needs `setpriv`; on a machine
+    without it, the caller must end the program.
     """
     tied = ["setpriv", "--pdeathsig", "KILL", "--", *argv] if shutil.which("setpriv") else list(argv)
     with log.open("ab") as file:
-        # A session of its own: an interrupt typed at the terminal is for us, and we decide who stops when.
+        # A new session: an interrupt typed at the terminal reaches the caller only, which decides what stops when.
         return subprocess.Popen(
             tied, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True, env=environment
         )

@@ -1,10 +1,10 @@
-"""A Docker daemon for kind: the machine's own where one answers, else a private one.
+"""A Docker daemon for kind: the machine's daemon if one answers, else a private one.
 
-The private daemon is unpacked from Debian packages. Its bridges, firewall rules and published ports live in a network
-namespace of their own, so that nothing of the machine's network changes; what reaches into its containers' network has
-to run in there (`Docker.command`). It survives the process that started it, until `stop`; a daemon that was killed is
-cleared away by the next `provide` or by `stop`. What stays is its images, in the cache, and what Docker makes at places
-of its own choice: the file /etc/docker/key.json, and empty folders in /run and /opt.
+The private daemon is unpacked from Debian packages. Its bridges, firewall rules and published ports live in a separate
+network namespace, so that the machine's network does not change. A program that connects to its containers must run in
+that namespace (`Docker.command`). The daemon outlives the process that started it, until `stop`. The next `provide` or
+`stop` cleans up after a daemon that was killed. What remains are its images, in the cache, and what Docker creates at
+fixed places: the file /etc/docker/key.json, and empty folders in /run and /opt.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from testclusters import cache, debian
+from testclusters import cache, debian, progress
 from testclusters.commands import run
 from testclusters.programs import ProgramMissing
 
@@ -28,22 +28,22 @@ _STOP = 20.0
 
 @dataclass(frozen=True)
 class Docker:
-    """A daemon that answers, and how to reach it."""
+    """A daemon that answers, and how to connect to it."""
 
     environment: Mapping[str, str]
-    """What programs that talk to the daemon need in their environment."""
+    """The environment of programs that talk to the daemon."""
     namespace: Path | None = None
-    """The network namespace of its containers' host; none: the machine's."""
+    """The network namespace in which the daemon publishes ports; `None`: the machine's."""
 
     @property
     def private(self) -> bool:
-        """Whether the daemon is ours."""
+        """Whether this is the private daemon."""
         return self.namespace is not None
 
     def command(self, *argv: str | Path) -> list[str]:
-        """The command line that runs `argv` where the containers' published ports are reached."""
-        inside = [] if self.namespace is None else ["nsenter", f"--net={self.namespace}", "--"]
-        return [*inside, *map(str, argv)]
+        """The command line that runs `argv` in the network where the containers' published ports are."""
+        enter = [] if self.namespace is None else ["nsenter", f"--net={self.namespace}", "--"]
+        return [*enter, *map(str, argv)]
 
     def run(
         self, *argv: str | Path, input: str | None = None, check: bool = True, timeout: float = 60.0
@@ -53,10 +53,10 @@ class Docker:
 
 
 @dataclass(frozen=True)
-class _Private:
-    """Where the private daemon of this cache lives.
+class _PrivateDaemon:
+    """The paths of the private daemon of this cache.
 
-    Its paths in /run are short: a socket's path may have 107 characters.
+    Those in /run are short, because a socket's path has at most 107 characters.
     """
 
     name: str
@@ -77,38 +77,41 @@ class _Private:
         return Docker({**debian.environment(), "DOCKER_HOST": f"unix://{self.run}/docker.sock"}, self.namespace)
 
 
-def _private() -> _Private:
-    return _Private(f"lode-{cache.key(str(cache.root()))[:8]}")
+def _private() -> _PrivateDaemon:
+    return _PrivateDaemon(f"lode-{cache.content_key(str(cache.root()))[:8]}")
 
 
 def find() -> Docker | None:
-    """The daemon in use: the private one if it runs, else the machine's if it answers, else none."""
+    """The daemon in use: the private one if it runs, else the machine's if it answers, else `None`."""
     private = _private()
     if private.namespace.exists() and _answers(private.docker()):
         return private.docker()
-    own = Docker(dict(os.environ))
-    return own if _answers(own) else None
+    machine = Docker(dict(os.environ))
+    return machine if _answers(machine) else None
 
 
-def revive() -> Docker | None:
-    """The daemon in use; a private one that was killed is started again, for what it holds to be removed; else none."""
+def find_or_restart() -> Docker | None:
+    """The daemon in use, as `find` returns it.
+
+    A private daemon that was killed is started again, so that its clusters can be removed.
+    """
     private = _private()
     return provide() if private.run.exists() or private.namespace.exists() else find()
 
 
 def provide() -> Docker:
-    """The daemon in use, or a private one started now.
+    """The daemon in use; a private one is started if there is none.
 
-    Raises `ProgramMissing` where the machine offers neither a daemon nor the means to start one, and `RuntimeError` if
-    it does not start.
+    Raises `ProgramMissing` if no daemon answers and none can be started on this machine, and `RuntimeError` if the
+    private daemon does not start.
     """
     docker = find()
     if docker:
         return docker
     if os.geteuid() != 0:
-        raise ProgramMissing("no Docker daemon answers, and only root can start one")
+        raise ProgramMissing("no Docker daemon answers, and only root can start a private one; start a Docker daemon")
     private = _private()
-    with cache.step("starting a private Docker daemon"):
+    with progress.progress_step("starting a private Docker daemon"):
         _clear(private)
         try:
             _start(private)
@@ -119,11 +122,11 @@ def provide() -> Docker:
 
 
 def stop() -> None:
-    """End the private daemon and remove all it left but its images; does nothing where there is none."""
+    """End the private daemon and remove everything it left except its images. Without one, do nothing."""
     private = _private()
     if not private.namespace.exists() and not private.run.exists():
         return
-    with cache.step("stopping the private Docker daemon"):
+    with progress.progress_step("stopping the private Docker daemon"):
         pid = _pid(private)
         if pid:
             os.kill(pid, signal.SIGTERM)
@@ -142,7 +145,7 @@ def _answers(docker: Docker) -> bool:
         return False
 
 
-def _start(private: _Private) -> None:
+def _start(private: _PrivateDaemon) -> None:
     docker = private.docker()
     private.run.mkdir()
     private.state.mkdir(exist_ok=True)
@@ -169,12 +172,12 @@ def _start(private: _Private) -> None:
         time.sleep(0.2)
 
 
-def _bounded_runtime(private: _Private) -> list[str]:
-    """Flags for a runtime that asks for no capability which this machine withholds.
+def _bounded_runtime(private: _PrivateDaemon) -> list[str]:
+    """Flags for a container runtime that does not request capabilities which this machine withholds.
 
-    A privileged container is given every capability that Docker knows, and runc fails on one that is not in the
-    bounding set. So runc is wrapped: the missing ones are cut out of the container's (`--bundle`) or the process's
-    (`--process`) description.
+    Docker gives a privileged container every capability it knows, and runc fails on one that is not in the bounding
+    set. So runc is wrapped: the wrapper removes the missing capabilities from the description of the container
+    (`--bundle`) or of the process (`--process`).
     """
     missing = _missing_capabilities()
     if not missing:
@@ -200,8 +203,8 @@ def _bounded_runtime(private: _Private) -> list[str]:
 def _missing_capabilities() -> list[str]:
     status = Path("/proc/self/status").read_text()
     bounding = int(status.split("CapBnd:")[1].split()[0], 16)
-    known = int(Path("/proc/sys/kernel/cap_last_cap").read_text()) + 1
-    numbers = [number for number in range(known) if not bounding >> number & 1]
+    count = int(Path("/proc/sys/kernel/cap_last_cap").read_text()) + 1
+    numbers = [number for number in range(count) if not bounding >> number & 1]
     return [_CAPABILITIES[number] for number in numbers if number < len(_CAPABILITIES)]
 
 
@@ -251,11 +254,11 @@ _CAPABILITIES = [
         "CHECKPOINT_RESTORE",
     ]
 ]
-"""The kernel's numbering of capabilities."""
+"""The names of capabilities, in the kernel's numbering."""
 
 
-def _pid(private: _Private) -> int | None:
-    """The daemon's process, if it lives."""
+def _pid(private: _PrivateDaemon) -> int | None:
+    """The process ID of the daemon, if it runs."""
     try:
         pid = int((private.run / "docker.pid").read_text())
         command = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
@@ -264,11 +267,11 @@ def _pid(private: _Private) -> int | None:
     return pid if f"--data-root={private.state}" in command else None
 
 
-def _clear(private: _Private) -> None:
-    """Remove what a daemon that is gone or hangs left behind: processes, mounts, cgroups, network namespace, files."""
+def _clear(private: _PrivateDaemon) -> None:
+    """Remove what a dead or hanging daemon left behind: processes, mounts, cgroups, network namespace, files."""
     deadline = time.monotonic() + _STOP
     while (processes := _processes(private)) and time.monotonic() < deadline:
-        for pid in processes:  # again and again: a container's init may start others while it is being killed
+        for pid in processes:  # repeated, because a container's init can start processes while it is being killed
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
@@ -280,34 +283,34 @@ def _clear(private: _Private) -> None:
         try:
             group.rmdir()
         except OSError as error:
-            cache.say(f"    {group} stays: {error}")
+            progress.print_status(f"    cannot remove {group}: {error}")
     if private.namespace.exists():
         run(["ip", "netns", "delete", private.name], environment=debian.environment())
     shutil.rmtree(private.run, ignore_errors=True)
 
 
-def _processes(private: _Private) -> set[int]:
-    """The private daemon, what it started to serve it, and all that runs in its containers."""
-    found = set()
+def _processes(private: _PrivateDaemon) -> set[int]:
+    """The process IDs of the private daemon, its helper programs and everything in its containers."""
+    pids = set()
     for group in _groups(private):
-        with contextlib.suppress(OSError):  # it has just been removed
-            found |= {int(pid) for pid in (group / "cgroup.procs").read_text().split()}
+        with contextlib.suppress(OSError):  # the cgroup may have just been removed
+            pids |= {int(pid) for pid in (group / "cgroup.procs").read_text().split()}
     for process in Path("/proc").glob("[0-9]*"):
         try:
             command = (process / "cmdline").read_bytes()
             program = (process / "exe").readlink().name
         except OSError:
             continue
-        if program in _SERVANTS and f"{private.run}/".encode() in command:
-            found.add(int(process.name))
-    return found
+        if program in _DOCKER_PROGRAMS and f"{private.run}/".encode() in command:
+            pids.add(int(process.name))
+    return pids
 
 
-_SERVANTS = ("containerd", "containerd-shim-runc-v2", "dockerd")
+_DOCKER_PROGRAMS = ("containerd", "containerd-shim-runc-v2", "dockerd")
 """The programs that Docker runs outside its containers."""
 
 
-def _groups(private: _Private) -> list[Path]:
+def _groups(private: _PrivateDaemon) -> list[Path]:
     """The cgroups of the private daemon's containers in every hierarchy, children before parents."""
     tops = [_GROUPS / private.name, *_GROUPS.glob(f"*/{private.name}")]
     return [Path(folder) for top in tops for folder, _, _ in os.walk(top, topdown=False)]

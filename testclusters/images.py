@@ -1,8 +1,9 @@
-"""The images that tests put on nodes: the project's own, a busybox for pods, and a driver that benchmarks compare with.
+"""The images that tests load onto nodes: the project's, a busybox for pods, and the example driver for benchmarks.
 
-They are archives assembled in the cache without a daemon or a registry: Debian's root file system, then the locked
-dependencies, then our wheel, each kept by its content, so that a change of code costs seconds. Where the machine's own
-Docker is used, the project's image is built from the Dockerfile instead.
+They are archives that are assembled in the cache without a daemon or a registry. The project's image has a layer with
+Debian's root file system, one with the locked dependencies and one with our wheel, each cached by its content, so that
+a change of code costs seconds. With the machine's Docker daemon, the project's image is built from the Dockerfile
+instead.
 """
 
 import os
@@ -13,7 +14,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from testclusters import cache, debian, oci, programs
+from testclusters import cache, debian, oci, programs, progress
 from testclusters.commands import run
 from testclusters.daemon import Docker
 
@@ -21,8 +22,8 @@ LODE = "lode-dra:dev"
 BUSYBOX = "lode-test/busybox:1"
 EXAMPLE_DRIVER = "lode-test/dra-example-driver:1"
 
-NAMES = {"lode": LODE, "busybox": BUSYBOX, "example-driver": EXAMPLE_DRIVER}
-"""The images by the names the command line knows them by."""
+REFERENCES = {"lode": LODE, "busybox": BUSYBOX, "example-driver": EXAMPLE_DRIVER}
+"""The references of the images, by the names that the command line uses."""
 
 _ROOT = Path(__file__).parents[1]
 _PYTHON = "3.11"  # what the Debian release has
@@ -32,22 +33,22 @@ _MODULES = f"usr/local/lib/python{_PYTHON}/dist-packages"
 
 
 def archive(reference: str) -> Path:
-    """The archive of one of the images above, assembled if need be; raises `KeyError` for any other."""
-    makers = {LODE: _lode, BUSYBOX: _busybox, EXAMPLE_DRIVER: _example_driver}
-    return makers[reference]()
+    """The archive of one of the images above, assembled if it is not in the cache; `KeyError` for any other image."""
+    builders = {LODE: _lode, BUSYBOX: _busybox, EXAMPLE_DRIVER: _example_driver}
+    return builders[reference]()
 
 
-def build(docker: Docker) -> bool:
-    """Build the project's image from the Dockerfile; false if `docker` cannot, for want of its base or of a network."""
-    with cache.step(f"docker build of {LODE}"):
+def build_from_dockerfile(docker: Docker) -> bool:
+    """Build the project's image from the Dockerfile; false if that fails, for example without a network."""
+    with progress.progress_step(f"docker build of {LODE}"):
         built = docker.run("docker", "build", "--tag", LODE, _ROOT, check=False, timeout=1800)
     if built.returncode:
-        cache.say(f"    it failed: {built.stderr.strip()[-200:]}")
+        progress.print_status(f"    docker build failed: {built.stderr.strip()[-200:]}")
     return built.returncode == 0
 
 
 def busybox_layer() -> Path:
-    """A layer with a static busybox under all its names."""
+    """A layer with a static busybox and a link for each of its commands."""
     binary = debian.tools() / "bin/busybox"
 
     def make(folder: Path) -> None:
@@ -60,7 +61,7 @@ def busybox_layer() -> Path:
                 if name != "busybox":
                     out.link(f"bin/{name}", "busybox")
 
-    return cache.entry("layer-busybox", cache.key(binary), make) / "layer.tar"
+    return cache.cached_folder("layer-busybox", cache.content_key(binary), make) / "layer.tar"
 
 
 def _busybox() -> Path:
@@ -77,7 +78,7 @@ def _example_driver() -> Path:
             out.folder("tmp", 0o1777)
             out.file("usr/bin/dra-example-kubeletplugin", program / "dra-example-kubeletplugin")
 
-    layer = cache.entry("layer-example-driver", cache.key(program.name), make) / "layer.tar"
+    layer = cache.cached_folder("layer-example-driver", cache.content_key(program.name), make) / "layer.tar"
     return _image("example-driver", EXAMPLE_DRIVER, [layer], {"Entrypoint": ["/usr/bin/dra-example-kubeletplugin"]})
 
 
@@ -89,24 +90,25 @@ def _lode() -> Path:
 
 def _image(name: str, reference: str, layers: Sequence[Path], config: Mapping[str, object]) -> Path:
     def make(folder: Path) -> None:
-        with cache.step(f"assembling the image {reference}"):
+        with progress.progress_step(f"assembling the image {reference}"):
             oci.write_archive(folder / "image.tar", [reference], layers, config)
 
-    key = cache.key(reference, *(layer.parent.name for layer in layers), repr(config), Path(oci.__file__))
-    return cache.entry(f"image-{name}", key, make) / "image.tar"
+    key = cache.content_key(reference, *(layer.parent.name for layer in layers), repr(config), Path(oci.__file__))
+    return cache.cached_folder(f"image-{name}", key, make) / "image.tar"
 
 
 def _dependencies() -> Path:
-    """The layer with what uv.lock says the project needs at run time."""
+    """The layer with the run-time dependencies that uv.lock lists."""
     platform = f"{os.uname().machine}-manylinux_2_36"  # the C library of the Debian release
 
     def make(folder: Path) -> None:
-        with cache.step("installing the locked dependencies"):
+        with progress.progress_step("installing the locked dependencies"):
             locked = folder / "requirements.txt"
             _uv("export", "--locked", "--no-dev", "--no-emit-project", "--quiet", "--output-file", locked)
             _install(folder, platform, ["--require-hashes", "--requirements", locked])
 
-    return cache.entry("layer-dependencies", cache.key(_ROOT / "uv.lock", platform, _PYTHON), make) / "layer.tar"
+    key = cache.content_key(_ROOT / "uv.lock", platform, _PYTHON)
+    return cache.cached_folder("layer-dependencies", key, make) / "layer.tar"
 
 
 def build_context() -> list[Path]:
@@ -121,13 +123,14 @@ def _code() -> Path:
     context = build_context()
 
     def make(folder: Path) -> None:
-        with cache.step("building the wheel"), tempfile.TemporaryDirectory() as temporary:
+        with progress.progress_step("building the wheel"), tempfile.TemporaryDirectory() as temporary:
             source, dist = Path(temporary, "source"), Path(temporary, "dist")
             _copy(context, source)
             _uv("build", "--wheel", "--quiet", "--out-dir", dist, source)
             _install(folder, "linux", ["--no-deps", *dist.glob("*.whl")], scripts)
 
-    return cache.entry("layer-code", cache.key(*context, Path(__file__)), make) / "layer.tar"
+    key = cache.content_key(*context, Path(__file__))
+    return cache.cached_folder("layer-code", key, make) / "layer.tar"
 
 
 def _copy(paths: Sequence[Path], target: Path) -> None:
@@ -139,13 +142,18 @@ def _copy(paths: Sequence[Path], target: Path) -> None:
             shutil.copy2(path, target)
 
 
-def _install(folder: Path, platform: str, what: Sequence[str | Path], scripts: dict[str, str] | None = None) -> None:
-    """Write `layer.tar` with wheels, compiled, and with commands that call `scripts` (name to `module:function`)."""
+def _install(
+    folder: Path, platform: str, requirements: Sequence[str | Path], scripts: dict[str, str] | None = None
+) -> None:
+    """Write `layer.tar` with the wheels of `requirements` (arguments of `uv pip install`), compiled.
+
+    The layer also gets the commands of `scripts`, a mapping from the command's name to `module:function`.
+    """
     target = folder / "target"
-    where: list[str | Path] = ["--target", target, "--python-version", _PYTHON, "--python-platform", platform]
-    _uv("pip", "install", "--quiet", "--no-build", "--link-mode=copy", *where, *what)
-    shutil.rmtree(target / "bin", ignore_errors=True)  # made for the Python that runs here
-    if sys.version_info[:2] == (3, 11):  # byte code is good for one version only
+    options: list[str | Path] = ["--target", target, "--python-version", _PYTHON, "--python-platform", platform]
+    _uv("pip", "install", "--quiet", "--no-build", "--link-mode=copy", *options, *requirements)
+    shutil.rmtree(target / "bin", ignore_errors=True)  # these scripts name the Python that runs here
+    if sys.version_info[:2] == (3, 11):  # byte code is valid for one Python version only
         run([sys.executable, "-m", "compileall", "-q", "--invalidation-mode=unchecked-hash", target], timeout=300)
     with oci.Layer(folder / "layer.tar") as out:
         out.tree(_MODULES, target)
@@ -159,8 +167,8 @@ def _install(folder: Path, platform: str, what: Sequence[str | Path], scripts: d
 
 
 def _uv(*arguments: str | Path) -> None:
-    """Run uv in the project: the one on PATH, else the one that the Makefile puts into the cache."""
+    """Run uv in the project: the uv on PATH, else the one that the Makefile installs into the cache."""
     program = shutil.which("uv") or cache.root() / "uv/bin/uv"
     if not Path(program).exists():
-        raise programs.ProgramMissing("uv is needed on PATH, or in the cache, where any target of the Makefile puts it")
+        raise programs.ProgramMissing("uv is not on PATH and not in the cache; any target of the Makefile installs it")
     run([program, "--project", _ROOT, "--directory", _ROOT, *arguments], timeout=900)

@@ -1,6 +1,6 @@
 """A kind cluster for end-to-end tests: a control plane and three workers, each a container with a real kubelet.
 
-`python -m testclusters kind up` (or `lifecycle.up`) makes it; tests attach to the one that is there:
+`python -m testclusters kind up` creates the cluster; tests attach to the cluster that runs:
 
     cluster = KindCluster.attach()
     cluster.load_image("lode-dra:dev")
@@ -8,10 +8,10 @@
     cluster.kill("lode-worker", "kubelet")
     cluster.restart_node("lode-worker2")
 
-`attach` takes the cluster `$LODE_CLUSTER`, or `lode`. The API server may be reachable only inside a network namespace,
-so tests go through `kubectl`, or run their programs as `network_command` says. The workers carry labels that say what
-hardware they simulate (`WORKERS`); tests may change them. DNS inside the cluster is left out. A kubelet looks at each
-pod every five seconds, so that a failed prepare is retried soon.
+`attach` uses the cluster `$LODE_CLUSTER`, by default `lode`. The API server may be reachable only inside a network
+namespace, so tests use `kubectl`, or run their programs with `network_command`. Labels of the workers select the
+hardware that they simulate (`WORKERS`); tests may change them. The cluster has no DNS. A kubelet syncs each pod every
+five seconds, so that a failed prepare is retried soon.
 """
 
 import datetime
@@ -27,30 +27,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from testclusters import cache, daemon, images, oci, programs
+from testclusters import cache, daemon, images, oci, programs, progress
 from testclusters.commands import CommandFailed
 from testclusters.daemon import Docker
 
-NAME = "lode"
-"""The cluster's name unless somebody says otherwise."""
+DEFAULT_NAME = "lode"
+"""The name of the cluster where none is given."""
 
-PROFILE = "lode.dev/simulated-profile"
-FABRIC = "lode.dev/ib-cluster"
+PROFILE_LABEL = "lode.dev/simulated-profile"
+FABRIC_LABEL = "lode.dev/ib-cluster"
 
 WORKERS: tuple[Mapping[str, str], ...] = (
-    {PROFILE: "h100x8", FABRIC: "ib-a"},
-    {PROFILE: "a100x4", FABRIC: "ib-a"},
-    {PROFILE: "ascend310px4", FABRIC: "ib-b"},
+    {PROFILE_LABEL: "h100x8", FABRIC_LABEL: "ib-a"},
+    {PROFILE_LABEL: "a100x4", FABRIC_LABEL: "ib-a"},
+    {PROFILE_LABEL: "ascend310px4", FABRIC_LABEL: "ib-b"},
 )
-"""The labels of the workers: of `<name>-worker`, `<name>-worker2` and `<name>-worker3`."""
+"""The labels of the workers `<name>-worker`, `<name>-worker2` and `<name>-worker3`."""
 
 
 class NoCluster(Exception):
-    """There is no running cluster of that name; the message says how to make one."""
+    """There is no running cluster of that name; the message says how to create one."""
 
 
 class NotReady(Exception):
-    """Something did not come up in time; the message says what was seen last."""
+    """A node did not become ready in time; the message says what was seen last."""
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,19 @@ class KindCluster:
 
     name: str
     kubernetes: str
-    """Its minor version, one of `programs.KUBERNETES`."""
+    """Its minor version, one of `KUBERNETES_VERSIONS`."""
     docker: Docker
 
     @classmethod
     def attach(cls, name: str | None = None) -> Self:
-        """The running cluster `name` (else `$LODE_CLUSTER`, else `NAME`). Raises `NoCluster` if it does not answer."""
-        name = name or os.environ.get("LODE_CLUSTER", NAME)
+        """The running cluster `name`, by default `$LODE_CLUSTER`, else `DEFAULT_NAME`.
+
+        Raises `NoCluster` if its API server does not answer.
+        """
+        name = name or os.environ.get("LODE_CLUSTER", DEFAULT_NAME)
         docker = daemon.find()
         try:
-            state = json.loads((folder(name) / "cluster.json").read_text())
+            state = json.loads((cluster_folder(name) / "cluster.json").read_text())
         except FileNotFoundError:
             state = None
         if docker and state:
@@ -76,17 +79,17 @@ class KindCluster:
             if cluster.answers():
                 return cluster
         raise NoCluster(
-            f"no kind cluster {name!r} answers; make one with: python -m testclusters kind up --name {name}"
+            f"no kind cluster {name!r} answers; create one with: python -m testclusters kind up --name {name}"
         )
 
     @property
     def folder(self) -> Path:
-        """Where the cluster's files are: its kubeconfig, and `bin` with programs that are bound to it."""
-        return folder(self.name)
+        """The folder with the cluster's files: its kubeconfig, and `bin` with programs that use this cluster."""
+        return cluster_folder(self.name)
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig; valid where `network_command` runs things."""
+        """The administrator's kubeconfig; it is valid in the network that `network_command` enters."""
         return self.folder / "kubeconfig"
 
     @property
@@ -105,17 +108,17 @@ class KindCluster:
         return (self.control_plane, *self.workers)
 
     def environment(self) -> dict[str, str]:
-        """What a program needs in its environment to use the cluster: its PATH has kubectl and docker, bound to it."""
-        bound = {
+        """The environment variables of a program that uses the cluster; PATH has the cluster's kubectl and docker."""
+        variables = {
             "KUBECONFIG": str(self.kubeconfig),
             "LODE_CLUSTER": self.name,
             "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
         }
         host = self.docker.environment.get("DOCKER_HOST")
-        return bound | ({"DOCKER_HOST": host} if host else {})
+        return variables | ({"DOCKER_HOST": host} if host else {})
 
     def network_command(self, *argv: str | Path) -> list[str]:
-        """The command line that runs `argv` on this machine where the API server and published ports are reached."""
+        """The command line that runs `argv` on this machine in the network of the API server and published ports."""
         return self.docker.command(*argv)
 
     def kubectl(
@@ -133,80 +136,87 @@ class KindCluster:
         return self.docker.run(*command, input=input, check=check, timeout=timeout)
 
     def kill(self, node: str, process: str, signal: str = "KILL") -> None:
-        """Send a signal to all processes called `process` (kubelet, containerd, kube-apiserver, ...) in a node.
+        """Send a signal to all processes named `process` (kubelet, containerd, kube-apiserver, ...) in a node.
 
-        What the node's supervisors start again comes back by itself. Raises `CommandFailed` if there is none.
+        The node's supervisors restart the processes that they supervise. Raises `CommandFailed` if there is no such
+        process.
         """
         # The kernel keeps fifteen characters of a process's name.
         self.node_exec(node, "pkill", f"-{signal}", "-x", process[:15])
 
     def stop_node(self, node: str) -> None:
-        """Cut a node's power: all its processes end at once, and /run and /tmp are lost."""
+        """Power a node off: all its processes end at once, and /run and /tmp are lost."""
         self.docker.run("docker", "kill", node)
 
     def start_node(self, node: str, timeout: float = 120.0) -> None:
-        """Start a stopped node; returns when its kubelet reports it ready, else raises `NotReady` after `timeout` s."""
-        # A kubelet that starts reports at once; what was reported in this very second may be from before.
+        """Start a stopped node and wait until its kubelet reports it ready; raises `NotReady` after `timeout` s."""
+        # A kubelet reports at once when it starts; a report of the current second may be from before the start.
         began = math.floor(time.time()) + 1
         self.docker.run("docker", "start", node)
         self.wait_ready(node, since=began, timeout=timeout)
 
     def restart_node(self, node: str, timeout: float = 120.0) -> None:
-        """Cut a node's power and give it back; returns as `start_node` does. The node may have got another address.
+        """Power a node off and on, and wait as `start_node` does. The node's address may change.
 
-        All containers of a machine share its kernel, so /proc/sys/kernel/random/boot_id stays what it was.
+        All containers of a machine share its kernel, so /proc/sys/kernel/random/boot_id does not change.
         """
         self.stop_node(node)
         self.start_node(node, timeout)
 
     def wait_ready(self, *nodes: str, since: float = 0.0, timeout: float = 120.0) -> None:
-        """Wait until `nodes` (none given: all) are reported ready, not before `since` (seconds of the epoch)."""
+        """Wait until `nodes`, by default all, are reported ready; reports before `since` (epoch seconds) do not count.
+
+        Raises `NotReady` after `timeout` seconds.
+        """
         deadline = time.monotonic() + timeout
         while waiting := self._not_ready(nodes or self.nodes, since):
             if time.monotonic() > deadline:
-                raise NotReady(f"after {timeout:.0f} s: {waiting}")
+                raise NotReady(f"nodes not ready after {timeout:.0f} s: {waiting}")
             time.sleep(0.5)
 
     def load_image(self, reference: str) -> None:
-        """Put an image on all nodes: one of `testclusters.images`, made if need be, or one that Docker has.
+        """Load an image onto all nodes: one of `testclusters.images`, built if necessary, or one that Docker has.
 
-        Does nothing for an image of `testclusters.images` whose present content the nodes already have.
+        An image of `testclusters.images` is not loaded again while its content is unchanged.
         """
-        in_docker = not self.docker.private and reference == images.LODE and images.build(self.docker)
-        if reference in images.NAMES.values() and not in_docker:
+        in_docker = not self.docker.private and reference == images.LODE and images.build_from_dockerfile(self.docker)
+        if reference in images.REFERENCES.values() and not in_docker:
             self._load_archive(reference, images.archive(reference))
             return
-        with cache.step(f"loading {reference}"):
+        with progress.progress_step(f"loading {reference}"):
             self.kind("load", "docker-image", reference)
 
     def _load_archive(self, reference: str, archive: Path) -> None:
-        """Import an archive; of its blobs only those that the nodes have not got from an earlier one are sent."""
+        """Import an archive; blobs that the nodes have from an earlier archive are not sent again."""
         record = self.folder / "loaded.json"
         loaded: dict[str, str] = json.loads(record.read_text()) if record.exists() else {}
         if loaded.get(reference) == str(archive):
             return
-        present = {blob for other in loaded.values() if Path(other).exists() for blob in oci.blobs(Path(other))}
-        with cache.step(f"loading {reference}"), tempfile.NamedTemporaryFile(dir=self.folder, suffix=".tar") as thin:
-            oci.write_thin(archive, present, Path(thin.name))
+        present = {blob for other in loaded.values() if Path(other).exists() for blob in oci.blob_names(Path(other))}
+        with (
+            progress.progress_step(f"loading {reference}"),
+            tempfile.NamedTemporaryFile(dir=self.folder, suffix=".tar") as thin,
+        ):
+            oci.write_archive_without(archive, present, Path(thin.name))
             try:
                 self.kind("load", "image-archive", thin.name)
-            except CommandFailed:  # somebody removed an image
+            except CommandFailed:  # an image was removed from a node
                 self.kind("load", "image-archive", archive)
         record.write_text(json.dumps({**loaded, reference: str(archive)}))
 
     def kind(self, *arguments: str | Path, check: bool = True) -> None:
-        """Run kind about this cluster."""
+        """Run kind with arguments and this cluster's name."""
         self.docker.run(kind_program(), *arguments, "--name", self.name, check=check, timeout=600)
 
     def answers(self) -> bool:
-        """Whether the API server is ready for requests."""
+        """Whether the API server answers and is ready."""
         try:
             return self.kubectl("get", "--raw", "/readyz", check=False, timeout=15).returncode == 0
         except (subprocess.TimeoutExpired, FileNotFoundError):
             return False
 
     def _not_ready(self, nodes: tuple[str, ...], since: float) -> str:
-        """What is missing until all `nodes` are ready; nothing if they are."""
+        """Which of `nodes` are not ready, as text; empty if all are ready."""
         listed = self.kubectl("get", "nodes", "--output=json", check=False)
         if listed.returncode:
             return listed.stderr.strip()
@@ -220,11 +230,11 @@ class KindCluster:
 
 
 def kind_program() -> Path:
-    """The kind command: built, or the machine's own where there is no Go."""
-    own = shutil.which("kind")
-    return Path(own) if own and not shutil.which("go") else programs.KIND.build() / "kind"
+    """The kind command: built with Go, or the machine's if Go is not installed."""
+    installed = shutil.which("kind")
+    return Path(installed) if installed and not shutil.which("go") else programs.KIND.build() / "kind"
 
 
-def folder(name: str) -> Path:
-    """Where the files of the cluster `name` are kept."""
+def cluster_folder(name: str) -> Path:
+    """The folder with the files of the cluster `name`."""
     return cache.root() / "kind" / name

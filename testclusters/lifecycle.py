@@ -1,38 +1,39 @@
-"""Making kind clusters and removing them."""
+"""Creating and removing kind clusters."""
 
 import json
 import shlex
 import shutil
 from collections.abc import Mapping
 
-from testclusters import cache, daemon, nodeimage, programs
+from testclusters import cache, daemon, nodeimage, programs, progress
 from testclusters.commands import CommandFailed
 from testclusters.daemon import Docker
-from testclusters.kind import NAME, WORKERS, KindCluster, NoCluster, NotReady, folder, kind_program
+from testclusters.kind import DEFAULT_NAME, WORKERS, KindCluster, NoCluster, NotReady, cluster_folder, kind_program
+from testclusters.programs import KUBERNETES_VERSIONS
 
-_END = "python -m testclusters kind down"
+_DOWN_COMMAND = "python -m testclusters kind down"
 _LOCK = "clusters"
-"""Held while a cluster of any name is made or removed: they share a daemon, which ends with the last of them."""
+"""Held while any cluster is created or removed: clusters share a daemon, which ends with the last of them."""
 
 
 class KeptCluster(Exception):
-    """A cluster that somebody wants to keep is in the way; the message says how to remove it."""
+    """A kept cluster has the requested name but another version; the message says how to remove it."""
 
 
-def up(name: str = NAME, kubernetes: str = programs.KUBERNETES[0], *, keep: bool = False) -> KindCluster:
-    """The cluster `name` with all nodes ready, created unless it runs with that version and the present node image.
+def up(name: str = DEFAULT_NAME, kubernetes: str = KUBERNETES_VERSIONS[0], *, keep: bool = False) -> KindCluster:
+    """The cluster `name` with all nodes ready; created unless it runs with that version and the current node image.
 
-    `keep` asks that it stays until somebody wants it gone: then `down(..., unless_kept=True)` leaves it alone, and so
-    does `up` without `keep`, which takes it as it is, or raises `KeptCluster` if its version is another.
-    What an earlier run left half made is removed first. Raises `programs.ProgramMissing`, `NotReady`, or
-    `commands.CommandFailed` with what kind said.
+    With `keep`, the cluster is marked as kept: `down(..., unless_kept=True)` does not remove it, and `up` without
+    `keep` returns it as it is, or raises `KeptCluster` if its version differs. A half-created cluster of an earlier
+    run is removed first. Raises `ProgramMissing`, `NotReady`, or `CommandFailed` with the output of kind.
     """
     with cache.locked(_LOCK):
         kept = None if keep else _kept(name)
         if kept:
             if kept.kubernetes != kubernetes:
                 raise KeptCluster(
-                    f"a cluster {name} of {kept.kubernetes} is kept; remove it first: {_END} --name {name}"
+                    f"a kept cluster {name} runs Kubernetes {kept.kubernetes}; "
+                    f"remove it first: {_DOWN_COMMAND} --name {name}"
                 )
             return kept
         docker = daemon.provide()
@@ -59,14 +60,14 @@ def _kept(name: str) -> KindCluster | None:
 def _create(cluster: KindCluster, image: str) -> None:
     _delete(cluster.name, cluster.docker)
     (cluster.folder / "bin").mkdir(parents=True)
-    own = image.startswith(nodeimage.OWN)
-    _write_programs(cluster, own)
+    built_here = image.startswith(nodeimage.BUILT_IMAGE)
+    _write_programs(cluster, built_here)
     configuration = cluster.folder / "config.json"
-    configuration.write_text(json.dumps(_configuration(own), indent=1))
+    configuration.write_text(json.dumps(_configuration(built_here), indent=1))
     try:
-        with cache.step(f"creating the kind cluster {cluster.name} (Kubernetes {cluster.kubernetes})"):
-            how = ("--config", configuration, "--image", image, "--kubeconfig", cluster.kubeconfig, "--retain")
-            cluster.kind("create", "cluster", *how)
+        with progress.progress_step(f"creating the kind cluster {cluster.name} (Kubernetes {cluster.kubernetes})"):
+            flags = ("--config", configuration, "--image", image, "--kubeconfig", cluster.kubeconfig, "--retain")
+            cluster.kind("create", "cluster", *flags)
             cluster.wait_ready()
     except BaseException as error:
         if isinstance(error, CommandFailed | NotReady):
@@ -78,21 +79,26 @@ def _create(cluster: KindCluster, image: str) -> None:
 def _save_logs(cluster: KindCluster) -> None:
     logs = cache.root() / "kind-logs" / cluster.name
     shutil.rmtree(logs, ignore_errors=True)
-    cluster.kind("export", "logs", logs, check=False)  # it complains about what our images do without
-    cache.say(f"    it failed; what its nodes logged: {logs}")
+    cluster.kind("export", "logs", logs, check=False)  # kind reports errors for files that our images do not have
+    progress.print_status(f"    creating the cluster failed; logs of its nodes: {logs}")
 
 
-def _write_programs(cluster: KindCluster, own: bool) -> None:
-    """kubectl and docker, bound to this cluster: plain commands that need nothing in their environment."""
-    kubectl = str(programs.kubernetes(cluster.kubernetes).build() / "kubectl") if own else shutil.which("kubectl")
+def _write_programs(cluster: KindCluster, built_here: bool) -> None:
+    """Write the commands kubectl and docker of this cluster, which need no environment variables."""
+    kubectl = (
+        str(programs.kubernetes(cluster.kubernetes).build() / "kubectl") if built_here else shutil.which("kubectl")
+    )
     if not kubectl:
-        raise programs.ProgramMissing("kubectl is needed on PATH")
+        raise programs.ProgramMissing("kubectl is not on PATH; install kubectl")
     docker = shutil.which("docker", path=cluster.docker.environment.get("PATH"))
-    bound = ("DOCKER_HOST", "LD_LIBRARY_PATH") if cluster.docker.private else ()
-    of_docker = {name: cluster.docker.environment[name] for name in bound}
-    # Discovery is cached by address, and another cluster may have had this one's.
-    of_kubectl = {"KUBECONFIG": str(cluster.kubeconfig), "KUBECACHEDIR": str(cluster.folder / "kubectl")}
-    for name, program, environment in (("kubectl", kubectl, of_kubectl), ("docker", str(docker), of_docker)):
+    variables = ("DOCKER_HOST", "LD_LIBRARY_PATH") if cluster.docker.private else ()
+    docker_environment = {name: cluster.docker.environment[name] for name in variables}
+    # kubectl caches discovery by address, and an earlier cluster may have had the same address.
+    kubectl_environment = {"KUBECONFIG": str(cluster.kubeconfig), "KUBECACHEDIR": str(cluster.folder / "kubectl")}
+    for name, program, environment in (
+        ("kubectl", kubectl, kubectl_environment),
+        ("docker", str(docker), docker_environment),
+    ):
         exports = [f"export {shlex.quote(f'{key}={value}')}" for key, value in environment.items()]
         command = shlex.join(cluster.network_command(program))
         path = cluster.folder / "bin" / name
@@ -100,8 +106,8 @@ def _write_programs(cluster: KindCluster, own: bool) -> None:
         path.chmod(0o755)
 
 
-def _configuration(own: bool) -> Mapping[str, object]:
-    """kind's own configuration; an image of ours brings its pod network along."""
+def _configuration(built_here: bool) -> Mapping[str, object]:
+    """The configuration of kind; node images built here contain their pod network."""
 
     def arguments(**flags: str) -> Mapping[str, object]:
         return {"extraArgs": [{"name": name.replace("_", "-"), "value": value} for name, value in flags.items()]}
@@ -111,7 +117,7 @@ def _configuration(own: bool) -> Mapping[str, object]:
             "kind": "KubeletConfiguration",
             "failCgroupV1": False,
             "syncFrequency": "5s",
-            # A program that tests kill again and again would otherwise be left down for minutes.
+            # Otherwise the kubelet would wait minutes before it restarts a program that tests kill repeatedly.
             "crashLoopBackOff": {"maxContainerRestartPeriod": "5s"},
         },
         {"kind": "InitConfiguration", "skipPhases": ["preflight", "addon/coredns"]},
@@ -125,23 +131,26 @@ def _configuration(own: bool) -> Mapping[str, object]:
     return {
         "kind": "Cluster",
         "apiVersion": "kind.x-k8s.io/v1alpha4",
-        "networking": {"disableDefaultCNI": own},
+        "networking": {"disableDefaultCNI": built_here},
         "nodes": [{"role": "control-plane"}, *({"role": "worker", "labels": dict(labels)} for labels in WORKERS)],
         "kubeadmConfigPatches": [json.dumps(patch) for patch in patches],
     }
 
 
-def down(name: str = NAME, *, unless_kept: bool = False) -> None:
-    """Remove the cluster `name`, in whatever state it is, and then the private daemon if no cluster is left in it."""
+def down(name: str = DEFAULT_NAME, *, unless_kept: bool = False) -> None:
+    """Remove the cluster `name` in any state, and then stop the private daemon if it has no other cluster.
+
+    With `unless_kept`, a kept cluster is not removed.
+    """
     with cache.locked(_LOCK):
-        if unless_kept and (folder(name) / "keep").exists():
-            cache.say(f"the kind cluster {name} is kept; end it with: {_END} --name {name}")
+        if unless_kept and (cluster_folder(name) / "keep").exists():
+            progress.print_status(f"the kind cluster {name} is kept; remove it with: {_DOWN_COMMAND} --name {name}")
             return
-        docker = daemon.revive()
+        docker = daemon.find_or_restart()
         if docker:
-            with cache.step(f"removing the kind cluster {name}"):
+            with progress.progress_step(f"removing the kind cluster {name}"):
                 _delete(name, docker)
-        shutil.rmtree(folder(name), ignore_errors=True)
+        shutil.rmtree(cluster_folder(name), ignore_errors=True)
         if docker is None or (docker.private and not _clusters(docker)):
             daemon.stop()
 
@@ -155,10 +164,10 @@ def _delete(name: str, docker: Docker) -> None:
             "--name",
             name,
             "--kubeconfig",
-            folder(name) / "kubeconfig",
+            cluster_folder(name) / "kubeconfig",
             timeout=120,
         )
-    shutil.rmtree(folder(name), ignore_errors=True)
+    shutil.rmtree(cluster_folder(name), ignore_errors=True)
 
 
 def _clusters(docker: Docker) -> list[str]:

@@ -1,7 +1,8 @@
-"""The image of a cluster's nodes: the published one where it can be had, else one made of our programs and Debian's.
+"""The image of a cluster's nodes: kind's published image if it is available, else one built here.
 
-What kind expects of such an image is in the files under `node/` (laid out as they land in it) and in the names below.
-The control plane's own images are files inside it, so that a cluster needs no registry.
+A node image that is built here consists of Debian packages, our builds of Kubernetes and containerd, and the files
+under `node/`, which are laid out as in the image. The images of the control plane are files inside it, so that a
+cluster needs no registry.
 """
 
 import os
@@ -10,7 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from testclusters import cache, debian, images, oci, programs
+from testclusters import cache, debian, images, oci, programs, progress
 from testclusters.commands import run
 from testclusters.daemon import Docker
 
@@ -20,13 +21,13 @@ PUBLISHED = {
 }
 """The node images of kind v0.33.0, from its release notes."""
 
-OWN = "lode-test/node"
-"""The name of the images made here; their tag is the version of Kubernetes and the key of their content."""
+BUILT_IMAGE = "lode-test/node"
+"""The name of the images built here; their tag is the version of Kubernetes and the key of their content."""
 
 _NODE = Path(__file__).parent / "node"
 _PACKAGES = ("systemd", "systemd-sysv", "iproute2", "iptables", "mount", "util-linux", "procps", "kmod", "runc")
 _PATH = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_UNWANTED = (
+_MASKED_UNITS = (
     "apt-daily.timer",
     "apt-daily-upgrade.timer",
     "console-getty.service",
@@ -37,34 +38,34 @@ _UNWANTED = (
     "systemd-logind.service",
     "systemd-udevd.service",
 )
-"""Units that Debian starts and a node in a container has no use for."""
+"""Units that Debian starts and that a node in a container does not need."""
 
 _IPTABLES = "usr/sbin/xtables-nft-multi"
 
 
 def provide(docker: Docker, kubernetes: str) -> str:
-    """The name of a node image of a Kubernetes minor version that `docker` has when this returns."""
+    """The name of a node image for a minor version of Kubernetes; `docker` has the image when this returns."""
     published = PUBLISHED[kubernetes]
     if not docker.private:
         if docker.run("docker", "image", "inspect", published, check=False).returncode == 0:
             return published
-        with cache.step(f"pulling {published}"):
+        with progress.progress_step(f"pulling {published}"):
             pulled = docker.run("docker", "pull", published, check=False, timeout=900)
         if pulled.returncode == 0:
             return published
-        cache.say(f"    it cannot be pulled here ({pulled.stderr.strip()[-200:]}); making one")
-    return _provide_own(docker, kubernetes)
+        progress.print_status(f"    cannot pull the image, building one: {pulled.stderr.strip()[-200:]}")
+    return _build(docker, kubernetes)
 
 
-def _provide_own(docker: Docker, kubernetes: str) -> str:
+def _build(docker: Docker, kubernetes: str) -> str:
     program = programs.kubernetes(kubernetes)
     kube, runtime = program.build(), programs.CONTAINERS.build()
     root = debian.root_filesystem("node", _PACKAGES)
-    name = f"{OWN}:{kubernetes}-{cache.key(kube.name, runtime.name, root.name, _NODE, Path(__file__))}"
+    name = f"{BUILT_IMAGE}:{kubernetes}-{cache.content_key(kube.name, runtime.name, root.name, _NODE, Path(__file__))}"
     if docker.run("docker", "image", "inspect", name, check=False).returncode == 0:
         return name
     with (
-        cache.step(f"making the node image for Kubernetes {program.version}"),
+        progress.progress_step(f"building the node image for Kubernetes {program.version}"),
         tempfile.TemporaryDirectory(dir=cache.root(), prefix=".node-") as folder,
     ):
         _overlay(Path(folder), kube, runtime)
@@ -76,15 +77,15 @@ def _provide_own(docker: Docker, kubernetes: str) -> str:
 
 
 def _remove_others(docker: Docker, kubernetes: str, name: str) -> None:
-    """Remove earlier images of this version; those that a cluster runs stay, for Docker refuses."""
-    listed = docker.run("docker", "image", "list", "--format", "{{.Repository}}:{{.Tag}}", OWN).stdout.split()
-    old = [other for other in listed if other.startswith(f"{OWN}:{kubernetes}-") and other != name]
+    """Remove earlier images of this version; Docker keeps those that a cluster uses."""
+    listed = docker.run("docker", "image", "list", "--format", "{{.Repository}}:{{.Tag}}", BUILT_IMAGE).stdout.split()
+    old = [other for other in listed if other.startswith(f"{BUILT_IMAGE}:{kubernetes}-") and other != name]
     if old:
         docker.run("docker", "image", "rm", *old, check=False)
 
 
 def _overlay(folder: Path, kube: Path, runtime: Path) -> None:
-    """Lay out in `folder` what a node has beyond Debian."""
+    """Write to `folder` the files that a node has in addition to Debian's."""
     folder.chmod(0o755)
     shutil.copytree(_NODE, folder, dirs_exist_ok=True)
     binaries, plugins, units = folder / "usr/local/bin", folder / "opt/cni/bin", folder / "etc/systemd/system"
@@ -97,13 +98,13 @@ def _overlay(folder: Path, kube: Path, runtime: Path) -> None:
         os.link(program, (binaries if program.name.startswith(("containerd", "ctr")) else plugins) / program.name)
     for name in ("containerd.service", "images.service", "kubelet.service"):
         (units / "multi-user.target.wants" / name).symlink_to(f"../{name}")
-    for name in _UNWANTED:
+    for name in _MASKED_UNITS:
         (units / name).symlink_to("/dev/null")
     (units / "default.target").symlink_to("/usr/lib/systemd/system/multi-user.target")
 
 
 def _control_plane_images(folder: Path, kube: Path, root: Path, version: str) -> None:
-    """Archives with the images that this version's kubeadm asks for (but for DNS, which the clusters do without)."""
+    """Write archives with the images that this version's kubeadm lists, except DNS, which the clusters do not have."""
     folder.mkdir(parents=True)
     listed = run([kube / "kubeadm", "config", "images", "list", f"--kubernetes-version={version}"]).stdout.split()
     wanted = [name for name in listed if "/coredns:" not in name and "/pause:" not in name]
@@ -121,7 +122,7 @@ def _control_plane_images(folder: Path, kube: Path, root: Path, version: str) ->
 
 
 def _put_iptables(out: oci.Layer, root: Path) -> None:
-    """iptables with its libraries and extensions out of `root`, for kube-proxy."""
+    """Add iptables with its libraries and extensions from `root` to a layer, for kube-proxy."""
     out.file(_IPTABLES, root / _IPTABLES)
     for name in ("iptables", "ip6tables"):
         for suffix in ("", "-save", "-restore"):
@@ -140,10 +141,10 @@ def _put_iptables(out: oci.Layer, root: Path) -> None:
 
 
 def _import(docker: Docker, root: Path, overlay: Path, name: str) -> None:
-    """Make the image `name` out of the root file system and what comes on top of it."""
+    """Import the root file system and the overlay as the image `name`."""
     command = docker.command("docker", "import", "-c", 'ENTRYPOINT ["/usr/local/bin/entrypoint"]')
     command += ["-c", f"ENV container=docker PATH={_PATH}", "-", name]
-    # Docker takes no path twice, so of the overlay's folders only the new ones.
+    # Docker accepts each path once, so only those folders of the overlay are added that the root does not have.
     inside = [path.relative_to(overlay) for path in sorted(overlay.rglob("*"))]
     added = [f"./{path}" for path in inside if not (root / path).is_dir()]
     tar = ["tar", "-c", *debian.excludes(), "-C", str(root), ".", "--no-recursion", "-C", str(overlay), *added]

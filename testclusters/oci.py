@@ -1,4 +1,4 @@
-"""Container images written by hand: layers are tar files, an image is an archive in OCI layout."""
+"""Writing container images without a daemon: layers as tar files, images as archives in the OCI layout."""
 
 import hashlib
 import io
@@ -15,9 +15,9 @@ _ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class Layer:
-    """Writes a layer to a tar file; what is put into it belongs to root.
+    """Writes a layer to a tar file; all its entries belong to root.
 
-    A context manager: the file is complete when it ends.
+    A context manager: the file is complete when the `with` block ends.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,17 +32,17 @@ class Layer:
         self._tar.close()
 
     def folder(self, path: str, mode: int = 0o755) -> None:
-        """An empty folder at `path`."""
+        """Add an empty folder at `path`."""
         self._tar.addfile(_member(path, mode, tarfile.DIRTYPE))
 
     def link(self, path: str, target: str) -> None:
-        """A symbolic link at `path`."""
+        """Add a symbolic link to `target` at `path`."""
         member = _member(path, 0o777, tarfile.SYMTYPE)
         member.linkname = target
         self._tar.addfile(member)
 
     def file(self, path: str, content: Path | bytes | str, mode: int = 0o755) -> None:
-        """A regular file at `path`, with the content of a file or with what is given."""
+        """Add a regular file at `path`; `content` is the path of a file, bytes or text."""
         data = (
             content.read_bytes()
             if isinstance(content, Path)
@@ -55,7 +55,7 @@ class Layer:
         self._tar.addfile(member, io.BytesIO(data))
 
     def tree(self, path: str, folder: Path) -> None:
-        """Everything below `folder`, with its modes and times, at `path` (`` is the root)."""
+        """Add everything below `folder`, with modes and times, at `path`; the empty path is the root."""
 
         def owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
             member.uid = member.gid = 0
@@ -75,7 +75,7 @@ def _member(path: str, mode: int, kind: bytes) -> tarfile.TarInfo:
 def write_archive(
     archive: Path, references: Sequence[str], layers: Sequence[Path], config: Mapping[str, object]
 ) -> None:
-    """Write one image, known by all `references`, with the run configuration `config` (`Entrypoint`, `Env`, ...)."""
+    """Write one image with all of `references` as names and with the run configuration `config` (`Entrypoint`, ...)."""
     platform = {"architecture": _ARCHITECTURE.get(os.uname().machine, os.uname().machine), "os": "linux"}
     rootfs = {"type": "layers", "diff_ids": [_digest(layer) for layer in layers]}
     configuration = json.dumps({**platform, "config": config, "rootfs": rootfs}).encode()
@@ -92,7 +92,7 @@ def write_archive(
         {
             **_descriptor("manifest.v1+json", manifest),
             "platform": platform,
-            "annotations": {"io.containerd.image.name": normal(name)},
+            "annotations": {"io.containerd.image.name": canonical_name(name)},
         }
         for name in references
     ]
@@ -104,22 +104,22 @@ def write_archive(
             out.file(f"blobs/sha256/{_digest(blob).removeprefix('sha256:')}", blob, 0o644)
 
 
-def blobs(archive: Path) -> set[str]:
-    """The names of an archive's blobs, each of which says the content."""
+def blob_names(archive: Path) -> set[str]:
+    """The names of an archive's blobs; each name contains the digest of the content."""
     with tarfile.open(archive) as tar:
         return {name for name in tar.getnames() if name.startswith("blobs/")}
 
 
-def write_thin(archive: Path, present: Collection[str], thin: Path) -> None:
-    """Write an archive without the blobs `present`, for a store that has these."""
+def write_archive_without(archive: Path, present: Collection[str], thin: Path) -> None:
+    """Copy `archive` to `thin` without the blobs `present`, for an image store that already has them."""
     with tarfile.open(archive) as full, tarfile.open(thin, "w") as out:
         for member in full:
             if member.name not in present:
                 out.addfile(member, full.extractfile(member))
 
 
-def normal(reference: str) -> str:
-    """An image's name as a container runtime completes it: `lode-dra:dev` becomes `docker.io/library/lode-dra:dev`."""
+def canonical_name(reference: str) -> str:
+    """The full name that a container runtime uses: `lode-dra:dev` becomes `docker.io/library/lode-dra:dev`."""
     first, slash, _ = reference.partition("/")
     if not slash:
         return f"docker.io/library/{reference}"

@@ -1,4 +1,4 @@
-"""A certificate authority for one test cluster, and the kubeconfigs that name its certificates."""
+"""A certificate authority for one test cluster, and kubeconfigs with its certificates."""
 
 import base64
 import datetime
@@ -16,7 +16,7 @@ _LIFE = datetime.timedelta(days=7)
 
 
 class Authority:
-    """Signs certificates that are good for a week; its own is `certificate`, a PEM file in `folder`."""
+    """Signs certificates that are valid for a week. `certificate` is the authority's, a PEM file in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.certificate = folder / "ca.crt"
@@ -31,9 +31,9 @@ class Authority:
     def issue(
         self, file: str, user: str, groups: Sequence[str] = (), addresses: Sequence[str] = ()
     ) -> tuple[Path, Path]:
-        """Certificate and key, `file`.crt and `file`.key.
+        """Issue a certificate and return the paths of certificate and key, `file`.crt and `file`.key.
 
-        They are good for a client `user` of `groups`, and for a server at `addresses` (IPs, names).
+        They are valid for a client `user` in `groups`, and for a server at `addresses` (IP addresses and names).
         """
         key = ec.generate_private_key(ec.SECP256R1())
         organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
@@ -59,12 +59,12 @@ class Authority:
 
 
 def service_account_key(folder: Path) -> Path:
-    """A new private key file that signs and verifies the tokens of service accounts."""
+    """Write a new private key that signs and verifies service account tokens; returns the file."""
     return write_key(folder / "service-accounts.key", rsa.generate_private_key(public_exponent=65537, key_size=2048))
 
 
 def write_key(file: Path, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> Path:
-    """Write a private key as PEM, for its owner to read only; returns `file`."""
+    """Write a private key as PEM, readable by its owner only; returns `file`."""
     file.touch(mode=0o600)
     text = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -74,7 +74,7 @@ def write_key(file: Path, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -
 
 
 def kubeconfig(server: str, authority: Path, certificate: Path, key: Path) -> str:
-    """The text of a kubeconfig that reaches `server` with a client certificate; it contains what the files contain."""
+    """The text of a kubeconfig for `server` with a client certificate; it embeds the content of the files."""
 
     def data(file: Path) -> str:
         return base64.b64encode(file.read_bytes()).decode()

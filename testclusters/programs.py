@@ -1,7 +1,7 @@
 """The programs of a cluster: built from the Go modules under `programs/`, or found on the machine.
 
-A build's key covers its folder's files, its flags and the version of Go, so that it is made again exactly when it would
-come out different.
+The cache key of a build covers the Go files and go.mod and go.sum of its folder, its flags and the version of Go. So a
+program is built again only when the result can differ.
 """
 
 import os
@@ -13,66 +13,66 @@ from dataclasses import dataclass
 from functools import cache as once
 from pathlib import Path
 
-from testclusters import cache
+from testclusters import cache, progress
 
 SOURCES = Path(__file__).parent / "programs"
 
-KUBERNETES = ("1.37", "1.36")
-"""The versions of Kubernetes the tests run on, newest first."""
+KUBERNETES_VERSIONS = ("1.37", "1.36")
+"""The minor versions of Kubernetes that the tests run on, newest first."""
 
 
-def chosen_kubernetes() -> str:
-    """The version that nobody has said anything about: `$LODE_KUBERNETES`, else the newest."""
-    return os.environ.get("LODE_KUBERNETES", KUBERNETES[0])
+def default_kubernetes_version() -> str:
+    """The version to use where none is given: `$LODE_KUBERNETES`, else the newest."""
+    return os.environ.get("LODE_KUBERNETES", KUBERNETES_VERSIONS[0])
 
 
-CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
-"""What a control plane without nodes consists of."""
+CONTROL_PLANE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+"""The programs of a control plane without nodes."""
 
-_NAMES = (*CONTROL_PLANE, "kube-proxy", "kubeadm", "kubelet")
+_KUBERNETES_PROGRAMS = (*CONTROL_PLANE_PROGRAMS, "kube-proxy", "kubeadm", "kubelet")
 
 
 class ProgramMissing(Exception):
-    """A program is neither on the machine nor can it be built; the message says what to do."""
+    """A program is not on the machine and cannot be built; the message says what to do."""
 
 
 @dataclass(frozen=True)
-class Program:
-    """One Go module of `programs/` and how it is built."""
+class GoProgram:
+    """Programs that are built from one Go module of `programs/`."""
 
     name: str
     folder: str
     package: str = "tool"
-    """What to build: `tool` is every `tool` line of go.mod."""
+    """The package to build; `tool` stands for every `tool` line of go.mod."""
     modfile: str = "go.mod"
     tags: str = ""
     module: str = ""
-    """The module whose version goes into the binaries ..."""
+    """The module whose version is linked into the binaries; `""`: none."""
     version_variables: tuple[str, ...] = ()
-    """... under these names: `{version}`, `{major}` and `{minor}` are put in."""
+    """Linker settings that take that version: `{version}`, `{major}` and `{minor}` are replaced."""
     links: tuple[str, ...] = ()
-    """Names under which the one binary acts."""
+    """Names of symbolic links to the one binary, which acts by the name it is called by."""
 
     @property
     def version(self) -> str:
-        """The version of `module` that go.mod requires, such as `v1.37.1`."""
-        found = re.search(rf"^\s*(?:require )?{re.escape(self.module)} (v\S+)", self._mod.read_text(), re.MULTILINE)
-        if not found:
+        """The version of `module` that go.mod requires, such as `v1.37.1`; raises `LookupError` if it requires none."""
+        required = re.search(rf"^\s*(?:require )?{re.escape(self.module)} (v\S+)", self._mod.read_text(), re.MULTILINE)
+        if not required:
             raise LookupError(f"{self._mod} does not require {self.module}")
-        return found[1]
+        return required[1]
 
     @property
     def _mod(self) -> Path:
         return SOURCES / self.folder / self.modfile
 
     def build(self) -> Path:
-        """The folder with the binaries, built if they are not in the cache.
+        """The folder with the binaries, which are built if they are not in the cache.
 
-        Raises `ProgramMissing` without Go, or when the build fails.
+        Raises `ProgramMissing` if Go is not installed or the build fails.
         """
         flags = ["-trimpath", f"-modfile={self.modfile}", f"-tags={self.tags}", f"-ldflags={self._ldflags()}"]
         sources = sorted((SOURCES / self.folder).glob("*.go"))
-        key = cache.key(
+        key = cache.content_key(
             *sources,
             self._mod,
             self._mod.with_suffix(".sum"),
@@ -81,7 +81,7 @@ class Program:
             " ".join(self.links),
             go_version(),
         )
-        return cache.entry(self.name, key, lambda folder: self._compile(folder, flags))
+        return cache.cached_folder(self.name, key, lambda folder: self._compile(folder, flags))
 
     def _ldflags(self) -> str:
         if not self.module:
@@ -98,11 +98,11 @@ class Program:
         command = ["go", "build", "-v", *flags, "-o", f"{output}{'' if self.links else '/'}", self.package]
         environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
 
-        def progress() -> str:
+        def packages_compiled() -> str:
             lines = log.read_text().splitlines()
             return f"{sum(not line.startswith('go: ') for line in lines)} packages compiled"
 
-        with cache.step(f"building {self.name} (log: {log})", progress), log.open("w") as file:
+        with progress.progress_step(f"building {self.name} (log: {log})", packages_compiled), log.open("w") as file:
             done = subprocess.run(
                 command, cwd=SOURCES / self.folder, env=environment, stderr=file, stdin=subprocess.DEVNULL, check=False
             )
@@ -112,43 +112,47 @@ class Program:
             (folder / link).symlink_to(self.folder)
 
 
-def kubernetes(version: str = KUBERNETES[0]) -> Program:
-    """Kubernetes of a minor version, one of `KUBERNETES`, with its etcd: one binary under many names."""
-    if version not in KUBERNETES:
-        raise ValueError(f"Kubernetes {version!r} is not one of {', '.join(KUBERNETES)}")
+def kubernetes(version: str = KUBERNETES_VERSIONS[0]) -> GoProgram:
+    """Kubernetes of a minor version with etcd, as one binary with many names.
+
+    Raises `ValueError` if `version` is not one of `KUBERNETES_VERSIONS`.
+    """
+    if version not in KUBERNETES_VERSIONS:
+        raise ValueError(f"Kubernetes {version!r} is not one of {', '.join(KUBERNETES_VERSIONS)}")
     component = "k8s.io/component-base/version"
-    return Program(
+    return GoProgram(
         name=f"kubernetes-{version}",
         folder="kubernetes",
         package=".",
-        modfile="go.mod" if version == KUBERNETES[0] else f"{version}.mod",
+        modfile="go.mod" if version == KUBERNETES_VERSIONS[0] else f"{version}.mod",
         module="k8s.io/kubernetes",
         version_variables=(
             f"{component}.gitVersion={{version}}",
             f"{component}.gitMajor={{major}}",
             f"{component}.gitMinor={{minor}}",
         ),
-        links=_NAMES,
+        links=_KUBERNETES_PROGRAMS,
     )
 
 
-CONTAINERS = Program(
+CONTAINERS = GoProgram(
     name="containers",
     folder="containers",
     tags="no_btrfs,no_devmapper,no_zfs",
     module="github.com/containerd/containerd/v2",
     version_variables=("github.com/containerd/containerd/v2/version.Version={version}",),
 )
-KIND = Program(name="kind", folder="kind")
-EXAMPLE_DRIVER = Program(name="example-driver", folder="example-driver")
+KIND = GoProgram(name="kind", folder="kind")
+EXAMPLE_DRIVER = GoProgram(name="example-driver", folder="example-driver")
 
 
 @once
 def go_version() -> str:
-    """What builds: such as `go1.26.8 linux/amd64`. Raises `ProgramMissing` where Go is not installed."""
+    """The Go toolchain, such as `go1.26.8 linux/amd64`. Raises `ProgramMissing` if Go is not installed."""
     if not shutil.which("go"):
         raise ProgramMissing(
-            "a test cluster's programs are built with Go: install it, or set KUBE_ASSETS to a folder that has them"
+            "Go is not installed, and test clusters build their programs with it; "
+            "install Go, or set KUBE_ASSETS to a folder with the programs"
         )
     values = subprocess.run(
         ["go", "env", "GOVERSION", "GOOS", "GOARCH"], cwd="/", capture_output=True, text=True, check=True
@@ -156,30 +160,34 @@ def go_version() -> str:
     return "{} {}/{}".format(*values)
 
 
-def control_plane(version: str = KUBERNETES[0]) -> Mapping[str, Path]:
-    """The programs of `CONTROL_PLANE` by name, built unless the machine has them.
+def control_plane_programs(version: str = KUBERNETES_VERSIONS[0]) -> Mapping[str, Path]:
+    """The paths of `CONTROL_PLANE_PROGRAMS` by name.
 
-    They come from `$KUBE_ASSETS`, else `$KUBEBUILDER_ASSETS` or `PATH`, else the cache. A folder in `$KUBE_ASSETS` is
-    taken whatever its version, and must have them all (`ProgramMissing`); what is found by the other two is taken if it
-    is complete and of the wanted minor version.
+    They come from `$KUBE_ASSETS`, else from `$KUBEBUILDER_ASSETS`, else from `PATH`, else from the cache, where they
+    are built if they are missing. A folder in `$KUBE_ASSETS` is used whatever its version; `ProgramMissing` is raised
+    if it lacks one of the programs. The programs in `$KUBEBUILDER_ASSETS` or on `PATH` are used only if all are there
+    and kube-apiserver has the minor version `version`.
     """
     if assets := os.environ.get("KUBE_ASSETS"):
-        found = _found(assets)
-        if absent := [name for name in CONTROL_PLANE if name not in found]:
-            raise ProgramMissing(f"KUBE_ASSETS={assets} lacks {', '.join(absent)}")
-        return found
+        paths = _installed(assets)
+        if missing := [name for name in CONTROL_PLANE_PROGRAMS if name not in paths]:
+            raise ProgramMissing(f"KUBE_ASSETS lacks programs: {', '.join(missing)}; looked in {assets}")
+        return paths
     for path in (os.environ.get("KUBEBUILDER_ASSETS", ""), os.environ.get("PATH", "")):
-        found = _found(path)
-        if len(found) == len(CONTROL_PLANE) and _says_version(found["kube-apiserver"], version):
-            return found
+        paths = _installed(path)
+        if len(paths) == len(CONTROL_PLANE_PROGRAMS) and _has_version(paths["kube-apiserver"], version):
+            return paths
     folder = kubernetes(version).build()
-    return {name: folder / name for name in CONTROL_PLANE}
+    return {name: folder / name for name in CONTROL_PLANE_PROGRAMS}
 
 
-def _found(path: str) -> dict[str, Path]:
-    return {name: Path(where).absolute() for name in CONTROL_PLANE if (where := shutil.which(name, path=path))}
+def _installed(path: str) -> dict[str, Path]:
+    """Those programs that are in the folders of `path`, a list as in the variable PATH."""
+    return {
+        name: Path(program).absolute() for name in CONTROL_PLANE_PROGRAMS if (program := shutil.which(name, path=path))
+    }
 
 
-def _says_version(apiserver: Path, minor: str) -> bool:
+def _has_version(apiserver: Path, minor: str) -> bool:
     done = subprocess.run([apiserver, "--version"], capture_output=True, text=True, check=False)
     return done.stdout.startswith(f"Kubernetes v{minor}.")

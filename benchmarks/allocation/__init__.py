@@ -1,5 +1,5 @@
-"""The allocator beside Kubernetes' own, on the same input in the same run.
+"""The allocator compared with Kubernetes' own, on the same input in the same run.
 
-`python -m benchmarks.allocation` prints one table. `workloads` says what is measured, `scenario` writes it down as API
-objects, which `ours` and the Go program in `peer/` read; `checks` judges what ours answered.
+`python -m benchmarks.allocation` prints the tables. `workloads` defines what is measured, and `scenario` writes it as
+API objects, which `ours` and the Go program in `peer/` read. `checks` verifies our answers.
 """

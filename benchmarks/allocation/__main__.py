@@ -1,11 +1,11 @@
-"""Our allocator beside Kubernetes' own: claims a second, hard searches, loading, and selectors.
+"""Our allocator compared with Kubernetes' own: claims per second, hard searches, loading, and selectors.
 
     make bench-allocation                                        # everything
     make bench-allocation ARGS=--quick                           # two minutes
     python -m benchmarks.allocation --workloads single,mig --nodes 1000 --forms churn
-    python -m benchmarks.allocation --profile single             # where our time goes
+    python -m benchmarks.allocation --profile single             # profile our side
 
-The peer is asked at 1,000 nodes, where the bars are; elsewhere with --peer-everywhere.
+The peer runs at 1,000 nodes, where the bars apply, and at other sizes only with --peer-everywhere.
 """
 
 import argparse
@@ -31,7 +31,7 @@ LOADED = Scenario(WORKLOADS[0], 5000, "50")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run what is asked for, print the tables and, with --json, write all figures to a file."""
+    """Run the selected parts, print the tables and, with --json, write all figures to a file."""
     arguments = parse(argv)
     with tempfile.TemporaryDirectory(prefix="lode-benchmark-") as name:
         folder = Path(name)
@@ -59,22 +59,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The command line, with what --quick implies."""
+    """Parse the command line and apply what --quick implies."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.allocation", description=__doc__.partition("\n")[0])
     names = ",".join(workload.name for workload in WORKLOADS)
     parser.add_argument("--quick", action="store_true", help="a few rows at 1,000 nodes, about two minutes")
     parser.add_argument("--parts", type=_listed(PARTS), default=PARTS, help=",".join(PARTS))
     parser.add_argument("--workloads", type=_listed([w.name for w in WORKLOADS]), default=(), help=names)
     parser.add_argument("--nodes", type=lambda text: [int(part) for part in text.split(",")], help="such as 100,1000")
-    parser.add_argument("--in-use", type=lambda text: text.split(","), help="per cent of the cards, such as 0,90")
+    parser.add_argument("--in-use", type=lambda text: text.split(","), help="percent of the cards, such as 0,90")
     parser.add_argument("--forms", type=_listed(get_args(Form)), help=",".join(FORMS))
-    parser.add_argument("--seconds", type=float, default=1.5, help="for each side, way and row; the pod begun is ended")
+    parser.add_argument("--seconds", type=float, default=1.5, help="for each run; the current pod is completed")
     parser.add_argument("--hard-search-timeout", type=float, default=3.0, help="seconds after which the peer gives up")
-    parser.add_argument("--peer-everywhere", action="store_true", help="ask the peer at every size")
-    parser.add_argument("--json", type=Path, help="a file for all figures")
-    parser.add_argument(
-        "--profile", metavar="WORKLOAD", choices=names.split(","), help="profile our side, nothing else"
-    )
+    parser.add_argument("--peer-everywhere", action="store_true", help="run the peer at every size")
+    parser.add_argument("--json", type=Path, help="file for all figures")
+    parser.add_argument("--profile", metavar="WORKLOAD", choices=names.split(","), help="profile our side only")
     arguments = parser.parse_args(argv)
     if arguments.quick:
         arguments.seconds, arguments.hard_search_timeout = 1.0, 1.0
@@ -96,7 +94,7 @@ def _listed(known: Sequence[str]) -> Callable[[str], list[str]]:
 
 
 def plan(arguments: argparse.Namespace) -> Iterator[tuple[Scenario, list[Form]]]:
-    """The scenarios and their forms: everything at 1,000 nodes, and elsewhere what shows the growth."""
+    """The scenarios and their forms: everything at 1,000 nodes, and at other sizes what shows the growth."""
     chosen = [workload for workload in WORKLOADS if not arguments.workloads or workload.name in arguments.workloads]
     for workload in chosen:
         for nodes in arguments.nodes or [size for size in SIZES if size <= workload.largest]:

@@ -1,4 +1,4 @@
-"""Whether what an allocator answered can be true, by the judge that watches the rehearsed cluster."""
+"""Checks that the answers of an allocator are possible, with the invariants of the simulation."""
 
 import json
 import re
@@ -15,7 +15,7 @@ _MOST = 3
 
 
 def faults(cluster: Path, pods: Path, driver: str, answers: Sequence[Json]) -> list[str]:
-    """What cannot be true: after each answer, its pools are looked at with all that is held there. At most three."""
+    """Violations in the answers, at most three: after each answer, its pools are checked with all allocations there."""
     nodes = {answer["node"] for answer in answers if answer.get("node")}
     catalogue = Catalogue(Names(driver))
     held: list[list[Holding]] = []
@@ -70,7 +70,7 @@ def _holdings(holder: str, allocations: Sequence[Json]) -> list[Holding]:
 
 
 def _unlike(pod: Json, answer: Json) -> Iterator[str]:
-    """Too few or too many devices for a claim."""
+    """Claims with too few or too many devices."""
     for claim, allocation in zip(pod["claims"], answer["results"], strict=True):
         wanted = {r["name"]: r["exactly"]["count"] for r in claim["spec"]["devices"]["requests"]}
         given: dict[str, int] = dict.fromkeys(wanted, 0)
@@ -81,7 +81,7 @@ def _unlike(pod: Json, answer: Json) -> Iterator[str]:
 
 
 def same(ours: Sequence[Json], theirs: Sequence[Json]) -> tuple[int, int]:
-    """Of the pods that both have answered, how many went to the same devices, and how many there are."""
+    """Of the pods that both sides answered: how many got the same devices, and how many there are."""
     both = list(zip(ours, theirs, strict=False))
     return sum(_places(one) == _places(other) for one, other in both), len(both)
 

@@ -1,4 +1,4 @@
-"""The nodes of the benchmarks: what their slices say, as JSON text in which only the node is left open."""
+"""The nodes of the benchmarks: their slices as JSON text, with placeholders for node and fabric."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -23,12 +23,12 @@ CARDS = 8
 """Per node."""
 NODES_PER_FABRIC = 32
 SLOTS = 20
-"""Shares one of our cards may have."""
+"""The number of shares that one of our cards can have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model of card; ``weight`` is its part of the nodes, in per cent."""
+    """A card model; ``weight`` is the percentage of nodes with it."""
 
     type: str
     architecture: str
@@ -50,20 +50,20 @@ MIG = replace(
     H100_80GB,
     partitions=(replace(_SMALLEST, profile=f"{_SMALLEST.profile}.me"), *H100_80GB.partitions),
 )
-"""With the placement that has the media engines, which Lode does not offer: 19 of a card."""
+"""The MIG placements including the one with the media engines, which Lode does not offer: 19 per card."""
 
 
 Offered = tuple[Sequence[Device], Sequence[CounterSet]]
-"""A node's devices and the counter sets they draw on."""
+"""The devices of a node, and the counter sets that they consume."""
 
 
 def amount(text: str) -> Quantity:
-    """A quantity as it is written."""
+    """Parse a quantity."""
     return Quantity.parse(text)
 
 
 def slices(model: Model, make: Callable[[Model], Offered], driver: str) -> str:
-    """The ResourceSlices of a node, one line of JSON each, with ``NODE`` and ``FABRIC`` in place of their names."""
+    """The ResourceSlices of a node, one line of JSON each, with the placeholders ``NODE`` and ``FABRIC``."""
     parts = build_slices(*make(model), NODE, Names(driver))
     return "".join(
         json.dumps(
@@ -85,7 +85,7 @@ def whole(model: Model) -> Offered:
 
 
 def shared(model: Model) -> Offered:
-    """Eight cards which any number of claims may share by memory."""
+    """Eight cards, each of which any number of claims can share by memory."""
     memory = amount(f"{model.gibibytes}Gi")
     policy = RequestPolicy(default=memory, minimum=amount("1Mi"), maximum=memory, step=amount("1Mi"))
     capacity = {"memory": Capacity(memory, policy)}
@@ -94,22 +94,22 @@ def shared(model: Model) -> Offered:
 
 
 def mig(model: Model) -> Offered:
-    """Eight H100, each offered as its 19 MIG placements."""
+    """Eight H100, each published as its 19 MIG placements."""
     return _partitioned(replace(model, type="H100"), MIG, with_whole=False)
 
 
 def vnpu(model: Model) -> Offered:
-    """Eight Ascend 310P, each offered whole and as the slots of the seven templates."""
+    """Eight Ascend 310P, each published whole and as the slots of the seven templates."""
     return _partitioned(replace(model, type="310P", architecture="DaVinci", gibibytes=24), ASCEND_310P, with_whole=True)
 
 
 @cache
 def cards(_: Model) -> Offered:
-    """Eight H100 as Lode publishes them: whole, shared and in MIG partitions on one counter set each."""
+    """Eight H100 as Lode publishes them: whole, shared and as MIG partitions, with one counter set per card."""
     profile = load_profile("h100x8", MemoryFiles())
     numbered = [replace(card, uuid=f"{NODE}-{card.index}") for card in profile.cards]
-    made = build_inventory(numbered, Fabric(FABRIC), EVERY_OFFER, SLOTS, Names(DEFAULT_DRIVER))
-    return made.devices, made.counter_sets
+    inventory = build_inventory(numbered, Fabric(FABRIC), EVERY_OFFER, SLOTS, Names(DEFAULT_DRIVER))
+    return inventory.devices, inventory.counter_sets
 
 
 def _card(model: Model, index: int, kind: str = "gpu") -> Device:

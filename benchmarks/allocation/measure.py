@@ -1,4 +1,4 @@
-"""One scenario put to both sides, and the answers as figures."""
+"""Runs a scenario on both sides and turns the answers into figures."""
 
 import statistics
 import sys
@@ -12,14 +12,14 @@ from driver.wire import Json
 from tests.hard_searches import HardSearch
 
 OUR_SECONDS = 30.0
-"""For each of our runs, which should reach its last pod."""
-PATIENCE = 10.0
-"""Seconds the peer may take for one pod; then the pod counts as answered, which flatters the peer."""
+"""Time limit of each of our runs, long enough to reach the last pod."""
+POD_TIMEOUT = 10.0
+"""Seconds that the peer can take for one pod; then the pod counts as answered, which favors the peer."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What a side did in a run. The four last ones are milliseconds: of the first pod, and over all pods."""
+    """The figures of one side in a run. The last four are in milliseconds: of the first pod, and over all pods."""
 
     run: int
     allocated: int
@@ -31,7 +31,7 @@ class Figures:
 
     @classmethod
     def of(cls, raw: Json) -> "Figures":
-        """From what one of the programs prints."""
+        """The figures from the output of one of the programs."""
         each = sorted(raw["each"])
         return cls(
             run=len(each),
@@ -45,18 +45,18 @@ class Figures:
 
     @property
     def rate(self) -> float:
-        """Claims a second, fitting or not."""
+        """Claims per second, whether they fit or not."""
         return self.run / self.seconds
 
     @property
     def later(self) -> float:
-        """Microseconds a pod after the first, which may find selectors that nobody has asked for before."""
+        """Microseconds per pod after the first one, which may have new selectors."""
         return (1e6 * self.seconds - 1e3 * self.first) / max(1, self.run - 1)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One workload, size, part in use and form; the peer in both ways, where it was asked."""
+    """The results for one workload, size, part in use and form; those of the peer if it ran."""
 
     scenario: Scenario
     form: Form
@@ -64,14 +64,14 @@ class Row:
     scheduler: Figures | None
     first_fit: Figures | None
     same: tuple[int, int]
-    """Pods that went to the same devices as at the peer's first fit, of those both placed."""
+    """The number of pods with the same devices as in the peer's first fit, and the number that both sides answered."""
     faults: Sequence[str]
-    """Why our answers cannot be true."""
+    """Violations in our answers."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What it takes to know a cluster: from JSON text to the first answer, and what the process has used by then."""
+    """The cost of loading a cluster: from JSON text to the first answer, and the CPU time and memory used by then."""
 
     scenario: Scenario
     slices: int
@@ -82,17 +82,20 @@ class Load:
     mebibytes: float
 
 
-def ours(what: str, cluster: Path, requests: Sequence[object]) -> tuple[Json, list[Json]]:
-    """What loading took, and our answers."""
-    command = [sys.executable, "-m", "benchmarks.allocation.ours", what, str(cluster)]
-    loading, *answers = peer.answers(command, cluster.with_suffix(".ours"), requests)
+def ours(command: str, cluster: Path, requests: Sequence[object]) -> tuple[Json, list[Json]]:
+    """The cost of loading, and our answers."""
+    program = [sys.executable, "-m", "benchmarks.allocation.ours", command, str(cluster)]
+    loading, *answers = peer.answers(program, cluster.with_suffix(".ours"), requests)
     return loading, answers
 
 
 def measure(
     scenario: Scenario, forms: Sequence[Form], folder: Path, seconds: float, *, with_peer: bool, profile: bool = False
 ) -> tuple[Load, list[Row]]:
-    """Put a scenario to our side and, if asked, to the peer in both ways. Files go to ``folder`` and are removed."""
+    """Run a scenario on our side and, with ``with_peer``, on the peer in both modes.
+
+    Files are written to ``folder`` and removed.
+    """
     cluster = folder / "cluster.jsonl"
     _write(cluster, scenario.cluster())
     pods = {form: folder / f"{form}.jsonl" for form in forms}
@@ -101,9 +104,9 @@ def measure(
     runs = [{"pods": str(pods[form]), "seconds": seconds, "timeout": peer.TIMEOUT} for form in forms]
     own = {"seconds": OUR_SECONDS, "profile": profile}
     loading, answers = ours("allocate", cluster, [{**run, **own} for run in runs])
-    ways = [{**run, **way, "patience": PATIENCE} for way in (peer.SCHEDULER, peer.FIRST_FIT) for run in runs]
-    asked = iter(peer.ask("allocate", cluster, ways) if with_peer else ())
-    scheduler, first_fit = ([next(asked, None) for _ in forms] for _ in range(2))
+    modes = [{**run, **mode, "patience": POD_TIMEOUT} for mode in (peer.SCHEDULER, peer.FIRST_FIT) for run in runs]
+    peer_answers = iter(peer.ask("allocate", cluster, modes) if with_peer else ())
+    scheduler, first_fit = ([next(peer_answers, None) for _ in forms] for _ in range(2))
     rows = [
         Row(
             scenario,
@@ -127,7 +130,7 @@ def _write(path: Path, lines: Iterable[str]) -> None:
 
 
 def _load(scenario: Scenario, raw: Json) -> Load:
-    seconds = raw["read"] + raw["told"] + raw["first"]
+    seconds = raw["read"] + raw["indexed"] + raw["first"]
     return Load(scenario, raw["slices"], raw["devices"], raw["claims"], seconds, raw["cpu"], raw["mebibytes"])
 
 
@@ -176,16 +179,16 @@ def measure_hard_search(
 
 @dataclass(frozen=True)
 class SelectorRow:
-    """One selector over all devices of a fleet, one thread each."""
+    """The evaluation of one selector on all devices of a fleet, with one thread on each side."""
 
     name: str
     devices: int
     first: float
-    """Our seconds for the first selector that reads what it reads, compiling included."""
+    """Our seconds for the first selector that reads these attributes, including compilation."""
     ours: float
-    """Our seconds for another one, compiling included."""
+    """Our seconds for another one, including compilation."""
     theirs: float
-    """The peer's seconds, without compiling."""
+    """The peer's seconds, without compilation."""
     agree: bool
 
 

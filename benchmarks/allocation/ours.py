@@ -1,9 +1,9 @@
-"""Our side, a program of its own as the peer is.
+"""Our side of the benchmark, a separate program like the peer.
 
     python -m benchmarks.allocation.ours allocate|match CLUSTER REQUESTS
 
-It reads the same files as the Go program in `peer/` and prints a line of JSON for each entry of REQUESTS in the same
-form; the first line tells what loading took.
+It reads the same files as the Go program in `peer/` and prints a line of JSON in the same format for each entry of
+REQUESTS. The first line has the cost of loading.
 """
 
 import cProfile
@@ -28,11 +28,11 @@ from driver.wire import Json, allocation_to, claim_from, class_from, slice_from
 
 PASSES = 6
 PROFILED = 25
-"""Lines of a profile."""
+"""Lines of a profile that are printed."""
 
 
 class Cluster:
-    """What informers would have brought, and the seconds it took."""
+    """The objects that informers would deliver, and the seconds to read them."""
 
     def __init__(self, path: Path) -> None:
         began = time.perf_counter()
@@ -56,7 +56,7 @@ class Cluster:
                 self.claims.append(claim_from(raw))
 
     def fleet(self) -> Fleet:
-        """A fleet that has heard of everything."""
+        """A fleet with all objects."""
         fleet = Fleet()
         for device_class in self.classes:
             fleet.upsert_class(device_class)
@@ -77,17 +77,17 @@ def lines(path: Path) -> Iterator[Any]:
 
 
 def load(path: Path) -> tuple[Cluster, Json]:
-    """The cluster, and what a controller's start would cost: reading, telling the fleet, and the first answer."""
+    """The cluster, and the cost of a controller's start: reading, updating the fleet, and the first answer."""
     cluster = Cluster(path)
     began = time.perf_counter()
     fleet = cluster.fleet()
-    told = time.perf_counter()
-    _look_around(cluster, fleet)
+    indexed = time.perf_counter()
+    _visit_all_devices(cluster, fleet)
     first = time.perf_counter()
     return cluster, {
         "read": cluster.read_seconds,
-        "told": told - began,
-        "first": first - told,
+        "indexed": indexed - began,
+        "first": first - indexed,
         "cpu": time.process_time(),
         "mebibytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "slices": len(cluster.slices),
@@ -97,16 +97,16 @@ def load(path: Path) -> tuple[Cluster, Json]:
 
 
 def allocate_all(cluster: Cluster, run: Json) -> Json:
-    """Place the pods of a run one after the other: decide, assume, give back what the run says.
+    """Place the pods of a run one after the other: decide, assume, and release claims as the run says.
 
-    With ``profile``, what took the time is printed to standard error.
+    With ``profile``, a profile is printed to standard error.
     """
     pods = [
         ([claim_from(claim) for claim in raw["claims"]], raw["release"], raw["floor"])
         for raw in lines(Path(run["pods"]))
     ]
     fleet = cluster.fleet()
-    _look_around(cluster, fleet)
+    _visit_all_devices(cluster, fleet)
     held = [claim.uid for claim in cluster.claims]
     each: list[float] = []
     answers: list[Placed | None] = []
@@ -117,7 +117,7 @@ def allocate_all(cluster: Cluster, run: Json) -> Json:
             before = time.perf_counter()
             if before - began > run["seconds"]:
                 break
-            answers.append(_assumed(fleet, claims))
+            answers.append(_place_and_assume(fleet, claims))
             each.append(time.perf_counter() - before)
             held += [claim.uid for claim in claims] if answers[-1] else []
             if release >= 0 and len(held) > floor:
@@ -125,15 +125,17 @@ def allocate_all(cluster: Cluster, run: Json) -> Json:
                 held[index], held[-1] = held[-1], held[index]
                 fleet.remove_claim(held.pop())
         seconds, cpu = time.perf_counter() - began, time.process_time() - used
-    told = [
-        {"node": answer.node, "results": [allocation_to(one) for one in answer.allocations]} if answer else {}
+    raw_answers = [
+        {"node": answer.node, "results": [allocation_to(allocation) for allocation in answer.allocations]}
+        if answer
+        else {}
         for answer in answers
     ]
-    return {"seconds": seconds, "cpu": cpu, "each": each, "answers": told}
+    return {"seconds": seconds, "cpu": cpu, "each": each, "answers": raw_answers}
 
 
-def _assumed(fleet: Fleet, claims: Sequence[Claim]) -> Placed | None:
-    """Where the claims go, counted as in use; None if nowhere."""
+def _place_and_assume(fleet: Fleet, claims: Sequence[Claim]) -> Placed | None:
+    """Place the claims and count their devices as in use; None if they do not fit."""
     answer = place(fleet, claims)
     if not isinstance(answer, Placed):
         return None
@@ -143,8 +145,8 @@ def _assumed(fleet: Fleet, claims: Sequence[Claim]) -> Placed | None:
 
 
 @contextmanager
-def _profiled(wanted: bool) -> Iterator[None]:
-    if not wanted:
+def _profiled(enabled: bool) -> Iterator[None]:
+    if not enabled:
         yield
         return
     profile = cProfile.Profile()
@@ -155,10 +157,10 @@ def _profiled(wanted: bool) -> Iterator[None]:
 
 
 def evaluate_all(cluster: Cluster, expression: str) -> Json:
-    """How long it takes to know which devices of the fleet a selector never seen before selects, compiling included.
+    """The time to find the devices of the fleet that a new selector matches, including compilation.
 
-    The first time the fleet has not yet looked at what the selector reads either; the others are of selectors in other
-    words that mean and read the same.
+    In the first pass, the fleet has not read the attributes of the selector before. The other passes use selectors with
+    different text that have the same meaning and read the same attributes.
     """
     index = DeviceIndex({})
     for part in cluster.slices:
@@ -174,24 +176,24 @@ def evaluate_all(cluster: Cluster, expression: str) -> Json:
     return {"matched": matched, "first": each[0], "seconds": statistics.median(each[1:])}
 
 
-def _look_around(cluster: Cluster, fleet: Fleet) -> None:
-    """Ask for what no device is, so that the fleet has looked at all of them; loading is measured with this."""
+def _visit_all_devices(cluster: Cluster, fleet: Fleet) -> None:
+    """Request a device that does not exist, so that the fleet visits all devices; loading is measured with this."""
     for device_class in cluster.classes:
-        place(fleet, [_asking(device_class.name, "false")])
+        place(fleet, [_claim(device_class.name, "false")])
 
 
-def _asking(device_class: str, expression: str) -> Claim:
+def _claim(device_class: str, expression: str) -> Claim:
     want = Want(device_class, selectors=(expression,))
     return Claim("bench", "asking", "uid-asking", ClaimSpec((Request("cards", (want,)),)))
 
 
 def main() -> int:
     """Answer the requests."""
-    what, cluster_path, requests_path = sys.argv[1:]
+    command, cluster_path, requests_path = sys.argv[1:]
     cluster, loading = load(Path(cluster_path))
     print(json.dumps(loading))
     for request in json.loads(Path(requests_path).read_text()):
-        answer = allocate_all(cluster, request) if what == "allocate" else evaluate_all(cluster, request)
+        answer = allocate_all(cluster, request) if command == "allocate" else evaluate_all(cluster, request)
         print(json.dumps(answer))
     return 0
 

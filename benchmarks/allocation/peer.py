@@ -1,4 +1,4 @@
-"""The peer: Kubernetes' own allocator in a small Go program, built into the project's cache by its content."""
+"""The peer: Kubernetes' own allocator in a small Go program, which is built into the cache of testclusters."""
 
 import json
 import os
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from driver.wire import Json
-from testclusters import cache, programs
+from testclusters import cached_folder, content_key, go_version, progress_step
 
 SOURCES = Path(__file__).parent / "peer"
 
 SCHEDULER: Json = {"workers": 16, "find": 0, "rotate": True}
-"""As kube-scheduler runs it: parallel over the nodes until enough fit."""
+"""As kube-scheduler runs it: in parallel over the nodes until enough nodes fit."""
 FIRST_FIT: Json = {"workers": 1, "find": 1, "rotate": False}
 """The least work its code can do: one node after the other until one fits."""
 TIMEOUT = 10.0
@@ -21,20 +21,23 @@ TIMEOUT = 10.0
 
 
 def build() -> Path:
-    """The program. Raises `programs.ProgramMissing` without Go, and `subprocess.CalledProcessError` if it fails."""
-    key = cache.key(SOURCES, programs.go_version())
-    return cache.entry("allocation-peer", key, _compile) / "peer"
+    """The program, built if necessary.
+
+    Raises `ProgramMissing` without Go, and `subprocess.CalledProcessError` if the build fails.
+    """
+    key = content_key(SOURCES, go_version())
+    return cached_folder("allocation-peer", key, _compile) / "peer"
 
 
 def _compile(folder: Path) -> None:
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
-    with cache.step("building the peer"):
+    with progress_step("building the peer"):
         subprocess.run(["go", "build", "-trimpath", "-o", f"{folder}/", "."], cwd=SOURCES, env=environment, check=True)
 
 
-def ask(what: str, cluster: Path, requests: Sequence[Any]) -> list[Json]:
-    """The peer's answers, one per entry of ``requests``."""
-    return answers([str(build()), what, str(cluster)], cluster.with_suffix(".peer"), requests)
+def ask(command: str, cluster: Path, requests: Sequence[Any]) -> list[Json]:
+    """The peer's answers, one per entry of ``requests``; ``command`` is ``allocate`` or ``match``."""
+    return answers([str(build()), command, str(cluster)], cluster.with_suffix(".peer"), requests)
 
 
 def answers(command: Sequence[str], file: Path, requests: Sequence[Any]) -> list[Json]:

@@ -1,4 +1,4 @@
-"""A workload written down as API objects, one per line: the same bytes for every allocator. Deterministic."""
+"""A workload as API objects, one per line. It is deterministic: every allocator reads the same bytes."""
 
 import json
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from driver.wire import Json
 Form = Literal["repeated", "mixed", "churn"]
 FORMS: tuple[Form, ...] = ("repeated", "mixed", "churn")
 FLOOR = 32
-"""Holdings below which the churn form gives nothing back."""
+"""The churn form releases nothing while at most this many claims hold devices."""
 _SEED = "20260"
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """So many nodes of a workload, with a part of their cards in use."""
+    """A workload with a number of nodes and a part of their cards in use."""
 
     workload: Workload
     nodes: int
@@ -28,11 +28,11 @@ class Scenario:
 
     @property
     def name(self) -> str:
-        """Such as ``single-1000-90``; part of every seed."""
+        """A name such as ``single-1000-90``; part of every seed."""
         return f"{self.workload.name}-{self.nodes}-{self.in_use}"
 
     def cluster(self) -> Iterator[str]:
-        """Classes, nodes, slices and the claims that hold what is in use: a line of JSON each."""
+        """Classes, nodes, slices and the claims that hold the devices in use: a line of JSON each."""
         for raw in self.workload.classes():
             yield json.dumps(raw) + "\n"
         drawn = Random(f"{_SEED}-{self.workload.name}-models")
@@ -65,7 +65,7 @@ class Scenario:
                 count += 1
 
     def pods(self, form: Form) -> Iterator[str]:
-        """The pods to place, in order, and what is given back after each: a line of JSON each."""
+        """The pods to place, in order, and what is released after each: a line of JSON each."""
         count = self.workload.pods[form]
         random = Random(f"{_SEED}-{self.name}-{form}")
         shapes = [self.workload.shape(i, random) for i in range(SHAPES)] if form == "mixed" else [self.workload.claim]
@@ -79,7 +79,7 @@ class Scenario:
 
 
 def node_name(number: int) -> str:
-    """Names sort in the order of the nodes."""
+    """The name of a node; names sort in the order of the nodes."""
     return f"node-{number:05}"
 
 

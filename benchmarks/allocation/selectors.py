@@ -1,4 +1,4 @@
-"""The fleet and the selectors by which the evaluation of selectors is compared."""
+"""The fleet and the selectors with which the evaluation of selectors is compared."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from driver.wire import Json
 NODES = 10_000
 PER_NODE = 8
 OTHER_DRIVER = 10
-"""Every so many nodes have devices of another driver."""
+"""One node in this many has devices of another driver."""
 TYPES = ("A100", "H100", "L40S", "T4")
 VERSIONS = ("535.129.3", "550.54.14", "570.86.15")
 
@@ -22,11 +22,11 @@ SELECTORS = {
     "true": "true",
     "error everywhere": f'{_A}.nosuch == "A100"',
 }
-"""What each is called in the table, and its text."""
+"""The selectors by their names in the table."""
 
 
 def cluster(nodes: int = NODES) -> Iterator[str]:
-    """Nodes with eight devices each, of five attributes and two capacities: a line of JSON each."""
+    """Nodes with eight devices each, with five attributes and two capacities per device: a line of JSON each."""
     yield _line("DeviceClass", "any", spec={})
     for number in range(nodes):
         yield _line("Node", f"node-{number:05}")

@@ -1,4 +1,4 @@
-"""The figures as text, and whether they meet what is asked of them."""
+"""The tables of figures, and whether the figures meet the bars."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -11,14 +11,14 @@ from driver.wire import Json
 TIMES_SCHEDULER = 50
 TIMES_FIRST_FIT = 2
 BAR_NODES = 1000
-"""Nodes at which the two bars above hold."""
+"""The number of nodes for which the two bars above apply."""
 HARD_SEARCH_MILLISECONDS = 50
 LOAD_SECONDS, LOAD_MEBIBYTES, LOAD_CLAIMS = 10, 1024, 20_000
 TIMES_SELECTORS = 10
 
 
 def lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Aligned columns; the first is text, the others stand to the right."""
+    """Aligned columns; the first is aligned left, the others right."""
     table = [list(header), *map(list, rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     texts = [
@@ -31,7 +31,7 @@ def lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def allocations(rows: Sequence[Row]) -> str:
-    """Claims a second on both sides."""
+    """Claims per second on both sides."""
     header = [
         "workload", "nodes", "in use %", "form", "ours/s", "first ms", "p99 ms", "ok/run", "scheduler/s", "first fit/s",
         "ok/run", "x sched.", "x first", "same", "bar",
@@ -53,13 +53,13 @@ def _allocation(row: Row) -> list[str]:
 
 
 def _ratios(row: Row) -> tuple[float, float]:
-    """Our claims a second by the peer's as a scheduler and at first fit; 0 where it was not asked."""
+    """Our claims per second divided by the peer's, as a scheduler and with first fit; 0 if the peer did not run."""
     both = (row.scheduler, row.first_fit)
     return tuple(row.ours.rate / one.rate if one else 0.0 for one in both)  # type: ignore[return-value]
 
 
 def verdict(row: Row) -> str:
-    """What is missed; ``wrong`` before anything else."""
+    """``met``, or the bars that are missed; ``WRONG`` if the answers are wrong, and ``-`` if no bar applies."""
     if row.faults:
         return f"WRONG: {row.faults[0]}"
     if not row.scheduler or row.scenario.nodes != BAR_NODES:
@@ -73,7 +73,7 @@ def verdict(row: Row) -> str:
 
 
 def growth(rows: Sequence[Row]) -> str:
-    """Microseconds a claim over the sizes of each workload, form and part in use; the bar is logarithmic growth."""
+    """Microseconds per claim by number of nodes; the bar is logarithmic growth."""
     groups: dict[tuple[str, str, str], dict[int, Figures]] = {}
     for row in rows:
         key = (row.scenario.workload.name, row.scenario.in_use, row.form)
@@ -88,11 +88,11 @@ def growth(rows: Sequence[Row]) -> str:
         each = ", ".join(f"{nodes:,}: {one.later:.0f}" for nodes, one in sorted(figures.items()))
         met = "met" if times <= allowed else f"missed: {times:.2f} of {allowed:.2f}"
         table.append([name, in_use, form, each, f"{times:.2f}", met])
-    return lines(["workload", "in use %", "form", "nodes: us a claim after the first", "growth", "bar"], table)
+    return lines(["workload", "in use %", "form", "nodes: us per claim after the first", "growth", "bar"], table)
 
 
 def loads(rows: Sequence[Load]) -> str:
-    """Seconds and memory to know a cluster; the bar is for whole cards with 20,000 claims."""
+    """Seconds and memory to load a cluster; the bar applies to whole cards with 20,000 claims."""
     header = ["cluster", "slices", "devices", "claims", "seconds", "cpu s", "MiB", "bar"]
     return lines(header, [_load(row) for row in rows])
 
@@ -126,7 +126,7 @@ def _hard_search(row: HardSearchRow) -> list[str]:
 
 
 def selectors(rows: Sequence[SelectorRow]) -> str:
-    """Evaluations a second."""
+    """Evaluations per second."""
     header = ["selector", "devices", "first/s", "ours/s", "peer/s", "times", "bar"]
     return lines(header, [_selector(row) for row in rows])
 
@@ -139,7 +139,7 @@ def _selector(row: SelectorRow) -> list[str]:
 
 
 def number(value: float) -> str:
-    """Three figures or whole."""
+    """A number with three digits, or without decimals from 100 on."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -148,7 +148,7 @@ def _of(figures: Figures) -> str:
 
 
 def as_json(row: Row) -> Json:
-    """A row for programs."""
+    """A row as JSON."""
     figures: dict[str, Any] = {
         name: side and {**asdict(side), "rate": side.rate}
         for name, side in (("ours", row.ours), ("scheduler", row.scheduler), ("firstFit", row.first_fit))

@@ -1,4 +1,4 @@
-"""What is in use at the start: per card that is taken, the claims on it, each with its results in the API's JSON."""
+"""The devices in use at the start: for each card in use the claims on it, each with its results in the API's JSON."""
 
 from collections.abc import Callable, Iterator
 from random import Random
@@ -10,37 +10,37 @@ from kubeletplugin.hardware.partitions import Scheme
 
 Results = list[dict[str, Any]]
 Occupy = Callable[[Model, int, Random], Iterator[Results]]
-"""The claims on one card of a node of that model; pool and driver are filled in by the caller."""
+"""The claims on one card of a node with that model; the caller adds pool and driver."""
 
 SHARE_GIBIBYTES = 4
 
 
 def one_card(model: Model, index: int, random: Random) -> Iterator[Results]:
-    """The card has one user."""
+    """One claim holds the card."""
     yield [{"device": f"gpu-{index}"}]
 
 
 def every_card(model: Model, index: int, random: Random) -> Iterator[Results]:
-    """All cards of the node have the same user: it comes with the first of them."""
+    """One claim holds all cards of the node; it is returned for the first card."""
     if index == 0:
         yield [{"device": f"gpu-{other}"} for other in range(CARDS)]
 
 
 def full_of_shares(model: Model, index: int, random: Random) -> Iterator[Results]:
-    """As many shares of 4Gi as the card holds."""
+    """As many shares of 4Gi as fit on the card."""
     for _ in range(model.gibibytes // SHARE_GIBIBYTES):
         yield [_share(f"gpu-{index}", {"memory": f"{SHARE_GIBIBYTES}Gi"}, random)]
 
 
 def full_of_our_shares(model: Model, index: int, random: Random) -> Iterator[Results]:
-    """As many shares of 4Gi as one of our H100 holds (81559 MiB: 19)."""
+    """As many shares of 4Gi as fit on one of our H100 (81559 MiB: 19)."""
     for _ in range(19):
         consumed = {"memory": f"{SHARE_GIBIBYTES}Gi", "cores": "0", "slots": "1"}
         yield [_share(f"gpu-{index}-share", consumed, random)]
 
 
-def cut_up(scheme: Scheme) -> Occupy:
-    """Partitions taken at random until no other fits."""
+def full_of_partitions(scheme: Scheme) -> Occupy:
+    """Partitions allocated at random until no other fits."""
 
     def occupy(model: Model, index: int, random: Random) -> Iterator[Results]:
         left = dict(scheme.counters)

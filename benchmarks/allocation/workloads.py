@@ -1,4 +1,4 @@
-"""What is measured: nodes, what claims ask for, and what is in use at the start."""
+"""The workloads: their nodes, the requests of their claims, and the devices in use at the start."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,15 +15,15 @@ from driver.wire import Json
 from kubeletplugin.hardware.partitions import ASCEND_310P
 
 SHAPES = 200
-"""Different claims of the mixed form."""
+"""The number of different claims in the mixed form."""
 _OUR_CLASSES = Path(__file__).parents[2] / "manifests" / "base" / "deviceclasses.yaml"
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One kind of nodes and claims.
+    """Nodes and claims of one kind.
 
-    ``shape`` makes the claim spec number ``i`` of the mixed form: different numbers, different specs.
+    ``shape`` returns the claim spec number ``i`` of the mixed form; different numbers give different specs.
     """
 
     name: str
@@ -34,13 +34,13 @@ class Workload:
     driver: str = DRIVER
     pods: Mapping[str, int] = field(default_factory=lambda: {"repeated": 256, "mixed": 1000, "churn": 512})
     in_use: tuple[str, ...] = ("0", "90")
-    """Per cent of the cards; ``90p``: whole nodes."""
+    """Percent of the cards; ``90p``: whole nodes."""
     models: tuple[Model, ...] = MODELS
     largest: int = 5000
-    """Nodes, unless more are asked for: at 5,000 making and reading the slices can take minutes."""
+    """The most nodes by default: with 5,000, writing and reading the slices can take minutes."""
 
     def classes(self) -> list[Json]:
-        """The DeviceClass objects its claims ask for."""
+        """The DeviceClass objects that its claims request."""
         if self.driver == DEFAULT_DRIVER:
             return [{"kind": raw["kind"], **raw} for raw in yaml.safe_load_all(_OUR_CLASSES.read_text())]
         selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
@@ -55,7 +55,7 @@ class Workload:
         ]
 
     def occupied_by(self, in_use: str) -> usage.Occupy:
-        """Who holds a card that is in use."""
+        """How the cards in use are held."""
         return usage.every_card if in_use.endswith("p") else self.occupy
 
 
@@ -65,7 +65,7 @@ _IB_CLUSTER = {"matchAttribute": f"{DRIVER}/ibCluster"}
 
 
 def request(*selectors: str, count: int = 1, memory: str = "", device_class: str = DRIVER, name: str = "cards") -> Json:
-    """A request in the API's JSON, with everything said that the API server would fill in."""
+    """A request in the API's JSON, with the defaults that the API server would set."""
     exactly: dict[str, Any] = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count}
     if selectors:
         exactly["selectors"] = [{"cel": {"expression": expression}} for expression in selectors]
@@ -75,7 +75,7 @@ def request(*selectors: str, count: int = 1, memory: str = "", device_class: str
 
 
 def spec(*requests: Json, constraints: Sequence[Json] = ()) -> Json:
-    """A claim's spec."""
+    """The spec of a claim."""
     devices: dict[str, Any] = {"requests": list(requests)}
     if constraints:
         devices["constraints"] = list(constraints)
@@ -83,17 +83,17 @@ def spec(*requests: Json, constraints: Sequence[Json] = ()) -> Json:
 
 
 def by_type(type: str) -> str:
-    """The selector text for a model of card."""
+    """A selector for a card type."""
     return f'{_ATTRIBUTES}.type == "{type}"'
 
 
 def at_least(memory: str) -> str:
-    """The selector text for a card's memory."""
+    """A selector for a minimum of memory."""
     return f'{_MEMORY}.compareTo(quantity("{memory}")) >= 0'
 
 
 def _some_card(i: int, random: Random) -> list[str]:
-    """Selectors for one model in one of five wordings; the memory makes each number's text different."""
+    """Selectors for one model, written in one of five ways; the memory makes the text of each number different."""
     model = random.choice(MODELS)
     memory = at_least(f"{1024 + 16 * i}Mi")
     wordings = (
@@ -125,7 +125,7 @@ def _profile(name: str, *more: str) -> Json:
 
 
 def _small(i: int) -> str:
-    """A selector that every partition passes, in a text of its own for each ``i``."""
+    """A selector that matches every partition, with a different text for each ``i``."""
     return at_least(f"{16 + i}Mi")
 
 
@@ -185,7 +185,7 @@ WORKLOADS = (
         hardware.mig,
         _profile("2g.20gb"),
         lambda i, random: _profile(random.choice(_MIG), _small(i)),
-        occupy=usage.cut_up(hardware.MIG),
+        occupy=usage.full_of_partitions(hardware.MIG),
         models=MODELS[:1],
     ),
     Workload(
@@ -193,7 +193,7 @@ WORKLOADS = (
         hardware.vnpu,
         _profile("vir02"),
         lambda i, random: _profile(random.choice(_VNPU), _small(i)),
-        occupy=usage.cut_up(ASCEND_310P),
+        occupy=usage.full_of_partitions(ASCEND_310P),
         models=MODELS[:1],
     ),
     Workload(

@@ -1,1 +1,1 @@
-"""How many pods a second get from creation to bound on a real API server with a thousand nodes and no kubelets."""
+"""Pods per second from creation to binding, on a real API server with a thousand nodes and without kubelets."""

@@ -27,7 +27,7 @@ Why it is fast
     by events and never rebuilt. What was learnt about a node for a request is kept until something there changes.
 
 Layers, top to bottom: ``fleet``, ``nodefit``, ``ordering``, ``search`` and ``reasons``, ``requests`` and ``devices``,
-``rules`` and ``filters``, ``bounded``. Imports only go down.
+``rules`` and ``filters``. Imports only go down.
 """
 
 from controller.allocation.devices.pools import NodeSlot

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from controller.allocation.bounded import BoundedCache
 from controller.selectors import Path, Selector, SelectorError, compile_selector
+from driver.bounded import BoundedCache
 
 Paths = tuple[Path, ...] | None
 """What some selectors read of a device; None where it may be anything."""

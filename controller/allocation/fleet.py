@@ -3,7 +3,6 @@
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Final
 
-from controller.allocation.bounded import BoundedCache
 from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.devices.node_availability import NodeMemory
 from controller.allocation.devices.pools import NodeSlot, PoolKey
@@ -21,6 +20,7 @@ from controller.allocation.requests.compiled import CompiledRequest, CompiledReq
 from controller.allocation.requests.demands import ClaimFault
 from controller.allocation.search.attempt import Attempt, FaultyDevice, Pick, allocations
 from controller.allocation.search.search import STEP_LIMIT, Search, SearchEnded, first_fit
+from driver.bounded import BoundedCache
 from driver.model import Allocation, Claim, DeviceClass, DeviceId, Slice, TaintRule
 from driver.names import Names
 

@@ -1,10 +1,11 @@
 """What a pod asks of a node, worked out once per pod. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from driver.frozen import frozen
 from driver.model import NodeSelector, NodeSelectorTerm
 from driver.quantity import NANO, Quantity
 from driver.wire import node_selector_from
@@ -55,10 +56,9 @@ class Needs:
     """Required node affinity."""
 
     @property
-    def shape(self) -> tuple[Any, ...]:
-        """Hashable; two pods of one shape fit the same nodes."""
-        affinity = self.affinity.terms if self.affinity else None
-        return tuple(sorted(self.requests.items())), self.ports, self.tolerations, self.labels, affinity
+    def shape(self) -> Hashable:
+        """Everything above as a hashable value. Pods of the same shape fit the same nodes."""
+        return frozen(self)
 
 
 def needs_of(pod: Json) -> Needs:

@@ -1,4 +1,4 @@
-"""One set of tests, two APIs: the one in memory, and a real kube-apiserver with its controllers and scheduler."""
+"""Fixtures: the same tests run on the API in memory, and on a real kube-apiserver with controllers and scheduler."""
 
 import os
 import time
@@ -12,14 +12,13 @@ from driver.kube.api import NAMESPACES, Api, ApiError, Resource
 from driver.kube.client import KubeClient
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
-from testclusters.plain import ControlPlane
-from testclusters.programs import ProgramMissing
+from testclusters import ControlPlane, ProgramMissing
 
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of the real API share one control plane, also when several processes run tests."""
+    """Put all tests of the real API into one group, so that they share one control plane under pytest-xdist."""
     for item in items:
         if "[real" in item.name or "control_plane" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("control_plane"))
@@ -27,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
-    """Real etcd, kube-apiserver, kube-controller-manager and kube-scheduler; no nodes."""
+    """Real etcd, kube-apiserver, kube-controller-manager and kube-scheduler, without nodes."""
     try:
         plane = ControlPlane()
         plane.start()
@@ -43,7 +42,7 @@ def control_plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def admin(control_plane: ControlPlane) -> Iterator[Api]:
-    """The real API, as its administrator."""
+    """The real API as the administrator."""
     client = KubeClient.from_environment(str(control_plane.kubeconfig()))
     yield client
     client.close()
@@ -59,13 +58,13 @@ def api(request: pytest.FixtureRequest) -> Api:
 
 @pytest.fixture
 def unique() -> str:
-    """A name no other test uses."""
+    """A name that no other test uses."""
     return f"t{uuid.uuid4().hex[:10]}"
 
 
 @pytest.fixture
 def namespace(api: Api, unique: str) -> str:
-    """A namespace of this test's own, in which pods can be created."""
+    """A namespace for this test, in which pods can be created."""
     api.create(NAMESPACES, {"metadata": {"name": unique}})
     if isinstance(api, KubeClient):
         eventually(lambda: api.get(SERVICE_ACCOUNTS, "default", unique))
@@ -73,7 +72,7 @@ def namespace(api: Api, unique: str) -> str:
 
 
 def eventually(attempt: Callable[[], Any], seconds: float = 20.0) -> Any:
-    """What ``attempt`` returns as soon as it returns something true without an ApiError."""
+    """Call ``attempt`` until it returns a true value without an ApiError, and return that value."""
     deadline = time.monotonic() + seconds
     while True:
         try:

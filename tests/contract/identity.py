@@ -1,4 +1,4 @@
-"""Requests to a real kube-apiserver under any identity, by impersonation."""
+"""Requests to a real kube-apiserver as any user, by impersonation."""
 
 import json
 import time
@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import urllib3
 
-from testclusters.plain import ControlPlane
+from testclusters import ControlPlane
 
 Object = dict[str, Any]
 
@@ -21,8 +21,8 @@ SCHEDULER = "system:kube-scheduler"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What the server said."""
+class Response:
+    """The server's response."""
 
     status: int
     body: Object
@@ -36,14 +36,14 @@ class Answer:
         return str(self.body.get("message", ""))
 
     def must(self) -> Object:
-        """The body; fails the test unless the request succeeded."""
+        """The body; fails the test if the request failed."""
         assert self.ok, f"{self.status}: {self.message}"
         return self.body
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Somebody who talks to the API server."""
+    """A user of the API server."""
 
     server: str
     pool: urllib3.PoolManager
@@ -51,15 +51,17 @@ class Identity:
 
     @classmethod
     def admin(cls, control_plane: ControlPlane) -> Self:
-        """The administrator, who may impersonate everybody."""
+        """The administrator, who can impersonate any user."""
         base = str(control_plane.kubeconfig().with_suffix(""))
         ca = str(control_plane.folder / "ca.crt")
         pool = urllib3.PoolManager(ca_certs=ca, cert_file=f"{base}.crt", key_file=f"{base}.key", retries=False)
         return cls(control_plane.server, pool)
 
     def as_user(self, user: str, *groups: str, node: str = "") -> "Identity":
-        """The same connection as somebody else; a service account gets the groups it always has, and with ``node``
-        what a token says that is bound to a pod of that node.
+        """The same connection as another user.
+
+        A service account gets the groups that it always has, and with ``node`` the extra field of a token that is bound
+        to a pod on that node.
         """
         headers = urllib3.HTTPHeaderDict({"Impersonate-User": user})
         if user.startswith("system:serviceaccount:"):
@@ -70,22 +72,22 @@ class Identity:
             headers.add(f"Impersonate-Extra-{NODE_NAME.replace('/', '%2f')}", node)
         return Identity(self.server, self.pool, headers)
 
-    def request(self, method: str, path: str, body: Mapping[str, Any] | None = None, patch: str = "merge") -> Answer:
-        """One request; ``patch`` is the kind of a PATCH: merge or strategic-merge."""
+    def request(self, method: str, path: str, body: Mapping[str, Any] | None = None, patch: str = "merge") -> Response:
+        """Send a request; ``patch`` is the type of a PATCH: merge or strategic-merge."""
         headers = self.headers.copy()
         headers["Content-Type"] = f"application/{patch}-patch+json" if method == "PATCH" else "application/json"
         text = None if body is None else json.dumps(body)
-        answer = self.pool.request(method, self.server + path, body=text, headers=headers, timeout=30)
-        return Answer(answer.status, json.loads(answer.data))
+        response = self.pool.request(method, self.server + path, body=text, headers=headers, timeout=30)
+        return Response(response.status, json.loads(response.data))
 
     def get(self, path: str) -> Object:
         return self.request("GET", path).must()
 
 
-def eventually(what: str, holds: Callable[[], Any], seconds: float = 20.0) -> Any:
-    """What ``holds`` returns as soon as it is true; fails the test when it never is."""
+def eventually(condition: str, get: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """Call ``get`` until it returns a true value, and return that value; fails the test after ``seconds``."""
     deadline = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s"
+    while not (value := get()):
+        assert time.monotonic() < deadline, f"{condition}: not within {seconds:.0f} s"
         time.sleep(0.05)
-    return found
+    return value

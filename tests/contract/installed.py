@@ -1,29 +1,29 @@
-"""A real control plane with the manifests installed, and the objects that tests put there."""
+"""A real control plane with the manifests installed, and the objects that tests create there."""
 
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from testclusters.plain import ControlPlane
-from tests.contract.identity import CONTROLLER, Answer, Identity, Object, eventually
+from testclusters import ControlPlane
+from tests.contract.identity import CONTROLLER, Identity, Object, Response, eventually
 
 DRA = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{DRA}/namespaces/default/resourceclaims"
 SLICES = f"{DRA}/resourceslices"
 NODES = ("n1", "n2")
 RESOURCES = ("resourceslices", "resourceclaims", "resourceclaims/status", "resourceclaims/binding")
-OURS, OTHERS = "lode.dev", "gpu.example.com"
+OUR_DRIVER, OTHER_DRIVER = "lode.dev", "gpu.example.com"
 GATE = {"name": "lode.dev/allocation"}
 TRUSTED = "trusted"
-"""A group that RBAC lets write claims and slices, so that only the policies stand in its way."""
+"""A group that RBAC allows to write claims and slices, so that only the policies restrict it."""
 
 _numbers = itertools.count()
 
 
 @contextmanager
 def installed() -> Iterator[Identity]:
-    """The administrator of a control plane with the manifests of the default flavour and two nodes."""
+    """The administrator of a control plane with the manifests of the default flavor and two nodes."""
     rules = [{"apiGroups": ["resource.k8s.io"], "resources": [*RESOURCES], "verbs": ["*"]}]
     role = {**_named("ClusterRole", TRUSTED), "rules": rules}
     subject = {"kind": "Group", "name": TRUSTED, "apiGroup": "rbac.authorization.k8s.io"}
@@ -36,7 +36,7 @@ def installed() -> Iterator[Identity]:
         admin = Identity.admin(plane)
         for obj in (role, binding):
             admin.request("POST", f"/apis/rbac.authorization.k8s.io/v1/{obj['kind'].lower()}s", obj).must()
-        eventually("the policies are in force", lambda: _rules_are_in_force(admin))
+        eventually("the policies are in force", lambda: _policies_are_in_force(admin))
         yield admin
 
 
@@ -44,11 +44,11 @@ def _named(kind: str, name: str) -> Object:
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}}
 
 
-def _rules_are_in_force(admin: Identity) -> bool:
-    slices = trusted(admin).request("POST", f"{SLICES}?dryRun=All", slice_of(OURS, "n1")).status == 403
+def _policies_are_in_force(admin: Identity) -> bool:
+    slices = trusted(admin).request("POST", f"{SLICES}?dryRun=All", slice_of(OUR_DRIVER, "n1")).status == 403
     claims = trusted(admin).request("POST", f"{CLAIMS}?dryRun=All", extended(claim())).status == 403
     pod = admin.request("POST", "/api/v1/namespaces/default/pods?dryRun=All", pod_with_claim("none")).body
-    status = dict(allocated(admin.request("POST", CLAIMS, claim()).must(), OURS))
+    status = dict(allocated(admin.request("POST", CLAIMS, claim()).must(), OUR_DRIVER))
     single = trusted(admin).request("PUT", f"{CLAIMS}/{status['metadata']['name']}/status?dryRun=All", status)
     return slices and claims and single.status == 403 and GATE in pod["spec"].get("schedulingGates", [])
 
@@ -57,7 +57,7 @@ def trusted(admin: Identity) -> Identity:
     return admin.as_user("somebody", TRUSTED)
 
 
-def fresh(stem: str) -> str:
+def unique_name(stem: str) -> str:
     return f"{stem}-{next(_numbers)}"
 
 
@@ -67,7 +67,7 @@ def claim(class_name: str = "gpu.lode.dev", **metadata: Any) -> Object:
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
         "metadata": {
-            "name": fresh("claim"),
+            "name": unique_name("claim"),
             "finalizers": ["resource.kubernetes.io/delete-protection"],
             **metadata,
         },
@@ -86,13 +86,13 @@ def allocated(claim: Object, driver: str, node: str = "n1", device: str = "gpu-0
     return {**claim, "status": {"allocation": allocation}}
 
 
-def put_status(who: Identity, claim: Object) -> Answer:
+def put_status(who: Identity, claim: Object) -> Response:
     return who.request("PUT", f"{CLAIMS}/{claim['metadata']['name']}/status", claim)
 
 
-def held(admin: Identity, driver: str) -> Object:
-    """A stored claim that holds a device of ``driver``; the controller allocated it if the device is ours."""
-    writer = admin.as_user(CONTROLLER) if driver == OURS else admin
+def allocated_claim(admin: Identity, driver: str) -> Object:
+    """A stored claim with a device of ``driver``; a device of ours is allocated by the controller."""
+    writer = admin.as_user(CONTROLLER) if driver == OUR_DRIVER else admin
     return put_status(writer, allocated(admin.request("POST", CLAIMS, claim()).must(), driver)).must()
 
 
@@ -100,7 +100,7 @@ def pod_with_claim(claim_name: str, **spec: Any) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": fresh("pod")},
+        "metadata": {"name": unique_name("pod")},
         "spec": {
             "terminationGracePeriodSeconds": 0,
             "resourceClaims": [{"name": "card", "resourceClaimName": claim_name}],
@@ -116,7 +116,7 @@ def extended(claim: Object) -> Object:
 
 
 def new_namespace(admin: Identity, labels: dict[str, str]) -> str:
-    name = fresh("space")
+    name = unique_name("namespace")
     admin.request("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}}).must()
     path = f"/api/v1/namespaces/{name}/serviceaccounts/default"
     eventually("its service account", lambda: admin.request("GET", path).ok)
@@ -128,6 +128,6 @@ def slice_of(driver: str, node: str, name: str = "") -> Object:
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
-        "metadata": {"name": name or fresh("slice")},
+        "metadata": {"name": name or unique_name("slice")},
         "spec": {**spec, "nodeName": node, "devices": [{"name": "gpu-0"}]},
     }

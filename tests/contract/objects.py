@@ -1,4 +1,4 @@
-"""Objects the tests write, as small as the API allows."""
+"""Objects for the tests, as small as the API allows."""
 
 from driver.kube.api import Object
 
@@ -43,7 +43,7 @@ def allocation(device: str = "gpu-0", node: str = "node-1", request: str = "gpu"
 
 
 def consumer(uid: str) -> Object:
-    """A consumer of a kind the resource-claim-controller leaves alone."""
+    """A consumer of a kind that the resource-claim-controller ignores."""
     return {"apiGroup": "lode.example", "resource": "holds", "name": f"hold-{uid}", "uid": uid}
 
 

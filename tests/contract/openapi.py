@@ -1,8 +1,9 @@
-"""Regenerates memoryapi/schema.json from what a real kube-apiserver says of its kinds.
+"""Regenerates memoryapi/schema.json from the OpenAPI documents of a real kube-apiserver.
 
     python -m tests.contract.openapi        (needs the programs of a control plane)
 
-Only field names, types, list keys and patch strategies are kept: what strict decoding, strategic merge and apply need.
+Only field names, types, list keys and patch strategies are kept: they are what strict decoding, strategic merge patch
+and server-side apply need.
 """
 
 import json
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from testclusters.plain import ControlPlane
+from testclusters import ControlPlane
 
 SCHEMA = Path(__file__).parents[2] / "memoryapi" / "schema.json"
 DOCUMENTS = {
@@ -46,7 +47,7 @@ def collect(fetch: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
 
 
 def render(schema: dict[str, Any]) -> str:
-    """One line a type, so that a change of Kubernetes reads well in a diff."""
+    """The schema as text with one line per type, so that a change in Kubernetes gives a short diff."""
     lines = ",\n".join(f" {json.dumps(name)}:{json.dumps(kept)}" for name, kept in schema["types"].items())
     return f'{{"kinds":{json.dumps(schema["kinds"])},\n"types":{{\n{lines}\n}}}}\n'
 

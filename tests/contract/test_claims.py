@@ -1,4 +1,4 @@
-"""ResourceClaims: defaults, immutability, and how an allocation comes and goes."""
+"""ResourceClaims: defaults, immutable fields, and setting and clearing allocations."""
 
 from copy import deepcopy
 from typing import Any
@@ -57,7 +57,7 @@ def test_the_spec_is_immutable(api: Api, namespace: str) -> None:
         api.patch(RESOURCE_CLAIM_TEMPLATES, "t", {"spec": {"spec": claim_spec("a", "b")}}, namespace=namespace)
 
 
-def test_a_write_to_status_changes_nothing_else_and_any_other_write_changes_no_status(api: Api, namespace: str) -> None:
+def test_a_status_write_changes_only_status_and_no_other_write_does(api: Api, namespace: str) -> None:
     created = api.create(RESOURCE_CLAIMS, claim("c", namespace))
     both = deepcopy(created)
     both["metadata"] |= {"labels": {"a": "b"}, "finalizers": [HOLD]}
@@ -118,7 +118,7 @@ def test_at_most_256_consumers_share_a_claim(api: Api, namespace: str) -> None:
 
 
 @pytest.mark.parametrize("missing", ["name", "resource", "uid"])
-def test_a_consumer_is_named_completely(api: Api, namespace: str, missing: str) -> None:
+def test_a_consumer_needs_all_its_fields(api: Api, namespace: str, missing: str) -> None:
     incomplete = {key: value for key, value in consumer("u1").items() if key != missing}
     refused(api, allocated(api, namespace), missing, allocation=allocation(), reservedFor=[incomplete])
 
@@ -128,7 +128,7 @@ def test_a_consumer_is_listed_once(api: Api, namespace: str) -> None:
     refused(api, allocated(api, namespace), "reservedFor", allocation=allocation(), reservedFor=twice)
 
 
-def test_a_claim_that_is_going_loses_consumers_but_gets_no_new_ones(api: Api, namespace: str) -> None:
+def test_a_terminating_claim_loses_consumers_but_gets_no_new_ones(api: Api, namespace: str) -> None:
     claimed = allocated(api, namespace, "u1")
     api.patch(RESOURCE_CLAIMS, "c", {"metadata": {"finalizers": [HOLD]}}, namespace=namespace)
     api.delete(RESOURCE_CLAIMS, "c", namespace)
@@ -143,7 +143,7 @@ def test_a_claim_that_is_going_loses_consumers_but_gets_no_new_ones(api: Api, na
         api.get(RESOURCE_CLAIMS, "c", namespace)
 
 
-def test_an_allocation_may_still_be_set_on_a_claim_that_is_going(api: Api, namespace: str) -> None:
+def test_an_allocation_can_still_be_set_on_a_terminating_claim(api: Api, namespace: str) -> None:
     obj = claim("c", namespace)
     obj["metadata"]["finalizers"] = [HOLD]
     api.create(RESOURCE_CLAIMS, obj)
@@ -182,7 +182,7 @@ def test_a_malformed_allocation_is_refused(api: Api, namespace: str, field: str,
         write_status(api, created, allocation=wrong)
 
 
-def test_nobody_checks_whether_a_device_is_free(api: Api, namespace: str) -> None:
+def test_the_api_does_not_check_whether_a_device_is_free(api: Api, namespace: str) -> None:
     assert allocated(api, namespace, name="c1")["status"] == allocated(api, namespace, name="c2")["status"]
 
 
@@ -199,7 +199,7 @@ def test_a_subrequest_is_named_with_its_request(api: Api, namespace: str) -> Non
     write_status(api, created, allocation=result(request="gpu/small"))
 
 
-def test_the_status_of_a_device_goes_with_its_allocation(api: Api, namespace: str) -> None:
+def test_device_status_is_removed_with_the_allocation(api: Api, namespace: str) -> None:
     claimed = allocated(api, namespace)
     entry = {"driver": "lode.dev", "pool": "node-1/lode.dev", "device": "gpu-0", "data": {"a": 1}}
     refused(api, claimed, "devices", allocation=allocation(), devices=[{**entry, "device": "gpu-9"}])

@@ -1,13 +1,13 @@
-"""The controller's first write to a claim, whatever program wrote the claim's opaque parameters."""
+"""The controller's first write to a claim, for opaque parameters that different programs have written."""
 
 import json
 
 import pytest
 
-from controller.finalizer import add_finalizer
+from controller.loop.finalizer import add_finalizer
 from driver.kube.api import RESOURCE_CLAIMS, Api, Conflict, Invalid
 from driver.names import FINALIZER
-from testclusters.plain import ControlPlane
+from testclusters import ControlPlane
 from tests.contract.objects import claim
 
 PARAMETERS = {"kind": "PlacementConfig", "policy": "binpack", "apiVersion": "lode.dev/v1alpha1", "note": "<1 & é>"}
@@ -19,28 +19,28 @@ def with_parameters(name: str, namespace: str) -> dict[str, object]:
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", **wanted}
 
 
-def test_a_claim_written_by_a_python_client_gets_it(api: Api, namespace: str) -> None:
+def test_a_claim_of_a_python_client_gets_the_finalizer(api: Api, namespace: str) -> None:
     created = api.create(RESOURCE_CLAIMS, with_parameters("c", namespace))
     stored = add_finalizer(api, created)
     assert stored["metadata"]["finalizers"] == [FINALIZER]
     assert stored["spec"] == created["spec"]
 
 
-def test_a_claim_that_has_changed_does_not(api: Api, namespace: str) -> None:
+def test_a_claim_that_has_changed_is_a_conflict(api: Api, namespace: str) -> None:
     created = api.create(RESOURCE_CLAIMS, claim("c", namespace))
     api.patch(RESOURCE_CLAIMS, "c", {"metadata": {"labels": {"a": "b"}}}, namespace=namespace)
     with pytest.raises(Conflict):
         add_finalizer(api, created)
 
 
-def test_a_claim_written_by_kubectl_gets_it(control_plane: ControlPlane, admin: Api, unique: str) -> None:
+def test_a_claim_of_kubectl_gets_the_finalizer(control_plane: ControlPlane, admin: Api, unique: str) -> None:
     control_plane.kubectl("create", "namespace", unique)
     control_plane.kubectl("create", "-f", "-", input=json.dumps(with_parameters("c", unique)))
     stored = add_finalizer(admin, admin.get(RESOURCE_CLAIMS, "c", unique))
     assert stored["metadata"]["finalizers"] == [FINALIZER]
 
 
-def test_parameters_written_in_another_way_are_told_with_the_remedy(
+def test_parameters_in_another_format_are_reported_with_a_remedy(
     control_plane: ControlPlane, admin: Api, unique: str
 ) -> None:
     control_plane.kubectl("create", "namespace", unique)

@@ -1,4 +1,4 @@
-"""The other kinds the programs touch: Nodes, Namespaces, Events, Leases, Jobs; and the schema of them all."""
+"""The other kinds that the programs use: Nodes, Namespaces, Events, Leases, Jobs; and the schema of all kinds."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 from driver.kube.api import EVENTS, LEASES, NAMESPACES, NODES, Api, Conflict, Forbidden, Invalid, Object
 from memoryapi import JOBS
-from testclusters.plain import ControlPlane
+from testclusters import ControlPlane
 from tests.contract import openapi
 from tests.contract.conftest import eventually
 from tests.contract.objects import pod
@@ -29,7 +29,7 @@ def event(name: str, namespace: str, **fields: object) -> Object:
     }
 
 
-def test_an_event_is_written_counted_up_and_found_by_its_object(api: Api, namespace: str) -> None:
+def test_an_event_is_created_counted_and_found_by_its_object(api: Api, namespace: str) -> None:
     api.create(EVENTS, event("e1", namespace))
     api.create(EVENTS, event("e2", namespace, reason="Other"))
     later = {"count": 2, "lastTimestamp": "2027-01-15T08:01:00Z", "message": "still none"}
@@ -48,7 +48,7 @@ def test_an_event_lives_in_the_namespace_of_its_object(api: Api, namespace: str)
     api.delete(EVENTS, created["metadata"]["name"], "default")
 
 
-def test_a_new_style_event_says_who_reports_and_what_was_done(api: Api, namespace: str) -> None:
+def test_a_new_style_event_needs_reporter_action_and_reason(api: Api, namespace: str) -> None:
     new = event("e", namespace, eventTime="2027-01-15T08:00:00.000000Z", action="Allocate")
     for name in ("source", "firstTimestamp", "lastTimestamp", "count"):
         del new[name]
@@ -81,7 +81,7 @@ def test_of_two_candidates_only_one_takes_the_lease(api: Api, namespace: str) ->
     assert api.get(LEASES, "l", namespace)["spec"] == taken["spec"]
 
 
-def test_a_lease_that_is_not_there_is_created_by_a_put(api: Api, namespace: str) -> None:
+def test_an_update_creates_a_missing_lease(api: Api, namespace: str) -> None:
     assert api.update(LEASES, lease(namespace))["spec"]["holderIdentity"] == "me"
 
 
@@ -115,20 +115,20 @@ def test_a_node_keeps_the_status_it_is_created_with(api: Api, unique: str) -> No
     api.delete(NODES, unique)
 
 
-def test_a_new_node_has_an_empty_spec_and_may_be_written_without_its_version(api: Api, unique: str) -> None:
+def test_a_new_node_has_an_empty_spec_and_can_be_updated_without_a_version(api: Api, unique: str) -> None:
     assert api.create(NODES, {"metadata": {"name": unique}})["spec"] == {}
     labelled = {"metadata": {"name": unique, "labels": {"a": "b"}}}
     assert api.update(NODES, labelled)["metadata"]["labels"] == {"a": "b"}
     api.delete(NODES, unique)
 
 
-def test_a_new_namespace_is_active_and_labelled_with_its_name(api: Api, namespace: str) -> None:
+def test_a_new_namespace_is_active_and_has_a_label_with_its_name(api: Api, namespace: str) -> None:
     found = api.get(NAMESPACES, namespace)
     assert found["status"]["phase"] == "Active"
     assert found["metadata"]["labels"]["kubernetes.io/metadata.name"] == namespace
 
 
-def test_a_deleted_namespace_takes_what_is_in_it_along(api: Api, namespace: str) -> None:
+def test_a_deleted_namespace_deletes_its_objects(api: Api, namespace: str) -> None:
     api.create(LEASES, {"metadata": {"name": "held", "finalizers": ["lode.example/hold"]}}, namespace)
     api.create(LEASES, {"metadata": {"name": "free"}}, namespace)
     api.delete(NAMESPACES, namespace)
@@ -155,6 +155,6 @@ def test_a_job_is_stored_and_its_spec_counts_generations(api: Api, namespace: st
     assert "active" not in after["status"]
 
 
-def test_the_schema_in_memory_is_the_one_a_real_server_publishes(control_plane: ControlPlane) -> None:
+def test_the_schema_in_memory_equals_that_of_a_real_server(control_plane: ControlPlane) -> None:
     published = openapi.collect(lambda path: json.loads(control_plane.kubectl("get", "--raw", path).stdout))
     assert openapi.render(published) == openapi.SCHEMA.read_text()

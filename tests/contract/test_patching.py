@@ -23,7 +23,7 @@ def labels(api: Api, namespace: str) -> Any:
     return api.get(RESOURCE_CLAIMS, "c", namespace)["metadata"].get("labels")
 
 
-def test_merge_sets_changes_and_with_null_removes(api: Api, namespace: str) -> None:
+def test_merge_patch_sets_changes_and_removes_with_null(api: Api, namespace: str) -> None:
     obj = claim("c", namespace)
     obj["metadata"]["labels"] = {"keep": "1", "change": "1", "drop": "1"}
     api.create(RESOURCE_CLAIMS, obj)
@@ -34,13 +34,13 @@ def test_merge_sets_changes_and_with_null_removes(api: Api, namespace: str) -> N
     assert labels(api, namespace) is None
 
 
-def test_merge_replaces_lists_whole(api: Api, namespace: str) -> None:
+def test_merge_patch_replaces_whole_lists(api: Api, namespace: str) -> None:
     api.create(PODS, pod("p", namespace, gates=("a.example/x", GATE)))
     answer = api.patch(PODS, "p", {"spec": {"schedulingGates": [{"name": GATE}]}}, namespace=namespace)
     assert answer["spec"]["schedulingGates"] == [{"name": GATE}]
 
 
-def test_a_gate_is_lifted_by_name_and_the_pod_pinned_in_the_same_patch(api: Api, namespace: str) -> None:
+def test_one_patch_removes_a_gate_by_name_and_sets_node_affinity(api: Api, namespace: str) -> None:
     created = api.create(PODS, pod("p", namespace, schedulerName="nobody"))
     required = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]}
     patch = {
@@ -56,7 +56,7 @@ def test_a_gate_is_lifted_by_name_and_the_pod_pinned_in_the_same_patch(api: Api,
     assert answer["metadata"]["generation"] == created["metadata"]["generation"] + 1
 
 
-def test_lifting_a_gate_that_is_not_there_changes_nothing(api: Api, namespace: str) -> None:
+def test_removing_a_missing_gate_changes_nothing(api: Api, namespace: str) -> None:
     api.create(PODS, pod("p", namespace, gates=("a.example/x", "b.example/y")))
     patch = {"spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
     answer = api.patch(PODS, "p", patch, namespace=namespace, patch_type="strategic")
@@ -119,7 +119,7 @@ def test_strategic_merge_changes_one_container_by_its_name(api: Api, namespace: 
     ("before", "patch", "after"),
     [("abc", "d", "dabc"), ("abc", "c", "abc"), ("abc", "ca", "bca"), ("abc", "xb", "xabc"), ("abc", "cxa", "bcxa")],
 )
-def test_strategic_merge_puts_what_is_patched_in_the_patchs_order(
+def test_strategic_merge_orders_patched_items_as_in_the_patch(
     api: Api, namespace: str, before: str, patch: str, after: str
 ) -> None:
     created = api.create(RESOURCE_CLAIMS, claim("c", namespace))
@@ -150,7 +150,7 @@ def test_an_item_without_its_key_is_refused(api: Api, namespace: str) -> None:
         )
 
 
-def test_json_patch_tests_before_it_changes(api: Api, namespace: str) -> None:
+def test_json_patch_checks_its_tests_before_it_changes_anything(api: Api, namespace: str) -> None:
     created = api.create(PODS, pod("p", namespace, gates=(GATE, "a.example/x")))
     lift = [
         {"op": "test", "path": "/metadata/uid", "value": created["metadata"]["uid"]},
@@ -201,7 +201,7 @@ def test_apply_creates_and_then_changes(api: Api, namespace: str) -> None:
     assert apply(api, namespace, "one", {"a": "2"}) == {"a": "2"}
 
 
-def test_what_a_manager_stops_applying_goes_unless_another_applies_it(api: Api, namespace: str) -> None:
+def test_fields_no_manager_applies_any_more_are_removed(api: Api, namespace: str) -> None:
     apply(api, namespace, "one", {"mine": "1", "both": "1"})
     assert apply(api, namespace, "two", {"both": "1", "theirs": "1"}) == {"mine": "1", "both": "1", "theirs": "1"}
     assert apply(api, namespace, "one", {}) == {"both": "1", "theirs": "1"}
@@ -218,7 +218,7 @@ def test_another_managers_value_is_overwritten_only_by_force(api: Api, namespace
         apply(api, namespace, "one", {"a": "1"})
 
 
-def test_a_value_written_by_other_means_is_not_taken_without_force(api: Api, namespace: str) -> None:
+def test_a_value_of_another_write_is_changed_only_by_force(api: Api, namespace: str) -> None:
     api.create(LEASES, {"metadata": {"name": "l", "labels": {"a": "1", "b": "1"}}}, namespace)
     assert apply(api, namespace, "one", {"a": "1"}) == {"a": "1", "b": "1"}
     with pytest.raises(Conflict):
@@ -228,13 +228,13 @@ def test_a_value_written_by_other_means_is_not_taken_without_force(api: Api, nam
     assert apply(api, namespace, "one", {}) == {"a": "1"}
 
 
-def test_a_change_by_other_means_takes_the_field_from_its_applier(api: Api, namespace: str) -> None:
+def test_another_write_takes_a_field_from_its_manager(api: Api, namespace: str) -> None:
     apply(api, namespace, "one", {"a": "1", "b": "1"})
     api.patch(LEASES, "l", {"metadata": {"labels": {"a": "2"}}}, namespace=namespace)
     assert apply(api, namespace, "one", {"b": "1"}) == {"a": "2", "b": "1"}
 
 
-def test_apply_needs_a_manager_and_says_what_it_applies(api: Api, namespace: str) -> None:
+def test_apply_needs_a_manager_api_version_and_kind(api: Api, namespace: str) -> None:
     with pytest.raises(Invalid):
         apply(api, namespace, "", {"a": "1"})
     with pytest.raises(Invalid):

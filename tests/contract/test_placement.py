@@ -1,4 +1,4 @@
-"""What the controller books for a claim with a PlacementConfig is what the API server stores."""
+"""The API server stores the allocation of a claim with a PlacementConfig as the controller writes it."""
 
 from controller.allocation import Fleet
 from driver.kube.api import RESOURCE_CLAIMS, Api
@@ -20,7 +20,7 @@ def fleet() -> Fleet:
     return built
 
 
-def test_memory_in_per_cent_is_booked_as_an_amount_that_the_request_does_not_name(api: Api, namespace: str) -> None:
+def test_memory_percent_is_stored_as_consumed_capacity(api: Api, namespace: str) -> None:
     wanted = claim("c", namespace)
     wanted["spec"]["devices"]["config"] = [{"opaque": {"driver": "lode.dev", "parameters": PLACEMENT}}]
     created = api.create(RESOURCE_CLAIMS, wanted)

@@ -1,4 +1,4 @@
-"""Pods: the gate, what may change, binding and the way out."""
+"""Pods: gates, mutable fields, binding and deletion."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tests.contract.test_reading import events
 
 
 def bind(api: Api, namespace: str, name: str, node: str) -> None:
-    """What kube-scheduler does at the end."""
+    """Bind a pod, as kube-scheduler does."""
     if isinstance(api, MemoryApi):
         api.bind(namespace, name, node)
         return
@@ -21,7 +21,7 @@ def bind(api: Api, namespace: str, name: str, node: str) -> None:
 
 
 def unscheduled(name: str, namespace: str, **spec: Any) -> Object:
-    """A pod without gates that no scheduler looks at."""
+    """A pod without gates that no scheduler handles."""
     return pod(name, namespace, gates=(), schedulerName="nobody", **spec)
 
 
@@ -45,7 +45,7 @@ NODE_N = term(matchFields={"metadata.name": "n"})
 ZONE_Z = term(matchExpressions={"zone": "z"})
 
 
-def test_a_pod_gets_the_defaults_that_placing_it_depends_on(api: Api, namespace: str) -> None:
+def test_a_pod_gets_the_defaults_that_placement_depends_on(api: Api, namespace: str) -> None:
     containers = [
         {**container(limits={"cpu": "0.5", "memory": "1024Mi"}, requests={"cpu": "100m"}), "image": "x:1"},
         {"name": "b", "image": "x", "ports": [{"containerPort": 80, "hostPort": 8080}]},
@@ -93,13 +93,13 @@ def test_quality_of_service(api: Api, namespace: str, resources: Object, expecte
     assert (created["status"]["phase"], created["status"]["qosClass"]) == ("Pending", expected)
 
 
-def test_a_gated_pod_says_so_at_once(api: Api, namespace: str) -> None:
+def test_a_gated_pod_has_its_condition_at_once(api: Api, namespace: str) -> None:
     (condition,) = api.create(PODS, pod("p", namespace))["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
     assert "conditions" not in api.create(PODS, unscheduled("q", namespace))["status"]
 
 
-def test_gates_can_be_taken_away_but_not_added(api: Api, namespace: str) -> None:
+def test_gates_can_be_removed_but_not_added(api: Api, namespace: str) -> None:
     api.create(PODS, pod("p", namespace, gates=("a.example/x", GATE), schedulerName="nobody"))
     with pytest.raises(Invalid, match="schedulingGates"):
         api.patch(PODS, "p", {"spec": {"schedulingGates": [{"name": "b.example/y"}]}}, namespace=namespace)
@@ -126,7 +126,7 @@ def test_gates_can_be_taken_away_but_not_added(api: Api, namespace: str) -> None
         (required(ZONE_Z), {**required(ZONE_Z), "podAffinity": {}}, False),
     ],
 )
-def test_a_gated_pod_can_only_be_narrowed_to_fewer_nodes(
+def test_node_affinity_of_a_gated_pod_can_only_become_stricter(
     api: Api, namespace: str, before: Object | None, after: Object | None, allowed: bool
 ) -> None:
     api.create(PODS, pod("p", namespace, affinity=before))
@@ -162,13 +162,13 @@ def test_a_gated_pods_node_selector_only_grows(api: Api, namespace: str) -> None
         {"resourceClaims": [{"name": "a", "resourceClaimName": "b"}]},
     ],
 )
-def test_a_pod_without_a_gate_hardly_changes(api: Api, namespace: str, change: Object) -> None:
+def test_most_fields_of_a_pod_without_a_gate_are_immutable(api: Api, namespace: str, change: Object) -> None:
     api.create(PODS, unscheduled("p", namespace, tolerations=[{"key": "k", "operator": "Exists"}]))
     with pytest.raises(Invalid, match="spec"):
         api.patch(PODS, "p", {"spec": change}, namespace=namespace)
 
 
-def test_what_may_change_of_any_pod(api: Api, namespace: str) -> None:
+def test_fields_that_can_change_in_any_pod(api: Api, namespace: str) -> None:
     created = api.create(PODS, unscheduled("p", namespace))
     added = {"key": "k", "operator": "Exists"}
     change = {
@@ -219,7 +219,7 @@ def test_a_pod_is_bound_once_and_only_without_gates(api: Api, namespace: str) ->
         bind(api, namespace, "absent", "n")
 
 
-def test_a_pod_without_a_node_goes_at_once(api: Api, namespace: str) -> None:
+def test_a_pod_without_a_node_is_deleted_at_once(api: Api, namespace: str) -> None:
     for name, obj in (("gated", pod("gated", namespace)), ("free", unscheduled("free", namespace))):
         created = api.create(PODS, obj)["metadata"]
         api.delete(PODS, name, namespace)
@@ -236,7 +236,7 @@ def test_a_pod_without_a_node_goes_at_once(api: Api, namespace: str) -> None:
             )
 
 
-def test_a_bound_pod_waits_for_its_kubelet(api: Api, namespace: str) -> None:
+def test_a_deleted_pod_that_is_bound_waits_for_its_kubelet(api: Api, namespace: str) -> None:
     created = api.create(PODS, unscheduled("p", namespace, nodeName="n"))
     api.delete(PODS, "p", namespace)
     going = api.get(PODS, "p", namespace)["metadata"]
@@ -257,7 +257,7 @@ def test_a_bound_pod_waits_for_its_kubelet(api: Api, namespace: str) -> None:
     assert seen == ["MODIFIED", "MODIFIED", "MODIFIED", "DELETED"]
 
 
-def test_a_pod_that_ended_goes_at_once(api: Api, namespace: str) -> None:
+def test_a_finished_pod_is_deleted_at_once(api: Api, namespace: str) -> None:
     api.create(PODS, unscheduled("p", namespace, nodeName="n"))
     api.patch(PODS, "p", {"status": {"phase": "Succeeded"}}, namespace=namespace, subresource="status")
     api.delete(PODS, "p", namespace)
@@ -287,7 +287,7 @@ def test_a_pods_claims_are_recorded_in_its_status(api: Api, namespace: str) -> N
     assert answer["metadata"]["generation"] == 1
 
 
-def test_a_write_to_a_pods_status_leaves_its_spec(api: Api, namespace: str) -> None:
+def test_a_write_to_a_pods_status_does_not_change_its_spec(api: Api, namespace: str) -> None:
     created = api.create(PODS, pod("p", namespace))
     created["spec"]["schedulingGates"] = []
     created["metadata"]["labels"] = {"a": "b"}

@@ -1,4 +1,4 @@
-"""The rules of manifests/, enforced by a real kube-apiserver: the gate, the single allocator, a node's own slices."""
+"""The policies of manifests/ in a real kube-apiserver: the gate, the single allocator, slices of a node."""
 
 from collections.abc import Iterator
 
@@ -17,27 +17,27 @@ from tests.contract.identity import (
 from tests.contract.installed import (
     CLAIMS,
     GATE,
-    OTHERS,
-    OURS,
+    OTHER_DRIVER,
+    OUR_DRIVER,
     SLICES,
     TRUSTED,
     allocated,
+    allocated_claim,
     claim,
     extended,
-    fresh,
-    held,
     installed,
     new_namespace,
     pod_with_claim,
     put_status,
     slice_of,
     trusted,
+    unique_name,
 )
 
 
 @pytest.fixture(scope="module")
 def admin() -> Iterator[Identity]:
-    """The administrator of a cluster with the default flavour."""
+    """The administrator of a cluster with the default flavor."""
     with installed() as admin:
         yield admin
 
@@ -46,69 +46,71 @@ def admin() -> Iterator[Identity]:
 
 
 @pytest.mark.parametrize("user", [SCHEDULER, RESOURCE_CLAIM_CONTROLLER, PLUGIN, "somebody"])
-def test_nobody_but_the_controller_allocates_a_device_of_ours(admin: Identity, user: str) -> None:
+def test_only_the_controller_can_set_an_allocation(admin: Identity, user: str) -> None:
     stored = admin.request("POST", CLAIMS, claim()).must()
-    refused = put_status(admin.as_user(user, TRUSTED), allocated(stored, OURS))
+    refused = put_status(admin.as_user(user, TRUSTED), allocated(stored, OUR_DRIVER))
     assert refused.status == 403
     assert "allocated by the service account lode-system/lode-controller alone" in refused.message
     assert user in refused.message
 
 
-def test_the_administrator_is_no_exception(admin: Identity) -> None:
-    assert put_status(admin, allocated(admin.request("POST", CLAIMS, claim()).must(), OURS)).status == 403
+def test_the_administrator_cannot_set_an_allocation(admin: Identity) -> None:
+    assert put_status(admin, allocated(admin.request("POST", CLAIMS, claim()).must(), OUR_DRIVER)).status == 403
 
 
-def test_the_controller_allocates_and_takes_back(admin: Identity) -> None:
-    stored = held(admin, OURS)
+def test_the_controller_can_set_and_clear_an_allocation(admin: Identity) -> None:
+    stored = allocated_claim(admin, OUR_DRIVER)
     assert stored["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-0"
     assert "allocation" not in put_status(admin.as_user(CONTROLLER), {**stored, "status": {}}).must().get("status", {})
 
 
 @pytest.mark.parametrize("user", [SCHEDULER, PLUGIN, "somebody"])
 @pytest.mark.parametrize("how", ["clear", "change"])
-def test_nobody_else_takes_back_or_changes_an_allocation_of_ours(admin: Identity, user: str, how: str) -> None:
-    stored = held(admin, OURS)
-    wanted = {**stored, "status": {}} if how == "clear" else allocated(stored, OTHERS, device="other")
+def test_other_users_cannot_clear_or_change_an_allocation(admin: Identity, user: str, how: str) -> None:
+    stored = allocated_claim(admin, OUR_DRIVER)
+    wanted = {**stored, "status": {}} if how == "clear" else allocated(stored, OTHER_DRIVER, device="other")
     assert not put_status(admin.as_user(user, TRUSTED), wanted).ok
     assert admin.get(f"{CLAIMS}/{stored['metadata']['name']}")["status"] == stored["status"]
 
 
-def test_a_patch_meets_the_same_rule_as_an_update(admin: Identity) -> None:
-    stored = held(admin, OURS)
+def test_the_policy_applies_to_patches_too(admin: Identity) -> None:
+    stored = allocated_claim(admin, OUR_DRIVER)
     path = f"{CLAIMS}/{stored['metadata']['name']}/status"
     refused = trusted(admin).request("PATCH", path, {"status": {"allocation": None}})
     assert refused.status == 403
     assert "may not clear the allocation" in refused.message
 
 
-def test_a_device_of_ours_is_protected_in_a_claim_that_also_holds_another_drivers(admin: Identity) -> None:
+def test_our_devices_are_protected_in_a_claim_with_devices_of_two_drivers(admin: Identity) -> None:
     both = claim()
     both["spec"]["devices"]["requests"].append({"name": "other", "exactly": {"deviceClassName": "other"}})
-    stored = allocated(admin.request("POST", CLAIMS, both).must(), OTHERS)
-    result = {"request": "card", "driver": OURS, "pool": f"n1/{OURS}", "device": "gpu-1"}
+    stored = allocated(admin.request("POST", CLAIMS, both).must(), OTHER_DRIVER)
+    result = {"request": "card", "driver": OUR_DRIVER, "pool": f"n1/{OUR_DRIVER}", "device": "gpu-1"}
     stored["status"]["allocation"]["devices"]["results"].append(result)
     assert put_status(admin.as_user(SCHEDULER), stored).status == 403
 
 
-def test_the_resource_claim_controller_clears(admin: Identity) -> None:
-    cleared = put_status(admin.as_user(RESOURCE_CLAIM_CONTROLLER), {**held(admin, OURS), "status": {}}).must()
+def test_the_resource_claim_controller_can_clear_an_allocation(admin: Identity) -> None:
+    cleared = put_status(
+        admin.as_user(RESOURCE_CLAIM_CONTROLLER), {**allocated_claim(admin, OUR_DRIVER), "status": {}}
+    ).must()
     assert "allocation" not in cleared.get("status", {})
 
 
-def test_kube_scheduler_reserves_what_the_controller_allocated(admin: Identity) -> None:
-    stored = held(admin, OURS)
+def test_kube_scheduler_can_reserve_an_allocated_claim(admin: Identity) -> None:
+    stored = allocated_claim(admin, OUR_DRIVER)
     stored["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "1"}]
     assert put_status(admin.as_user(SCHEDULER), stored).ok
 
 
-def test_other_drivers_claims_are_left_alone(admin: Identity) -> None:
+def test_claims_of_other_drivers_are_not_restricted(admin: Identity) -> None:
     stored = admin.request("POST", CLAIMS, claim()).must()
-    held_by_other = put_status(admin.as_user(SCHEDULER), allocated(stored, OTHERS)).must()
+    held_by_other = put_status(admin.as_user(SCHEDULER), allocated(stored, OTHER_DRIVER)).must()
     assert put_status(admin.as_user(SCHEDULER), {**held_by_other, "status": {}}).ok
 
 
-def test_whoever_may_deletes_a_claim_and_its_finalizer_protects_what_it_holds(admin: Identity) -> None:
-    stored = held(admin, OURS)
+def test_users_can_delete_claims_and_the_finalizer_protects_their_devices(admin: Identity) -> None:
+    stored = allocated_claim(admin, OUR_DRIVER)
     path = f"{CLAIMS}/{stored['metadata']['name']}"
     assert trusted(admin).request("DELETE", path).ok
     eventually("the resource-claim-controller frees and removes it", lambda: admin.request("GET", path).status == 404)
@@ -127,17 +129,17 @@ def gates(pod: Object) -> list[Object]:
     return list(pod["spec"].get("schedulingGates", []))
 
 
-def test_a_pod_with_claims_gets_the_gate_beside_those_it_has(admin: Identity) -> None:
+def test_a_pod_with_claims_gets_the_gate_in_addition_to_others(admin: Identity) -> None:
     assert gates(create_pod(admin, pod_with_claim("c"))) == [GATE]
     queued = create_pod(admin, pod_with_claim("c", schedulingGates=[{"name": "example.com/queue"}]))
     assert {gate["name"] for gate in gates(queued)} == {"example.com/queue", GATE["name"]}
 
 
-def test_a_pod_that_has_the_gate_keeps_one(admin: Identity) -> None:
+def test_a_pod_with_the_gate_does_not_get_it_again(admin: Identity) -> None:
     assert gates(create_pod(admin, pod_with_claim("c", schedulingGates=[GATE]))) == [GATE]
 
 
-def test_a_pod_without_claims_or_with_a_node_is_left_alone(admin: Identity) -> None:
+def test_a_pod_without_claims_or_with_a_node_is_not_gated(admin: Identity) -> None:
     without = pod_with_claim("c", resourceClaims=[], containers=[{"name": "main", "image": "none"}])
     assert gates(create_pod(admin, without)) == []
     assert gates(create_pod(admin, pod_with_claim("c", nodeName="n1"))) == []
@@ -148,14 +150,14 @@ def test_a_namespace_can_opt_out(admin: Identity) -> None:
     assert gates(create_pod(admin, pod_with_claim("c"), new_namespace(admin, {"lode.dev/gate": "on"}))) == [GATE]
 
 
-# A node's own slices
+# Slices of a node
 
 
 def published(admin: Identity, node: str = "n1") -> Object:
-    return admin.as_user(PLUGIN, node=node).request("POST", SLICES, slice_of(OURS, node)).must()
+    return admin.as_user(PLUGIN, node=node).request("POST", SLICES, slice_of(OUR_DRIVER, node)).must()
 
 
-def test_a_plugin_writes_the_slices_of_its_own_node(admin: Identity) -> None:
+def test_a_plugin_can_write_the_slices_of_its_node(admin: Identity) -> None:
     plugin = admin.as_user(PLUGIN, node="n1")
     stored = published(admin)
     path = f"{SLICES}/{stored['metadata']['name']}"
@@ -164,11 +166,11 @@ def test_a_plugin_writes_the_slices_of_its_own_node(admin: Identity) -> None:
     assert plugin.request("DELETE", path).ok
 
 
-def test_a_plugin_writes_no_slice_of_another_node(admin: Identity) -> None:
+def test_a_plugin_cannot_write_slices_of_another_node(admin: Identity) -> None:
     stored, intruder = published(admin, "n1"), admin.as_user(PLUGIN, node="n2")
     path = f"{SLICES}/{stored['metadata']['name']}"
     answers = [
-        intruder.request("POST", SLICES, slice_of(OURS, "n1")),
+        intruder.request("POST", SLICES, slice_of(OUR_DRIVER, "n1")),
         intruder.request("PUT", path, {**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}),
         intruder.request("DELETE", path),
     ]
@@ -176,27 +178,27 @@ def test_a_plugin_writes_no_slice_of_another_node(admin: Identity) -> None:
     assert all("token was issued for (n2), not of n1" in answer.message for answer in answers)
 
 
-def test_a_token_bound_to_no_node_writes_no_slice(admin: Identity) -> None:
-    refused = admin.as_user(PLUGIN).request("POST", SLICES, slice_of(OURS, "n1"))
+def test_a_token_without_a_node_cannot_write_slices(admin: Identity) -> None:
+    refused = admin.as_user(PLUGIN).request("POST", SLICES, slice_of(OUR_DRIVER, "n1"))
     assert refused.status == 403
     assert "bound to no pod" in refused.message
 
 
-def test_a_plugin_writes_no_slice_without_a_node_and_none_of_another_driver(admin: Identity) -> None:
-    everywhere = slice_of(OURS, "n1")
+def test_a_plugin_cannot_write_slices_without_a_node_or_of_another_driver(admin: Identity) -> None:
+    everywhere = slice_of(OUR_DRIVER, "n1")
     del everywhere["spec"]["nodeName"]
     everywhere["spec"]["allNodes"] = True
     plugin = admin.as_user(PLUGIN, node="n1")
     assert plugin.request("POST", SLICES, everywhere).status == 403
-    assert plugin.request("POST", SLICES, slice_of(OTHERS, "n1")).status == 403
+    assert plugin.request("POST", SLICES, slice_of(OTHER_DRIVER, "n1")).status == 403
 
 
-def test_nobody_else_writes_slices_of_our_driver(admin: Identity) -> None:
+def test_other_users_cannot_write_slices_of_our_driver(admin: Identity) -> None:
     stored = published(admin)
     path = f"{SLICES}/{stored['metadata']['name']}"
     for who in (trusted(admin), admin.as_user(CONTROLLER, TRUSTED), admin):
         refused = [
-            who.request("POST", SLICES, slice_of(OURS, "n1")),
+            who.request("POST", SLICES, slice_of(OUR_DRIVER, "n1")),
             who.request("PUT", path, {**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}),
             who.request("DELETE", path),
         ]
@@ -204,44 +206,44 @@ def test_nobody_else_writes_slices_of_our_driver(admin: Identity) -> None:
         assert all("only the service account lode-system/lode-kubeletplugin" in answer.message for answer in refused)
 
 
-def test_other_drivers_slices_are_left_alone(admin: Identity) -> None:
-    stored = trusted(admin).request("POST", SLICES, slice_of(OTHERS, "n1")).must()
+def test_slices_of_other_drivers_are_not_restricted(admin: Identity) -> None:
+    stored = trusted(admin).request("POST", SLICES, slice_of(OTHER_DRIVER, "n1")).must()
     assert trusted(admin).request("DELETE", f"{SLICES}/{stored['metadata']['name']}").ok
 
 
-def test_the_kubelet_wipes_the_slices_of_its_node_all_at_once(admin: Identity) -> None:
+def test_the_kubelet_can_delete_all_slices_of_its_node(admin: Identity) -> None:
     stored = published(admin)
     kubelet = admin.as_user("system:node:n1", "system:nodes")
-    wiped = kubelet.request("DELETE", f"{SLICES}?fieldSelector=spec.nodeName%3Dn1,spec.driver%3D{OURS}")
+    wiped = kubelet.request("DELETE", f"{SLICES}?fieldSelector=spec.nodeName%3Dn1,spec.driver%3D{OUR_DRIVER}")
     assert wiped.ok, wiped.message
     assert admin.request("GET", f"{SLICES}/{stored['metadata']['name']}").status == 404
 
 
-def test_the_garbage_collector_removes_the_slices_of_a_node_that_is_gone(admin: Identity) -> None:
-    node = admin.request("POST", "/api/v1/nodes", {"metadata": {"name": fresh("node")}}).must()["metadata"]
-    wanted = slice_of(OURS, node["name"])
+def test_the_garbage_collector_can_delete_the_slices_of_a_deleted_node(admin: Identity) -> None:
+    node = admin.request("POST", "/api/v1/nodes", {"metadata": {"name": unique_name("node")}}).must()["metadata"]
+    wanted = slice_of(OUR_DRIVER, node["name"])
     owner = {"apiVersion": "v1", "kind": "Node", "name": node["name"], "uid": node["uid"], "controller": True}
     wanted["metadata"]["ownerReferences"] = [owner]
     path = f"{SLICES}/{wanted['metadata']['name']}"
     admin.as_user(PLUGIN, node=node["name"]).request("POST", SLICES, wanted).must()
     assert admin.as_user(GARBAGE_COLLECTOR).request("DELETE", f"{path}?dryRun=All").ok
     admin.request("DELETE", f"/api/v1/nodes/{node['name']}").must()
-    eventually("the slice goes with its node", lambda: admin.request("GET", path).status == 404)
+    eventually("the slice is deleted with its node", lambda: admin.request("GET", path).status == 404)
 
 
-# Claims that kube-scheduler makes for extended resources
+# Claims that kube-scheduler creates for extended resources
 
 
-def test_no_extended_resource_claim_names_a_class_of_ours(admin: Identity) -> None:
+def test_extended_resource_claims_cannot_use_our_classes(admin: Identity) -> None:
     either = claim()
     alternatives = [{"name": "a", "deviceClassName": "example.com"}, {"name": "b", "deviceClassName": "npu.lode.dev"}]
     either["spec"]["devices"]["requests"] = [{"name": "card", "firstAvailable": alternatives}]
     for wanted, name in ((claim("mig.lode.dev"), "mig.lode.dev"), (either, "npu.lode.dev")):
         refused = admin.as_user(SCHEDULER, TRUSTED).request("POST", CLAIMS, extended(wanted))
         assert refused.status == 403
-        assert f"device class {name} cannot be asked for as an extended resource" in refused.message
+        assert f"device class {name} cannot be requested as an extended resource" in refused.message
 
 
-def test_extended_resource_claims_of_others_and_plain_claims_pass(admin: Identity) -> None:
+def test_other_extended_resource_claims_and_plain_claims_are_allowed(admin: Identity) -> None:
     assert admin.request("POST", CLAIMS, extended(claim("gpu.example.com"))).ok
     assert admin.request("POST", CLAIMS, claim("mig.lode.dev")).ok

@@ -1,4 +1,4 @@
-"""What the two service accounts may do, and that they may do nothing else."""
+"""The rights of the two service accounts; they have no others."""
 
 from collections.abc import Iterator
 
@@ -9,12 +9,12 @@ from tests.contract.installed import installed
 
 ANYBODY = "system:serviceaccount:default:default"
 Right = tuple[str, str, str, str]
-"""Verb, API group, resource, and the one object's name it is limited to ("" for any)."""
+"""Verb, API group, resource, and the name of the object that it is limited to ("" for any)."""
 
 
 @pytest.fixture(scope="module")
 def admin() -> Iterator[Identity]:
-    """The administrator of a cluster with the default flavour."""
+    """The administrator of a cluster with the default flavor."""
     with installed() as admin:
         yield admin
 
@@ -46,7 +46,7 @@ IN_OUR_NAMESPACE = {
 
 
 def granted(admin: Identity, user: str, namespace: str) -> set[Right]:
-    """Every right RBAC gives a service account in a namespace beyond those every service account has."""
+    """The rights of a service account in a namespace, without those that every service account has."""
     return _granted(admin, user, namespace) - _granted(admin, ANYBODY, namespace)
 
 
@@ -65,7 +65,7 @@ def _granted(admin: Identity, user: str, namespace: str) -> set[Right]:
 
 
 @pytest.mark.parametrize("user", [CONTROLLER, PLUGIN])
-def test_a_service_account_has_the_rights_its_program_needs_and_no_other(admin: Identity, user: str) -> None:
+def test_a_service_account_has_exactly_the_rights_of_its_program(admin: Identity, user: str) -> None:
     assert granted(admin, user, "default") == CLUSTER_WIDE[user]
     assert granted(admin, user, "lode-system") == CLUSTER_WIDE[user] | IN_OUR_NAMESPACE[user]
 
@@ -97,7 +97,7 @@ REVIEWS = {
 
 
 @pytest.mark.parametrize("user", [CONTROLLER, PLUGIN])
-def test_the_authorizer_answers_accordingly(admin: Identity, user: str) -> None:
+def test_access_reviews_agree_with_the_rights(admin: Identity, user: str) -> None:
     answers = []
     for _, verb, group, resource, subresource, name in REVIEWS[user]:
         attributes = {"namespace": "lode-system", "verb": verb, "group": group, "resource": resource}

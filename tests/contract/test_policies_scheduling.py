@@ -8,16 +8,16 @@ from tests.contract.identity import CONTROLLER, PLUGIN, Identity, Object, eventu
 from tests.contract.installed import (
     CLAIMS,
     GATE,
-    OURS,
+    OUR_DRIVER,
     SLICES,
     allocated,
     claim,
-    fresh,
     installed,
     new_namespace,
     pod_with_claim,
     put_status,
     slice_of,
+    unique_name,
 )
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -25,21 +25,21 @@ PODS = "/api/v1/namespaces/default/pods"
 
 @pytest.fixture(scope="module")
 def admin() -> Iterator[Identity]:
-    """The administrator of a cluster with the default flavour, where n1 has published a card."""
+    """The administrator of a cluster with the default flavor, where n1 has published a card."""
     with installed() as admin:
-        published = slice_of(OURS, "n1")
+        published = slice_of(OUR_DRIVER, "n1")
         published["spec"]["devices"] = [{"name": "gpu-0", "attributes": {"kind": {"string": "gpu"}}}]
         admin.as_user(PLUGIN, node="n1").request("POST", SLICES, published).must()
         yield admin
 
 
-def test_a_gated_pod_runs_where_the_controller_allocated_and_frees_it_in_the_end(admin: Identity) -> None:
+def test_a_gated_pod_is_bound_to_its_allocation_which_is_cleared_afterwards(admin: Identity) -> None:
     stored = admin.request("POST", CLAIMS, claim()).must()
     name = stored["metadata"]["name"]
     pod = admin.request("POST", PODS, pod_with_claim(name)).must()
     assert pod["spec"]["schedulingGates"] == [GATE]
     controller = admin.as_user(CONTROLLER)
-    put_status(controller, allocated(stored, OURS)).must()
+    put_status(controller, allocated(stored, OUR_DRIVER)).must()
     path = f"{PODS}/{pod['metadata']['name']}"
     controller.request("PATCH", path, {"spec": {"schedulingGates": None}}).must()
     bound = eventually("kube-scheduler binds the pod", lambda: admin.get(path)["spec"].get("nodeName"))
@@ -47,30 +47,30 @@ def test_a_gated_pod_runs_where_the_controller_allocated_and_frees_it_in_the_end
     assert admin.get(f"{CLAIMS}/{name}")["status"]["reservedFor"][0]["name"] == pod["metadata"]["name"]
     admin.request("DELETE", f"{path}?gracePeriodSeconds=0").must()
     eventually(
-        "the resource-claim-controller takes the allocation back",
+        "the resource-claim-controller clears the allocation",
         lambda: "allocation" not in admin.get(f"{CLAIMS}/{name}").get("status", {}),
     )
 
 
-def test_kube_scheduler_allocates_nothing_of_ours_to_a_pod_without_the_gate(admin: Identity) -> None:
+def test_kube_scheduler_cannot_allocate_for_a_pod_without_the_gate(admin: Identity) -> None:
     namespace = new_namespace(admin, {"lode.dev/gate": "off"})
     claims, pods = CLAIMS.replace("default", namespace), PODS.replace("default", namespace)
     wanted = admin.request("POST", claims, claim()).must()["metadata"]["name"]
     pod = admin.request("POST", pods, pod_with_claim(wanted)).must()["metadata"]["name"]
-    said = eventually("kube-scheduler says why", lambda: _events(admin, namespace, pod, "FailedScheduling"))
-    assert "lode-system/lode-controller alone; system:kube-scheduler may not set the allocation" in said
+    message = eventually("kube-scheduler gives a reason", lambda: _events(admin, namespace, pod, "FailedScheduling"))
+    assert "lode-system/lode-controller alone; system:kube-scheduler may not set the allocation" in message
     assert "allocation" not in admin.get(f"{claims}/{wanted}").get("status", {})
 
 
-def test_a_request_for_a_class_of_ours_as_an_extended_resource_is_answered_with_what_to_write_instead(
+def test_an_extended_resource_request_for_our_class_is_reported_with_a_remedy(
     admin: Identity,
 ) -> None:
     resources = {"limits": {"deviceclass.resource.kubernetes.io/gpu.lode.dev": "1"}}
     container = {"name": "main", "image": "none", "resources": resources}
-    wanted: Object = {"metadata": {"name": fresh("pod")}, "spec": {"containers": [container]}}
+    wanted: Object = {"metadata": {"name": unique_name("pod")}, "spec": {"containers": [container]}}
     pod = admin.request("POST", PODS, wanted).must()["metadata"]["name"]
-    said = eventually("kube-scheduler says why", lambda: _events(admin, "default", pod, "FailedScheduling"))
-    assert "name a ResourceClaimTemplate in the pod's spec.resourceClaims instead" in said
+    message = eventually("kube-scheduler gives a reason", lambda: _events(admin, "default", pod, "FailedScheduling"))
+    assert "name a ResourceClaimTemplate in the pod's spec.resourceClaims instead" in message
 
 
 def _events(admin: Identity, namespace: str, pod: str, reason: str) -> str:

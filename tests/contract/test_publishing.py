@@ -1,4 +1,4 @@
-"""A real API server stores all that is published of every shipped profile, unchanged, and gives it back the same."""
+"""The API server stores the slices of every shipped profile without changes."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from tests.contract.conftest import eventually
 
 
 class Plugin:
-    """The publishing half of a plugin on one node, and how many writes it has made."""
+    """The publisher of a plugin on one node, with its metrics."""
 
     def __init__(self, api: Api, node: str, profile: str):
         self.files = MemoryFiles()
@@ -42,7 +42,7 @@ def slices(api: Api, unique: str) -> Callable[[], list[Object]]:
 
 
 @pytest.mark.parametrize("profile", ["", *shipped_profiles()])
-def test_every_profile_is_stored_whole_and_needs_no_second_write(
+def test_every_profile_is_stored_completely_with_the_first_write(
     api: Api, unique: str, slices: Callable[[], list[Object]], profile: str
 ) -> None:
     api.create(NODES, {"metadata": {"name": unique, "labels": {"lode.dev/ib-cluster": "fabric-1"}}})
@@ -57,9 +57,7 @@ def test_every_profile_is_stored_whole_and_needs_no_second_write(
     assert slices() == stored
 
 
-def test_slices_are_changed_and_made_again_under_the_rules_of_the_server(
-    api: Api, unique: str, slices: Callable[[], list[Object]]
-) -> None:
+def test_slices_are_updated_and_recreated(api: Api, unique: str, slices: Callable[[], list[Object]]) -> None:
     api.create(NODES, {"metadata": {"name": unique}})
     eventually(Plugin(api, unique, "a100x4").publish)
     sick = Plugin(api, unique, "a100x4")

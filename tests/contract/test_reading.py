@@ -37,7 +37,7 @@ def events(api: Api, resource: Resource, version: str, count: int, **selectors: 
     return seen
 
 
-def test_an_object_read_back_says_its_kind_and_is_what_create_answered(api: Api, namespace: str) -> None:
+def test_an_object_is_read_back_as_create_returned_it(api: Api, namespace: str) -> None:
     created = api.create(
         RESOURCE_CLAIM_TEMPLATES, {"metadata": {"name": "t"}, "spec": {"spec": claim_spec()}}, namespace
     )
@@ -68,7 +68,7 @@ def test_a_kind_that_is_not_served_is_not_found(api: Api) -> None:
         list(api.watch(unserved, resource_version="1"))
 
 
-def test_a_list_comes_in_pages_that_all_show_one_moment(api: Api, namespace: str) -> None:
+def test_all_pages_of_a_list_show_the_same_version(api: Api, namespace: str) -> None:
     for name in ("b", "d", "a", "c", "e"):
         api.create(RESOURCE_CLAIMS, claim(name, namespace))
     first = api.list(RESOURCE_CLAIMS, namespace=namespace, limit=2)
@@ -85,7 +85,7 @@ def test_a_list_comes_in_pages_that_all_show_one_moment(api: Api, namespace: str
     ]
 
 
-def test_a_continue_token_nobody_gave_out_is_refused(api: Api, namespace: str) -> None:
+def test_an_invalid_continue_token_is_refused(api: Api, namespace: str) -> None:
     with pytest.raises(ApiError) as error:
         api.list(PODS, namespace=namespace, limit=2, continue_token="bm9uc2Vuc2U")
     assert error.value.status in (400, 410)
@@ -156,7 +156,7 @@ def test_a_field_that_is_not_selectable_is_refused(api: Api, namespace: str) -> 
         api.list(PODS, namespace=namespace, label_selector="a in (b")
 
 
-def test_a_watch_shows_every_change_in_order_from_the_version_on(api: Api, namespace: str) -> None:
+def test_a_watch_reports_every_change_after_the_version_in_order(api: Api, namespace: str) -> None:
     api.create(RESOURCE_CLAIMS, claim("before", namespace))
     version = api.list(RESOURCE_CLAIMS, namespace=namespace).resource_version
     api.create(RESOURCE_CLAIMS, claim("a", namespace))
@@ -177,7 +177,7 @@ def test_a_watch_shows_every_change_in_order_from_the_version_on(api: Api, names
     assert take(api, RESOURCE_CLAIMS, str(versions[1]), 2, namespace=namespace) == [("MODIFIED", "a"), ("DELETED", "b")]
 
 
-def test_a_watch_with_a_selector_sees_objects_come_and_go_as_they_match(api: Api, namespace: str) -> None:
+def test_a_watch_with_a_selector_reports_when_objects_start_and_stop_matching(api: Api, namespace: str) -> None:
     version = api.list(LEASES, namespace=namespace).resource_version
     api.create(LEASES, {"metadata": {"name": "l"}}, namespace)
     for label in ("in", "in", "out", None):
@@ -199,7 +199,7 @@ def test_a_watch_by_node_sees_a_pod_when_it_is_bound(api: Api, namespace: str) -
     ]
 
 
-def test_a_bookmark_of_a_watch_is_a_version_to_go_on_from(api: Api, namespace: str) -> None:
+def test_a_watch_can_continue_from_a_bookmark(api: Api, namespace: str) -> None:
     created = api.create(LEASES, {"metadata": {"name": "l"}}, namespace)
     version = created["metadata"]["resourceVersion"]
     bookmark = eventually(lambda: next_bookmark(api, version), seconds=60)
@@ -209,14 +209,14 @@ def test_a_bookmark_of_a_watch_is_a_version_to_go_on_from(api: Api, namespace: s
 
 
 def next_bookmark(api: Api, version: str) -> str:
-    """A real server sends bookmarks when it likes, but usually shortly before a watch ends."""
+    """The version of the next bookmark, or "" if there is none. Servers usually send one before a watch ends."""
     for event in api.watch(LEASES, resource_version=version, timeout_seconds=12):
         if event.type == "BOOKMARK":
             return str(event.object["metadata"]["resourceVersion"])
     return ""
 
 
-def test_a_watch_from_a_version_that_is_not_reached_yet_shows_nothing_older(api: Api, namespace: str) -> None:
+def test_a_watch_from_a_future_version_reports_nothing_older(api: Api, namespace: str) -> None:
     far = str(int(api.list(PODS).resource_version) + 1_000_000)
     api.create(PODS, pod("p", namespace))
     seen = list(api.watch(PODS, resource_version=far, namespace=namespace, timeout_seconds=1))

@@ -1,16 +1,16 @@
-"""A kube-apiserver that dies and comes back: what the client makes of it."""
+"""The client, when kube-apiserver is killed and restarted."""
 
 import pytest
 
 from driver.kube.api import NAMESPACES, RESOURCE_SLICES, Api, Gone, Unavailable
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
-from testclusters.plain import ControlPlane
+from testclusters import ControlPlane
 from tests.contract.conftest import eventually
 from tests.contract.objects import resource_slice
 
 
-def test_a_server_that_is_down_is_unavailable_and_afterwards_old_versions_are_gone(
+def test_a_stopped_server_is_unavailable_and_old_versions_are_gone_after_its_restart(
     control_plane: ControlPlane, admin: Api, unique: str
 ) -> None:
     old = admin.create(RESOURCE_SLICES, resource_slice(unique))["metadata"]["resourceVersion"]
@@ -30,7 +30,7 @@ def test_a_server_that_is_down_is_unavailable_and_afterwards_old_versions_are_go
     assert error.value.status == 410
 
 
-def test_after_compaction_the_api_in_memory_says_the_same() -> None:
+def test_compaction_of_the_api_in_memory_has_the_same_effect() -> None:
     api = MemoryApi(VirtualClock())
     old = api.create(RESOURCE_SLICES, resource_slice("a"))["metadata"]["resourceVersion"]
     api.create(RESOURCE_SLICES, resource_slice("b"))

@@ -32,7 +32,7 @@ def held(name: str, namespace: str) -> Object:
     return obj
 
 
-def test_a_new_object_gets_an_identity(api: Api, namespace: str) -> None:
+def test_a_new_object_gets_uid_time_and_version(api: Api, namespace: str) -> None:
     metadata = api.create(RESOURCE_CLAIMS, claim("c", namespace))["metadata"]
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", metadata["uid"])
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", metadata["creationTimestamp"])
@@ -40,7 +40,7 @@ def test_a_new_object_gets_an_identity(api: Api, namespace: str) -> None:
     assert (metadata["name"], metadata["namespace"]) == ("c", namespace)
 
 
-def test_a_name_is_taken_once(api: Api, namespace: str) -> None:
+def test_names_are_unique(api: Api, namespace: str) -> None:
     api.create(RESOURCE_CLAIMS, claim("c", namespace))
     with pytest.raises(AlreadyExists) as error:
         api.create(RESOURCE_CLAIMS, claim("c", namespace))
@@ -66,7 +66,7 @@ def test_a_malformed_name_is_refused(api: Api, namespace: str, name: str) -> Non
         api.create(RESOURCE_CLAIMS, claim(name, namespace), namespace)
 
 
-def test_an_object_goes_only_into_a_namespace_that_exists(api: Api, namespace: str) -> None:
+def test_an_object_needs_an_existing_namespace(api: Api, namespace: str) -> None:
     with pytest.raises(NotFound, match="namespaces"):
         api.create(LEASES, {"metadata": {"name": "l"}}, f"{namespace}-absent")
     with pytest.raises(Invalid):
@@ -75,7 +75,7 @@ def test_an_object_goes_only_into_a_namespace_that_exists(api: Api, namespace: s
         api.create(LEASES, {"metadata": {"name": "l"}})
 
 
-def test_a_field_the_kind_does_not_have_is_refused(api: Api, namespace: str) -> None:
+def test_an_unknown_field_is_refused(api: Api, namespace: str) -> None:
     wrong = claim("c", namespace)
     wrong["spec"]["devices"]["requests"][0]["exactly"]["colour"] = "red"
     with pytest.raises(Invalid, match="colour") as error:
@@ -105,7 +105,7 @@ def test_a_value_of_the_wrong_type_is_refused(api: Api, namespace: str, wrong: O
     assert error.value.status == 400
 
 
-def test_every_write_has_a_version_of_its_own_and_every_kind_shares_the_count(api: Api, namespace: str) -> None:
+def test_every_write_of_any_kind_gets_a_higher_version(api: Api, namespace: str) -> None:
     versions = [
         int(api.create(RESOURCE_CLAIMS, claim("c", namespace))["metadata"]["resourceVersion"]),
         int(api.create(LEASES, {"metadata": {"name": "l"}}, namespace)["metadata"]["resourceVersion"]),
@@ -118,7 +118,7 @@ def test_every_write_has_a_version_of_its_own_and_every_kind_shares_the_count(ap
     assert versions == sorted(set(versions))
 
 
-def test_writing_the_same_content_again_is_no_write(api: Api, namespace: str) -> None:
+def test_writing_unchanged_content_keeps_the_version(api: Api, namespace: str) -> None:
     created = api.create(RESOURCE_CLAIMS, claim("c", namespace))
     assert api.update(RESOURCE_CLAIMS, created)["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]
     patched = api.patch(RESOURCE_CLAIMS, "c", {"metadata": {"labels": {}}}, namespace=namespace)
@@ -152,7 +152,7 @@ def test_a_write_without_a_version_is_unconditional_where_the_kind_allows_it(api
         api.update(LEASES, {"metadata": {"name": "l", "namespace": namespace, "labels": {"a": "b"}}})
 
 
-def test_a_write_meant_for_another_object_of_the_same_name_is_refused(api: Api, namespace: str) -> None:
+def test_a_write_with_another_uid_is_refused(api: Api, namespace: str) -> None:
     old = api.create(RESOURCE_CLAIMS, claim("c", namespace))
     api.delete(RESOURCE_CLAIMS, "c", namespace)
     api.create(RESOURCE_CLAIMS, claim("c", namespace))
@@ -170,7 +170,7 @@ def test_a_write_meant_for_another_object_of_the_same_name_is_refused(api: Api, 
             api.update(RESOURCE_CLAIMS, written)
 
 
-def test_what_the_api_keeps_about_an_object_cannot_be_written(api: Api, namespace: str) -> None:
+def test_metadata_set_by_the_api_cannot_be_written(api: Api, namespace: str) -> None:
     created = api.create(RESOURCE_CLAIMS, held("c", namespace))
     patch = {"metadata": {"creationTimestamp": "2020-01-01T00:00:00Z", "labels": {"a": "b"}}}
     kept = api.patch(RESOURCE_CLAIMS, "c", patch, namespace=namespace)["metadata"]
@@ -213,7 +213,7 @@ def test_a_deleted_object_is_gone(api: Api, namespace: str) -> None:
     assert take(api, RESOURCE_CLAIMS, version, 1, namespace=namespace) == [("DELETED", "c")]
 
 
-def test_a_finalizer_holds_a_deleted_object_until_it_is_removed(api: Api, namespace: str) -> None:
+def test_a_finalizer_keeps_a_deleted_object_until_it_is_removed(api: Api, namespace: str) -> None:
     version = api.create(RESOURCE_CLAIMS, held("c", namespace))["metadata"]["resourceVersion"]
     api.delete(RESOURCE_CLAIMS, "c", namespace)
     going = api.get(RESOURCE_CLAIMS, "c", namespace)
@@ -228,7 +228,7 @@ def test_a_finalizer_holds_a_deleted_object_until_it_is_removed(api: Api, namesp
     assert take(api, RESOURCE_CLAIMS, version, 2, namespace=namespace) == [("MODIFIED", "c"), ("DELETED", "c")]
 
 
-def test_a_deleted_object_takes_no_new_finalizer(api: Api, namespace: str) -> None:
+def test_a_terminating_object_gets_no_new_finalizer(api: Api, namespace: str) -> None:
     api.create(RESOURCE_CLAIMS, held("c", namespace))
     api.delete(RESOURCE_CLAIMS, "c", namespace)
     with pytest.raises(Invalid, match="finalizers"):
@@ -236,7 +236,7 @@ def test_a_deleted_object_takes_no_new_finalizer(api: Api, namespace: str) -> No
     api.patch(RESOURCE_CLAIMS, "c", {"metadata": {"finalizers": []}}, namespace=namespace)
 
 
-def test_a_finalizer_is_added_by_strategic_merge_beside_those_of_others(api: Api, namespace: str) -> None:
+def test_a_strategic_merge_adds_a_finalizer_and_keeps_others(api: Api, namespace: str) -> None:
     api.create(RESOURCE_CLAIMS, held("c", namespace))
     added = "resource.kubernetes.io/delete-protection"
     patch = {"metadata": {"finalizers": [added]}}
@@ -247,7 +247,7 @@ def test_a_finalizer_is_added_by_strategic_merge_beside_those_of_others(api: Api
     assert answer["metadata"]["finalizers"] == [added]
 
 
-def test_a_delete_can_be_meant_for_one_object_or_version_only(api: Api, namespace: str) -> None:
+def test_a_delete_can_require_a_uid_or_version(api: Api, namespace: str) -> None:
     created = api.create(RESOURCE_CLAIMS, claim("c", namespace))
     metadata = created["metadata"]
     wrong: Any
@@ -259,7 +259,7 @@ def test_a_delete_can_be_meant_for_one_object_or_version_only(api: Api, namespac
         api.get(RESOURCE_CLAIMS, "c", namespace)
 
 
-def test_an_object_that_says_its_version_cannot_be_created(api: Api, namespace: str) -> None:
+def test_an_object_with_a_version_cannot_be_created(api: Api, namespace: str) -> None:
     obj = pod("p", namespace)
     obj["metadata"]["resourceVersion"] = "1"
     with pytest.raises(ApiError, match="resourceVersion"):

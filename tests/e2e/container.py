@@ -1,4 +1,4 @@
-"""What a container should see of its claims, and what it does see."""
+"""What a container sees of its claims, and what it should see."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,17 +8,17 @@ from driver.quantity import Quantity
 from tests.e2e.client import Client, Object, results
 
 METADATA = "/var/run/kubernetes.io/dra-device-attributes"
-_LOOK = f"""
+_SCRIPT = f"""
 ls /dev/lode 2>/dev/null; echo @@; env | grep ^LODE_; echo @@
 find {METADATA} -type f 2>/dev/null | while read file; do echo "$file"; tr -d '\\n' < "$file"; echo; done
 """
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """Devices, environment and metadata files of ours, as a container has them.
+class ContainerView:
+    """The devices, environment variables and metadata files of our driver in a container.
 
-    ``metadata`` maps the path of a file below `METADATA` to what it says of every device: pool, name, attributes.
+    ``metadata`` maps the path of a file below `METADATA` to its devices, each with pool, name and attributes.
     """
 
     devices: frozenset[str]
@@ -26,11 +26,11 @@ class View:
     metadata: Mapping[str, tuple[Object, ...]]
 
 
-def seen(client: Client, namespace: str, pod: str, container: str) -> View:
-    """The view from inside."""
-    devices, environment, files = client.exec(namespace, pod, container, "sh", "-c", _LOOK).split("@@\n")
+def container_view(client: Client, namespace: str, pod: str, container: str) -> ContainerView:
+    """What a running container sees."""
+    devices, environment, files = client.exec(namespace, pod, container, "sh", "-c", _SCRIPT).split("@@\n")
     lines = files.splitlines()
-    return View(
+    return ContainerView(
         frozenset(devices.split()),
         dict(line.split("=", 1) for line in environment.splitlines()),
         {path.removeprefix(f"{METADATA}/"): _devices(text) for path, text in zip(lines[::2], lines[1::2], strict=True)},
@@ -38,7 +38,7 @@ def seen(client: Client, namespace: str, pod: str, container: str) -> View:
 
 
 def _devices(text: str) -> tuple[Object, ...]:
-    """What a metadata file says; every version in it must say the same, the newest first."""
+    """The devices in a metadata file. All versions in it must have the same content, the newest first."""
     documents = list(_documents(text))
     versions = [document.pop("apiVersion") for document in documents]
     assert versions == ["metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1"]
@@ -56,18 +56,18 @@ def _documents(text: str) -> Iterator[Object]:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What the slices of our driver say, by pool and device."""
+    """The devices in the slices of our driver, by pool and name."""
 
     devices: Mapping[tuple[str, str], Object]
 
     @classmethod
     def read(cls, client: Client) -> "Published":
-        """What is published now."""
+        """Read the slices."""
         slices = [it for it in client.list("resourceslices") if it["spec"]["driver"] == "lode.dev"]
         return cls({(it["spec"]["pool"]["name"], d["name"]): d for it in slices for d in it["spec"].get("devices", [])})
 
-    def expected(self, claims: Mapping[str, Object]) -> View:
-        """What a container that lists these claims (by the pod's names for them) has to see, and nothing else."""
+    def expected(self, claims: Mapping[str, Object]) -> ContainerView:
+        """Exactly what a container that lists these claims, by their names in the pod, must see."""
         devices: set[str] = set()
         environment: dict[str, str] = {}
         metadata: dict[str, tuple[Object, ...]] = {}
@@ -80,7 +80,7 @@ class Published:
                 entry = {"driver": "lode.dev", "pool": result["pool"], "name": result["device"]}
                 entry["attributes"] = device["attributes"]
                 metadata[path] = (*metadata.get(path, ()), entry)
-        return View(frozenset(devices), environment, metadata)
+        return ContainerView(frozenset(devices), environment, metadata)
 
 
 def _environment(result: Object, device: Object) -> Iterable[tuple[str, str]]:

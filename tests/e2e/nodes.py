@@ -1,4 +1,4 @@
-"""What is on the nodes: published slices, prepared claims, and files that claims leave."""
+"""The state of the nodes: published slices, prepared claims, and files of claims."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -18,19 +18,19 @@ do echo 0 > $state; done
 
 
 def thaw(client: Client) -> None:
-    """Let processes go on that runc left frozen on a worker, whichever version and driver of cgroups it has.
+    """Thaw processes that runc left frozen on the workers, with any version and driver of cgroups.
 
-    runc freezes a container while it sets its cgroup up. Ended just then it never thaws it, and the pod can neither
-    start nor go. It is ended along with a containerd that died, but also by a call that a kubelet withdraws, be it that
-    it died or that the pod was deleted while it started: at any time, so this is called again and again while pods are
-    waited for. It is no matter of ours, and cured by hand.
+    runc freezes a container while it sets up its cgroup. If it is killed at that moment, the container stays frozen,
+    and the pod can neither start nor stop. runc is killed when containerd dies, and when the kubelet cancels a call
+    because the kubelet died or the pod was deleted while it started. That can happen at any time, so this function is
+    called repeatedly while tests wait for pods. It is not a fault of the driver.
     """
     for node in client.cluster.workers:
         client.cluster.node_exec(node, "sh", "-c", _THAW, check=False)
 
 
-def published(client: Client) -> dict[str, list[Object]]:
-    """What our slices say, by pool and without generations, which only ever grow."""
+def published_slices(client: Client) -> dict[str, list[Object]]:
+    """Our slices by pool, without generations, which always increase."""
     pools: dict[str, list[Object]] = {}
     for raw in client.list("resourceslices", "", "--field-selector=spec.driver=lode.dev"):
         spec = raw["spec"]
@@ -39,26 +39,29 @@ def published(client: Client) -> dict[str, list[Object]]:
     return {name: sorted(specs, key=json.dumps) for name, specs in pools.items()}
 
 
-def prepared(client: Client, node: str) -> dict[str, Object]:
+def prepared_claims(client: Client, node: str) -> dict[str, Object]:
     """The claims in a node's checkpoint, by uid."""
     text = client.cluster.node_exec(node, "sh", "-c", f"cat {PLUGIN}/checkpoint* 2>/dev/null || true").stdout
     return dict(json.loads(text.splitlines()[1])["claims"]) if text else {}
 
 
-def files(client: Client, node: str) -> list[str]:
-    """CDI specs and metadata files of claims on a node, and unfinished ones."""
+def claim_files(client: Client, node: str) -> list[str]:
+    """The CDI specs and metadata files of claims on a node, and temporary files."""
     return sorted(client.cluster.node_exec(node, "sh", "-c", _FILES, check=False).stdout.split())
 
 
-def left(client: Client, uids: Collection[str] | None = None) -> dict[str, list[str]]:
-    """What claims have left on the workers, files and entries of checkpoints: these claims, or any."""
-    found = {node: [*files(client, node), *sorted(prepared(client, node))] for node in client.cluster.workers}
-    asked = {
-        node: [it for it in those if uids is None or any(uid in it for uid in uids)] for node, those in found.items()
+def leftovers(client: Client, uids: Collection[str] | None = None) -> dict[str, list[str]]:
+    """The files and checkpoint entries of claims on the workers, of the claims ``uids`` or of any."""
+    found = {
+        node: [*claim_files(client, node), *sorted(prepared_claims(client, node))] for node in client.cluster.workers
     }
-    return {node: those for node, those in asked.items() if those}
+    selected = {
+        node: [item for item in items if uids is None or any(uid in item for uid in uids)]
+        for node, items in found.items()
+    }
+    return {node: items for node, items in selected.items() if items}
 
 
-def changed(before: Mapping[str, list[Object]], now: Mapping[str, list[Object]]) -> list[str]:
-    """The pools whose slices are not what they were."""
+def changed_pools(before: Mapping[str, list[Object]], now: Mapping[str, list[Object]]) -> list[str]:
+    """The pools whose slices have changed."""
     return sorted(pool for pool in before.keys() | now.keys() if before.get(pool) != now.get(pool))

@@ -1,4 +1,4 @@
-"""Claim templates and pods, as tests write them."""
+"""Claim templates and pods for tests."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from tests.e2e.client import Object
 
 PROFILE = "lode.dev/simulated-profile"
 SLEEP = ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"]
-"""Ends at once when it is told to, as a program with good manners does."""
+"""A command that ends at once on SIGTERM."""
 
 
 def request(kind: str = "gpu", count: int = 1, selector: str = "", name: str = "card", **capacity: str) -> Object:
@@ -21,7 +21,7 @@ def request(kind: str = "gpu", count: int = 1, selector: str = "", name: str = "
 
 
 def template(name: str, *requests: Object, **devices: Any) -> Object:
-    """A template of claims with these requests; ``constraints`` and ``config`` as keywords."""
+    """A claim template with these requests; ``constraints`` and ``config`` are keyword arguments."""
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
@@ -31,7 +31,7 @@ def template(name: str, *requests: Object, **devices: Any) -> Object:
 
 
 def pod(name: str, *templates: str, profile: str = "", labels: Mapping[str, str] | None = None, **spec: Any) -> Object:
-    """A pod with one claim from each template, on a node with this simulated profile if one is named."""
+    """A pod with one claim from each template; with ``profile``, on a node with this simulated profile."""
     claims = [{"name": f"c{number}", "resourceClaimTemplateName": it} for number, it in enumerate(templates)]
     container = {
         "name": "main",

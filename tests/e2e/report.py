@@ -1,22 +1,25 @@
-"""What a failed test shows of the cluster: only what belongs to it, short enough that a truncated log still has it."""
+"""The state of the cluster for the report of a failed test.
+
+It contains only what belongs to the test, and is short enough to survive in a truncated log.
+"""
 
 import json
 from collections.abc import Callable, Iterable
 
-from testclusters.commands import CommandFailed
+from testclusters import CommandFailed
 from tests.e2e import nodes
 from tests.e2e.client import Client, Object, results
 from tests.e2e.controller import SYSTEM
 
 BUDGET = 6000
-"""Characters in all."""
+"""Characters of the whole report."""
 LINE = 300
 
 
 def state(client: Client, namespace: str) -> str:
-    """Pods and claims of a namespace, its warnings, our own programs and what they complained of, and what is prepared.
+    """Pods, claims and warnings of a namespace, our programs and their logged errors, and what is left on the nodes.
 
-    At most `BUDGET` characters; of the warnings and the logs the last.
+    It has at most `BUDGET` characters, with the last warnings and log lines.
     """
     parts = (
         ("pods and claims", 1400, lambda: [*_pods(client, namespace), *_claims(client, namespace)]),
@@ -24,14 +27,14 @@ def state(client: Client, namespace: str) -> str:
         ("our programs", 700, lambda: _programs(client)),
         ("the controller's log", 1000, lambda: _log(client, "lode-controller")),
         ("the plugins' log", 1000, lambda: _log(client, "lode-kubeletplugin")),
-        ("prepared or left", 400, lambda: _left(client)),
+        ("prepared or left", 400, lambda: _leftovers(client)),
     )
-    return "\n".join(f"{title}:\n{_shown(look, size)}" for title, size, look in parts)[:BUDGET]
+    return "\n".join(f"{title}:\n{_section(get, size)}" for title, size, get in parts)[:BUDGET]
 
 
-def _shown(look: Callable[[], Iterable[str]], size: int) -> str:
+def _section(get: Callable[[], Iterable[str]], size: int) -> str:
     try:
-        lines = [line if len(line) <= LINE else f"{line[: LINE - 5]}[...]" for line in look()]
+        lines = [line if len(line) <= LINE else f"{line[: LINE - 5]}[...]" for line in get()]
     except (CommandFailed, LookupError, ValueError, OSError) as error:
         return f"  not known: {error}"[:size]
     kept: list[str] = []
@@ -45,21 +48,21 @@ def _shown(look: Callable[[], Iterable[str]], size: int) -> str:
 
 def _pods(client: Client, namespace: str) -> Iterable[str]:
     listed = client.list("pods", namespace)
-    well = [pod for pod in listed if _lacks(pod) == "" and "deletionTimestamp" not in pod["metadata"]]
+    healthy = [pod for pod in listed if _problems(pod) == "" and "deletionTimestamp" not in pod["metadata"]]
     for pod in listed:
-        if pod not in well:
+        if pod not in healthy:
             meta, status, node = pod["metadata"], pod["status"], pod["spec"].get("nodeName", "no node")
-            going = f", deleted {meta['deletionTimestamp']}" if "deletionTimestamp" in meta else ""
-            yield f"pod {meta['name']}: {status.get('phase')} on {node}{going}; {_lacks(pod)}"
-    yield f"{len(well)} pods run"
+            deleted = f", deleted {meta['deletionTimestamp']}" if "deletionTimestamp" in meta else ""
+            yield f"pod {meta['name']}: {status.get('phase')} on {node}{deleted}; {_problems(pod)}"
+    yield f"{len(healthy)} pods run"
 
 
-def _lacks(pod: Object) -> str:
+def _problems(pod: Object) -> str:
     conditions = pod["status"].get("conditions", [])
-    said = [
+    problems = [
         f"{it['type']} {it.get('reason', '')}: {it.get('message', '')}" for it in conditions if it["status"] != "True"
     ]
-    return "; ".join(said) if conditions else "no conditions yet"
+    return "; ".join(problems) if conditions else "no conditions yet"
 
 
 def _claims(client: Client, namespace: str) -> Iterable[str]:
@@ -67,9 +70,9 @@ def _claims(client: Client, namespace: str) -> Iterable[str]:
         held = [f"{it['pool']}/{it['device']}" for it in results(claim)]
         status = claim.get("status") or {}
         users = [it["name"] for it in status.get("reservedFor", [])]
-        going = ", deleted" if "deletionTimestamp" in claim["metadata"] else ""
-        said = [f"{it.get('reason')}: {it.get('message')}" for it in status.get("conditions", [])]
-        yield f"claim {claim['metadata']['name']}: {held or 'not allocated'} for {users}{going} {'; '.join(said)}"
+        deleted = ", deleted" if "deletionTimestamp" in claim["metadata"] else ""
+        messages = [f"{it.get('reason')}: {it.get('message')}" for it in status.get("conditions", [])]
+        yield f"claim {claim['metadata']['name']}: {held or 'not allocated'} for {users}{deleted} {'; '.join(messages)}"
 
 
 def _warnings(client: Client, namespace: str) -> Iterable[str]:
@@ -81,29 +84,29 @@ def _programs(client: Client) -> Iterable[str]:
     for pod in client.list("pods", SYSTEM):
         for status in pod["status"].get("containerStatuses", []):
             ended = status.get("lastState", {}).get("terminated") or {}
-            why = f", last ended {ended.get('finishedAt')} with {ended.get('exitCode')}" if ended else ""
+            end = f", last ended {ended.get('finishedAt')} with {ended.get('exitCode')}" if ended else ""
             state = "ready" if status["ready"] else f"not ready {json.dumps(status.get('state'))}"
-            yield f"{pod['metadata']['name']}: {state}, {status['restartCount']} restarts{why}"
+            yield f"{pod['metadata']['name']}: {state}, {status['restartCount']} restarts{end}"
 
 
 def _log(client: Client, name: str, lines: int = 30) -> Iterable[str]:
-    """The last lines of a program's replicas that are warnings or worse, or no log lines at all but a traceback."""
+    """The last lines in the logs of a program's replicas that are warnings, errors, or not JSON, as in a traceback."""
     label = f"app.kubernetes.io/name={name}"
     text = client.kubectl("-n", SYSTEM, "logs", "-l", label, "--tail=1000", "--max-log-requests=20", check=False)
-    return [it for line in text.splitlines() if (it := _complaint(line))][-lines:]
+    return [problem for line in text.splitlines() if (problem := _warning(line))][-lines:]
 
 
-def _complaint(line: str) -> str:
+def _warning(line: str) -> str:
     try:
-        said = dict(json.loads(line))
+        entry = dict(json.loads(line))
     except ValueError:
         return line
-    if said.get("level") in ("debug", "info"):
+    if entry.get("level") in ("debug", "info"):
         return ""
-    rest = {key: it for key, it in said.items() if key not in ("timestamp", "level", "event", "component")}
-    return f"{str(said.get('timestamp'))[11:23]} {said.get('level')} {said.get('event')} {json.dumps(rest)}"
+    fields = {key: value for key, value in entry.items() if key not in ("timestamp", "level", "event", "component")}
+    return f"{str(entry.get('timestamp'))[11:23]} {entry.get('level')} {entry.get('event')} {json.dumps(fields)}"
 
 
-def _left(client: Client) -> Iterable[str]:
-    for node, those in nodes.left(client).items():
-        yield f"{node}: {', '.join(sorted({it.rpartition('/')[2] for it in those}))}"
+def _leftovers(client: Client) -> Iterable[str]:
+    for node, items in nodes.leftovers(client).items():
+        yield f"{node}: {', '.join(sorted({item.rpartition('/')[2] for item in items}))}"

@@ -1,4 +1,4 @@
-"""What cannot be granted is answered at the claim or the pod, in words that say what to change; others go on."""
+"""Requests that cannot be satisfied are reported on the claim or the pod with a remedy, and other pods run."""
 
 import json
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from testclusters.commands import CommandFailed
+from testclusters import CommandFailed
 from tests.e2e.client import Client, Object, eventually
 from tests.e2e.pods import pod, request, template
 
@@ -29,72 +29,72 @@ CASES: dict[str, tuple[list[Object], dict[str, Any], tuple[str, ...]]] = {
 }
 
 
-def others_go_on(client: Client, space: str) -> None:
-    """A pod that asks for something sensible runs."""
-    client.create(space, template("sensible", request()), pod("sensible", "sensible"))
-    client.wait_until_ready(space, "sensible")
-    client.delete(space, "pod", "sensible")
+def check_other_pods_run(client: Client, namespace: str) -> None:
+    """A pod with a valid request runs."""
+    client.create(namespace, template("valid", request()), pod("valid", "valid"))
+    client.wait_until_ready(namespace, "valid")
+    client.delete(namespace, "pod", "valid")
 
 
-def is_told(client: Client, space: str, name: str, words: Sequence[str]) -> None:
-    """The pod or one of its claims says, in one of its messages, what is wrong."""
+def check_message(client: Client, namespace: str, name: str, words: Sequence[str]) -> None:
+    """The messages about the pod or its claims contain these words."""
 
-    def look() -> bool:
-        said = client.complaints(space, name)
-        for claim in client.claims(space)[name].values():
-            said += client.complaints(space, claim["metadata"]["name"])
-        assert all(word in said for word in words), said
+    def reported() -> bool:
+        messages = client.messages(namespace, name)
+        for claim in client.claims(namespace)[name].values():
+            messages += client.messages(namespace, claim["metadata"]["name"])
+        assert all(word in messages for word in words), messages
         return True
 
-    eventually(f"{name} is told of {', '.join(words)}", look)
+    eventually(f"messages about {name} contain {', '.join(words)}", reported)
 
 
-def test_each_fault_is_named_and_others_go_on(client: Client, space: str) -> None:
+def test_each_error_is_reported_and_other_pods_run(client: Client, namespace: str) -> None:
     for number, (requests, options, _) in enumerate(CASES.values()):
         config = {"config": options["config"]} if "config" in options else {}
         rest = {key: value for key, value in options.items() if key != "config"}
-        client.create(space, template(f"t{number}", *requests, **config), pod(f"p{number}", f"t{number}", **rest))
-    others_go_on(client, space)
+        client.create(namespace, template(f"t{number}", *requests, **config), pod(f"p{number}", f"t{number}", **rest))
+    check_other_pods_run(client, namespace)
     for number, (_, _, words) in enumerate(CASES.values()):
-        is_told(client, space, f"p{number}", words)
-        assert client.devices(space, f"p{number}") == set()
+        check_message(client, namespace, f"p{number}", words)
+        assert client.devices(namespace, f"p{number}") == set()
 
 
 @pytest.mark.parametrize(
     "expression", ["device.attributes[", "1 + 1", 'device.nosuch == "x"'], ids=["syntax", "no bool", "unknown field"]
 )
-def test_malformed_cel_is_refused_at_once(client: Client, space: str, expression: str) -> None:
+def test_malformed_cel_is_rejected_at_once(client: Client, namespace: str, expression: str) -> None:
     with pytest.raises(CommandFailed, match="expression"):
-        client.create(space, template("bad", request(selector=expression)))
+        client.create(namespace, template("bad", request(selector=expression)))
 
 
-def test_two_claims_that_cannot_meet_on_one_node_are_named_both(client: Client, space: str) -> None:
+def test_both_claims_are_named_if_no_node_has_devices_for_both(client: Client, namespace: str) -> None:
     gpu, npu = template("gpu", request("gpu")), template("npu", request("npu"))
-    client.create(space, gpu, npu, pod("torn", "gpu", "npu"))
-    others_go_on(client, space)
-    is_told(client, space, "torn", ["gpu.lode.dev", "npu.lode.dev"])
-    assert client.devices(space, "torn") == set()
+    client.create(namespace, gpu, npu, pod("torn", "gpu", "npu"))
+    check_other_pods_run(client, namespace)
+    check_message(client, namespace, "torn", ["gpu.lode.dev", "npu.lode.dev"])
+    assert client.devices(namespace, "torn") == set()
 
 
-def test_a_pod_whose_template_is_missing_runs_when_it_comes(client: Client, space: str) -> None:
-    client.create(space, template("gone", request()))
-    client.delete(space, "resourceclaimtemplate", "gone")
-    client.create(space, pod("orphan", "gone"))
-    others_go_on(client, space)
-    is_told(client, space, "orphan", ["gone", "not found"])
-    client.create(space, template("gone", request()))
-    client.wait_until_ready(space, "orphan")
+def test_a_pod_runs_after_its_missing_template_is_created(client: Client, namespace: str) -> None:
+    client.create(namespace, template("gone", request()))
+    client.delete(namespace, "resourceclaimtemplate", "gone")
+    client.create(namespace, pod("orphan", "gone"))
+    check_other_pods_run(client, namespace)
+    check_message(client, namespace, "orphan", ["gone", "not found"])
+    client.create(namespace, template("gone", request()))
+    client.wait_until_ready(namespace, "orphan")
 
 
-def test_a_class_that_appears_later_is_used(client: Client, space: str) -> None:
+def test_a_class_that_appears_later_is_used(client: Client, namespace: str) -> None:
     late = request()
     late["exactly"]["deviceClassName"] = "late.lode.dev"
-    client.create(space, template("late", late), pod("early", "late"))
-    is_told(client, space, "early", ["late.lode.dev"])
+    client.create(namespace, template("late", late), pod("early", "late"))
+    check_message(client, namespace, "early", ["late.lode.dev"])
     selector = {"cel": {"expression": 'device.driver == "lode.dev" && device.attributes["lode.dev"].kind == "npu"'}}
     device_class = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "late.lode.dev"}}
     try:
         client.kubectl("create", "-f", "-", input=json.dumps({**device_class, "spec": {"selectors": [selector]}}))
-        client.wait_until_ready(space, "early")
+        client.wait_until_ready(namespace, "early")
     finally:
         client.kubectl("delete", "deviceclass", "late.lode.dev", "--ignore-not-found")

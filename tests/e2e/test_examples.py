@@ -1,4 +1,4 @@
-"""Every example of manifests/examples runs, its containers see what they were allocated, and nothing stays behind."""
+"""Every example of manifests/examples runs, its containers see their devices, and nothing is left afterwards."""
 
 import json
 import subprocess
@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.client import Client, Object, eventually, gone, results
-from tests.e2e.container import Published, seen
-from tests.e2e.nodes import files, left, prepared
+from tests.e2e.client import Client, Object, eventually, eventually_none, results
+from tests.e2e.container import Published, container_view
+from tests.e2e.nodes import claim_files, leftovers, prepared_claims
 from tests.e2e.pods import pod, request, template
 from tests.e2e.watcher import Watcher
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "manifests/examples").glob("*.yaml"))
 
 
-def run_all_examples(client: Client, space: str) -> list[Object]:
-    """Apply the whole folder, as the README says, and return the pods once they run."""
-    client.kubectl("apply", f"--namespace={space}", "-f", str(EXAMPLES[0].parent))
-    wanted = sum(_pods(file) for file in EXAMPLES)
-    eventually("every pod is there", lambda: len(client.list("pods", space)) == wanted)
-    client.wait_until_ready(space)
-    return client.list("pods", space)
+def run_all_examples(client: Client, namespace: str) -> list[Object]:
+    """Apply the whole folder and return the pods when they run."""
+    client.kubectl("apply", f"--namespace={namespace}", "-f", str(EXAMPLES[0].parent))
+    count = sum(_pods(file) for file in EXAMPLES)
+    eventually("every pod exists", lambda: len(client.list("pods", namespace)) == count)
+    client.wait_until_ready(namespace)
+    return client.list("pods", namespace)
 
 
 def _pods(file: Path) -> int:
@@ -31,20 +31,20 @@ def _pods(file: Path) -> int:
     return sum(obj["spec"].get("parallelism", 1) for obj in kinds)
 
 
-def check_views(client: Client, space: str, pods: list[Object]) -> None:
-    """Every container sees the devices, environment and metadata of the claims it lists, exactly."""
-    published, held = Published.read(client), client.claims(space)
+def check_views(client: Client, namespace: str, pods: list[Object]) -> None:
+    """Every container sees exactly the devices, environment and metadata of the claims that it lists."""
+    published, held = Published.read(client), client.claims(namespace)
     for it in pods:
         claims = held[it["metadata"]["name"]]
         for container in it["spec"]["containers"]:
             listed = {entry["name"]: claims[entry["name"]] for entry in container["resources"].get("claims", [])}
-            view = seen(client, space, it["metadata"]["name"], container["name"])
+            view = container_view(client, namespace, it["metadata"]["name"], container["name"])
             assert view == published.expected(listed), f"{it['metadata']['name']}/{container['name']}"
 
 
-def check_each_example_got_what_it_asks_for(client: Client, space: str, pods: list[Object]) -> None:
-    """The attributes of the allocated devices are those the examples select by."""
-    published, claims = Published.read(client), client.claims(space)
+def check_each_example_has_the_requested_devices(client: Client, namespace: str, pods: list[Object]) -> None:
+    """The attributes of the allocated devices are those that the examples request."""
+    published, claims = Published.read(client), client.claims(namespace)
     held: dict[str, list[Object]] = {}
     for it in pods:
         devices = [
@@ -74,52 +74,52 @@ def check_each_example_got_what_it_asks_for(client: Client, space: str, pods: li
     assert len(set(values("job-of-four", "uuid"))) == 4
 
 
-def test_all_examples_run_at_once_and_see_exactly_what_they_were_allocated(client: Client, space: str) -> None:
-    pods = run_all_examples(client, space)
-    check_each_example_got_what_it_asks_for(client, space, pods)
-    check_views(client, space, pods)
+def test_all_examples_run_at_once_and_see_exactly_their_devices(client: Client, namespace: str) -> None:
+    pods = run_all_examples(client, namespace)
+    check_each_example_has_the_requested_devices(client, namespace, pods)
+    check_views(client, namespace, pods)
 
 
-def test_a_container_that_lists_no_claim_sees_nothing(client: Client, space: str) -> None:
+def test_a_container_that_lists_no_claim_sees_nothing(client: Client, namespace: str) -> None:
     both = pod("half", "one")
     both["spec"]["containers"].append({**both["spec"]["containers"][0], "name": "bystander", "resources": {}})
-    client.create(space, template("one", request()), both)
-    client.wait_until_ready(space)
-    check_views(client, space, client.list("pods", space))
-    assert not seen(client, space, "half", "bystander").devices
+    client.create(namespace, template("one", request()), both)
+    client.wait_until_ready(namespace)
+    check_views(client, namespace, client.list("pods", namespace))
+    assert not container_view(client, namespace, "half", "bystander").devices
 
 
-def test_a_container_sees_only_the_requests_it_lists(client: Client, space: str) -> None:
+def test_a_container_sees_only_the_requests_it_lists(client: Client, namespace: str) -> None:
     split = pod("split", "two")
     main = split["spec"]["containers"][0]
     first, second = ({"claims": [{"name": "c0", "request": name}]} for name in ("left", "right"))
     split["spec"]["containers"] = [{**main, "resources": first}, {**main, "name": "other", "resources": second}]
-    client.create(space, template("two", request(name="left"), request(name="right")), split)
-    client.wait_until_ready(space)
-    device = {result["request"]: result["device"] for result in results(client.claims(space)["split"]["c0"])}
-    assert seen(client, space, "split", "main").devices == {device["left"]}
-    assert seen(client, space, "split", "other").devices == {device["right"]}
+    client.create(namespace, template("two", request(name="left"), request(name="right")), split)
+    client.wait_until_ready(namespace)
+    device = {result["request"]: result["device"] for result in results(client.claims(namespace)["split"]["c0"])}
+    assert container_view(client, namespace, "split", "main").devices == {device["left"]}
+    assert container_view(client, namespace, "split", "other").devices == {device["right"]}
 
 
-def test_kubectl_shows_a_claim_pending_then_allocated_and_reserved(client: Client, space: str) -> None:
+def test_kubectl_shows_a_claim_pending_then_allocated_and_reserved(client: Client, namespace: str) -> None:
     queued = pod("queued", "one", schedulingGates=[{"name": "example.com/queue"}])
-    client.create(space, template("one", request()), queued)
-    assert eventually("the claim is there", lambda: states(client, space)) == ["pending"]
-    eventually("the gate is set", lambda: len(client.get("pod", "queued", space)["spec"]["schedulingGates"]) == 2)
+    client.create(namespace, template("one", request()), queued)
+    assert eventually("the claim exists", lambda: states(client, namespace)) == ["pending"]
+    eventually("the gate is set", lambda: len(client.get("pod", "queued", namespace)["spec"]["schedulingGates"]) == 2)
     shown: list[str] = []
-    with client.following("get", "resourceclaims", f"--namespace={space}", "--watch", "--no-headers") as process:
+    with client.streaming("get", "resourceclaims", f"--namespace={namespace}", "--watch", "--no-headers") as process:
         thread = threading.Thread(target=_follow, args=(process, shown))
         thread.start()
-        eventually("kubectl shows it pending", lambda: shown == ["pending"])
+        eventually("kubectl shows the claim as pending", lambda: shown == ["pending"])
         patch = json.dumps({"spec": {"schedulingGates": [{"name": "lode.dev/allocation"}]}})
-        client.kubectl("patch", "pod", "queued", f"--namespace={space}", "--type=merge", "-p", patch)
-        client.wait_until_ready(space)
-        eventually("kubectl shows it", lambda: shown[-1:] == ["allocated,reserved"])
+        client.kubectl("patch", "pod", "queued", f"--namespace={namespace}", "--type=merge", "-p", patch)
+        client.wait_until_ready(namespace)
+        eventually("kubectl shows the claim as allocated", lambda: shown[-1:] == ["allocated,reserved"])
     thread.join(timeout=10)
 
 
-def states(client: Client, space: str) -> list[str]:
-    printed = client.kubectl("get", "resourceclaims", f"--namespace={space}", "--no-headers")
+def states(client: Client, namespace: str) -> list[str]:
+    printed = client.kubectl("get", "resourceclaims", f"--namespace={namespace}", "--no-headers")
     return [line.split()[1] for line in printed.splitlines() if "No resources" not in line]
 
 
@@ -132,27 +132,25 @@ def _follow(process: "subprocess.Popen[str]", shown: list[str]) -> None:
 
 
 def test_deleting_a_pod_frees_its_devices_on_the_node_and_in_the_cluster(
-    client: Client, space: str, watcher: Watcher
+    client: Client, namespace: str, watcher: Watcher
 ) -> None:
-    client.create(space, template("one", request()), pod("brief", "one"))
-    client.wait_until_ready(space)
-    node = client.get("pod", "brief", space)["spec"]["nodeName"]
-    uid = client.claims(space)["brief"]["c0"]["metadata"]["uid"]
-    assert uid in prepared(client, node)
-    assert any(uid in file for file in files(client, node))
-    client.delete(space, "pod", "brief")
-    eventually("the claim is gone", lambda: not client.list("resourceclaims", space))
-    gone("nothing is held", lambda: watcher.held(space))
-    assert left(client, {uid}) == {}
+    client.create(namespace, template("one", request()), pod("brief", "one"))
+    client.wait_until_ready(namespace)
+    node = client.get("pod", "brief", namespace)["spec"]["nodeName"]
+    uid = client.claims(namespace)["brief"]["c0"]["metadata"]["uid"]
+    assert uid in prepared_claims(client, node)
+    assert any(uid in file for file in claim_files(client, node))
+    client.delete(namespace, "pod", "brief")
+    eventually("the claim is gone", lambda: not client.list("resourceclaims", namespace))
+    eventually_none("nothing is held", lambda: watcher.held(namespace))
+    assert leftovers(client, {uid}) == {}
 
 
 @pytest.mark.parametrize("outcome", ["exit 0", "exit 1"])
-def test_a_pod_that_ends_gives_its_devices_back_though_it_stays_listed(
-    client: Client, space: str, watcher: Watcher, outcome: str
-) -> None:
+def test_a_finished_pod_frees_its_devices(client: Client, namespace: str, watcher: Watcher, outcome: str) -> None:
     ending = pod("ending", "one", restartPolicy="Never")
     ending["spec"]["containers"][0]["command"] = ["sh", "-c", f"sleep 1; {outcome}"]
-    client.create(space, template("one", request()), ending)
+    client.create(namespace, template("one", request()), ending)
     phases = ("Succeeded", "Failed")
-    eventually("it has ended", lambda: client.get("pod", "ending", space)["status"]["phase"] in phases)
-    gone("nothing is held", lambda: watcher.held(space))
+    eventually("the pod has ended", lambda: client.get("pod", "ending", namespace)["status"]["phase"] in phases)
+    eventually_none("nothing is held", lambda: watcher.held(namespace))

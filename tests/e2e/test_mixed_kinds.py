@@ -1,52 +1,54 @@
-"""Whole cards, shares and partitions asked for at once on the same cards: a card is one of them at any time."""
+"""Whole cards, shares and partitions are requested at once on the same cards: each card is used as one kind only."""
 
 from collections import defaultdict
 
 from tests.e2e.client import Client, Object, eventually, results
 from tests.e2e.container import Published
-from tests.e2e.controller import usage_is_what_the_claims_say
+from tests.e2e.controller import check_usage_matches_claims
 from tests.e2e.pods import pod, request, template
 from tests.e2e.test_examples import check_views
 from tests.e2e.watcher import Watcher
 
 
-def kinds_by_card(client: Client, space: str) -> dict[tuple[str, int], set[str]]:
-    """What each card in use is held as."""
+def kinds_by_card(client: Client, namespace: str) -> dict[tuple[str, int], set[str]]:
+    """The kinds of the allocated devices of each card."""
     published = Published.read(client)
     held: dict[tuple[str, int], set[str]] = defaultdict(set)
-    for claim in client.list("resourceclaims", space):
+    for claim in client.list("resourceclaims", namespace):
         for result in results(claim):
             attributes = published.devices[result["pool"], result["device"]]["attributes"]
             held[result["pool"], attributes["index"]["int"]].add(attributes["kind"]["string"])
     return held
 
 
-def settled(client: Client, space: str, pods: int) -> list[Object]:
-    """The running pods, when each pod either runs or has been told why it waits."""
+def settled_pods(client: Client, namespace: str, pods: int) -> list[Object]:
+    """Wait until each pod either runs or has an event that says why it waits; returns the running pods."""
 
-    def look() -> list[Object]:
-        listed = client.list("pods", space)
-        events = client.list("events", space)
-        told = {event["involvedObject"]["name"] for event in events if event.get("reportingComponent") != "kubelet"}
+    def running_pods() -> list[Object]:
+        listed = client.list("pods", namespace)
+        events = client.list("events", namespace)
+        explained = {
+            event["involvedObject"]["name"] for event in events if event.get("reportingComponent") != "kubelet"
+        }
         running = [it for it in listed if it["status"].get("phase") == "Running"]
         waiting = {it["metadata"]["name"] for it in listed} - {it["metadata"]["name"] for it in running}
         assert len(listed) == pods
-        assert waiting <= told, f"told nothing: {waiting - told}"
+        assert waiting <= explained, f"no event: {waiting - explained}"
         assert not any(it["spec"].get("nodeName") for it in listed if it["metadata"]["name"] in waiting)
         return running
 
-    return eventually("every pod runs or knows why not", look)
+    return eventually("every pod runs or has a reason", running_pods)
 
 
-def mix(client: Client, space: str, profile: str, wanted: dict[str, tuple[Object, int]]) -> int:
-    """Create pods of several kinds in one go, and say how many."""
-    client.apply(space, *(template(name, it) for name, (it, _) in wanted.items()))
+def mix(client: Client, namespace: str, profile: str, wanted: dict[str, tuple[Object, int]]) -> int:
+    """Create pods of several kinds with one command; returns their number."""
+    client.apply(namespace, *(template(name, it) for name, (it, _) in wanted.items()))
     pods = [pod(f"{name}-{n}", name, profile=profile) for name, (_, count) in wanted.items() for n in range(count)]
-    client.create(space, *sorted(pods, key=lambda it: str(it["metadata"]["name"])[::-1]))
+    client.create(namespace, *sorted(pods, key=lambda it: str(it["metadata"]["name"])[::-1]))
     return len(pods)
 
 
-def test_whole_cards_shares_and_mig_partitions_never_overlap(client: Client, space: str, watcher: Watcher) -> None:
+def test_whole_cards_shares_and_mig_partitions_never_overlap(client: Client, namespace: str, watcher: Watcher) -> None:
     small = 'device.attributes["lode.dev"].profile == "1g.5gb"'
     large = 'device.attributes["lode.dev"].profile == "3g.20gb"'
     wanted = {
@@ -55,19 +57,19 @@ def test_whole_cards_shares_and_mig_partitions_never_overlap(client: Client, spa
         "small": (request("mig", selector=small), 3),
         "large": (request("mig", selector=large), 1),
     }
-    pods = mix(client, space, "a100x4", wanted)
-    running = settled(client, space, pods)
-    held = kinds_by_card(client, space)
+    pods = mix(client, namespace, "a100x4", wanted)
+    running = settled_pods(client, namespace, pods)
+    held = kinds_by_card(client, namespace)
     assert all(len(kinds) == 1 for kinds in held.values()), held
     assert len(held) == 4
-    check_views(client, space, running)
-    usage_is_what_the_claims_say(client, watcher)
-    client.delete(space, "pods", *(f"whole-{n}" for n in range(2)))
-    assert len(settled(client, space, pods - 2)) == pods - 2
-    assert all(len(kinds) == 1 for kinds in kinds_by_card(client, space).values())
+    check_views(client, namespace, running)
+    check_usage_matches_claims(client, watcher)
+    client.delete(namespace, "pods", *(f"whole-{n}" for n in range(2)))
+    assert len(settled_pods(client, namespace, pods - 2)) == pods - 2
+    assert all(len(kinds) == 1 for kinds in kinds_by_card(client, namespace).values())
 
 
-def test_whole_npus_shares_and_vnpus_never_overlap(client: Client, space: str, watcher: Watcher) -> None:
+def test_whole_npus_shares_and_vnpus_never_overlap(client: Client, namespace: str, watcher: Watcher) -> None:
     half = 'device.attributes["lode.dev"].profile == "vir04"'
     quarter = 'device.attributes["lode.dev"].profile == "vir02"'
     wanted = {
@@ -76,18 +78,18 @@ def test_whole_npus_shares_and_vnpus_never_overlap(client: Client, space: str, w
         "half": (request("vnpu", selector=half), 1),
         "quarter": (request("vnpu", selector=quarter), 3),
     }
-    pods = mix(client, space, "ascend310px4", wanted)
-    running = settled(client, space, pods)
-    held = kinds_by_card(client, space)
+    pods = mix(client, namespace, "ascend310px4", wanted)
+    running = settled_pods(client, namespace, pods)
+    held = kinds_by_card(client, namespace)
     assert all(len(kinds) == 1 for kinds in held.values()), held
-    check_views(client, space, running)
-    usage_is_what_the_claims_say(client, watcher)
+    check_views(client, namespace, running)
+    check_usage_matches_claims(client, watcher)
 
 
-def test_shares_of_a_card_never_exceed_it(client: Client, space: str, watcher: Watcher) -> None:
+def test_shares_of_a_card_never_exceed_it(client: Client, namespace: str, watcher: Watcher) -> None:
     only = 'device.attributes["lode.dev"].index == 0'
     wanted = {"third": (request("gpu-share", selector=only, memory="12Gi", cores="20"), 5)}
-    running = settled(client, space, mix(client, space, "a100x4", wanted))
+    running = settled_pods(client, namespace, mix(client, namespace, "a100x4", wanted))
     assert len(running) == 3
-    check_views(client, space, running)
-    usage_is_what_the_claims_say(client, watcher)
+    check_views(client, namespace, running)
+    check_usage_matches_claims(client, watcher)

@@ -1,4 +1,4 @@
-"""A witness: follows every claim of the cluster and judges, after each event, whether any device is held twice."""
+"""Watches every claim of the cluster, and checks after each event that no device is allocated twice."""
 
 import json
 import subprocess
@@ -15,9 +15,9 @@ _COMMAND = ("get", "resourceclaims", "--all-namespaces", "--watch", "--output-wa
 
 
 class Watcher:
-    """Watches with kubectl from a thread of its own; a watch that breaks is begun again with a list.
+    """Watches with kubectl in a thread. A watch that ends is started again with a list.
 
-    What it judges by are the slices published when it was made, and nothing of the controller's.
+    It uses the slices that are published when it is created, and nothing of the controller.
     """
 
     def __init__(self, client: Client):
@@ -38,19 +38,20 @@ class Watcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no longer; returns when the thread has ended. Fails if it never saw anything."""
+        """Stop watching, and wait until the thread has ended. Fails if there was no event."""
         self._stop.set()
         if self._process:
             self._process.kill()
         self._thread.join(timeout=30)
-        assert self.events, "the witness has seen nothing"
+        assert self.events, "the watcher has not seen any event"
 
     def held(self, namespace: str = "") -> dict[str, str]:
-        """Every device of ours in use now (`pool/device`) in one namespace or in all, and the claim that holds it,
-        shares apart by their id.
+        """The allocated devices of our driver, as `pool/device/share id`, and the claims that hold them.
+
+        They are those of one namespace, or of all if it is "".
         """
         if self._failure:
-            raise RuntimeError(f"the witness sees nothing any more: {self._failure}")
+            raise RuntimeError(f"the watcher has failed: {self._failure}")
         with self._lock:
             return {
                 f"{h.result.device.pool}/{h.result.device.device}/{h.result.share_id}": h.holder
@@ -58,7 +59,7 @@ class Watcher:
             }
 
     def uids(self, namespace: str) -> frozenset[str]:
-        """Every claim that was ever seen in a namespace."""
+        """The uids of all claims that were ever seen in a namespace."""
         with self._lock:
             return frozenset(self._uids[namespace])
 
@@ -82,14 +83,14 @@ class Watcher:
         while not self._stop.is_set():
             with self._lock:
                 self._claims.clear()
-            with self._client.following(*_COMMAND) as self._process:
+            with self._client.streaming(*_COMMAND) as self._process:
                 assert self._process.stdout
                 for line in self._process.stdout:
                     if line.endswith("\n"):
-                        self._take(json.loads(line))
+                        self._handle(json.loads(line))
             self._stop.wait(0.3)
 
-    def _take(self, event: Object) -> None:
+    def _handle(self, event: Object) -> None:
         if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):
             return
         claim = claim_from(event["object"])
@@ -100,5 +101,5 @@ class Watcher:
                 self._claims.pop((claim.namespace, claim.name), None)
             else:
                 self._claims[claim.namespace, claim.name] = claim
-            found = [*self._catalogue.conflicts(self._all())]
-        self.violations += [it for it in found if it not in self.violations]
+            conflicts = [*self._catalogue.conflicts(self._all())]
+        self.violations += [conflict for conflict in conflicts if conflict not in self.violations]

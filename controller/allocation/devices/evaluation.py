@@ -3,9 +3,9 @@
 from collections.abc import Hashable, Mapping
 from typing import Final
 
-from controller.allocation.bounded import BoundedCache
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.selectors import Budget, Device, InvalidAttribute, Selector, SelectorFault, view
+from driver.bounded import BoundedCache
 from driver.model import Version
 
 Outcome = bool | SelectorFault

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 from weakref import WeakValueDictionary
 
-from controller.allocation.bounded import BoundedCache
+from driver.bounded import BoundedCache
 
 Draws = tuple[tuple[int, int], ...]
 """What a device consumes while it is in use: (index of the counter in its pool, nanos)."""

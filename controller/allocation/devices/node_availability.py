@@ -7,8 +7,8 @@ kept here never proves that a node is sufficient. It rules nodes out without loo
 from collections.abc import Hashable, Iterator
 from typing import Final
 
-from controller.allocation.bounded import BoundedCache
 from controller.allocation.devices.pools import NodeSlot
+from driver.bounded import BoundedCache
 
 MOST: Final = 32
 """Counts of available devices that are distinguished; no request can ask for more."""

@@ -4,13 +4,13 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.allocation.bounded import BoundedCache
 from controller.allocation.devices.columns import Column, Columns
 from controller.allocation.devices.evaluation import Evaluation, Outcome
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.filters import Filter, Paths
 from controller.selectors import Path, SelectorFault
+from driver.bounded import BoundedCache
 
 _MOST_GROUPINGS: Final = 64
 _MOST_FILTERS: Final = 1024

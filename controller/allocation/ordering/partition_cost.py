@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.allocation.bounded import BoundedCache
 from controller.allocation.devices.layout import Draws, Layout, bits
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.requests.preferences import load
+from driver.bounded import BoundedCache
 
 _MOST_COSTS: Final = 65_536
 _MOST_MODELS: Final = 1024

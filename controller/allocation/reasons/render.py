@@ -1,17 +1,14 @@
 """The text that says why claims cannot be allocated, for Events, conditions, logs and commands."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from controller.allocation.reasons.summary import MOST_NAMED, Closest, Group, NodeReasons, Summary, summarise
 from controller.allocation.reasons.unsatisfiable import Unsatisfiable, sentences
-
-LIMIT: Final = 1024
-"""Characters of an Event's message (core/v1)."""
+from driver.limits import MAX_EVENT_MESSAGE
 
 
 def render(
-    answer: Unsatisfiable | Summary | Mapping[str, Unsatisfiable], limit: int = LIMIT, between: str = ". "
+    answer: Unsatisfiable | Summary | Mapping[str, Unsatisfiable], limit: int = MAX_EVENT_MESSAGE, between: str = ". "
 ) -> str:
     """The reasons in at most ``limit`` characters, nodes with the same reasons in one group, the largest group first.
 

@@ -4,10 +4,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.allocation.bounded import BoundedCache
 from controller.allocation.filters import Selectors
 from controller.allocation.requests.demands import Choice, ClaimFault, Demand, demands
 from controller.allocation.requests.preferences import FIRST_FIT
+from driver.bounded import BoundedCache
 from driver.frozen import frozen
 from driver.model import Claim, ClaimSpec, DeviceClass
 from driver.names import Names

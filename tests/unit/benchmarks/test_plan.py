@@ -1,4 +1,4 @@
-"""What one command measures."""
+"""The scenarios that a command line selects."""
 
 from benchmarks.allocation.__main__ import LOADED, SIZES, parse, plan
 from benchmarks.allocation.scenario import FORMS, Form
@@ -18,21 +18,21 @@ def test_every_workload_is_measured_at_a_thousand_nodes_empty_and_nearly_full_in
 def test_growth_is_measured_on_every_workload_repeated_and_with_releases() -> None:
     sizes = {w.name: [nodes for nodes in SIZES if nodes <= w.largest] for w in WORKLOADS}
     wanted = {
-        (name, nodes, "0", form) for name, some in sizes.items() for nodes in some for form in ("repeated", "churn")
+        (name, nodes, "0", form) for name, counts in sizes.items() for nodes in counts for form in ("repeated", "churn")
     }
-    assert all(len(some) > 1 for some in sizes.values())
+    assert all(len(counts) > 1 for counts in sizes.values())
     assert wanted <= planned()
 
 
-def test_the_cluster_that_has_to_load_quickly_is_there() -> None:
+def test_the_cluster_of_the_loading_bar_is_measured() -> None:
     assert (LOADED.workload.name, 5000, "50", "repeated") in planned()
 
 
-def test_what_is_chosen_is_all_there_is() -> None:
+def test_only_selected_scenarios_are_measured() -> None:
     argv = ("--workloads", "mig", "--nodes", "100", "--in-use", "90", "--forms", "churn")
     assert planned(*argv) == {("mig", 100, "90", "churn")}
 
 
-def test_quick_asks_the_peer_on_a_few_workloads() -> None:
+def test_quick_runs_the_peer_on_a_few_workloads() -> None:
     assert {nodes for _, nodes, _, _ in planned("--quick")} == {1000}
     assert {"single", "mig", "cards"} <= {name for name, *_ in planned("--quick")}

@@ -1,4 +1,4 @@
-"""What the allocators are measured on: the same for everybody, and what the table says of it."""
+"""The input of the benchmarks is deterministic, valid, and as the tables describe it."""
 
 import json
 from collections import Counter
@@ -40,14 +40,14 @@ def workload_name(workload: Workload) -> str:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=name)
-def test_written_twice_it_is_the_same_text(scenario: Scenario) -> None:
+def test_a_scenario_is_deterministic(scenario: Scenario) -> None:
     assert list(scenario.cluster()) == list(scenario.cluster())
     for form in FORMS:
         assert list(scenario.pods(form)) == list(scenario.pods(form))
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=name)
-def test_as_many_cards_are_held_as_the_table_says_and_nothing_twice(scenario: Scenario) -> None:
+def test_the_stated_part_of_the_cards_is_in_use_and_none_twice(scenario: Scenario) -> None:
     objects = read(scenario)
     catalogue = Catalogue(Names(scenario.workload.driver))
     for raw in objects["ResourceSlice"]:
@@ -63,7 +63,7 @@ def test_as_many_cards_are_held_as_the_table_says_and_nothing_twice(scenario: Sc
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=workload_name)
-def test_every_node_publishes_one_whole_pool_within_the_limits_of_the_api(workload: Workload) -> None:
+def test_every_node_publishes_one_complete_pool_within_the_limits_of_the_api(workload: Workload) -> None:
     objects = read(Scenario(workload, NODES, "0"))
     parts = [slice_from(raw) for raw in objects["ResourceSlice"]]
     assert {raw["metadata"]["name"] for raw in objects["Node"]} == {part.scope.node_name for part in parts}
@@ -78,7 +78,7 @@ def test_every_node_publishes_one_whole_pool_within_the_limits_of_the_api(worklo
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=workload_name)
-def test_the_forms_are_one_shape_repeated_many_shapes_mixed_and_releases_between(workload: Workload) -> None:
+def test_forms_repeat_one_claim_or_mix_many_and_churn_releases_claims(workload: Workload) -> None:
     scenario = Scenario(workload, NODES, "0")
     pods = {form: [json.loads(line) for line in scenario.pods(form)] for form in FORMS}
     shapes = {form: {json.dumps(pod["claims"][0]["spec"]) for pod in found} for form, found in pods.items()}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cli.checks import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, Given, check
+from cli.checks import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, InputObject, check
 from cli.documents import Document, Origin
 from cli.expand import claims_of, owned_claims, pods_of
 from driver.kube.api import Object, Resource
@@ -13,7 +13,7 @@ from memoryapi import JOBS
 from tests.unit.cli.cluster import claim, pod, stored, template
 
 
-def workload(resource: Resource, **spec: Any) -> Given:
+def workload(resource: Resource, **spec: Any) -> InputObject:
     content = {"metadata": {"labels": {"app": "x"}}, "spec": pod("x", of="card")["spec"]}
     raw = {
         "apiVersion": resource.api_version,
@@ -23,7 +23,7 @@ def workload(resource: Resource, **spec: Any) -> Given:
     }
     checked = check([Document(Origin("f", 1), raw)], "default")
     assert not checked.faults
-    return checked.given[0]
+    return checked.objects[0]
 
 
 def names(made: list[Object]) -> list[str]:

@@ -15,8 +15,8 @@ from cli import simulate
 from cli.checks import check
 from cli.documents import BadInput, Document, Origin
 from cli.shipped import device_classes
-from cli.trial import run
-from cli.world import world
+from cli.simulator import simulate_all
+from cli.snapshot import snapshot_of
 from driver.kube.api import Object
 from driver.names import Names
 from tests.unit.cli.cluster import (
@@ -202,7 +202,7 @@ def test_a_pod_that_kube_scheduler_refuses_goes_to_another_node(simulated: Simul
         ([pod("p", of="absent")], "ClaimMissing", "ResourceClaimTemplate absent"),
         ([pod("p", "absent")], "ClaimMissing", "ResourceClaim default/absent does not exist"),
         ([pod("p", "c"), claim("c", "gpux.lode.dev")], "UnknownClass", "gpux.lode.dev"),
-        ([pod("p", "c", schedulingGates=[{"name": "a/b"}]), claim("c")], "OtherGates", "scheduling gates of others"),
+        ([pod("p", "c", schedulingGates=[{"name": "a/b"}]), claim("c")], "OtherGates", "other scheduling gates"),
         ([pod("p", "c", cpu="9"), claim("c"), node("g")], "Unallocatable", "insufficient cpu"),
         ([pod("p", "c"), claim("c"), node("g", ready=False)], "Unallocatable", "the node is not ready"),
         ([pod("p", "c"), claim("c", count=3)], "Unallocatable", "wants 3 of gpu.lode.dev"),
@@ -250,8 +250,8 @@ def test_only_what_is_in_the_namespace_is_shown_but_everything_counts(simulated:
 
 def test_what_is_assumed_is_said(simulated: Simulate) -> None:
     notes = simulated(*slices("g", "t4x2"), claim("c"), {"apiVersion": "v1", "kind": "Secret"}).json["notes"]
-    assert any("no DeviceClass is given" in note for note in notes)
-    assert any("no Node is given: g is assumed" in note for note in notes)
+    assert any("no DeviceClass in the input" in note for note in notes)
+    assert any("no Node in the input: g is assumed" in note for note in notes)
     assert any("1 Secret (v1)" in note for note in notes)
     assert not simulated(*slices("g", "t4x2"), *device_classes(), node("g"), claim("c")).json["notes"]
 
@@ -259,7 +259,7 @@ def test_what_is_assumed_is_said(simulated: Simulate) -> None:
 def test_holders_that_are_not_given_are_missed(simulated: Simulate) -> None:
     running = stored(pod("runs", "held", nodeName="g"), phase="Running")
     notes = simulated(*slices("g", "t4x2"), running).json["notes"]
-    assert any("Pod default/runs is on a node with ResourceClaims that are not given" in note for note in notes)
+    assert any("Pod default/runs is on a node with ResourceClaims that are not in the input" in note for note in notes)
 
 
 def test_a_device_tainted_by_a_rule_is_not_given_out(simulated: Simulate) -> None:
@@ -331,7 +331,9 @@ def told(objects: list[Object]) -> Any:
     documents = [Document(Origin("f", number), obj) for number, obj in enumerate(objects, 1)]
     checked = check(documents, "default")
     assert not checked.faults
-    return [[outcome.to_json() for outcome in outcomes] for outcomes in run(world(checked.given, Names()))]
+    return [
+        [outcome.to_json() for outcome in outcomes] for outcomes in simulate_all(snapshot_of(checked.objects, Names()))
+    ]
 
 
 @given(st.permutations(CLUSTER))
@@ -388,7 +390,7 @@ def test_whatever_is_damaged_there_is_an_answer_or_faults(data: st.DataObject) -
     checked = check([Document(Origin("f", n), obj) for n, obj in enumerate(objects.values(), 1)], "default")
     if not checked.faults:
         with suppress(BadInput):
-            run(world(checked.given, Names(), device_classes()))
+            simulate_all(snapshot_of(checked.objects, Names(), device_classes()))
 
 
 def test_yaml_and_json_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

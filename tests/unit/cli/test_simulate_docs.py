@@ -15,12 +15,12 @@ from cli import explain, live, simulate
 from cli.checks import check
 from cli.documents import Document, Origin
 from cli.shipped import device_classes
-from cli.trial import run
-from cli.world import world
+from cli.simulator import simulate_all
+from cli.snapshot import snapshot_of
 from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object, Page, Resource
 from driver.names import Names
 from tests.unit.cli.cluster import listed, node, slices, stored
-from tests.unit.docs.test_operating import ROOT
+from tests.unit.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "simulate.md").read_text()
 CLUSTER = [
@@ -96,9 +96,9 @@ class Snapshot:
 def simulated() -> Snapshot:
     """The page's cluster once the controller has done what the page's simulation says."""
     objects = [*CLUSTER, *yaml.safe_load_all(TRAIN)]
-    given = check([Document(Origin("f", number), obj) for number, obj in enumerate(objects)], "default").given
-    made = world(given, Names())
-    run(made)
+    given = check([Document(Origin("f", number), obj) for number, obj in enumerate(objects)], "default").objects
+    made = snapshot_of(given, Names())
+    simulate_all(made)
     tables: dict[Resource, list[Object]] = {
         PODS: [*made.pods.values()],
         RESOURCE_CLAIMS: [record.raw for record in made.state.claims.values()],

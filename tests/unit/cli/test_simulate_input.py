@@ -26,14 +26,14 @@ def changed(obj: Object, path: str, value: Any) -> Object:
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        (17, "f, document 1: is 17, not an object; give what kubectl get -o yaml prints"),
+        (17, "f, document 1: must be an object, found 17; give what kubectl get -o yaml prints"),
         ({"kind": "Pod"}, "f, document 1: apiVersion: must be a string, found nothing"),
         ({"apiVersion": "v1", "kind": 5}, "f, document 1: kind: must be a string, found 5"),
         ({"apiVersion": "v1", "kind": "Pod"}, "document 1: Pod: metadata.name: must be the Pod's name, found nothing"),
         (
             changed(claim("c"), "apiVersion", "resource.k8s.io/v1beta1"),
-            "f, document 1: ResourceClaim default/c: apiVersion: 'resource.k8s.io/v1beta1' is not read; write "
-            "resource.k8s.io/v1 (kubectl get resourceclaims.v1.resource.k8s.io -o yaml prints it)",
+            "f, document 1: ResourceClaim default/c: apiVersion: version not supported: 'resource.k8s.io/v1beta1'; "
+            "write resource.k8s.io/v1 (kubectl get resourceclaims.v1.resource.k8s.io -o yaml prints it)",
         ),
         (
             claim("c", expression="device.drive == 1"),
@@ -42,8 +42,8 @@ def changed(obj: Object, path: str, value: Any) -> Object:
         ),
         (
             claim("c", cuont=2),
-            "f, document 1: ResourceClaim default/c: spec.devices.requests[0].exactly.cuont: is no field of "
-            "ResourceClaim; remove it or correct its spelling",
+            "f, document 1: ResourceClaim default/c: spec.devices.requests[0].exactly.cuont: unknown field; "
+            "remove it or correct its spelling",
         ),
         (
             claim("c", count="two"),
@@ -59,7 +59,7 @@ def changed(obj: Object, path: str, value: Any) -> Object:
         (stored(changed(node("n"), "spec.taints", 5)), "Node n: spec.taints: cannot read 5 as a list"),
         (
             {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": "3"}},
-            "Deployment default/d: spec.replicas: must be a number from 0, found '3'",
+            "Deployment default/d: spec.replicas: must be a non-negative integer, found '3'",
         ),
     ],
 )  # fmt: skip
@@ -71,7 +71,7 @@ def test_a_fault_in_a_workloads_template_is_told_where_it_stands() -> None:
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}}
     spec = {"spec": {"containers": [{"name": "main"}], "claims": []}}
     assert faults({**job, "spec": {"template": spec}}) == [
-        "f, document 1: Job default/j: spec.template.spec.claims: is no field of Job; remove it or correct its spelling"
+        "f, document 1: Job default/j: spec.template.spec.claims: unknown field; remove it or correct its spelling"
     ]
     del spec["spec"]["claims"]
     (fault,) = faults({**job, "spec": {"template": spec}})
@@ -81,8 +81,8 @@ def test_a_fault_in_a_workloads_template_is_told_where_it_stands() -> None:
 def test_the_same_object_twice_is_no_fault_but_two_versions_are() -> None:
     assert not faults(claim("c"), claim("c"))
     assert faults(claim("c"), claim("c", count=2)) == [
-        "f, document 2: ResourceClaim default/c: metadata.name: stands also in f, document 1 and is different there; "
-        "leave one out"
+        "f, document 2: ResourceClaim default/c: metadata.name: another object with this name, which differs: f, "
+        "document 1; leave one out"
     ]
 
 

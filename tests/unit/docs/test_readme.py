@@ -1,4 +1,4 @@
-"""The claim in README.md is one that a card of ours satisfies."""
+"""The claim in README.md matches a card that the driver publishes."""
 
 import re
 
@@ -12,7 +12,7 @@ from driver.settings import Settings
 from driver.wire import claim_spec_from
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.inventory import Fabric, build_inventory
-from tests.unit.docs.test_operating import ROOT
+from tests.unit.docs.pages import ROOT
 
 
 def test_the_selector_in_the_readme_matches_an_h100() -> None:

@@ -1,4 +1,4 @@
-"""What must hold of manifests/ without any cluster."""
+"""Properties of manifests/ that can be checked without a cluster."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ def installed(kind: str = "") -> list[Any]:
 
 
 @pytest.mark.parametrize("file", SETTINGS, ids=lambda file: file.parent.name)
-def test_every_settings_file_is_accepted_by_the_programs(file: Path) -> None:
+def test_the_programs_accept_every_settings_file(file: Path) -> None:
     assert settings_from(file.read_text(), str(file)).observe_address.endswith(":8080")
 
 
@@ -39,13 +39,13 @@ def test_every_file_of_a_folder_is_used(file: Path) -> None:
     assert {it.name for it in file.parent.glob("*.yaml")} == {name for name in used if "/" not in name}
 
 
-def test_there_is_one_class_for_every_kind_and_it_says_so_by_name() -> None:
-    found = {obj["metadata"]["name"]: obj["spec"]["selectors"] for obj in installed("DeviceClass")}
+def test_there_is_one_class_for_every_kind_with_its_name() -> None:
+    selectors = {obj["metadata"]["name"]: obj["spec"]["selectors"] for obj in installed("DeviceClass")}
     expression = 'device.driver == "lode.dev" && device.attributes["lode.dev"].kind == "{}"'
-    assert found == {f"{kind}.lode.dev": [{"cel": {"expression": expression.format(kind)}}] for kind in CLASSES}
+    assert selectors == {f"{kind}.lode.dev": [{"cel": {"expression": expression.format(kind)}}] for kind in CLASSES}
 
 
-def test_policies_refuse_when_they_cannot_decide_and_need_no_parameters() -> None:
+def test_policies_fail_closed_and_need_no_parameters() -> None:
     policies = installed("ValidatingAdmissionPolicy") + installed("MutatingAdmissionPolicy")
     assert {(obj["spec"]["failurePolicy"], "paramKind" in obj["spec"]) for obj in policies} == {("Fail", False)}
     bindings = installed("ValidatingAdmissionPolicyBinding") + installed("MutatingAdmissionPolicyBinding")
@@ -53,12 +53,12 @@ def test_policies_refuse_when_they_cannot_decide_and_need_no_parameters() -> Non
     assert not any("paramRef" in obj["spec"] for obj in bindings)
 
 
-def test_the_gate_of_the_policy_is_the_gate_the_controller_lifts() -> None:
+def test_the_policy_adds_the_gate_that_the_controller_removes() -> None:
     (policy,) = installed("MutatingAdmissionPolicy")
     assert f'name: "{Names().gate}"' in policy["spec"]["mutations"][0]["applyConfiguration"]["expression"]
 
 
-def test_no_right_is_a_wildcard() -> None:
+def test_no_role_has_a_wildcard() -> None:
     roles = installed("ClusterRole") + installed("Role")
     words = [word for role in roles for rule in role["rules"] for words in rule.values() for word in words]
     assert "*" not in words
@@ -82,13 +82,13 @@ def test_an_update_never_leaves_a_node_without_the_plugin() -> None:
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
-def test_an_example_says_what_it_shows_in_two_lines(file: Path) -> None:
+def test_an_example_starts_with_two_lines_of_comment(file: Path) -> None:
     lines = file.read_text().splitlines()
     assert [line.startswith("# ") for line in lines[:3]] == [True, True, False]
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
-def test_an_example_is_a_template_of_our_classes_and_its_user(file: Path) -> None:
+def test_an_example_is_a_claim_template_with_our_classes_and_a_pod_or_job(file: Path) -> None:
     template, user = objects(file)
     assert template["metadata"]["name"] == user["metadata"]["name"] == file.stem
     requests = template["spec"]["spec"]["devices"]["requests"]

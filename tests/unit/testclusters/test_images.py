@@ -3,7 +3,7 @@
 import tomllib
 from pathlib import Path
 
-from testclusters.images import build_context
+from testclusters import build_context
 
 ROOT = Path(__file__).parents[3]
 IMAGE_PACKAGES = {"cli", "controller", "driver", "kubeletplugin", "memoryapi"}

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.queue import KeyedQueue
+from controller.loop.queue import KeyedQueue
 from driver.backoff import delay
 
 Times = st.integers(0, 20)

@@ -84,7 +84,7 @@ def test_a_claim_that_others_use_stays() -> None:
     world.settle(100)
     assert world.devices("a") == ["n1/gpu-0"]
     assert world.condition("p")[:2] == ("False", "Refused")
-    assert "others use too" in world.condition("p")[2]
+    assert "other consumers use the claims" in world.condition("p")[2]
 
 
 def test_a_bound_pod_whose_devices_were_taken_gets_devices_on_its_node() -> None:

@@ -72,7 +72,8 @@ class World:
     def start(self) -> Meddler:
         """A new run of the controller, in place of the old one."""
         self.meddler = Meddler(self.api)
-        self.controller = Controller(self.meddler, self.clock, self.settings, Metrics(), logger("test"), "me")
+        self.metrics = Metrics()
+        self.controller = Controller(self.meddler, self.clock, self.settings, self.metrics, logger("test"), "me")
         return self.meddler
 
     # The cluster

@@ -6,12 +6,21 @@ from typing import Any
 
 import pytest
 
-from controller.decisions import Decision, Past, Place, Release, TakeBack, Unallocatable, Wait
-from controller.reconcile import decide
+from controller.reconcile import (
+    Decision,
+    Place,
+    PlacementHistory,
+    Release,
+    RemoveGate,
+    TakeBack,
+    Unallocatable,
+    Wait,
+    decide,
+)
 from driver.clock import rfc3339
 from driver.kube.api import DEVICE_CLASSES, NODES
 from driver.model import Allocation, DeviceId
-from tests.unit.controller.reconcile.scene import GATE, NAMES, NOW, Scene, device_class, node
+from tests.unit.controller.scene import GATE, NAMES, NOW, Scene, device_class, node
 
 OTHER = "kueue.x-k8s.io/admission"
 
@@ -22,12 +31,13 @@ def about(decision: Decision) -> str:
         case Place(on, allocations, reserve):
             given = [f"{key.split('/')[1]}={_device(one)}" for key, one in allocations]
             return " ".join(["place", on, *given, *(f"reserve:{key.split('/')[1]}" for key in reserve)])
-        case Wait(reason=reason, quiet=quiet):
-            return f"wait {reason}" + (" quietly" if quiet else "")
-        case TakeBack(claims, on, refused=refused):
-            return " ".join(
-                ["take back", on, *(key.split("/")[1] for key in claims), *(["refused"] if refused else [])]
-            )
+        case Wait(reason=reason, report=report):
+            return f"wait {reason}" + ("" if report else " without report")
+        case TakeBack(claims, on, unschedulable=unschedulable):
+            cause = ["unschedulable"] if unschedulable else []
+            return " ".join(["take back", on, *(key.split("/")[1] for key in claims), *cause])
+        case RemoveGate():
+            return "remove gate"
         case Release(claims, on):
             return " ".join(["release", on, *(key.split("/")[1] for key in claims)])
         case Unallocatable():
@@ -61,10 +71,10 @@ def the_pod(*claims: str, **options: Any) -> Any:
 
 SITUATIONS: list[tuple[str, Build, str]] = [
     ("no such pod", both(), "idle"),
-    ("a pod without claims", both(the_pod()), "lift"),
+    ("a pod without claims", both(the_pod()), "remove gate"),
     ("a pod without claims and without our gate", both(the_pod(gates=())), "idle"),
-    ("a pod without claims and with other gates", both(the_pod(gates=(GATE, OTHER))), "lift"),
-    ("a claim of another driver", both(claim("nic", ("nic.example.com",)), the_pod("nic")), "lift"),
+    ("a pod without claims and with other gates", both(the_pod(gates=(GATE, OTHER))), "remove gate"),
+    ("a claim of another driver", both(claim("nic", ("nic.example.com",)), the_pod("nic")), "remove gate"),
     ("a claim of ours", both(claim("a"), the_pod("a")), "place n1 a=n1/gpu-0"),
     ("two claims", both(claim("a"), claim("b"), the_pod("a", "b")), "place n1 a=n1/gpu-0 b=n1/gpu-1"),
     (
@@ -81,19 +91,27 @@ SITUATIONS: list[tuple[str, Build, str]] = [
         ),
         "place n2 a=n2/gpu-0",
     ),
-    ("other gates", both(claim("a"), the_pod("a", gates=(GATE, OTHER))), "wait OtherGates quietly"),
+    ("other gates", both(claim("a"), the_pod("a", gates=(GATE, OTHER))), "wait OtherGates without report"),
     ("a running pod", both(claim("a", at="n1/gpu-0", by=("p",)), the_pod("a", gates=(), nodeName="n1")), "idle"),
     ("a finished pod", both(claim("a"), the_pod("a", phase="Succeeded")), "idle"),
     ("no such claim", both(the_pod("a")), "wait ClaimMissing"),
     ("no such claim, no gate", both(the_pod("a", gates=())), "idle"),
-    ("a claim not made yet", both(the_pod(made={"a": ""}, age=1)), "wait ClaimMissing quietly"),
-    ("a claim never made", both(the_pod(made={"a": ""}, age=9)), "wait ClaimMissing"),
-    ("a claim made but not heard of yet", both(the_pod(made={"a": "x"}, age=1)), "wait ClaimMissing quietly"),
-    ("a claim made that is gone", both(the_pod(made={"a": "x"}, age=9)), "wait ClaimMissing"),
-    ("a template that needs no claim", both(the_pod(made={"a": None})), "lift"),
-    ("a claim made for the pod", both(claim("x", owner="p"), the_pod(made={"a": "x"})), "place n1 x=n1/gpu-0"),
-    ("a claim made for another pod", both(claim("x", owner="q"), the_pod(made={"a": "x"})), "wait ClaimNotOwned"),
-    ("a claim that is going", both(claim("a", deleting=True), the_pod("a")), "wait ClaimDeleting"),
+    ("a claim not created yet", both(the_pod(generated={"a": ""}, age=1)), "wait ClaimMissing without report"),
+    ("a claim never created", both(the_pod(generated={"a": ""}, age=9)), "wait ClaimMissing"),
+    (
+        "a claim created, not seen yet",
+        both(the_pod(generated={"a": "x"}, age=1)),
+        "wait ClaimMissing without report",
+    ),
+    ("a claim created and deleted", both(the_pod(generated={"a": "x"}, age=9)), "wait ClaimMissing"),
+    ("a template that needs no claim", both(the_pod(generated={"a": None})), "remove gate"),
+    ("a claim created for the pod", both(claim("x", owner="p"), the_pod(generated={"a": "x"})), "place n1 x=n1/gpu-0"),
+    (
+        "a claim of another pod",
+        both(claim("x", owner="q"), the_pod(generated={"a": "x"})),
+        "wait ClaimNotOwned",
+    ),
+    ("a claim that is being deleted", both(claim("a", deleting=True), the_pod("a")), "wait ClaimDeleting"),
     ("an unknown class", both(claim("a", ("gpu-typo",)), the_pod("a")), "wait UnknownClass"),
     ("an unknown class, no gate", both(claim("a", ("gpu-typo",)), the_pod("a", gates=())), "idle"),
     (
@@ -103,7 +121,7 @@ SITUATIONS: list[tuple[str, Build, str]] = [
     ),
     ("too little cpu everywhere", both(claim("a"), the_pod("a", cpu="9")), "unallocatable"),
     (
-        "left over: allocated and reserved, gate not lifted",
+        "left over: allocated and reserved, gate not removed",
         both(claim("a", at="n2/gpu-1", by=("p",)), the_pod("a")),
         "place n2",
     ),
@@ -174,11 +192,15 @@ SITUATIONS: list[tuple[str, Build, str]] = [
         "place n2 a=n2/gpu-0",
     ),
     (
-        "a pod let go whose condition was not written",
-        both(claim("a", at="n1/gpu-0", by=("p",)), the_pod("a", gates=(), told="False")),
+        "a pod without gate whose condition was not written",
+        both(claim("a", at="n1/gpu-0", by=("p",)), the_pod("a", gates=(), condition="False")),
         "place n1",
     ),
-    ("a pod let go", both(claim("a", at="n1/gpu-0", by=("p",)), the_pod("a", gates=(), told="True")), "idle"),
+    (
+        "a pod without gate",
+        both(claim("a", at="n1/gpu-0", by=("p",)), the_pod("a", gates=(), condition="True")),
+        "idle",
+    ),
 ]
 
 
@@ -199,38 +221,38 @@ def test_deciding_changes_nothing(situation: int) -> None:
 def refused(**options: Any) -> Scene:
     scene = Scene()
     scene.claim("a", **{"at": "n1/gpu-0", "by": ("p",), "stamp": rfc3339(NOW), **options})
-    scene.pod("p", "a", gates=(), refused="no volume there", told="True")
+    scene.pod("p", "a", gates=(), unschedulable="no volume there", condition="True")
     return scene
 
 
 @pytest.mark.parametrize(
-    ("later", "past", "expected"),
+    ("later", "history", "expected"),
     [
-        (1, Past(), "wait Refused quietly"),
-        (5, Past(), "release n1 a"),
-        (5, Past(refusals=1), "wait Refused quietly"),
-        (10, Past(refusals=1), "release n1 a"),
-        (6, Past(released=NOW + 5.5), "wait Refused quietly"),
-        (7, Past(released=NOW + 5.5), "take back n1 a refused"),
+        (1, PlacementHistory(), "wait Refused without report"),
+        (5, PlacementHistory(), "release n1 a"),
+        (5, PlacementHistory(failures=1), "wait Refused without report"),
+        (10, PlacementHistory(failures=1), "release n1 a"),
+        (6, PlacementHistory(released=NOW + 5.5), "wait Refused without report"),
+        (7, PlacementHistory(released=NOW + 5.5), "take back n1 a unschedulable"),
     ],
 )
-def test_a_refused_pod(later: float, past: Past, expected: str) -> None:
-    assert about(decide(refused().state, "default/p", NOW + later, past)) == expected
+def test_a_refused_pod(later: float, history: PlacementHistory, expected: str) -> None:
+    assert about(decide(refused().state, "default/p", NOW + later, history)) == expected
 
 
 def test_a_refused_pod_whose_claim_others_use_is_left_where_it_is() -> None:
     scene = refused(by=("p", "q"))
-    assert about(decide(scene.state, "default/p", NOW + 100, Past(released=NOW))) == "wait Refused"
+    assert about(decide(scene.state, "default/p", NOW + 100, PlacementHistory(released=NOW))) == "wait Refused"
 
 
 def test_a_node_that_refused_is_avoided_for_a_while() -> None:
     scene = Scene()
     scene.claim("a")
-    scene.pod("p", "a", gates=(), refused="no volume there")
-    past = Past(1, {"n1": NOW + 10})
-    assert about(decide(scene.state, "default/p", NOW, past)) == "place n2 a=n2/gpu-0"
-    assert about(decide(scene.state, "default/p", NOW + 10, past)) == "place n1 a=n1/gpu-0"
-    everywhere = replace(past, avoid={"n1": NOW + 10, "n2": NOW + 20})
+    scene.pod("p", "a", gates=(), unschedulable="no volume there")
+    history = PlacementHistory(1, {"n1": NOW + 10})
+    assert about(decide(scene.state, "default/p", NOW, history)) == "place n2 a=n2/gpu-0"
+    assert about(decide(scene.state, "default/p", NOW + 10, history)) == "place n1 a=n1/gpu-0"
+    everywhere = replace(history, avoid={"n1": NOW + 10, "n2": NOW + 20})
     decision = decide(scene.state, "default/p", NOW, everywhere)
     assert isinstance(decision, Unallocatable)
     assert decision.after == 10

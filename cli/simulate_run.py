@@ -1,0 +1,135 @@
+"""The work of ``lode simulate``: read the input, decide, print."""
+
+import argparse
+import gc
+import json
+import sys
+from collections.abc import Sequence
+
+from cli import live
+from cli.checks import InputObject, check
+from cli.documents import BadInput, read_documents
+from cli.exitcodes import FAILED, PLACED, WAITS
+from cli.outcomes import DEVICE_HEADER, Json, Outcome, outcome_rows
+from cli.shipped import device_classes
+from cli.simulator import simulate_all
+from cli.snapshot import ClusterSnapshot, snapshot_of
+from cli.tables import table
+from driver.errors import LodeError
+from driver.names import Names
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Simulate as the command's arguments say; the exit status."""
+    # A fleet is millions of objects without cycles. The search for cycles would take half the time.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _simulate(arguments)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _simulate(arguments: argparse.Namespace) -> int:
+    try:
+        snapshot = _snapshot(arguments)
+    except BadInput as error:
+        _print_faults(error, arguments.output)
+        return FAILED
+    except LodeError as error:
+        sys.stderr.write(f"lode simulate: {error}\n")
+        return FAILED
+    return _print_outcomes(snapshot, arguments)
+
+
+def _snapshot(arguments: argparse.Namespace) -> ClusterSnapshot:
+    """Everything read, checked and completed.
+
+    Raises:
+        BadInput: files cannot be used; carries every fault.
+        LodeError: the cluster cannot be read.
+    """
+    names = Names(arguments.driver)
+    if not arguments.live:
+        objects, notes = _read_files(arguments.file, arguments.namespace or "default")
+        snapshot = snapshot_of(objects, names, device_classes())
+        snapshot.notes += notes
+        return snapshot
+    with live.cluster(arguments.kubeconfig) as (api, namespace):
+        from_files, notes = _read_files(arguments.file, arguments.namespace or namespace)
+        objects, live_notes = live.read_all(api, from_files)
+        snapshot = snapshot_of(objects, names, assume_nodes=False)
+        snapshot.notes += [*live_notes, *notes]
+        return snapshot
+
+
+def _read_files(files: Sequence[str], namespace: str) -> tuple[list[InputObject], list[str]]:
+    """The objects in the files, and notes about what was left out. Raises BadInput with every fault."""
+    documents = read_documents(files, sys.stdin)
+    checked = check(documents.found, namespace)
+    if faults := [*documents.faults, *checked.faults]:
+        raise BadInput(faults)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(checked.ignored.items()))
+    return checked.objects, [f"left out, because it has no part in allocation: {kinds}"] if kinds else []
+
+
+def _print_outcomes(snapshot: ClusterSnapshot, arguments: argparse.Namespace) -> int:
+    pods, claims = [
+        [outcome for outcome in outcomes if arguments.namespace in ("", outcome.namespace)]
+        for outcomes in simulate_all(snapshot)
+    ]
+    if arguments.output == "json":
+        print(json.dumps(_json(pods, claims, snapshot.notes), indent=2))
+    else:
+        for note in snapshot.notes:
+            sys.stderr.write(f"note: {note}\n")
+        print(_table(pods, claims))
+    return PLACED if all(outcome.placed for outcome in (*pods, *claims)) else WAITS
+
+
+def _json(pods: Sequence[Outcome], claims: Sequence[Outcome], notes: Sequence[str]) -> Json:
+    outcomes = [*pods, *claims]
+    waiting = sum(not outcome.placed for outcome in outcomes)
+    return {
+        "pods": [outcome.to_json() for outcome in pods],
+        "claims": [outcome.to_json() for outcome in claims],
+        "placed": len(outcomes) - waiting,
+        "waiting": waiting,
+        "notes": list(notes),
+    }
+
+
+def _table(pods: Sequence[Outcome], claims: Sequence[Outcome]) -> str:
+    if not pods and not claims:
+        return "Nothing waits for devices: there is no pending pod that asks for any, and no unallocated claim."
+    parts = []
+    if pods:
+        parts.append(table(("NAMESPACE", "POD", "NODE", *DEVICE_HEADER), outcome_rows(pods)))
+    if claims:
+        rows = [row[:1] + row[2:] for row in outcome_rows(claims)]
+        parts.append(table(("NAMESPACE", "NODE", *DEVICE_HEADER), rows))
+    for outcome in (*pods, *claims):
+        head = f"{outcome.kind} {outcome.namespace}/{outcome.name}"
+        parts += [f"{head}: taken back from node {lost.node}: {lost.message}" for lost in outcome.taken_back]
+        if not outcome.placed:
+            parts.append(outcome.wait_text())
+    return "\n\n".join(parts)
+
+
+def _print_faults(error: BadInput, output: str) -> None:
+    if output == "json":
+        faults = [
+            {
+                "file": fault.origin.file,
+                "document": fault.origin.document,
+                "item": fault.origin.item,
+                "object": fault.subject,
+                "field": fault.field,
+                "message": fault.message,
+            }
+            for fault in error.faults
+        ]
+        print(json.dumps({"faults": faults}, indent=2))
+    for fault in error.faults:
+        sys.stderr.write(f"{fault}\n")

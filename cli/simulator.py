@@ -1,0 +1,199 @@
+"""What the controller would do about pods and claims, applied to a snapshot: nothing is written to any cluster.
+
+Pods are decided in the order in which the controller takes them up: oldest first, then by namespace and name; objects
+that do not exist yet come last. Every pod placed is part of the state in which the next one is decided.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from cli.outcomes import Outcome, TakenBack, Verdict, outcome_of_claim, outcome_of_pod, verdict
+from cli.snapshot import ClusterSnapshot
+from controller.reconcile import (
+    NO_HISTORY,
+    RELEASE_SECONDS,
+    Decision,
+    Idle,
+    Place,
+    PlacementHistory,
+    RefusalMemory,
+    Release,
+    TakeBack,
+    Unallocatable,
+    claim_updates,
+    decide,
+    node_refusals,
+)
+from controller.state import ClaimRecord, PodView, State
+from driver.clock import rfc3339
+from driver.kube.api import PODS, RESOURCE_CLAIMS, Object
+from driver.model import Allocation, Claim, Consumer
+from memoryapi.admission import gate_pod
+
+_MAX_DECISIONS: Final = 8
+"""Most decisions about one pod in a row: taking allocations back, avoiding a node, allocating again."""
+_MAX_WAIT_SECONDS: Final = 60.0
+"""How long the simulated controller waits at most; all that happens at one moment, so waits never end."""
+_LATER: Final = 3600.0
+"""Seconds after the time stamp of the youngest object; by then the controller would wait for nothing any more."""
+_LAST: Final = "~"
+"""Sorts after every time stamp."""
+
+
+def simulate_all(snapshot: ClusterSnapshot) -> tuple[list[Outcome], list[Outcome]]:
+    """The outcome for every pending pod, and for every unallocated claim that no pod uses, in order of decision.
+
+    Pods and claims that ask for no devices of our driver are left out.
+    """
+    simulator = Simulator(snapshot, _latest_time(snapshot.state) + _LATER)
+    pods = simulator.pods()
+    claims = [simulator.claim(claim.key) for claim in list(_unused_claims(snapshot.state))]
+    return pods, [outcome for outcome in claims if outcome.result != "others"]
+
+
+class Simulator:
+    """Decides as the controller does, and applies the decisions to the snapshot.
+
+    Args:
+        now: seconds since the epoch.
+    """
+
+    def __init__(self, snapshot: ClusterSnapshot, now: float):
+        self._snapshot = snapshot
+        self._state = snapshot.state
+        self._now = now
+        self._histories: dict[str, PlacementHistory] = {}
+        self._memory = RefusalMemory()
+
+    def pods(self) -> list[Outcome]:
+        """The outcomes for all pending pods that ask for devices of our driver, in order."""
+        pending = sorted(filter(_may_be_pending, self._state.pods.values()), key=queue_order)
+        outcomes: list[Outcome] = []
+        while pending:
+            decided = [(pod, self.pod(pod.key)) for pod in pending]
+            # What was taken back from one pod may be what an earlier one waits for.
+            freed = any(outcome.taken_back for _, outcome in decided)
+            retried = [pod for pod, outcome in decided if freed and not outcome.placed]
+            is_last_round = len(retried) == len(pending)
+            outcomes += [
+                outcome for pod, outcome in decided if (is_last_round or pod not in retried) and _is_shown(pod, outcome)
+            ]
+            pending = [] if is_last_round else retried
+        return outcomes
+
+    def pod(self, key: str) -> Outcome:
+        """The outcome for one pod."""
+        pod = self._state.pods[key]
+        claims = [f"{pod.namespace}/{reference.claim}" for reference in pod.references]
+        before = {claim: self._allocation(claim) for claim in claims}
+        decision, taken_back = self._run(key)
+        if isinstance(decision, Idle) and not all(map(self._allocation, claims)):
+            # The controller reports what is wrong with such a pod only if the pod is gated.
+            self._snapshot.put(PODS, gate_pod(self._snapshot.pods[key], self._state.names, {}))
+            decision, taken_back = self._run(key)
+        chosen = [claim for claim in claims if (now := self._allocation(claim)) and now != before[claim]]
+        return outcome_of_pod(self._state, key, self._verdict(decision), chosen, taken_back)
+
+    def claim(self, key: str) -> Outcome:
+        """What a pod would get that asks for this claim and nothing else."""
+        probe = gate_pod(_probe(self._state.claims[key].claim), self._state.names, {})
+        probe_key = f"{probe['metadata']['namespace']}/{probe['metadata']['name']}"
+        self._snapshot.put(PODS, probe)
+        decision, _ = self._run(probe_key)
+        answer = self._verdict(decision)
+        self._state.drop(PODS, probe_key)
+        return outcome_of_claim(self._state, key, answer, isinstance(decision, Place))
+
+    def held(self, key: str) -> Outcome:
+        """What an allocated claim holds."""
+        return outcome_of_claim(self._state, key, Verdict(), chosen=False)
+
+    def _allocation(self, key: str) -> Allocation | None:
+        record = self._state.claims.get(key)
+        return record.claim.allocation if record else None
+
+    def _run(self, key: str) -> tuple[Decision, tuple[TakenBack, ...]]:
+        """Decide about the pod until there is nothing more to do; returns the last decision and what was taken back."""
+        taken_back = []
+        decision = self._decide(key)
+        for _ in range(_MAX_DECISIONS):
+            self._apply(key, decision)
+            if not isinstance(decision, Release | TakeBack):
+                break
+            if isinstance(decision, TakeBack):
+                taken_back.append(TakenBack(decision.node, decision.message))
+            # The time that must pass after a release counts as over.
+            history, then = self._histories.get(key, NO_HISTORY), self._now - RELEASE_SECONDS
+            self._histories[key] = history.after(decision, then, _MAX_WAIT_SECONDS)
+            decision = self._decide(key)
+        return decision, tuple(taken_back)
+
+    def _decide(self, key: str) -> Decision:
+        history = self._histories.get(key, NO_HISTORY)
+        decision = decide(self._state, key, self._now, history, self._memory, _MAX_WAIT_SECONDS)
+        if isinstance(decision, Unallocatable):
+            self._memory.remember(decision, self._state.nodes.generation)
+        return decision
+
+    def _apply(self, key: str, decision: Decision) -> None:
+        pod = self._state.pods[key]
+        for update in claim_updates(decision, Consumer("pods", pod.name, pod.uid), rfc3339(self._now)):
+            raw = self._state.claims[update.claim].raw
+            self._snapshot.put(RESOURCE_CLAIMS, {**raw, "status": update.status(raw.get("status") or {})})
+
+    def _verdict(self, decision: Decision) -> Verdict:
+        if not isinstance(decision, Unallocatable):
+            return verdict(decision)
+        refusals = node_refusals(self._state, decision, self._memory)
+        self._memory.remember_refusals(decision.shape, refusals)
+        return verdict(decision, refusals)
+
+
+def queue_order(pod: PodView) -> tuple[str, str, str]:
+    """Sort key for the order in which the controller takes pods up; those that do not exist yet come last."""
+    return pod.created or _LAST, pod.namespace, pod.name
+
+
+def _may_be_pending(pod: PodView) -> bool:
+    return not (pod.terminal or pod.deleting) and bool(pod.references or pod.gates)
+
+
+def _is_shown(pod: PodView, outcome: Outcome) -> bool:
+    """Whether the pod is pending and asks for devices of our driver."""
+    return outcome.result != "others" and not (outcome.result == "allocated" and pod.node_name)
+
+
+def _unused_claims(state: State) -> Iterator[Claim]:
+    """The unallocated claims that no pod refers to, oldest first."""
+
+    def by_age(record: ClaimRecord) -> tuple[str, str, str]:
+        metadata = record.raw["metadata"]
+        return metadata.get("creationTimestamp") or _LAST, metadata["namespace"], metadata["name"]
+
+    for record in sorted((record for key, record in state.claims.items() if not state.pods.using(key)), key=by_age):
+        if record.claim.allocation is None and not record.claim.deleting:
+            yield record.claim
+
+
+def _probe(claim: Claim) -> Object:
+    """A pod that asks for the claim and nothing else; its name is not valid for a real pod."""
+    name = f"({claim.name})"
+    return {
+        "metadata": {"name": name, "namespace": claim.namespace, "uid": f"{claim.uid} {name}"},
+        "spec": {"containers": [], "resourceClaims": [{"name": "claim", "resourceClaimName": claim.name}]},
+    }
+
+
+def _latest_time(state: State) -> float:
+    allocations = (record.claim.allocation for record in state.claims.values())
+    timestamps = {pod.created for pod in state.pods.values()}
+    timestamps |= {allocation.timestamp for allocation in allocations if allocation}
+    return max((_epoch_seconds(timestamp) for timestamp in timestamps if timestamp), default=0.0)
+
+
+def _epoch_seconds(timestamp: str) -> float:
+    try:
+        return datetime.fromisoformat(timestamp).timestamp()
+    except ValueError:
+        return 0.0

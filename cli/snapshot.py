@@ -1,0 +1,234 @@
+"""Input objects as the state that the controller decides from.
+
+Every object gets a uid and a version; workloads get their pods, pods the claims of their templates. If the input has no
+nodes or no device classes, the obvious ones are assumed, and a note says so.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cli.checks import WORKLOADS, InputObject, Key, damage
+from cli.documents import LIVE, BadInput, InputFault
+from cli.expand import MAX_PODS, claims_of, owned_claims, pods_of, uid_of, wanted_pods
+from controller.allocation import Fleet
+from controller.state import State
+from driver.errors import Fault
+from driver.kube.api import (
+    DEVICE_CLASSES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Object,
+    Resource,
+)
+from driver.kube.objects import is_deleting, is_terminal
+from driver.kube.reflector import Synced
+from driver.names import Names
+from memoryapi.admission import gate_pod
+
+_ASSUMED_CAPACITY: Final = "1E"
+"""Of every resource, on a node that is assumed."""
+_MAX_NAMED: Final = 3
+"""Objects that a note names before it counts the rest."""
+
+
+@dataclass(slots=True)
+class ClusterSnapshot:
+    """The state, with notes on how it differs from the input.
+
+    Attributes:
+        pods: the pods as objects, by ``namespace/name``.
+        version: the last resource version given to an object.
+    """
+
+    state: State
+    notes: list[str] = field(default_factory=list)
+    pods: dict[str, Object] = field(default_factory=dict)
+    version: int = 0
+
+    def put(self, resource: Resource, obj: Object) -> None:
+        """Add an object, or replace it by a changed one."""
+        self.version += 1
+        self.state.put(resource, {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}})
+
+
+def snapshot_of(
+    inputs: Sequence[InputObject], names: Names, classes: Sequence[Object] = (), *, assume_nodes: bool = True
+) -> ClusterSnapshot:
+    """The snapshot made of the input objects.
+
+    Args:
+        classes: DeviceClasses to assume if the input has none.
+        assume_nodes: whether to assume the nodes that ResourceSlices name if the input has none.
+
+    Raises:
+        BadInput: stored objects cannot be decoded; carries every fault.
+    """
+    tables = _tables(inputs)
+    notes = [*_create_pods(inputs, tables), *_assume_classes(tables, classes)]
+    notes += _assume_nodes(tables) if assume_nodes else ()
+    _admit(tables, names)
+    _create_claims(tables)
+    pods = {f"{namespace}/{name}": pod for (_, namespace, name), pod in tables.get(PODS, {}).items()}
+    snapshot = ClusterSnapshot(State(Fleet(names=names), names), notes, pods)
+    problems = []
+    for resource in snapshot.state.resources:
+        objects = [tables.get(resource, {})[key] for key in sorted(tables.get(resource, {}))]
+        problems += snapshot.state.apply(Synced(resource, tuple(_with_versions(objects, snapshot)))).unreadable
+    faults, left_out = _unreadable(inputs, problems)
+    if faults:
+        raise BadInput(faults)
+    snapshot.notes += [*left_out, *_missing_claims(snapshot.state)]
+    return snapshot
+
+
+_Tables = dict[Resource, dict[Key, Object]]
+
+
+def _tables(inputs: Iterable[InputObject]) -> _Tables:
+    tables: _Tables = {}
+    for item in inputs:
+        tables.setdefault(item.resource, {})[item.key] = item.object
+    return tables
+
+
+def _with_versions(objects: Iterable[Object], snapshot: ClusterSnapshot) -> Iterator[Object]:
+    for obj in objects:
+        snapshot.version += 1
+        yield {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(snapshot.version)}}
+
+
+def _unreadable(inputs: Sequence[InputObject], problems: Sequence[str]) -> tuple[list[InputFault], list[str]]:
+    """Faults of files, field by field, and notes on objects of the cluster, which the controller ignores, too."""
+    by_subject = {item.subject: item for item in inputs}
+    faults, notes = [], []
+    for problem in problems:
+        subject, _, cause = problem.partition(": ")
+        item = by_subject[subject]
+        if item.origin == LIVE:
+            notes.append(f"{subject}: cannot be decoded and is left out: {cause}")
+            continue
+        damages = damage(item) or [Fault("", f"cannot be decoded: {cause}; print the object again with kubectl")]
+        faults += [InputFault(item.origin, subject, fault.field, fault.message) for fault in damages]
+    return faults, notes
+
+
+# Pods and claims
+
+
+def _create_pods(inputs: Iterable[InputObject], tables: _Tables) -> Iterator[str]:
+    pods = tables.setdefault(PODS, {})
+    stored = []
+    for item in inputs:
+        if item.resource not in WORKLOADS:
+            continue
+        if item.stored:
+            stored.append(item.subject)
+            continue
+        namespace = item.key[1]
+        for pod in pods_of(item, [pod for key, pod in pods.items() if key[1] == namespace]):
+            pods.setdefault((PODS, namespace, pod["metadata"]["name"]), pod)
+        if wanted_pods(item) > MAX_PODS:
+            yield f"{item.subject}: only {MAX_PODS} of its {wanted_pods(item)} pods are created"
+    if stored:
+        yield f"{_name_some(stored)} from a cluster, where its pods exist already: only those in the input count"
+
+
+def _admit(tables: _Tables, names: Names) -> None:
+    """Give new objects what admission gives them: a uid, and pods with claims our gate."""
+    for resource, table in tables.items():
+        for key, obj in table.items():
+            if not obj["metadata"].get("uid"):
+                new = gate_pod(obj, names, {}) if resource == PODS else obj
+                table[key] = {**new, "metadata": {**obj["metadata"], "uid": uid_of(resource.kind, *key[1:])}}
+
+
+def _create_claims(tables: _Tables) -> None:
+    claims = tables.setdefault(RESOURCE_CLAIMS, {})
+    stored_templates = tables.get(RESOURCE_CLAIM_TEMPLATES, {})
+    templates = {f"{namespace}/{name}": obj for (_, namespace, name), obj in stored_templates.items()}
+    owned = owned_claims(claims.values())
+    existing = {f"{namespace}/{name}" for _, namespace, name in claims}
+    for key, pod in sorted(tables.get(PODS, {}).items(), key=lambda item: item[0][1:]):
+        if is_terminal(pod) or is_deleting(pod):
+            continue
+        tables[PODS][key], created = claims_of(pod, templates, existing, owned)
+        for claim in created:
+            claims[RESOURCE_CLAIMS, key[1], claim["metadata"]["name"]] = claim
+            existing.add(f"{key[1]}/{claim['metadata']['name']}")
+
+
+# What is assumed
+
+
+def _assume_classes(tables: _Tables, classes: Sequence[Object]) -> Iterator[str]:
+    if classes and not tables.get(DEVICE_CLASSES):
+        tables[DEVICE_CLASSES] = {(DEVICE_CLASSES, "", obj["metadata"]["name"]): obj for obj in classes}
+        yield "no DeviceClass in the input: those that are installed with the driver are assumed"
+
+
+def _assume_nodes(tables: _Tables) -> Iterator[str]:
+    if tables.get(NODES):
+        return
+    slices = tables.get(RESOURCE_SLICES, {}).values()
+    names = sorted({name for part in slices for name in _named_nodes(part)})
+    if not names:
+        yield "no Node in the input, and no ResourceSlice names one: add Nodes, or ResourceSlices of nodes"
+        return
+    tables[NODES] = {(NODES, "", name): _node(name, tables.get(PODS, {}).values()) for name in names}
+    yield (
+        f"no Node in the input: {_name_some(names)} assumed, as ResourceSlices name them; ready, without taints, with "
+        "no label but the host name, and with room for every pod"
+    )
+
+
+def _named_nodes(part: Object) -> list[str]:
+    """The nodes that a ResourceSlice names; none if it is damaged, which is reported when it is decoded."""
+    names: list[Any] = []
+    try:
+        spec = part["spec"]
+        for scope in (spec, *(spec.get("devices") or ())):
+            names += [scope["nodeName"]] if scope.get("nodeName") else []
+            for term in (scope.get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
+                names += [name for field in term.get("matchFields") or () for name in field.get("values") or ()]
+    except (AttributeError, KeyError, TypeError):
+        return []
+    return [name for name in names if isinstance(name, str)]
+
+
+def _node(name: str, pods: Iterable[Object]) -> Object:
+    resources = {"pods", "cpu", "memory", "ephemeral-storage"}
+    for pod in pods:
+        for part in ("containers", "initContainers"):
+            for container in (pod.get("spec") or {}).get(part) or ():
+                resources |= set((container.get("resources") or {}).get("requests") or ())
+    return {
+        "apiVersion": NODES.api_version,
+        "kind": NODES.kind,
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {
+            "allocatable": dict.fromkeys(sorted(resources), _ASSUMED_CAPACITY),
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def _missing_claims(state: State) -> Iterator[str]:
+    """A note on running pods whose claims are not in the input: the devices of those claims look free."""
+    pods = [
+        f"Pod {pod.key}"
+        for pod in state.pods.values()
+        if pod.node_name and not pod.terminal and any(key not in state.claims for key in pod.claim_keys)
+    ]
+    if pods:
+        yield f"{_name_some(pods)} on a node with ResourceClaims that are not in the input: their devices count as free"
+
+
+def _name_some(names: Sequence[str]) -> str:
+    """``a, b, c and 7 more``, with the verb: ``a is``, ``a and b are``."""
+    shown = ", ".join(names[:_MAX_NAMED])
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return f"{shown}{more} {'is' if len(names) == 1 else 'are'}"

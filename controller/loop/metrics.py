@@ -1,0 +1,59 @@
+"""The controller's metrics, under the names Prometheus sees (prefix ``lode_``)."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from controller.reconcile import Reason
+from driver.observe import Metrics
+
+
+class Outcome(StrEnum):
+    """What came of one decision; a pod that waits has a ``Reason`` instead. The values are documented for operators."""
+
+    POD_GONE = "gone"
+    POD_IDLE = "idle"
+    POD_GATE_REMOVED = "lift"
+    POD_PLACED = "place"
+    POD_RELEASED = "release"
+    POD_TAKEN_BACK = "takeback"
+    CONFLICT = "conflict"
+    REFUSED = "refused"
+    UNAVAILABLE = "unavailable"
+    CLAIM_IDLE = "claimidle"
+    CLAIM_WAITS = "claimwait"
+    CLAIM_FREED = "claimfree"
+
+
+class ControllerMetrics:
+    """The controller's metrics, registered once."""
+
+    def __init__(self, metrics: Metrics):
+        self._depth = metrics.gauge("controller_queue_depth", "Pods and claims that wait for a decision.")
+        self._waiting = metrics.gauge("controller_waiting_pods", "Pods that cannot be placed at present.")
+        self._decisions = metrics.counter("controller_decisions", "Decisions about pods and claims.", "outcome")
+        self._seconds = metrics.histogram(
+            "controller_decision_seconds", "Time to decide and to carry it out, by outcome.", "outcome"
+        )
+        self._errors = metrics.counter("controller_api_errors", "Calls of the API that failed, by error.", "error")
+        self._allocated = metrics.gauge("allocated_devices", "Allocations of our devices in live claims.", "kind")
+        self._known: set[str] = set()
+
+    def decided(self, outcome: Outcome | Reason, seconds: float) -> None:
+        """One decision was made and carried out."""
+        self._decisions.labels(outcome.value).inc()
+        self._seconds.labels(outcome.value).observe(seconds)
+
+    def failed(self, error: Exception) -> None:
+        """A call of the API failed; the label is the class of the error (``driver.kube.api``)."""
+        self._errors.labels(type(error).__name__).inc()
+
+    def queued(self, depth: int, waiting: int) -> None:
+        """The number of keys in the queue, and of pods that cannot be placed."""
+        self._depth.set(depth)
+        self._waiting.set(waiting)
+
+    def allocated(self, by_kind: Mapping[str, int]) -> None:
+        """The number of allocated devices by kind; kinds that are gone are set to 0."""
+        for kind in self._known | set(by_kind):
+            self._allocated.labels(kind).set(by_kind.get(kind, 0))
+        self._known |= set(by_kind)

@@ -1,0 +1,62 @@
+"""What to do about one pod or one claim, from what is known and nothing else. Pure: deciding changes no state.
+
+    decide           what to do about a pod: one of the values in ``decisions``
+    decide_claim     what to do about a claim that nobody uses
+    claim_updates    what a decision means for claims, as their new ``status``
+    node_refusals    why each node refuses a pod, and ``refusal_message`` the text of it
+
+What is remembered between decisions belongs to their owner, who fills it from what decisions say: a
+``PlacementHistory`` for each pod, and one ``RefusalMemory``.
+"""
+
+from controller.reconcile.claims import ORPHAN_SECONDS, decide_claim
+from controller.reconcile.decisions import (
+    ClaimDecision,
+    Decision,
+    Free,
+    Idle,
+    Place,
+    Reason,
+    Release,
+    RemoveGate,
+    TakeBack,
+    Unallocatable,
+    Wait,
+)
+from controller.reconcile.history import NO_HISTORY, PlacementHistory
+from controller.reconcile.messages import refusal_message, refusal_summary
+from controller.reconcile.pods import RELEASE_SECONDS, decide
+from controller.reconcile.refusals import NO_MEMORY, NodeRefusal, RefusalMemory, node_refusals
+from controller.reconcile.updates import Allocate, ClaimUpdate, Deallocate, Reserve, Unreserve, claim_updates
+
+__all__ = [
+    "NO_HISTORY",
+    "NO_MEMORY",
+    "ORPHAN_SECONDS",
+    "RELEASE_SECONDS",
+    "Allocate",
+    "ClaimDecision",
+    "ClaimUpdate",
+    "Deallocate",
+    "Decision",
+    "Free",
+    "Idle",
+    "NodeRefusal",
+    "Place",
+    "PlacementHistory",
+    "Reason",
+    "RefusalMemory",
+    "Release",
+    "RemoveGate",
+    "Reserve",
+    "TakeBack",
+    "Unallocatable",
+    "Unreserve",
+    "Wait",
+    "claim_updates",
+    "decide",
+    "decide_claim",
+    "node_refusals",
+    "refusal_message",
+    "refusal_summary",
+]

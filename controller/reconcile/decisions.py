@@ -1,0 +1,110 @@
+"""What can be decided about a pod or a claim, as values. Pure."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from driver.model import Allocation
+
+
+class Reason(StrEnum):
+    """Why a pod or claim waits: the reason of conditions and Events, and a label value of metrics."""
+
+    CLAIM_DELETING = "ClaimDeleting"
+    CLAIM_FULL = "ClaimFull"
+    CLAIM_MISSING = "ClaimMissing"
+    CLAIM_NOT_OWNED = "ClaimNotOwned"
+    FIELDS_DROPPED = "FieldsDropped"
+    INVALID_CLAIM = "InvalidClaim"
+    INVALID_PARAMETERS = "InvalidParameters"
+    MIXED_CLAIM = "MixedClaim"
+    NODE_UNUSABLE = "NodeUnusable"
+    OTHER_GATES = "OtherGates"
+    REFUSED = "Refused"
+    UNALLOCATABLE = "Unallocatable"
+    UNKNOWN_CLASS = "UnknownClass"
+    UNUSED = "Unused"
+    WRITE_REFUSED = "WriteRefused"
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Nothing to do until something about the pod or its claims changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The pod cannot be placed now. It is tried again when capacity is freed, and after a back-off."""
+
+    reason: Reason
+    message: str
+    claims: tuple[str, ...] = ()
+    """Keys of claims that are at fault themselves; each gets an Event, too."""
+    report: bool = True
+    """Whether the pod gets a condition and an Event; False for what passes without anybody acting."""
+    after: float | None = None
+    """Seconds after which to try again; None leaves it to the back-off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unallocatable:
+    """No node takes the pod now. ``node_refusals`` finds the reasons, which is costly, when they are reported."""
+
+    pod: str
+    """Key."""
+    claims: tuple[str, ...]
+    """Keys of the claims that need devices."""
+    shape: Hashable = None
+    """Equal for pods that the same nodes refuse for the same reasons: equal needs, and claims with equal specs."""
+    by_every_node: bool = False
+    """Whether every node refuses every pod of this shape, until something changes."""
+    avoided: frozenset[str] = frozenset()
+    """Nodes that are not tried for a while because kube-scheduler did not bind the pod there."""
+    after: float | None = None
+    """As in ``Wait``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveGate:
+    """The pod needs no devices of our driver: remove our gate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Give the pod these devices on this node, then remove our gate if the pod has it."""
+
+    node: str
+    allocations: tuple[tuple[str, Allocation], ...] = ()
+    """Claim keys, and the allocation of each; the claims are also reserved for the pod."""
+    reserve: tuple[str, ...] = ()
+    """Claims that are allocated already and must be reserved for the pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """First step of taking allocations back from a pod that kube-scheduler may be binding: drop its reservations."""
+
+    claims: tuple[str, ...]
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakeBack:
+    """Clear the allocations of these claims."""
+
+    claims: tuple[str, ...]
+    node: str
+    message: str
+    unschedulable: bool = False
+    """Whether the reason is that kube-scheduler does not bind the pod there; then the node is avoided for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """Clear the allocation of a claim that nobody uses."""
+
+    message: str
+
+
+Decision = Idle | Wait | Unallocatable | RemoveGate | Place | Release | TakeBack
+ClaimDecision = Idle | Wait | Free

@@ -1,0 +1,150 @@
+"""The claims of a pod: which exist, which are ours to allocate, and what is wrong with them. Pure."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from controller.reconcile.decisions import Reason, Wait
+from controller.state import ClaimRecord, ClaimReference, PodView, State
+from driver.errors import InvalidInput
+from driver.model import Claim
+from driver.parameters import parameters_of
+
+GENERATION_SECONDS = 5.0
+"""How long the resource-claim-controller may take to create a claim from its template before the wait is reported."""
+
+
+def claims_of(state: State, pod: PodView, now: float) -> tuple[list[ClaimRecord], list[Wait]]:
+    """The pod's claims that exist and are its own, and what is wrong with the others."""
+    records, problems = [], []
+    for reference in pod.references:
+        key = f"{pod.namespace}/{reference.claim}"
+        record = state.claims.get(key)
+        if not reference.claim:
+            problems.append(_not_created(pod, reference, now))
+        elif record is None:
+            # The watch of claims may lag behind the watch of pods: the claim may just have been created.
+            remaining = _creation_time_left(pod, now) if reference.template else 0
+            message = f"ResourceClaim {key} does not exist"
+            problems.append(_missing(message, remaining))
+        elif reference.template and record.claim.owner_pod_uid != pod.uid:
+            problems.append(Wait(Reason.CLAIM_NOT_OWNED, f"ResourceClaim {key} was created for another pod"))
+        else:
+            records.append(record)
+    return records, problems
+
+
+def _not_created(pod: PodView, reference: ClaimReference, now: float) -> Wait:
+    message = (
+        f"ResourceClaimTemplate {reference.template}: no claim created for the pod's entry: {reference.entry}; "
+        f"check that the template exists in namespace {pod.namespace}"
+    )
+    return _missing(message, _creation_time_left(pod, now))
+
+
+def _missing(message: str, remaining: float) -> Wait:
+    if remaining > 0:
+        return Wait(Reason.CLAIM_MISSING, message, report=False, after=remaining)
+    return Wait(Reason.CLAIM_MISSING, message)
+
+
+def _creation_time_left(pod: PodView, now: float) -> float:
+    return epoch_seconds(pod.created) + GENERATION_SECONDS - now
+
+
+def split_by_driver(state: State, records: Iterable[ClaimRecord]) -> tuple[list[ClaimRecord], list[Wait]]:
+    """The claims that are ours to allocate; and for each of which that is unknown or impossible, why."""
+    ours, problems = [], []
+    for record in records:
+        answer = _is_ours(state, record.claim)
+        if isinstance(answer, Wait):
+            problems.append(answer)
+        elif answer:
+            ours.append(record)
+    return ours, problems
+
+
+def _is_ours(state: State, claim: Claim) -> bool | Wait:
+    if claim.allocation is not None:
+        return state.holds_ours(claim)
+    classes = _classes_of(claim)
+    unknown = [name for name in classes if name not in state.classes]
+    if unknown:
+        message = f"ResourceClaim {claim.key}: no DeviceClass is named {', '.join(unknown)}"
+        return Wait(Reason.UNKNOWN_CLASS, message, claims=(claim.key,))
+    ours = [name for name in classes if state.classes[name].ours]
+    if ours and len(ours) < len(classes):
+        message = (
+            f"ResourceClaim {claim.key}: devices of {state.names.driver} and of other drivers cannot be allocated "
+            f"together: {', '.join(classes)}; put them into separate claims"
+        )
+        return Wait(Reason.MIXED_CLAIM, message, claims=(claim.key,))
+    return bool(ours)
+
+
+def _classes_of(claim: Claim) -> Sequence[str]:
+    """Names of the device classes that the claim asks for, each once."""
+    return tuple(dict.fromkeys(want.device_class for request in claim.spec.requests for want in request.wants))
+
+
+def faults_of(state: State, ours: Iterable[ClaimRecord]) -> list[Wait]:
+    """Why claims of ours cannot be used: they are being deleted, or their parameters are not valid."""
+    faults = []
+    for record in ours:
+        claim = record.claim
+        if claim.deleting:
+            faults.append(Wait(Reason.CLAIM_DELETING, f"ResourceClaim {claim.key} is being deleted"))
+        elif claim.allocation is None:
+            faults += _parameter_faults(state, claim)
+    return faults
+
+
+def _parameter_faults(state: State, claim: Claim) -> Iterable[Wait]:
+    try:
+        parameters_of(claim.spec.config, state.names, f"ResourceClaim {claim.key}")
+    except InvalidInput as error:
+        yield Wait(Reason.INVALID_PARAMETERS, str(error), claims=(claim.key,))
+    for name in _classes_of(claim):
+        try:
+            parameters_of(state.classes[name].value.config, state.names, f"DeviceClass {name}", "spec.config")
+        except InvalidInput as error:
+            yield Wait(Reason.INVALID_PARAMETERS, str(error))
+
+
+def combine(problems: Sequence[Wait]) -> Wait:
+    """One wait for all: the reason of the first that is reported, and the messages of all that are."""
+    reported = [problem for problem in problems if problem.report]
+    if not reported:
+        return problems[0]
+    return Wait(
+        reported[0].reason,
+        "; ".join(problem.message for problem in reported),
+        tuple(dict.fromkeys(key for problem in reported for key in problem.claims)),
+    )
+
+
+# A pod's claims that hold devices
+
+
+def exclusive(records: Iterable[ClaimRecord], pod: PodView) -> list[ClaimRecord]:
+    """The claims that are reserved for no other consumer than the pod."""
+    return [record for record in records if all(consumer.uid == pod.uid for consumer in record.claim.reserved_for)]
+
+
+def unreserved(records: Iterable[ClaimRecord], pod: PodView) -> tuple[str, ...]:
+    """Keys of the claims that are not reserved for the pod."""
+    claims = (record.claim for record in records)
+    return tuple(claim.key for claim in claims if all(consumer.uid != pod.uid for consumer in claim.reserved_for))
+
+
+def node_of(records: Iterable[ClaimRecord]) -> str:
+    """The node of the first claim that is allocated on one; "" if there is none."""
+    names = (record.claim.allocation.node_name for record in records if record.claim.allocation)
+    return next((name for name in names if name), "")
+
+
+def epoch_seconds(timestamp: str) -> float:
+    """An RFC 3339 time stamp in seconds since the epoch; 0 if it is not one."""
+    try:
+        return datetime.fromisoformat(timestamp).timestamp()
+    except ValueError:
+        return 0.0

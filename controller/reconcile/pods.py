@@ -1,0 +1,186 @@
+"""What to do about one pod. Pure.
+
+How a pod is kept on its node
+    An allocation names its one node, and kube-scheduler binds a pod only where all its allocations can be reached. That
+    pins the pod. Its own node affinity stays as its author wrote it: it cannot be changed once the gate is removed, so
+    a pod pinned by it could not be moved when kube-scheduler finds it unschedulable there (a volume in another zone,
+    pod anti-affinity, a node that died meanwhile). What the affinity would add is provided in other ways:
+    kube-scheduler tries ``status.nominatedNodeName`` before any other node and keeps its CPU and memory for the pod,
+    and the admission policy lets only this controller and the resource-claim-controller clear an allocation.
+
+How an allocation is taken back
+    From a gated pod in one write, because it cannot be bound meanwhile. From a pod that kube-scheduler may be binding
+    at this moment in two writes: the first drops its reservation. From then on kube-scheduler has to write the claim
+    before it binds, and the second write, which carries the claim's version, fails if it did. A pod that was bound
+    nevertheless gets its devices on that node. Two kinds of claims are never touched: those reserved for other
+    consumers, and those of a pod that is bound.
+
+Everything is derived from the objects, so a controller that died between two writes is continued by the next one: the
+gate of a gated pod whose claims are all allocated is removed; if only some of its claims are allocated, the rest is
+allocated on that node, or the allocations are undone.
+"""
+
+from collections.abc import Sequence
+
+from controller.allocation import Unsatisfiable, render
+from controller.placement import Plan, Refusal, fits
+from controller.reconcile.decisions import (
+    Decision,
+    Idle,
+    Place,
+    Reason,
+    Release,
+    RemoveGate,
+    TakeBack,
+    Unallocatable,
+    Wait,
+)
+from controller.reconcile.history import NO_HISTORY, PlacementHistory
+from controller.reconcile.nodes import choose_node, reachable_nodes
+from controller.reconcile.podclaims import (
+    claims_of,
+    combine,
+    epoch_seconds,
+    exclusive,
+    faults_of,
+    node_of,
+    split_by_driver,
+    unreserved,
+)
+from controller.reconcile.refusals import NO_MEMORY, RefusalMemory
+from controller.state import ClaimRecord, PodView, State
+
+RELEASE_SECONDS = 1.0
+"""How long a dropped reservation must have been visible before the allocation is cleared."""
+MAX_CONSUMERS = 256
+"""Most entries of ``status.reservedFor`` (resource.k8s.io/v1)."""
+
+
+def decide(
+    state: State,
+    key: str,
+    now: float,
+    history: PlacementHistory = NO_HISTORY,
+    memory: RefusalMemory = NO_MEMORY,
+    max_wait: float = 60,
+) -> Decision:
+    """What to do about the pod ``key`` (namespace/name) at ``now`` (epoch seconds). Changes none of its arguments.
+
+    Args:
+        history: where the pod was placed in vain.
+        memory: which shapes of pods every node refused.
+        max_wait: most seconds between two attempts.
+    """
+    pod = state.pods.get(key)
+    if pod is None or pod.terminal or pod.deleting:
+        return Idle()
+    gated = state.names.gate in pod.gates
+    records, missing = claims_of(state, pod, now)
+    ours, unclear = split_by_driver(state, records)
+    problems = [*missing, *unclear]
+    if not ours and (not gated or not problems):
+        return RemoveGate() if gated else Idle()
+    if set(pod.gates) - {state.names.gate}:
+        return Wait(Reason.OTHER_GATES, "the pod has other scheduling gates", report=False)
+    if pod.node_name and all(record.claim.allocation for record in ours):
+        return Idle()
+    problems += faults_of(state, ours)
+    if problems:
+        return combine(problems)
+    unallocated = [record for record in ours if record.claim.allocation is None]
+    if unallocated:
+        return _allocate(state, pod, records, unallocated, now, history, memory)
+    if gated:
+        return _finish(state, pod, ours)
+    if pod.unschedulable:
+        return _unschedulable(pod, ours, now, history, max_wait)
+    reported = pod.allocated is None or pod.allocated.status == "True"
+    return Idle() if reported else Place(node_of(ours))
+
+
+def _allocate(
+    state: State,
+    pod: PodView,
+    records: Sequence[ClaimRecord],
+    unallocated: Sequence[ClaimRecord],
+    now: float,
+    history: PlacementHistory,
+    memory: RefusalMemory,
+) -> Decision:
+    """Some claims of the pod have no allocation."""
+    held = [record for record in records if state.holds_ours(record.claim)]
+    keys = tuple(record.claim.key for record in unallocated)
+    reachable = reachable_nodes(state, records)
+    # Without these, the answer is the same for every pod of the shape.
+    unconstrained = reachable is None and not pod.node_name and not history.avoid
+    shape = (pod.node_name or pod.needs.shape, tuple(record.shape for record in unallocated))
+    answer: Plan | Refusal = Refusal(pod.key)
+    if not (unconstrained and memory.refused_by_all(shape, state.nodes.generation)):
+        claims = tuple(record.claim for record in unallocated)
+        answer = choose_node(state, pod, claims, reachable, now, history)
+    if isinstance(answer, Plan):
+        (placement,) = answer.placements
+        return Place(placement.node, tuple(zip(keys, placement.allocations, strict=True)), unreserved(held, pod))
+    if answer.faults:
+        faulty = dict.fromkeys(fault.claim for fault in answer.faults)
+        return Wait(Reason.INVALID_CLAIM, render(Unsatisfiable(answer.faults)), tuple(faulty))
+    own = exclusive(held, pod)
+    if own and not pod.node_name:
+        taken = tuple(record.claim.key for record in own)
+        return TakeBack(taken, node_of(own), "the pod's other claims cannot be allocated there")
+    avoided = {name: until for name, until in history.avoid.items() if until > now and not pod.node_name}
+    after = min(avoided.values()) - now if avoided else None
+    return Unallocatable(pod.key, keys, shape, unconstrained, frozenset(avoided), after)
+
+
+def _finish(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> Decision:
+    """All claims of a gated pod are allocated."""
+    problem = _misplacement(state, pod, ours)
+    if problem:
+        if own := exclusive(ours, pod):
+            return TakeBack(tuple(record.claim.key for record in own), node_of(own), problem)
+        return Wait(Reason.NODE_UNUSABLE, problem)
+    reserve = unreserved(ours, pod)
+    full = [key for key in reserve if len(state.claims[key].claim.reserved_for) >= MAX_CONSUMERS]
+    if full:
+        message = f"ResourceClaim {', '.join(full)}: reserved for the maximum number of consumers: {MAX_CONSUMERS}"
+        return Wait(Reason.CLAIM_FULL, message, tuple(full))
+    return Place(node_of(ours), (), reserve)
+
+
+def _misplacement(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> str:
+    """Why the pod cannot run where its claims are allocated; "" if it can."""
+    nodes = dict.fromkeys(record.claim.allocation.node_name for record in ours if record.claim.allocation)
+    names = [name for name in nodes if name]
+    if len(names) > 1:
+        return f"the pod's claims are allocated on different nodes: {', '.join(names)}"
+    if not names:
+        return ""
+    reasons = fits(pod.key, pod.needs, state.nodes.view(names[0]), state.nodes.extended_resources)
+    return f"the pod's claims are allocated on node {names[0]}: {'; '.join(reasons)}" if reasons else ""
+
+
+def _unschedulable(
+    pod: PodView, ours: Sequence[ClaimRecord], now: float, history: PlacementHistory, max_wait: float
+) -> Decision:
+    """kube-scheduler does not bind the pod where its claims are allocated."""
+    own = exclusive(ours, pod)
+    if len(own) < len(ours):
+        message = (
+            "kube-scheduler refuses the pod on the node of its claims, and other consumers use the claims: "
+            f"{pod.unschedulable}"
+        )
+        return Wait(Reason.REFUSED, message)
+    allocations = (record.claim.allocation for record in ours)
+    since = max((epoch_seconds(allocation.timestamp) for allocation in allocations if allocation), default=0)
+    patience = history.patience(max_wait)
+    if now - since < patience:
+        return Wait(Reason.REFUSED, pod.unschedulable, report=False, after=since + patience - now)
+    keys, node = tuple(record.claim.key for record in own), node_of(own)
+    if history.released is None:
+        return Release(keys, node)
+    if now - history.released < RELEASE_SECONDS:
+        after = history.released + RELEASE_SECONDS - now
+        return Wait(Reason.REFUSED, pod.unschedulable, report=False, after=after)
+    message = f"kube-scheduler refuses the pod there: {pod.unschedulable}"
+    return TakeBack(keys, node, message, unschedulable=True)

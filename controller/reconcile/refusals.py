@@ -1,0 +1,100 @@
+"""Why each node refuses a pod, and the memory that spares asking again while nothing has changed. Pure."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from controller.allocation import Unsatisfiable
+from controller.placement import fits
+from controller.reconcile.decisions import Unallocatable
+from controller.reconcile.nodes import reachable_nodes
+from controller.state import ClaimRecord, PodView, State
+from driver.bounded import BoundedCache
+
+_MAX_SHAPES = 64
+"""Shapes of pods that are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRefusal:
+    """Why one node does not take a pod: because of what the pod needs of it, or else because of devices."""
+
+    reasons: tuple[str, ...] = ()
+    devices: Unsatisfiable | None = None
+    claims: tuple[str, ...] = ()
+    """Keys of the claims that ``devices`` names; the refusal also holds for other claims with equal specs."""
+    version: tuple[int, int] | None = None
+    """``Nodes.version_of`` the node at the time; None if the refusal does not hold for other pods of the shape."""
+
+
+class RefusalMemory:
+    """Which nodes refused pods of which shape. Filled by its owner from what is decided, never by questions.
+
+    With it, a shape of pod that every node refused is not tried again until something changes, and a node's reasons
+    are found again only when something there has changed.
+    """
+
+    def __init__(self) -> None:
+        self._generations: BoundedCache[Hashable, int] = BoundedCache(_MAX_SHAPES)
+        self._refusals: BoundedCache[Hashable, dict[str, NodeRefusal]] = BoundedCache(_MAX_SHAPES)
+
+    def refused_by_all(self, shape: Hashable, generation: int) -> bool:
+        """Whether every node refused pods of this shape, and ``Nodes.generation`` is the same since."""
+        return self._generations.get(shape) == generation
+
+    def refusals_of(self, shape: Hashable) -> Mapping[str, NodeRefusal]:
+        """The refusals found for pods of this shape, by node; each holds as long as its ``version`` is the node's."""
+        return self._refusals.get(shape, {})
+
+    def remember(self, decision: Unallocatable, generation: int) -> None:
+        """Take in that a pod was decided to be unallocatable at this ``Nodes.generation``."""
+        if decision.by_every_node:
+            self._generations[decision.shape] = generation
+
+    def remember_refusals(self, shape: Hashable, refusals: Mapping[str, NodeRefusal]) -> None:
+        """Take in the answer of ``node_refusals``."""
+        lasting = {name: refusal for name, refusal in refusals.items() if refusal.version is not None}
+        self._refusals[shape] = {**self._refusals.get(shape, {}), **lasting}
+
+
+NO_MEMORY = RefusalMemory()
+"""For one decision on its own. Nobody fills it."""
+
+
+def node_refusals(
+    state: State, decision: Unallocatable, memory: RefusalMemory = NO_MEMORY
+) -> Mapping[str, NodeRefusal]:
+    """Why each node that the pod could go to refuses it. Costly on many nodes; needed only to report the reasons."""
+    pod = state.pods[decision.pod]
+    claims = [state.claims[key] for key in decision.claims]
+    reachable = reachable_nodes(state, (state.claims[key] for key in pod.claim_keys if key in state.claims))
+    names: Iterable[str] = state.nodes if reachable is None else reachable
+    if pod.node_name:
+        names = (pod.node_name,)
+    known = memory.refusals_of(decision.shape)
+    refusals: dict[str, NodeRefusal] = {}
+    for name in names:
+        if name in decision.avoided:
+            refusals[name] = NodeRefusal(("kube-scheduler refused the pod there",))
+            continue
+        version = state.nodes.version_of(name)
+        refusal = known.get(name)
+        if refusal is None or refusal.version != version:
+            refusal = _refusal(state, pod, claims, name, version)
+        if refusal is not None:
+            refusals[name] = refusal
+    return refusals
+
+
+def _refusal(
+    state: State, pod: PodView, claims: Sequence[ClaimRecord], name: str, version: tuple[int, int]
+) -> NodeRefusal | None:
+    node = state.nodes.view(name)
+    # What the pod itself takes on the node does not count against it, but does against other pods of its shape.
+    valid_for_others = version if node.holds(pod.key) is None else None
+    if not pod.node_name and (reasons := fits(pod.key, pod.needs, node, state.nodes.extended_resources)):
+        return NodeRefusal(reasons, version=valid_for_others)
+    values = tuple(record.claim for record in claims)
+    answer = state.devices.allocate(name, state.nodes.labels_of(name), values)
+    if isinstance(answer, tuple):
+        return None
+    return NodeRefusal(devices=answer, claims=tuple(claim.key for claim in values), version=valid_for_others)

@@ -1,0 +1,36 @@
+"""What the controller knows of the cluster: the newest known version of each object, indexed. Pure.
+
+    State            what decisions are made from; ``apply`` feeds it with what the reflectors report
+    ObjectVersions   the known version of every object; an older one never replaces a newer one
+    Pods             pods by key and by the claims they refer to
+    Claims           claims by key
+    DeviceClasses    device classes, and whether they select devices of our driver
+    SliceNodes       the node of each slice; whether some devices can be reached from several nodes
+    DeviceKinds      the kind of each published device, for a metric
+    Changes          what must be looked at again after a change
+
+Nodes with the pods that count on them are ``controller.placement.Nodes``; devices are ``controller.allocation.Fleet``.
+"""
+
+from controller.state.changes import Changes
+from controller.state.claims import ClaimRecord, Claims
+from controller.state.classes import ClassRecord, DeviceClasses
+from controller.state.pods import Pods
+from controller.state.podview import ClaimReference, Condition, PodView, pod_from
+from controller.state.state import DEVICE_TAINT_RULES_BETA, OPTIONAL_RESOURCES, State
+
+__all__ = [
+    "DEVICE_TAINT_RULES_BETA",
+    "OPTIONAL_RESOURCES",
+    "Changes",
+    "ClaimRecord",
+    "ClaimReference",
+    "Claims",
+    "ClassRecord",
+    "Condition",
+    "DeviceClasses",
+    "PodView",
+    "Pods",
+    "State",
+    "pod_from",
+]

@@ -1,0 +1,59 @@
+"""Claims by key. Pure."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from driver.kube.api import Object
+from driver.model import Claim
+from driver.wire import claim_from
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRecord:
+    """A claim as the API returned it and as a value."""
+
+    raw: Object
+    claim: Claim
+    shape: str
+    """Equal for claims with equal specs."""
+
+
+class Claims(Mapping[str, ClaimRecord]):
+    """All claims by key (``namespace/name``)."""
+
+    def __init__(self) -> None:
+        self._claims: dict[str, ClaimRecord] = {}
+
+    def __getitem__(self, key: str) -> ClaimRecord:
+        return self._claims[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._claims)
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def put(self, obj: Object) -> tuple[Claim | None, Claim]:
+        """Add or replace a claim; returns it before, if it was known, and now.
+
+        Raises:
+            LodeError, KeyError, TypeError, ValueError: the object cannot be decoded.
+        """
+        claim = claim_from(obj)
+        before = self._claims.get(claim.key)
+        # A claim's spec cannot be changed.
+        shape = before.shape if before else json.dumps(obj["spec"], sort_keys=True)
+        self._claims[claim.key] = ClaimRecord(obj, claim, shape)
+        return before.claim if before else None, claim
+
+    def remove(self, key: str) -> Claim | None:
+        """Remove a claim and return it; None if it is not known."""
+        before = self._claims.pop(key, None)
+        return before.claim if before else None
+
+
+def holds_devices_of(claim: Claim, driver: str) -> bool:
+    """Whether the claim's allocation contains a device of the driver."""
+    results = claim.allocation.results if claim.allocation else ()
+    return any(result.device.driver == driver for result in results)

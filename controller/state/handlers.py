@@ -1,0 +1,222 @@
+"""What happens to the indexes when an object of a kind is added, updated or deleted: one handler per kind. Pure."""
+
+from typing import Protocol
+
+from controller.allocation import Fleet
+from controller.placement import Nodes, facts_of
+from controller.state.changes import Changes
+from controller.state.claims import Claims, holds_devices_of
+from controller.state.classes import DeviceClasses
+from controller.state.kinds import DeviceKinds
+from controller.state.pods import Pods
+from controller.state.podview import PodView, pod_from
+from controller.state.slices import SliceNodes
+from driver.kube.api import Object
+from driver.model import Claim
+from driver.wire import slice_from, taint_rule_from
+
+
+class Handler(Protocol):
+    """Keeps the indexes of one kind of object; notes in ``changes`` what has to be looked at again."""
+
+    def on_update(self, obj: Object, changes: Changes) -> None:
+        """An object was added or updated. Raises LodeError, KeyError, TypeError... if it cannot be decoded."""
+        ...
+
+    def on_delete(self, key: str, changes: Changes) -> None:
+        """The object ``key`` was deleted."""
+        ...
+
+
+class PodCounter:
+    """Counts each pod on the node that it is bound to, or on which its devices are allocated, and nowhere else."""
+
+    def __init__(self, pods: Pods, claims: Claims, nodes: Nodes, driver: str):
+        self._pods = pods
+        self._claims = claims
+        self._nodes = nodes
+        self._driver = driver
+
+    def recount(self, key: str, changes: Changes) -> None:
+        """Take in that the pod, or one of its claims, has changed."""
+        pod = self._pods.get(key)
+        node = "" if pod is None or pod.terminal else pod.node_name or self._promised_node(pod)
+        if pod is not None and node:
+            changes.freed |= self._nodes.count(key, pod.needs, node)
+        else:
+            changes.freed |= self._nodes.discount(key)
+
+    def _promised_node(self, pod: PodView) -> str:
+        """The node of the pod's first claim that holds devices of ours and is reserved for the pod; "" if none does."""
+        for key in pod.claim_keys:
+            record = self._claims.get(key)
+            if record is None or record.claim.allocation is None:
+                continue
+            reserved = any(consumer.uid == pod.uid for consumer in record.claim.reserved_for)
+            if reserved and holds_devices_of(record.claim, self._driver):
+                return record.claim.allocation.node_name
+        return ""
+
+
+class PodHandler:
+    """Pods: their index by claim, and the node they count on."""
+
+    def __init__(self, pods: Pods, counter: PodCounter, condition_type: str):
+        self._pods = pods
+        self._counter = counter
+        self._condition_type = condition_type
+
+    def on_update(self, obj: Object, changes: Changes) -> None:
+        """See ``Handler``."""
+        pod = pod_from(obj, self._condition_type)
+        self._pods.put(pod)
+        if pod.gates or pod.references:
+            changes.pods[pod.key] = None
+        if pod.terminal:
+            changes.claims.update(dict.fromkeys(pod.claim_keys))
+        self._counter.recount(pod.key, changes)
+
+    def on_delete(self, key: str, changes: Changes) -> None:
+        """See ``Handler``."""
+        pod = self._pods.remove(key)
+        if pod is not None:
+            changes.pods[key] = None
+            changes.claims.update(dict.fromkeys(pod.claim_keys))
+            self._counter.recount(key, changes)
+
+
+class NodeHandler:
+    """Nodes."""
+
+    def __init__(self, nodes: Nodes, devices: Fleet):
+        self._nodes = nodes
+        self._devices = devices
+
+    def on_update(self, obj: Object, changes: Changes) -> None:
+        """See ``Handler``."""
+        facts = facts_of(obj)
+        if self._nodes.upsert(facts):
+            self._devices.upsert_node(facts.name, facts.labels)
+            changes.freed = True
+
+    def on_delete(self, key: str, changes: Changes) -> None:
+        """See ``Handler``."""
+        if node := self._nodes.remove(key):
+            self._devices.remove_node(key)
+            changes.freed |= node.pods > 0
+
+
+class ClaimHandler:
+    """Claims: what they hold is in use, and their pods count on the node of the allocation."""
+
+    def __init__(
+        self, claims: Claims, pods: Pods, counter: PodCounter, nodes: Nodes, slices: SliceNodes, devices: Fleet
+    ):
+        self._claims = claims
+        self._pods = pods
+        self._counter = counter
+        self._nodes = nodes
+        self._slices = slices
+        self._devices = devices
+
+    def on_update(self, obj: Object, changes: Changes) -> None:
+        """See ``Handler``."""
+        before, claim = self._claims.put(obj)
+        self._devices.upsert_claim(claim)
+        self._mark_nodes(before, claim, changes)
+        self._recount_pods(claim.key, changes)
+        changes.claims[claim.key] = None
+
+    def on_delete(self, key: str, changes: Changes) -> None:
+        """See ``Handler``."""
+        if claim := self._claims.remove(key):
+            self._devices.remove_claim(claim.uid)
+            self._mark_nodes(claim, None, changes)
+            self._recount_pods(key, changes)
+
+    def _mark_nodes(self, before: Claim | None, after: Claim | None, changes: Changes) -> None:
+        old, new = before.allocation if before else None, after.allocation if after else None
+        if old == new:
+            return
+        for allocation in (old, new):
+            if allocation is not None:
+                self._nodes.mark_changed(self._slices.affected_by(allocation))
+        changes.freed |= old is not None
+
+    def _recount_pods(self, claim: str, changes: Changes) -> None:
+        for pod in self._pods.using(claim):
+            changes.pods[pod] = None
+            self._counter.recount(pod, changes)
+
+
+class SliceHandler:
+    """Resource slices: the devices that are published."""
+
+    def __init__(self, slices: SliceNodes, kinds: DeviceKinds, nodes: Nodes, devices: Fleet):
+        self._slices = slices
+        self._kinds = kinds
+        self._nodes = nodes
+        self._devices = devices
+
+    def on_update(self, obj: Object, changes: Changes) -> None:
+        """See ``Handler``."""
+        part = slice_from(obj)
+        self._devices.upsert_slice(part)
+        self._kinds.put(part)
+        self._mark_nodes(self._slices.put(part), changes)
+
+    def on_delete(self, key: str, changes: Changes) -> None:
+        """See ``Handler``."""
+        self._devices.remove_slice(key)
+        self._kinds.remove(key)
+        self._mark_nodes(self._slices.remove(key), changes)
+
+    def _mark_nodes(self, names: set[str], changes: Changes) -> None:
+        for name in names:
+            self._nodes.mark_changed(name)
+        changes.freed = True
+
+
+class ClassHandler:
+    """Device classes, and the extended resources that they stand for."""
+
+    def __init__(self, classes: DeviceClasses, nodes: Nodes, devices: Fleet):
+        self._classes = classes
+        self._nodes = nodes
+        self._devices = devices
+
+    def on_update(self, obj: Object, changes: Changes) -> None:
+        """See ``Handler``."""
+        self._devices.upsert_class(self._classes.put(obj))
+        self._mark_nodes(changes)
+
+    def on_delete(self, key: str, changes: Changes) -> None:
+        """See ``Handler``."""
+        if self._classes.remove(key):
+            self._devices.remove_class(key)
+            self._mark_nodes(changes)
+
+    def _mark_nodes(self, changes: Changes) -> None:
+        self._nodes.extended_resources = self._classes.extended_resources
+        self._nodes.mark_changed("")
+        changes.freed = True
+
+
+class TaintRuleHandler:
+    """Device taint rules."""
+
+    def __init__(self, nodes: Nodes, devices: Fleet):
+        self._nodes = nodes
+        self._devices = devices
+
+    def on_update(self, obj: Object, changes: Changes) -> None:
+        """See ``Handler``."""
+        self._devices.upsert_taint_rule(taint_rule_from(obj))
+        self._nodes.mark_changed("")
+        changes.freed = True
+
+    def on_delete(self, key: str, changes: Changes) -> None:
+        """See ``Handler``."""
+        self._devices.remove_taint_rule(key)
+        self._nodes.mark_changed("")
+        changes.freed = True

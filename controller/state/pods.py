@@ -1,0 +1,50 @@
+"""Pods by key, and the pods that refer to a claim. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from controller.state.podview import PodView
+
+
+class Pods(Mapping[str, PodView]):
+    """All pods by key (``namespace/name``), indexed by the claims they refer to."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, PodView] = {}
+        self._by_claim: dict[str, dict[str, None]] = {}
+
+    def __getitem__(self, key: str) -> PodView:
+        return self._pods[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._pods)
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def using(self, claim: str) -> Sequence[str]:
+        """Keys of the pods that refer to the claim ``claim`` (namespace/name)."""
+        return tuple(self._by_claim.get(claim, ()))
+
+    def put(self, pod: PodView) -> None:
+        """Add or replace a pod."""
+        before = self._pods.get(pod.key)
+        self._pods[pod.key] = pod
+        if before is None or before.claim_keys != pod.claim_keys:
+            if before is not None:
+                self._unindex(before)
+            for claim in pod.claim_keys:
+                self._by_claim.setdefault(claim, {})[pod.key] = None
+
+    def remove(self, key: str) -> PodView | None:
+        """Remove a pod and return it; None if it is not known."""
+        pod = self._pods.pop(key, None)
+        if pod is not None:
+            self._unindex(pod)
+        return pod
+
+    def _unindex(self, pod: PodView) -> None:
+        for claim in pod.claim_keys:
+            users = self._by_claim.get(claim, {})
+            users.pop(pod.key, None)
+            if not users:
+                self._by_claim.pop(claim, None)

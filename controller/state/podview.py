@@ -1,0 +1,111 @@
+"""A pod as the controller sees it: its gates, claims, node and conditions. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controller.placement import Needs, needs_of
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimReference:
+    """An entry of ``spec.resourceClaims``."""
+
+    entry: str
+    claim: str
+    """Name of the ResourceClaim; "" while the pod's status does not record the one created from the template."""
+    template: str = ""
+    """Name of the ResourceClaimTemplate that the claim is created from; "" for a claim named in the pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One of the pod's conditions."""
+
+    status: str
+    reason: str
+    message: str
+    since: str
+    """``lastTransitionTime``."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """The part of a Pod object that decisions depend on."""
+
+    namespace: str
+    name: str
+    uid: str
+    node_name: str
+    gates: tuple[str, ...]
+    terminal: bool
+    deleting: bool
+    references: tuple[ClaimReference, ...]
+    needs: Needs
+    allocated: Condition | None
+    """Our own condition on the pod."""
+    unschedulable: str
+    """kube-scheduler's message if it found no node for the pod (condition PodScheduled), else ""."""
+    nominated: str
+    """``status.nominatedNodeName``."""
+    created: str
+    """``metadata.creationTimestamp``."""
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def claim_keys(self) -> tuple[str, ...]:
+        """``namespace/name`` of the claims known so far."""
+        return tuple(f"{self.namespace}/{reference.claim}" for reference in self.references if reference.claim)
+
+
+def pod_from(raw: Json, condition_type: str) -> PodView:
+    """The view of a Pod object; ``condition_type`` is the type of our own condition.
+
+    Raises:
+        InvalidInput: a quantity that the API server would not have accepted.
+    """
+    metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
+    conditions = {entry["type"]: entry for entry in status.get("conditions") or ()}
+    scheduled = conditions.get("PodScheduled") or {}
+    unschedulable = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
+    own = conditions.get(condition_type)
+    return PodView(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        node_name=spec.get("nodeName") or "",
+        gates=tuple(gate["name"] for gate in spec.get("schedulingGates") or ()),
+        terminal=status.get("phase") in ("Succeeded", "Failed"),
+        deleting=bool(metadata.get("deletionTimestamp")),
+        references=_references(spec, status),
+        needs=needs_of(raw),
+        allocated=_condition(own) if own else None,
+        unschedulable=(scheduled.get("message") or "no reason given") if unschedulable else "",
+        nominated=status.get("nominatedNodeName") or "",
+        created=metadata.get("creationTimestamp") or "",
+    )
+
+
+def _condition(raw: Json) -> Condition:
+    return Condition(
+        raw["status"], raw.get("reason") or "", raw.get("message") or "", raw.get("lastTransitionTime") or ""
+    )
+
+
+def _references(spec: Json, status: Json) -> tuple[ClaimReference, ...]:
+    created = {entry["name"]: entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()}
+    references = []
+    for entry in spec.get("resourceClaims") or ():
+        name = entry["name"]
+        if direct := entry.get("resourceClaimName"):
+            references.append(ClaimReference(name, direct))
+        elif (template := entry.get("resourceClaimTemplateName")) and not (name in created and not created[name]):
+            # An entry recorded without a name needs no claim (core/v1 PodResourceClaimStatus).
+            references.append(ClaimReference(name, created.get(name) or "", template))
+    return tuple(references)

@@ -1,0 +1,169 @@
+"""What the controller knows of the cluster, kept up to date change by change. Pure.
+
+The API holds the truth. This is what the API said last, plus what was written and has not come back through a watch
+yet. An older version of an object never replaces a newer one, so a watch that lags behind the controller's own writes
+cannot make a device look free again.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from controller.allocation import Fleet
+from controller.placement import Nodes
+from controller.state.changes import Changes
+from controller.state.claims import Claims, holds_devices_of
+from controller.state.classes import DeviceClasses
+from controller.state.handlers import (
+    ClaimHandler,
+    ClassHandler,
+    Handler,
+    NodeHandler,
+    PodCounter,
+    PodHandler,
+    SliceHandler,
+    TaintRuleHandler,
+)
+from controller.state.kinds import DeviceKinds
+from controller.state.pods import Pods
+from controller.state.slices import SliceNodes
+from controller.state.versions import Arrival, ObjectVersions, object_key
+from driver.errors import LodeError
+from driver.kube.api import (
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Object,
+    Resource,
+)
+from driver.kube.reflector import Delta, Removed, Synced, Upserted
+from driver.model import Allocation, Claim
+from driver.names import Names
+
+DEVICE_TAINT_RULES_BETA: Final = Resource(
+    "resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False
+)
+"""Where Kubernetes 1.36 serves device taint rules, if at all."""
+OPTIONAL_RESOURCES: Final = (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
+"""Kinds of objects that a cluster need not serve."""
+
+
+class State:
+    """Everything decisions are made from. Only ``apply``, ``put``, ``drop``, ``assume`` and ``forget`` change it.
+
+    Attributes:
+        devices: pools of devices and what is in use.
+        nodes: the nodes, with the pods that count on each.
+    """
+
+    def __init__(self, devices: Fleet, names: Names):
+        self.devices = devices
+        self.names = names
+        self.nodes = Nodes()
+        self.pods = Pods()
+        self.claims = Claims()
+        self.classes = DeviceClasses(names.driver)
+        self._kinds = DeviceKinds(names)
+        self._slices = SliceNodes(names.driver)
+        self._versions = ObjectVersions()
+        counter = PodCounter(self.pods, self.claims, self.nodes, names.driver)
+        taint_rules = TaintRuleHandler(self.nodes, devices)
+        self._handlers: Mapping[Resource, Handler] = {
+            PODS: PodHandler(self.pods, counter, self.condition_type),
+            NODES: NodeHandler(self.nodes, devices),
+            RESOURCE_CLAIMS: ClaimHandler(self.claims, self.pods, counter, self.nodes, self._slices, devices),
+            RESOURCE_SLICES: SliceHandler(self._slices, self._kinds, self.nodes, devices),
+            DEVICE_CLASSES: ClassHandler(self.classes, self.nodes, devices),
+            DEVICE_TAINT_RULES: taint_rules,
+            DEVICE_TAINT_RULES_BETA: taint_rules,
+        }
+
+    @property
+    def condition_type(self) -> str:
+        """The type of our condition on pods."""
+        return f"{self.names.driver}/Allocated"
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """The kinds of objects that have to be watched."""
+        return tuple(self._handlers)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every kind has been listed, so that decisions may be made."""
+        return self._versions.has_listed(self._handlers)
+
+    # Changes of objects
+
+    def apply(self, delta: Delta) -> Changes:
+        """Take in what a reflector reports."""
+        changes = Changes()
+        match delta:
+            case Upserted(resource, obj):
+                self._update(resource, obj, changes)
+            case Removed(resource, obj):
+                if self._versions.remove(resource, obj):
+                    self._handlers[resource].on_delete(object_key(obj), changes)
+            case Synced(resource, objects):
+                for key in self._versions.list(resource, {object_key(obj) for obj in objects}):
+                    self._delete(resource, key, changes)
+                for obj in sorted(objects, key=lambda obj: str(obj["metadata"].get("creationTimestamp") or "")):
+                    self._update(resource, obj, changes)
+        return changes
+
+    def put(self, resource: Resource, obj: Object) -> Changes:
+        """Take in an object that was just read or written."""
+        changes = Changes()
+        self._update(resource, obj, changes)
+        return changes
+
+    def drop(self, resource: Resource, key: str) -> Changes:
+        """Take in that an object (``namespace/name``, or ``name``) does not exist."""
+        changes = Changes()
+        self._delete(resource, key, changes)
+        return changes
+
+    def _update(self, resource: Resource, obj: Object, changes: Changes) -> None:
+        arrival = self._versions.arrive(resource, obj)
+        if arrival is Arrival.STALE:
+            return
+        key, handler = object_key(obj), self._handlers[resource]
+        if arrival is Arrival.REPLACED:
+            handler.on_delete(key, changes)
+        try:
+            handler.on_update(obj, changes)
+        except (LodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+            # One object that cannot be decoded must not keep the others from being served.
+            changes.unreadable.append(f"{resource.kind} {key}: {error!r}")
+
+    def _delete(self, resource: Resource, key: str, changes: Changes) -> None:
+        if self._versions.forget(resource, key):
+            self._handlers[resource].on_delete(key, changes)
+
+    # Writes without an answer
+
+    def assume(self, key: str, allocation: Allocation) -> None:
+        """Count devices as in use by the claim ``key`` until the API says what the claim holds."""
+        self.devices.assume(self.claims[key].claim.uid, allocation)
+        self.nodes.mark_changed(self._slices.affected_by(allocation))
+
+    def forget(self, key: str, allocation: Allocation) -> None:
+        """Undo ``assume``."""
+        if record := self.claims.get(key):
+            self.devices.forget(record.claim.uid)
+        self.nodes.mark_changed(self._slices.affected_by(allocation))
+
+    # Questions
+
+    def holds_ours(self, claim: Claim) -> bool:
+        """Whether the claim's allocation contains a device of our driver."""
+        return holds_devices_of(claim, self.names.driver)
+
+    def allocated_by_kind(self) -> Mapping[str, int]:
+        """The number of allocations of our devices, by the devices' ``kind``."""
+        allocations = (record.claim.allocation for record in self.claims.values())
+        return self._kinds.count(
+            result.device for allocation in allocations if allocation for result in allocation.results
+        )

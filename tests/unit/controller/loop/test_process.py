@@ -1,0 +1,142 @@
+"""The program around the controller: it leads, works, hands over quickly, and never goes on half alive."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from controller.__main__ import ControllerProcess, main
+from driver.clock import SystemClock
+from driver.kube.api import LEASES, NAMESPACES, RESOURCE_CLAIMS, Conflict, Unavailable
+from driver.observe import logger
+from driver.settings import Settings
+from memoryapi import MemoryApi
+from tests.unit.controller.loop.world import World
+
+# A thread that dies as it should may be noticed only while the next test runs.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
+SETTINGS = Settings.model_validate({"observeAddress": "", "controller": {"leaseSeconds": 3}})
+
+
+def blocking() -> World:
+    """A world whose API keeps watches open, as a real one does."""
+    world = World()
+    world.api = MemoryApi(SystemClock(), blocking=True)
+    world.api.create(NAMESPACES, {"metadata": {"name": "lode-system"}})
+    world.add_class("gpu.lode.dev", 'device.driver == "lode.dev"')
+    world.add_node("n1", 2)
+    return world
+
+
+@contextmanager
+def running(api: Any) -> Iterator[tuple[ControllerProcess, list[int]]]:
+    process, status = ControllerProcess(api, SystemClock(), SETTINGS, logger("test"), {}), list[int]()
+    thread = threading.Thread(target=lambda: status.append(process.run()))
+    thread.start()
+    try:
+        yield process, status
+    finally:
+        process.stop()
+        thread.join(timeout=10)
+        assert not thread.is_alive()
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_it_leads_works_and_hands_the_lease_over_when_stopped() -> None:
+    world = blocking()
+    with running(world.api) as (_, status):
+        world.add_claim("a")
+        world.add_pod("p", "a")
+        eventually(lambda: world.gates("p") == [])
+        assert world.devices("a") == ["n1/gpu-0"]
+        began = time.monotonic()
+    assert time.monotonic() - began < 3
+    assert status == [0]
+    assert world.api.get(LEASES, "lode-controller", "lode-system")["spec"].get("holderIdentity", "") == ""
+
+
+def test_a_program_that_loses_the_lease_ends_to_be_started_anew() -> None:
+    world = blocking()
+    with running(world.api) as (_, status):
+        eventually(lambda: world.api.list(LEASES).items != [])
+        eventually(lambda: _taken(world))
+        eventually(lambda: status == [1])
+
+
+def _taken(world: World) -> bool:
+    lease = world.api.get(LEASES, "lode-controller", "lode-system")
+    lease["spec"] |= {"holderIdentity": "somebody else", "leaseDurationSeconds": 60}
+    try:
+        world.api.update(LEASES, lease)
+    except Conflict:
+        return False
+    return True
+
+
+def test_a_second_replica_waits_and_takes_over() -> None:
+    world = blocking()
+    with running(world.api) as (first, _):
+        eventually(lambda: world.api.list(LEASES).items != [])
+        with running(world.api):
+            time.sleep(0.1)
+            first.stop()
+            world.add_claim("a")
+            world.add_pod("p", "a")
+            eventually(lambda: world.gates("p") == [])
+
+
+class Failing:
+    """An API on which one kind of call breaks in a way nobody foresaw."""
+
+    def __init__(self, api: MemoryApi, error: Exception):
+        self._api = api
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+    def watch(self, resource: Any, **options: Any) -> Any:
+        if resource == RESOURCE_CLAIMS:
+            raise self._error
+        return self._api.watch(resource, **options)
+
+
+def test_a_thread_that_dies_takes_the_program_with_it() -> None:
+    world = blocking()
+    with running(Failing(world.api, ZeroDivisionError("a bug"))) as (_, status):
+        eventually(lambda: status == [1])
+
+
+def test_a_watch_that_fails_is_tried_again_and_nothing_ends() -> None:
+    world = blocking()
+    with running(Failing(world.api, Unavailable("no answer"))) as (_, status):
+        time.sleep(0.5)
+        assert status == []
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("controller: {polcy: x}", "controller.polcy"),
+        ("controller: {policy: tightest}", "controller.policy"),
+        (None, "No such file"),
+    ],
+)
+def test_bad_settings_are_told_with_field_and_end_the_program(
+    content: str | None, said: str, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "settings.yaml"
+    if content is not None:
+        file.write_text(content)
+    assert main(["--settings", str(file)]) == 2
+    assert said in capsys.readouterr().err

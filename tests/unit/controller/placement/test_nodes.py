@@ -1,0 +1,52 @@
+"""The nodes and the pods that count on them."""
+
+from controller.placement import Needs, NodeFacts, Nodes
+
+
+def needs(cpu: int) -> Needs:
+    return Needs(requests={"cpu": cpu})
+
+
+def test_nodes_come_in_order_and_only_while_they_exist() -> None:
+    nodes = Nodes()
+    for name in ("n2", "n10", "n1"):
+        assert nodes.upsert(NodeFacts(name))
+    assert list(nodes) == ["n1", "n10", "n2"] == list(nodes.order)
+    assert not nodes.upsert(NodeFacts("n1"))
+    nodes.remove("n10")
+    nodes.count("p", needs(1), "absent")
+    assert list(nodes) == ["n1", "n2"]
+    assert "absent" not in nodes
+    assert nodes.view("absent").pods == 1
+
+
+def test_asking_for_an_unknown_node_changes_nothing() -> None:
+    nodes = Nodes()
+    assert nodes.view("n1").facts is None
+    assert nodes.labels_of("n1") == {}
+    assert nodes.remove("n1") is None
+    assert (nodes.generation, nodes.version_of("n1")) == (0, (0, 0))
+
+
+def test_a_pod_counts_on_one_node() -> None:
+    nodes = Nodes()
+    assert not nodes.count("p", needs(1), "n1")
+    assert not nodes.count("p", needs(2), "n1")
+    assert nodes.count("p", needs(2), "n2")
+    assert (nodes.view("n1").used["cpu"], nodes.view("n2").used["cpu"]) == (0, 2)
+    assert nodes.discount("p")
+    assert not nodes.discount("p")
+    assert (nodes.view("n1").pods, nodes.view("n2").pods) == (0, 0)
+
+
+def test_versions_grow_where_something_changed() -> None:
+    nodes = Nodes()
+    for name in ("n1", "n2"):
+        nodes.upsert(NodeFacts(name))
+    before = nodes.generation, nodes.version_of("n1"), nodes.version_of("n2")
+    nodes.count("p", needs(1), "n1")
+    assert nodes.generation > before[0]
+    assert nodes.version_of("n1") > before[1]
+    assert nodes.version_of("n2") == before[2]
+    nodes.mark_changed("")
+    assert nodes.version_of("n2") > before[2]

@@ -1,0 +1,177 @@
+"""A plan places all pods of a group or none, counts what each takes for the next, and leaves everything as it was."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.allocation import Fleet
+from controller.placement import (
+    HostPort,
+    Needs,
+    NodeFacts,
+    Nodes,
+    Placed,
+    Plan,
+    PodDemand,
+    Refusal,
+    Trial,
+    place,
+    plan,
+)
+from driver.quantity import Quantity
+from tests.unit.controller.allocation.rig import claim, device, fleet, pool, want
+
+CPU = Quantity.parse("1").nanos
+
+
+def cluster(devices: Sequence[int], cpus: int = 100, pods: int = 100) -> tuple[Fleet, Nodes]:
+    """Nodes n1, n2, ... with so many devices, and the same CPUs and room for pods each."""
+    built, nodes = fleet(), Nodes()
+    for number, count in enumerate(devices, start=1):
+        name = f"n{number}"
+        built.upsert_node(name, {})
+        for part in pool(*(device(f"gpu-{i}") for i in range(count)), node=name):
+            built.upsert_slice(part)
+        nodes.upsert(NodeFacts(name, ready=True, allocatable={"pods": pods * CPU, "cpu": cpus * CPU}))
+    return built, nodes
+
+
+def pod(name: str, *, count: int = 1, cpus: int = 1, ports: tuple[int, ...] = (), among: str = "") -> PodDemand:
+    asked = (claim(want(count=count), name=name),) if count else ()
+    needs = Needs({"cpu": cpus * CPU}, tuple(HostPort("TCP", "0.0.0.0", port) for port in ports))
+    return PodDemand(f"ns/{name}", needs, asked, (among,) if among else None)
+
+
+def nodes_of(answer: Plan | Refusal) -> list[str]:
+    assert isinstance(answer, Plan), answer
+    return [placement.node for placement in answer.placements]
+
+
+def devices_of(answer: Plan | Refusal) -> list[str]:
+    assert isinstance(answer, Plan), answer
+    return [
+        f"{placement.node}/{result.device.device}"
+        for placement in answer.placements
+        for allocation in placement.allocations
+        for result in allocation.results
+    ]
+
+
+def test_a_group_gets_different_devices() -> None:
+    group = [pod("a"), pod("b"), pod("c", count=2)]
+    assert devices_of(plan(group, *cluster([3, 2]))) == ["n1/gpu-0", "n1/gpu-1", "n2/gpu-0", "n2/gpu-1"]
+
+
+def test_cpu_of_one_pod_counts_for_the_next() -> None:
+    assert nodes_of(plan([pod("a", cpus=2), pod("b", cpus=2)], *cluster([8, 8], cpus=3))) == ["n1", "n2"]
+
+
+def test_pods_count_for_the_next() -> None:
+    assert nodes_of(plan([pod("a"), pod("b")], *cluster([8, 8], pods=1))) == ["n1", "n2"]
+
+
+def test_host_ports_of_one_pod_are_taken_for_the_next() -> None:
+    assert nodes_of(plan([pod("a", ports=(80,)), pod("b", ports=(80,))], *cluster([8, 8]))) == ["n1", "n2"]
+
+
+def test_a_pod_without_claims_is_placed_by_what_else_it_needs() -> None:
+    assert nodes_of(plan([pod("a", count=0, cpus=2), pod("b", count=0, cpus=2)], *cluster([0, 0], cpus=3))) == [
+        "n1",
+        "n2",
+    ]
+
+
+def test_if_one_pod_does_not_fit_none_is_placed_and_the_answer_names_it() -> None:
+    built, nodes = cluster([1, 1])
+    assert plan([pod("a"), pod("b"), pod("c")], built, nodes) == Refusal("ns/c", 2)
+    assert built.usage_snapshot() == {}
+
+
+def test_claims_that_are_invalid_as_written_are_faults() -> None:
+    wrong = replace(pod("a"), claims=(claim(want("missing")),))
+    answer = plan([pod("b"), wrong], *cluster([2]))
+    assert isinstance(answer, Refusal)
+    assert (answer.pod, answer.placed) == ("ns/a", 1)
+    assert "missing" in str(answer.faults[0])
+
+
+def test_nodes_to_avoid_and_the_only_nodes_that_are_possible() -> None:
+    built, nodes = cluster([1, 1, 1])
+    assert nodes_of(plan([replace(pod("a"), avoid=frozenset({"n1"}))], built, nodes)) == ["n2"]
+    assert nodes_of(plan([pod("a", among="n3")], built, nodes)) == ["n3"]
+    assert plan([replace(pod("a", among="n3"), avoid=frozenset({"n3"}))], built, nodes) == Refusal("ns/a")
+
+
+def test_predicates_do_not_apply_to_a_pod_that_is_bound() -> None:
+    assert nodes_of(plan([replace(pod("a", cpus=5), bound_to="n2")], *cluster([1, 1], cpus=1))) == ["n2"]
+
+
+def test_the_same_pod_may_be_put_repeatedly() -> None:
+    with Trial(*cluster([2, 1])) as trial:
+        found = [trial.put(pod("a")) for _ in range(4)]
+        assert [one.node if isinstance(one, Placed) else "" for one in found] == ["n1", "n1", "n2", ""]
+        trial.undo(2)
+        again = trial.put(pod("a"))
+        assert isinstance(again, Placed)
+        assert again.node == "n1"
+
+
+# Laws
+
+pods = st.builds(
+    pod,
+    st.sampled_from("abcd"),
+    count=st.integers(0, 3),
+    cpus=st.integers(0, 3),
+    ports=st.sampled_from([(), (), (80,), (81,)]),
+)
+clusters = st.builds(cluster, st.lists(st.integers(0, 4), min_size=1, max_size=4), st.integers(1, 5), st.integers(1, 3))
+
+
+def state(built: Fleet, nodes: Nodes) -> object:
+    views = {name: (+view.used, view.ports, view.pods, view.version) for name, view in nodes.items()}
+    return built.usage_snapshot(), built.free_counters(), views, nodes.generation
+
+
+@given(clusters, st.lists(pods, max_size=5))
+def test_a_plan_leaves_everything_as_it_was_and_is_the_same_again(
+    made: tuple[Fleet, Nodes], group: list[PodDemand]
+) -> None:
+    before = state(*made)
+    first = plan(group, *made)
+    assert state(*made) == before
+    assert plan(group, *made) == first
+
+
+@given(clusters, st.lists(pods, min_size=1, max_size=5))
+def test_a_group_is_placed_as_its_pods_are_one_after_another(made: tuple[Fleet, Nodes], group: list[PodDemand]) -> None:
+    built, nodes = made
+    answer = plan(group, built, nodes)
+    placed = []
+    for number, one in enumerate(group):
+        alone = plan([one], built, nodes)
+        if isinstance(alone, Refusal):
+            assert answer == replace(alone, placed=number)
+            return
+        (placement,) = alone.placements
+        placed.append(placement)
+        for at, allocation in enumerate(placement.allocations):
+            built.assume(f"held-{number}-{at}", allocation)
+        nodes.count(f"held-{number}", one.needs, placement.node)
+    assert answer == Plan(tuple(placed))
+
+
+@given(clusters, pods)
+def test_without_limits_of_nodes_a_pod_goes_where_its_claims_go(made: tuple[Fleet, Nodes], asking: PodDemand) -> None:
+    built, nodes = made
+    unlimited = Nodes()
+    for name in nodes:
+        unlimited.upsert(NodeFacts(name, ready=True, allocatable={"pods": 9 * CPU, "cpu": 9 * CPU}))
+    answer, chosen = plan([asking], built, unlimited), place(built, asking.claims)
+    if isinstance(answer, Plan):
+        assert isinstance(chosen, Placed)
+        assert (answer.placements[0].node, answer.placements[0].allocations) == (chosen.node, chosen.allocations)
+    else:
+        assert chosen is None

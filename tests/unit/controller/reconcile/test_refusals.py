@@ -1,0 +1,89 @@
+"""What nodes refused is remembered by the owner of the memory alone, and holds until something changes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from controller.reconcile import NodeRefusal, RefusalMemory, Unallocatable, decide, node_refusals
+from driver.kube.api import NODES
+from tests.unit.controller.scene import NOW, Scene, node
+
+
+class Calls:
+    """Counts the calls of a function."""
+
+    def __init__(self, function: Callable[..., Any]):
+        self._function = function
+        self.number = 0
+
+    def __call__(self, *args: Any) -> Any:
+        self.number += 1
+        return self._function(*args)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """Both nodes are full; pods ``p`` and ``q`` have the same shape."""
+    scene = Scene()
+    for number, place in enumerate(("n1/gpu-0", "n1/gpu-1", "n2/gpu-0", "n2/gpu-1")):
+        scene.claim(f"held{number}", at=place, by=("other",))
+    for name in "pq":
+        scene.claim(f"claim-{name}")
+        scene.pod(name, f"claim-{name}")
+    return scene
+
+
+def unallocatable(scene: Scene, pod: str, memory: RefusalMemory) -> Unallocatable:
+    decision = decide(scene.state, f"default/{pod}", NOW, memory=memory)
+    assert isinstance(decision, Unallocatable)
+    return decision
+
+
+def test_questions_remember_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, candidates = RefusalMemory(), Calls(scene.state.devices.candidates)
+    monkeypatch.setattr(scene.state.devices, "candidates", candidates)
+    for calls in (1, 2):
+        decision = unallocatable(scene, "p", memory)
+        assert candidates.number == calls
+    assert len(node_refusals(scene.state, decision, memory)) == 2
+    assert memory.refusals_of(decision.shape) == {}
+
+
+def test_a_shape_that_every_node_refused_is_tried_again_only_after_a_change(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, candidates = RefusalMemory(), Calls(scene.state.devices.candidates)
+    monkeypatch.setattr(scene.state.devices, "candidates", candidates)
+    memory.remember(unallocatable(scene, "p", memory), scene.state.nodes.generation)
+    unallocatable(scene, "q", memory)
+    assert candidates.number == 1
+    scene.put(NODES, node("n3", ready=False))
+    unallocatable(scene, "q", memory)
+    assert candidates.number == 2
+
+
+def test_reasons_are_found_again_only_for_nodes_that_changed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, allocate = RefusalMemory(), Calls(scene.state.devices.allocate)
+    monkeypatch.setattr(scene.state.devices, "allocate", allocate)
+    decision = unallocatable(scene, "p", memory)
+    refusals = node_refusals(scene.state, decision, memory)
+    memory.remember_refusals(decision.shape, refusals)
+    assert allocate.number == 2
+    other = unallocatable(scene, "q", memory)
+    assert node_refusals(scene.state, other, memory) == refusals
+    assert allocate.number == 2
+    scene.claim("held0")
+    scene.claim("new", at="n1/gpu-0", by=("other",))
+    assert set(node_refusals(scene.state, other, memory)) == {"n1", "n2"}
+    assert allocate.number == 3
+
+
+def test_the_oldest_shapes_are_forgotten() -> None:
+    memory, refusal = RefusalMemory(), NodeRefusal(("full",), version=(0, 0))
+    for shape in range(100):
+        memory.remember(Unallocatable("default/p", (), shape, by_every_node=True), 7)
+        memory.remember_refusals(shape, {"n1": refusal})
+    remembered = [shape for shape in range(100) if memory.refused_by_all(shape, 7)]
+    assert remembered == [shape for shape in range(100) if memory.refusals_of(shape)]
+    assert remembered == list(range(36, 100))

@@ -1,0 +1,135 @@
+"""Objects as the API writes them, and a state made of them."""
+
+from typing import Any
+
+from controller.allocation import Fleet
+from controller.state import State
+from driver.clock import rfc3339
+from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object
+from driver.names import FINALIZER, Names
+
+NAMES = Names()
+GATE = NAMES.gate
+NOW = 1_800_000_000.0
+STAMP = "2027-01-15T08:00:00Z"
+"""NOW, as an allocation's timestamp."""
+
+
+class Scene:
+    """A state filled by hand. Nodes have two cards and 8 CPUs."""
+
+    def __init__(self, nodes: int = 2):
+        self.state = State(Fleet(), NAMES)
+        self._version = 0
+        self.put(DEVICE_CLASSES, device_class("gpu.lode.dev", 'device.driver == "lode.dev"'))
+        self.put(DEVICE_CLASSES, device_class("nic.example.com", "device.driver == 'nic.example.com'"))
+        for number in range(1, nodes + 1):
+            self.put(NODES, node(f"n{number}"))
+            self.put(RESOURCE_SLICES, slice_on(f"n{number}"))
+
+    def put(self, resource: Any, obj: Object) -> Any:
+        self._version += 1
+        metadata = {"uid": f"uid-{obj['metadata']['name']}", **obj["metadata"], "resourceVersion": str(self._version)}
+        return self.state.put(resource, {**obj, "metadata": metadata})
+
+    def claim(self, name: str, *classes: Any, **options: Any) -> Any:
+        return self.put(RESOURCE_CLAIMS, claim(name, *classes, **options))
+
+    def pod(self, name: str, *claims: str, **options: Any) -> Any:
+        return self.put(PODS, pod(name, *claims, **options))
+
+
+def device_class(name: str, expression: str, **spec: Any) -> Object:
+    return {"metadata": {"name": name}, "spec": {"selectors": [{"cel": {"expression": expression}}], **spec}}
+
+
+def node(name: str, ready: bool = True, cpu: str = "8") -> Object:
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    return {"metadata": {"name": name}, "status": {"conditions": conditions, "allocatable": {"cpu": cpu, "pods": "10"}}}
+
+
+def slice_on(name: str, cards: int = 2) -> Object:
+    pool = {"name": NAMES.pool(name), "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": f"gpu-{number}", "attributes": {"kind": {"string": "gpu"}}} for number in range(cards)]
+    spec = {"driver": NAMES.driver, "pool": pool, "nodeName": name, "devices": devices}
+    return {"metadata": {"name": f"{name}-slice"}, "spec": spec}
+
+
+def allocation(place: str, driver: str = NAMES.driver, stamp: str = STAMP) -> Object:
+    """``place`` is node/device."""
+    on, device = place.split("/")
+    fields = [{"key": "metadata.name", "operator": "In", "values": [on]}]
+    result = {"request": "r", "driver": driver, "pool": f"{on}/{driver}", "device": device}
+    return {
+        "devices": {"results": [result]},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]},
+        "allocationTimestamp": stamp,
+    }
+
+
+def claim(
+    name: str,
+    classes: tuple[str, ...] = ("gpu.lode.dev",),
+    at: str = "",
+    by: tuple[str, ...] = (),
+    owner: str = "",
+    deleting: bool = False,
+    driver: str = NAMES.driver,
+    stamp: str = STAMP,
+    **devices: Any,
+) -> Object:
+    """``at``: node/device it holds; ``by``: pods it is reserved for; ``owner``: the pod it was made for."""
+    requests = [
+        {"name": f"r{number}" if number else "r", "exactly": {"deviceClassName": of}}
+        for number, of in enumerate(classes)
+    ]
+    raw: Object = {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"devices": {"requests": requests, **devices}},
+    }
+    if owner:
+        reference = {"kind": "Pod", "name": owner, "uid": f"uid-{owner}", "controller": True}
+        raw["metadata"]["ownerReferences"] = [reference]
+    if deleting:
+        raw["metadata"] |= {"deletionTimestamp": STAMP, "finalizers": [FINALIZER]}
+    if at:
+        reserved = [{"resource": "pods", "name": pod, "uid": f"uid-{pod}"} for pod in by]
+        raw["status"] = {"allocation": allocation(at, driver, stamp), "reservedFor": reserved}
+    return raw
+
+
+def pod(
+    name: str,
+    *claims: str,
+    gates: tuple[str, ...] = (GATE,),
+    generated: dict[str, str | None] | None = None,
+    unschedulable: str = "",
+    condition: str = "",
+    cpu: str = "1",
+    age: float = 60,
+    **spec: Any,
+) -> Object:
+    """``generated``: entries from a template, and the claims recorded for them; ``condition``: status of our own."""
+    entries: list[Object] = [{"name": entry, "resourceClaimName": entry} for entry in claims]
+    entries += [{"name": entry, "resourceClaimTemplateName": f"template-{entry}"} for entry in generated or {}]
+    recorded = [
+        {"name": entry, **({"resourceClaimName": claim} if claim else {})}
+        for entry, claim in (generated or {}).items()
+        if claim != ""
+    ]
+    conditions = []
+    if unschedulable:
+        scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": unschedulable}
+        conditions.append(scheduled)
+    if condition:
+        conditions.append({"type": "lode.dev/Allocated", "status": condition})
+    return {
+        "metadata": {"name": name, "namespace": "default", "creationTimestamp": rfc3339(NOW - age)},
+        "spec": {
+            "containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}],
+            "schedulingGates": [{"name": gate} for gate in gates],
+            "resourceClaims": entries,
+            **spec,
+        },
+        "status": {"resourceClaimStatuses": recorded, "conditions": conditions, "phase": spec.pop("phase", "Pending")},
+    }

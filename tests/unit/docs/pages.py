@@ -1,0 +1,18 @@
+"""The pages of documentation, for the tests in this folder."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+PAGES = tuple(
+    sorted(
+        str(file.relative_to(ROOT))
+        for pattern in ("*.md", "docs/*.md", "testclusters/README.md")
+        for file in ROOT.glob(pattern)
+    )
+)
+"""Their paths in the repository."""
+
+
+def page(path: str) -> str:
+    return (ROOT / path).read_text()
