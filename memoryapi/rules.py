@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from controller.selectors import ADMISSION, SelectorError, compile_selector
+from controller.selectors import SelectorError
 from driver import limits
 from driver.errors import Fault
 from driver.kube.api import Object
 from driver.semver import is_semver
+from memoryapi.cel_cost import check_admission
 
 _SUBDOMAIN = re.compile(rf"{limits.DNS_LABEL.pattern}(\.{limits.DNS_LABEL.pattern})*", re.ASCII)
 _NAME_PART = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
@@ -135,7 +136,7 @@ def selectors(path: str, items: Sequence[Object]) -> Iterator[Fault]:
 @lru_cache(maxsize=1024)
 def _compilation(expression: str) -> str:
     try:
-        compile_selector(expression, ADMISSION)
+        check_admission(expression)
     except SelectorError as error:
         return "" if error.unsupported else str(error)
     return ""

@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from controller.selectors import Selector, SelectorError, compile_selector
-from controller.selectors.reads import Path
+from controller.selectors import Path, Selector, SelectorError, compile_selector
 from driver.bounded import BoundedCache
 
 Paths = tuple[Path, ...] | None

@@ -1,23 +1,55 @@
-"""Device selectors: CEL as Kubernetes defines it for Dynamic Resource Allocation. Pure."""
+"""Device selectors: CEL expressions over one device, with the results and the costs of kube-scheduler 1.37. Pure.
+
+From the text of an expression to an answer::
+
+    text --language.tokens--> tokens --language.parser--> syntax tree (macros expanded)
+      --language.checker--> a static type for each node, the overloads each call may run
+      --constant_folding--> the value of each node that does not depend on the device; bad constants are refused
+      --evaluator.compiler--> one Python closure per node            = `Selector`, made by `compile_selector`
+      --`Selector.evaluate(view(device, driver))`--> True, False or `SelectorFault`
+
+* **Refusal or fault.** What can be seen in the text is a `SelectorError`, before any device is looked at: the author
+  of the claim or device class must change the expression. What fails on one device is a `SelectorFault`, a third
+  outcome beside match and mismatch.
+* **Environments.** `SCHEDULER` is the language of stored expressions, which allocation uses. `ADMISSION` is that of
+  new expressions (`memoryapi`). They differ in the types of attributes and in `includes()`; see
+  `language.environment`.
+* **Values** (`values`) are Python's own where CEL's behave alike, and classes where they do not. **Functions**
+  (`library`) are tables from the run-time types of the arguments to an implementation.
+* **Cost** (`cost`). Kubernetes counts what an evaluation costs and stops it at 1,000,000. A `Budget` does the same, and
+  also limits work that Kubernetes does not count. Counting takes about half of the time of an evaluation. If the
+  text shows that no limit can be reached (`cost.metering`), the compiler leaves it out.
+* **Paths** (`paths`). `Selector.paths` names the attributes and capacities that an expression reads. Devices with equal
+  values there (`value_at`) get the same outcome, so that a fleet of 80,000 devices needs a handful of evaluations.
+* **Recursion.** CEL allows expressions that are nested deeper than Python's stack. Everything that walks a syntax tree
+  is a generator run by `language.trampoline`, or uses a list of nodes.
+
+The recorded answers of Kubernetes' own evaluator in ``tests/data/conformance/cel`` decide what is right. Names of
+overloads and run-time errors are those of cel-go and of Kubernetes' CEL libraries.
+"""
 
 from controller.selectors.cost.budget import Budget
-from controller.selectors.errors import BudgetSpent, SelectorError, SelectorFault
-from controller.selectors.language.declarations import ADMISSION, SCHEDULER, Environment
-from controller.selectors.reads import Path, value_at
-from controller.selectors.selector import Selector, compile_selector
-from controller.selectors.view import InvalidAttribute, view
+from controller.selectors.device import InvalidAttribute, view
+from controller.selectors.errors import BudgetExceeded, SelectorError, SelectorFault
+from controller.selectors.language.environment import ADMISSION, SCHEDULER, Environment
+from controller.selectors.paths import Path, value_at
+from controller.selectors.selector import CheckedExpression, Selector, check_selector, compile_selector
+from controller.selectors.values.runtime import Device
 
 __all__ = [
     "ADMISSION",
     "SCHEDULER",
     "Budget",
-    "BudgetSpent",
+    "BudgetExceeded",
+    "CheckedExpression",
+    "Device",
     "Environment",
     "InvalidAttribute",
     "Path",
     "Selector",
     "SelectorError",
     "SelectorFault",
+    "check_selector",
     "compile_selector",
     "value_at",
     "view",

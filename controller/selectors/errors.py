@@ -1,16 +1,16 @@
-"""What can go wrong with a selector: before it runs (its author must act), or on one device (a third outcome)."""
+"""Errors of selectors: found in the text (its author must act), or on one device (a third outcome)."""
 
 from driver.errors import LodeError
 
 
 class SelectorError(LodeError):
-    """The expression cannot be compiled; whoever wrote the claim or device class must change it.
+    """The expression cannot be compiled; the author of the claim or device class must change it.
 
     Attributes:
         expression: the whole CEL expression.
-        position: offset into it, in characters, of what is wrong.
-        message: what is wrong, and the remedy where there is one.
-        unsupported: the expression may be valid CEL; it is beyond what this evaluator does.
+        position: the offset of the error in it, in characters.
+        message: what is wrong, with a remedy where there is one.
+        unsupported: the expression may be valid CEL, but this evaluator does not support it.
     """
 
     def __init__(self, expression: str, position: int, message: str, *, unsupported: bool = False):
@@ -26,21 +26,21 @@ class SelectorError(LodeError):
 
 
 class SelectorFault(LodeError):
-    """Evaluating a selector on one device failed: neither a match nor a mismatch."""
+    """The evaluation of a selector failed on one device, which is neither a match nor a mismatch."""
 
 
-class BudgetSpent(SelectorFault):
-    """Evaluation cost more than Kubernetes allows. Unlike other faults, ``||`` and ``&&`` do not absorb it."""
+class BudgetExceeded(SelectorFault):
+    """The evaluation cost more than its limits allow. Unlike other faults, ``||`` and ``&&`` do not absorb it."""
 
 
-class Cancelled(BudgetSpent):
-    """Evaluation ended where upstream's own bookkeeping fails; like a spent budget, nothing absorbs it."""
+class Cancelled(BudgetExceeded):
+    """Kubernetes' own count of the cost fails at this point and ends the evaluation. Nothing absorbs it either."""
 
 
 class NoOverload(SelectorFault):
-    """A function or operator met values of types it is not defined for."""
+    """A function or operator is not defined for the types of its arguments."""
 
 
 def no_overload(function: str) -> NoOverload:
-    """The fault for a call whose run-time types fit no overload."""
+    """The fault of a call whose run-time types match no overload."""
     return NoOverload(f"no such overload: {function}")

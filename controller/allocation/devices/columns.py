@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from controller.allocation.devices.pools import Pool
 from controller.allocation.rules.capacity import Amounts, CapacityRequest, consumption
 from controller.allocation.rules.constraints import Values, values_of
-from controller.selectors.reads import Path, value_at
+from controller.selectors import Path, value_at
 from driver.bounded import BoundedCache
 from driver.frozen import frozen
 

@@ -4,9 +4,7 @@ from collections.abc import Hashable, Mapping
 from typing import Final
 
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.selectors import Budget, InvalidAttribute, Selector, SelectorFault
-from controller.selectors.library.values import Device
-from controller.selectors.view import view
+from controller.selectors import Budget, Device, InvalidAttribute, Selector, SelectorFault, view
 from driver.bounded import BoundedCache
 from driver.model import Version
 

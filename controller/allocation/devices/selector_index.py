@@ -9,8 +9,7 @@ from controller.allocation.devices.evaluation import Evaluation, Outcome
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.filters import Filter, Paths
-from controller.selectors import SelectorFault
-from controller.selectors.reads import Path
+from controller.selectors import Path, SelectorFault
 from driver.bounded import BoundedCache
 
 _MOST_GROUPINGS: Final = 64

@@ -1,1 +1,4 @@
-"""What an expression may cost: the estimate at admission, the count at run time, and where none is needed."""
+"""What an evaluation costs: the budget, the cost of each call, and the expressions that need no counting.
+
+The estimate of the cost at admission is not here but in `memoryapi.cel_cost`.
+"""

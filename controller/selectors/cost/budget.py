@@ -1,29 +1,30 @@
-"""A bound on what one evaluation may cost, so that no expression can burn CPU or memory.
+"""The limits of one evaluation, so that no expression can use up CPU or memory.
 
-Two bounds hold. The cost is Kubernetes' own count (see `charges`), with its limit: what fails there fails here. The
-rest is ours: Kubernetes counts neither the characters that replace() or format() make nor the elements that comparing
-lists of shared lists visits, and such expressions would take it hours; here they fail.
+Two kinds of limits hold. The cost is Kubernetes' own count (see `call_costs`), with Kubernetes' limit: what fails there
+fails here. The other limits are Lode's. Kubernetes counts neither the characters that replace() or format() build nor
+the elements that a comparison of lists of shared lists visits. Such expressions run for hours there; here they fail.
 """
 
 from typing import Any, Final
 
-from controller.selectors.errors import BudgetSpent
+from controller.selectors.errors import BudgetExceeded
 
 COST_LIMIT: Final = 1_000_000
-"""The limit on the cost of one evaluation, estimated and actual (resource.k8s.io CELSelectorExpressionMaxCost)."""
+"""The limit on the cost of one evaluation (resource.k8s.io CELSelectorExpressionMaxCost)."""
 GROWTH_LIMIT: Final = 12_000_000
-"""Characters and elements that one evaluation may build. Concatenation alone cannot pass it: its cost is counted."""
+"""Characters and elements that one evaluation may build. Concatenation alone cannot exceed it: its cost is counted."""
 STEP_LIMIT: Final = 4_000_000
 """Elements that one evaluation may visit inside functions and comparisons."""
 PATTERN_STEPS: Final = 50_000
-"""As how many elements visited a regular expression counts that is compiled: more than a list attribute can hold."""
+"""The elements that compiling one regular expression counts as: 80 different ones are allowed, and a list attribute
+holds at most 48."""
 
 
 class Budget:
-    """What one evaluation may still spend.
+    """What remains of the limits of one evaluation.
 
     Attributes:
-        cost: what it has cost so far, as Kubernetes counts.
+        cost: the cost so far, as Kubernetes counts it.
     """
 
     __slots__ = ("_growth", "_limit", "_patterns", "_steps", "cost")
@@ -37,58 +38,58 @@ class Budget:
 
     @property
     def effort(self) -> int:
-        """All that was spent, each kind in millionths of its limit: at most some 3,000,000."""
-        grown, visited = GROWTH_LIMIT - self._growth, STEP_LIMIT - self._steps
+        """All that was used, as the sum of the millionths of each limit: at most about 3,000,000."""
+        built, visited = GROWTH_LIMIT - self._growth, STEP_LIMIT - self._steps
         return sum(
-            spent * 1_000_000 // limit
-            for spent, limit in ((self.cost, COST_LIMIT), (grown, GROWTH_LIMIT), (visited, STEP_LIMIT))
+            used * 1_000_000 // limit
+            for used, limit in ((self.cost, COST_LIMIT), (built, GROWTH_LIMIT), (visited, STEP_LIMIT))
         )
 
     def charge(self, cost: int) -> None:
-        """Add ``cost`` to what Kubernetes counts.
+        """Add ``cost`` to the count of Kubernetes.
 
         Raises:
-            BudgetSpent: the limit is passed.
+            BudgetExceeded: the count is above the limit.
         """
         self.cost += cost
         if self.cost > self._limit:
-            raise BudgetSpent("operation cancelled: actual cost limit exceeded; simplify the expression")
+            raise BudgetExceeded("operation cancelled: actual cost limit exceeded; simplify the expression")
 
     def spend(self, steps: int) -> None:
-        """Account for ``steps`` of work inside a function.
+        """Count ``steps`` elements that a function visits.
 
         Raises:
-            BudgetSpent: nothing is left.
+            BudgetExceeded: too many elements were visited.
         """
         self._steps -= steps
         if self._steps < 0:
-            raise BudgetSpent(f"operation cancelled: more than {STEP_LIMIT} elements visited; simplify the expression")
+            raise BudgetExceeded("operation cancelled: visited too many elements; simplify the expression")
 
     def grow(self, size: int) -> None:
-        """Account for building a string or list of ``size``, before it is built.
+        """Count a string or list of ``size``, before it is built.
 
         Raises:
-            BudgetSpent: with it, too much has been built.
+            BudgetExceeded: together with it, too much was built.
         """
         self._growth -= size
         if self._growth < 0:
-            raise BudgetSpent(f"operation cancelled: more than {GROWTH_LIMIT} characters or elements built")
+            raise BudgetExceeded("operation cancelled: built too many characters or elements; simplify the expression")
 
     def prepare(self, pattern: str) -> None:
-        """Account for compiling a regular expression, which can take many milliseconds; once for each.
+        """Count a regular expression once, before it is compiled, which can take many milliseconds.
 
         Raises:
-            BudgetSpent: there are too many.
+            BudgetExceeded: there are too many different ones.
         """
         if pattern not in self._patterns:
             self._patterns |= {pattern}
             self.spend(PATTERN_STEPS)
 
     def walk(self, value: Any, times: int = 1) -> None:
-        """Account for visiting all that ``value`` holds ``times`` times, however often it holds the same.
+        """Count ``times`` visits of each element inside ``value``; one that occurs repeatedly counts each time.
 
         Raises:
-            BudgetSpent: it holds too much.
+            BudgetExceeded: that is too many.
         """
         if not isinstance(value, list | dict):
             return
@@ -99,21 +100,21 @@ class Budget:
 
 
 class Unmetered(Budget):
-    """For expressions that cannot reach a limit, as their text shows: counts nothing."""
+    """Counts nothing: for expressions whose text shows that they cannot reach a limit."""
 
     __slots__ = ()
 
     def charge(self, cost: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def spend(self, steps: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def grow(self, size: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def prepare(self, pattern: str) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 UNMETERED: Final = Unmetered()

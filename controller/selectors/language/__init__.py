@@ -1,1 +1,1 @@
-"""CEL as a language: text to syntax, macros expanded, and the static check against what Kubernetes declares."""
+"""The language: text to a syntax tree with macros expanded, and the type check against Kubernetes' declarations."""

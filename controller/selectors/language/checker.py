@@ -1,18 +1,20 @@
-"""The static type check: what Kubernetes refuses before it ever runs a selector, this refuses too."""
+"""The static type check. It refuses the expressions that Kubernetes refuses before it runs them.
+
+Source: ``checker/checker.go`` of cel-go.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.selectors.errors import SelectorError
-from controller.selectors.language import deep
+from controller.selectors.language import trampoline
 from controller.selectors.language import types as t
-from controller.selectors.language.declarations import FUNCTIONS, SORT_KEYS, TYPE_NAMES, Environment, Overload
-from controller.selectors.language.deep import Steps
+from controller.selectors.language.environment import FUNCTIONS, SORT_KEYS, TYPE_NAMES, Environment, Overload
 from controller.selectors.language.suggest import suggest
 from controller.selectors.language.syntax import (
     Bind,
     Call,
-    Fold,
+    Comprehension,
     Index,
     ListOf,
     Literal,
@@ -22,8 +24,9 @@ from controller.selectors.language.syntax import (
     OptionalMap,
     Select,
 )  # fmt: skip
+from controller.selectors.language.trampoline import Steps
 from controller.selectors.language.types import Bindings, Type
-from controller.selectors.library.values import UInt
+from controller.selectors.values.runtime import UInt
 
 _LITERALS: dict[type, Type] = {
     bool: t.BOOL, int: t.INT, UInt: t.UINT, float: t.DOUBLE, str: t.STRING, bytes: t.BYTES, type(None): t.NULL,
@@ -33,12 +36,12 @@ _DEVICE_FIELDS = ("driver", "attributes", "capacity", "allowMultipleAllocations"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What is known of each node once an expression has been checked.
+    """The result of the type check.
 
     Attributes:
-        types: the static type of every node.
-        overloads: for calls, operators and indexing, the ids of the overloads that fit by static type, in the order
-            they are declared. More than one: the arguments' run-time types decide.
+        types: the static type of each node.
+        overloads: the ids of the overloads that the static types allow, for each call, operator and index, in the
+            order of their declarations. If there are several, the run-time types of the arguments decide.
     """
 
     types: Mapping[Node, Type]
@@ -46,13 +49,13 @@ class Checked:
 
 
 def check(source: str, node: Node, environment: Environment) -> Checked:
-    """Refuse ``node`` unless it is well typed and yields a bool (or a value checked at run time).
+    """Check that ``node`` is well typed and its result is a bool (or a value whose type is known only at run time).
 
     Raises:
-        SelectorError: at the first type error.
+        SelectorError: there is a type error; it points at the first.
     """
     checker = _Checker(source, environment)
-    result = deep.run(checker.visit(node, {}))
+    result = trampoline.run(checker.visit(node, {}))
     result = checker.types.resolve(result, free_as_dyn=True)
     if result not in (t.BOOL, environment.result):
         raise SelectorError(source, 0, f"must evaluate to bool, not {result}")
@@ -71,18 +74,18 @@ class _Checker:
         self._overloads: dict[Node, tuple[str, ...]] = {}
 
     def checked(self) -> Checked:
-        """What was found, every type parameter replaced by what it came to stand for."""
+        """The result, with all type parameters replaced."""
         return Checked(
-            {node: self.types.resolve(found, free_as_dyn=True) for node, found in self._of.items()}, self._overloads
+            {node: self.types.resolve(type_, free_as_dyn=True) for node, type_ in self._of.items()}, self._overloads
         )
 
     def error(self, node: Node, message: str) -> SelectorError:
         return SelectorError(self.source, node.position, message)
 
     def visit(self, node: Node, scope: Scope) -> Steps[Type]:
-        found = self.types.resolve((yield from self._visit(node, scope)))
-        self._of[node] = found
-        return found
+        type_ = self.types.resolve((yield from self._visit(node, scope)))
+        self._of[node] = type_
+        return type_
 
     def _visit(self, node: Node, scope: Scope) -> Steps[Type]:
         match node:
@@ -104,8 +107,8 @@ class _Checker:
                 return (yield from self._list(node, scope))
             case MapOf():
                 return (yield from self._map(node, scope))
-            case Fold():
-                return (yield from self._fold(node, scope))
+            case Comprehension():
+                return (yield from self._comprehension(node, scope))
             case Bind():
                 value_type: Type = yield self.visit(node.value, scope)
                 body: Type = yield self.visit(node.body, {**scope, node.name: value_type})
@@ -121,7 +124,7 @@ class _Checker:
         if node.name in TYPE_NAMES:
             return Type("type", (Type(node.name),))
         known = ["device", *([] if node.absolute else scope)]
-        hint = suggest(node.name, known) or f"; a selector knows {' and '.join(map(repr, known))}"
+        hint = suggest(node.name, known) or f"; known are {', '.join(map(repr, known))}"
         raise self.error(node, f"unknown name {node.name!r}{hint}")
 
     def _select(self, node: Select, scope: Scope) -> Steps[Type]:
@@ -140,45 +143,49 @@ class _Checker:
         if operand == t.DEVICE:
             field = self.environment.field(node.field)
             if field is None:
-                raise self.error(node, f"a device has no field {node.field!r}{suggest(node.field, _DEVICE_FIELDS)}")
+                raise self.error(node, f"unknown field of a device {node.field!r}{suggest(node.field, _DEVICE_FIELDS)}")
             return field
         if operand.kind == "?":
             self.types.fits(t.DYN, operand)
             return t.DYN
         if t.is_dynamic(operand):
             return t.DYN
-        raise self.error(node, f"a value of type {operand} has no fields, so no {node.field!r}")
+        raise self.error(node, f"{operand} has no fields, found field {node.field!r}")
 
     def _logical(self, node: Call, args: Sequence[Node], scope: Scope) -> Steps[Type]:
         for arg in args:
-            found: Type = yield self.visit(arg, scope)
-            if not self.types.fits(found, t.BOOL):
-                raise self.error(arg, f"expected a bool, found {found}")
-        self._overloads[node] = tuple(one.name for one in self.environment.overloads(node.function))
+            type_: Type = yield self.visit(arg, scope)
+            if not self.types.fits(type_, t.BOOL):
+                raise self.error(arg, f"expected a bool, found {type_}")
+        self._overloads[node] = tuple(overload.name for overload in self.environment.overloads(node.function))
         return t.BOOL
 
     def _call(self, node: Node, function: str, args: Sequence[Node], member: bool, scope: Scope) -> Steps[Type]:
         declared = self.environment.overloads(function)
         if not declared:
             raise self.error(node, f"unknown function {function!r}{suggest(function, self._callable(member))}")
-        given: list[Type] = []
+        arg_types: list[Type] = []
         for arg in args:
-            given.append((yield self.visit(arg, scope)))  # noqa: PERF401 a comprehension cannot yield
-        return self._resolved(node, function, tuple(given), member)
+            arg_types.append((yield self.visit(arg, scope)))  # noqa: PERF401 a comprehension cannot yield
+        return self._resolved(node, function, tuple(arg_types), member)
 
     def _callable(self, member: bool) -> list[str]:
-        names = [name for name in FUNCTIONS if any(one.member == member for one in self.environment.overloads(name))]
+        names = [
+            name
+            for name in FUNCTIONS
+            if any(overload.member == member for overload in self.environment.overloads(name))
+        ]
         return [name for name in names if name[0].isalpha()]
 
-    def _resolved(self, node: Node, function: str, given: tuple[Type, ...], member: bool) -> Type:
-        """The type of a call with arguments of the types ``given``: what the overloads that fit agree on."""
+    def _resolved(self, node: Node, function: str, arg_types: tuple[Type, ...], member: bool) -> Type:
+        """The type of a call with arguments of ``arg_types``; dyn if the overloads differ in it."""
         result: Type | None = None
         fitting: list[str] = []
         for overload in self.environment.overloads(function):
-            if overload.member != member or len(overload.args) != len(given):
+            if overload.member != member or len(overload.args) != len(arg_types):
                 continue
-            wanted, returned = self._instantiate(overload)
-            if not self.types.all_fit(given, wanted):
+            declared, returned = self._instantiate(overload)
+            if not self.types.all_fit(arg_types, declared):
                 continue
             fitting.append(overload.name)
             returned = self.types.resolve(returned)
@@ -187,7 +194,7 @@ class _Checker:
             elif not t.is_dynamic(result) and result != returned:
                 result = t.DYN
         if result is None:
-            shown = [self.types.resolve(one, free_as_dyn=True) for one in given]
+            shown = [self.types.resolve(type_, free_as_dyn=True) for type_ in arg_types]
             raise self.error(node, _no_match(function, shown, member))
         self._overloads[node] = tuple(fitting)
         return result
@@ -197,20 +204,20 @@ class _Checker:
             return overload.args, overload.result
         fresh: dict[str, Type] = {}
 
-        def copy(one: Type) -> Type:
-            if one.kind == "?":
-                if one.name not in fresh:
-                    fresh[one.name] = self.types.fresh()
-                return fresh[one.name]
-            return Type(one.kind, tuple(map(copy, one.of)), one.name) if one.open else one
+        def copy(type_: Type) -> Type:
+            if type_.kind == "?":
+                if type_.name not in fresh:
+                    fresh[type_.name] = self.types.fresh()
+                return fresh[type_.name]
+            return Type(type_.kind, tuple(map(copy, type_.of)), type_.name) if type_.open else type_
 
         return tuple(map(copy, overload.args)), copy(overload.result)
 
     def _list(self, node: ListOf, scope: Scope) -> Steps[Type]:
         element: Type | None = None
         for index, item in enumerate(node.items):
-            found: Type = yield self.visit(item, scope)
-            element = self._join(element, self._entry(item, found) if index in node.optional else found)
+            type_: Type = yield self.visit(item, scope)
+            element = self._join(element, self._entry(item, type_) if index in node.optional else type_)
         return t.list_of(element or self.types.fresh())
 
     def _map(self, node: MapOf, scope: Scope) -> Steps[Type]:
@@ -218,24 +225,24 @@ class _Checker:
         value: Type | None = None
         for key_node, value_node, is_optional in node.entries:
             key = self._join(key, (yield self.visit(key_node, scope)))
-            found: Type = yield self.visit(value_node, scope)
-            value = self._join(value, self._entry(value_node, found) if is_optional else found)
+            type_: Type = yield self.visit(value_node, scope)
+            value = self._join(value, self._entry(value_node, type_) if is_optional else type_)
         return t.map_of(key or self.types.fresh(), value or self.types.fresh())
 
-    def _entry(self, node: Node, found: Type) -> Type:
-        """The type of an optional list element or map value, unwrapped."""
-        if found.kind == "optional_type":
-            return self.types.resolve(found.of[0])
-        if found.kind == "dyn":
-            return found
-        raise self.error(node, f"expected an optional value, found {found}")
+    def _entry(self, node: Node, type_: Type) -> Type:
+        """The type inside an optional list element or map value."""
+        if type_.kind == "optional_type":
+            return self.types.resolve(type_.of[0])
+        if type_.kind == "dyn":
+            return type_
+        raise self.error(node, f"expected an optional value, found {type_}")
 
-    def _join(self, so_far: Type | None, found: Type) -> Type:
+    def _join(self, so_far: Type | None, type_: Type) -> Type:
         if so_far is None:
-            return found
-        return self.types.join(so_far, found) or t.DYN
+            return type_
+        return self.types.join(so_far, type_) or t.DYN
 
-    def _fold(self, node: Fold, scope: Scope) -> Steps[Type]:
+    def _comprehension(self, node: Comprehension, scope: Scope) -> Steps[Type]:
         over: Type = yield self.visit(node.range, scope)
         variables = self._elements(node, over)
         inner = {**scope, **dict(zip(node.variables, variables, strict=True))}
@@ -258,7 +265,7 @@ class _Checker:
             case _:
                 return self._sorted(node, over, body)
 
-    def _elements(self, node: Fold, over: Type) -> tuple[Type, ...]:
+    def _elements(self, node: Comprehension, over: Type) -> tuple[Type, ...]:
         two = len(node.variables) == 2
         if over.kind == "list":
             return (t.INT, over.of[0]) if two else over.of
@@ -267,27 +274,27 @@ class _Checker:
         if over.kind in ("dyn", "?"):
             self.types.fits(t.DYN, over)
             return (t.DYN, t.DYN) if two else (t.DYN,)
-        raise self.error(node.range, f"{node.kind} needs a list or map to walk, not {over}")
+        raise self.error(node.range, f"expected a list or map in {node.kind}(), found {over}")
 
     def _predicate(self, node: Node, scope: Scope) -> Steps[None]:
-        found: Type = yield self.visit(node, scope)
-        if not self.types.fits(found, t.BOOL):
-            raise self.error(node, f"expected a bool, found {found}")
+        type_: Type = yield self.visit(node, scope)
+        if not self.types.fits(type_, t.BOOL):
+            raise self.error(node, f"expected a bool, found {type_}")
 
-    def _entries(self, node: Fold, body: Type) -> Type:
+    def _entries(self, node: Comprehension, body: Type) -> Type:
         entry = t.map_of(self.types.fresh(), self.types.fresh())
         if not self.types.fits(body, entry):
             raise self.error(node.body, f"expected a map, found {body}")
         return self.types.resolve(entry)
 
-    def _sorted(self, node: Fold, over: Type, key: Type) -> Type:
+    def _sorted(self, node: Comprehension, over: Type, key: Type) -> Type:
         whole = t.list_of(self.types.fresh())
         if not self.types.fits(over, whole):
-            raise self.error(node.range, f"sortBy needs a list, not {over}")
+            raise self.error(node.range, f"expected a list in sortBy(), found {over}")
         if not (t.is_dynamic(key) or key.kind in ("?", "null_type") or key.kind in SORT_KEYS):
-            raise self.error(node.body, f"values of type {key} have no order")
+            raise self.error(node.body, f"expected values that have an order in sortBy(), found {key}")
         if key.kind == "?":
-            self.types.fits(key, t.INT)  # the first of the types that have an order
+            self.types.fits(key, t.INT)  # the first declared type that has an order
         whole = self.types.resolve(whole)
         return t.DYN if t.is_dynamic(key) and whole.of[0].kind == "?" else whole
 
@@ -303,15 +310,16 @@ class _Checker:
             return body
         result = t.optional(self.types.fresh())
         if not self.types.fits(body, result):
-            raise self.error(node.body, f"optFlatMap needs an optional value, found {body}")
+            raise self.error(node.body, f"expected an optional value in optFlatMap(), found {body}")
         return self.types.resolve(result)
 
 
-def _no_match(function: str, given: Sequence[Type], member: bool) -> str:
+def _no_match(function: str, arg_types: Sequence[Type], member: bool) -> str:
     operator = function.strip("_@") if function.startswith(("_", "@")) else ""
-    shown = ", ".join(map(str, given[1:] if member else given))
-    if operator in ("<", "<=", ">", ">=") and {"kubernetes.Quantity", "kubernetes.Semver"} & {g.kind for g in given}:
+    shown = ", ".join(map(str, arg_types[1:] if member else arg_types))
+    kinds = {type_.kind for type_ in arg_types}
+    if operator in ("<", "<=", ">", ">=") and kinds & {"kubernetes.Quantity", "kubernetes.Semver"}:
         return f"{operator!r} does not compare ({shown}); use compareTo(), isGreaterThan() or isLessThan()"
     if operator:
         return f"operator {operator!r} is not defined for ({shown})"
-    return f"{f'{given[0]}.' if member else ''}{function}() does not take ({shown})"
+    return f"{f'{arg_types[0]}.' if member else ''}{function}() does not take ({shown})"

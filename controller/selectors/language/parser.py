@@ -1,16 +1,19 @@
-"""CEL text to syntax nodes: precedence climbing, macros expanded on the way."""
+"""CEL text to a syntax tree, by precedence climbing. Macros become nodes of their own while parsing.
+
+The limits on depth are those of cel-go's parser, which differ for each rule of its grammar; see `MAX_DEPTH`.
+"""
 
 from controller.selectors.errors import SelectorError
-from controller.selectors.language import deep, macros
-from controller.selectors.language.declarations import NAMESPACED_FUNCTIONS, TYPE_NAMES
-from controller.selectors.language.deep import Steps
+from controller.selectors.language import macros, trampoline
+from controller.selectors.language.environment import NAMESPACED_FUNCTIONS, TYPE_NAMES
 from controller.selectors.language.syntax import Call, Index, ListOf, Literal, MapOf, Name, Node, Select
 from controller.selectors.language.tokens import Token, tokenize
+from controller.selectors.language.trampoline import Steps
 
 MAX_LENGTH = 100_000
-"""Characters of an expression that Kubernetes' parser takes. The API accepts fewer (`Environment.max_length`)."""
+"""The characters of an expression that Kubernetes' parser accepts. The API accepts fewer (`Environment.max_length`)."""
 MAX_DEPTH = 250
-"""How deep Kubernetes' parser follows each rule of the grammar, and operators, calls and indexes in one another."""
+"""The depth to which Kubernetes' parser follows each rule of the grammar, and nested operators, calls and indexes."""
 
 _RESERVED = frozenset(
     {
@@ -28,18 +31,18 @@ _MESSAGES = frozenset(
         "ListValue", "StringValue", "Struct", "Timestamp", "UInt32Value", "UInt64Value", "Value",
     )
 )  # fmt: skip
-"""Messages upstream can construct, which become plain values at once; nobody would in a selector."""
+"""Messages that Kubernetes can construct. They become plain values at once, so that selectors do not need them."""
 
 
 def parse(source: str) -> Node:
     """The syntax tree of ``source``.
 
     Raises:
-        SelectorError: no CEL expression, or one beyond the limits.
+        SelectorError: it is not a CEL expression, or it is beyond the limits.
     """
     if len(source) > MAX_LENGTH:
-        raise SelectorError(source, 0, f"longer than {MAX_LENGTH} characters; shorten it")
-    return deep.run(_Parser(source).whole())
+        raise SelectorError(source, 0, f"too long; the limit in characters is {MAX_LENGTH}")
+    return trampoline.run(_Parser(source).complete_expression())
 
 
 class _Parser:
@@ -48,7 +51,7 @@ class _Parser:
         self._tokens = tokenize(source)
         self._at = -1
         self._advance()
-        self._within = dict.fromkeys(("expression", "relation", "calculation"), 0)
+        self._depth_in = dict.fromkeys(("expression", "relation", "calculation"), 0)
         self._depth: dict[Node, int] = {}
 
     def _advance(self) -> None:
@@ -56,16 +59,16 @@ class _Parser:
         self.current = self._tokens[self._at]
         self._operator = self.current.text if self.current.kind == "op" else ""
 
-    def whole(self) -> Steps[Node]:
+    def complete_expression(self) -> Steps[Node]:
         node: Node = yield self.expression()
         if self.current.kind != "end":
-            raise self.error(f"unexpected {self.current.text!r} after a complete expression")
+            raise self.error(f"unexpected text after the expression: {self.current.text!r}")
         return node
 
     def error(self, message: str, position: int | None = None) -> SelectorError:
         return SelectorError(self.source, self.current.position if position is None else position, message)
 
-    def _is(self, *operators: str) -> bool:
+    def _is_operator(self, *operators: str) -> bool:
         return self._operator in operators
 
     def _take(self) -> Token:
@@ -86,18 +89,18 @@ class _Parser:
             raise self.error(f"expected {operator!r}, found {found}")
 
     def _enter(self, rule: str) -> None:
-        self._within[rule] += 1
-        if self._within[rule] > MAX_DEPTH:
-            raise self.error(f"nested deeper than {MAX_DEPTH} levels")
+        self._depth_in[rule] += 1
+        if self._depth_in[rule] > MAX_DEPTH:
+            raise self.error(f"nested too deeply; the limit in levels is {MAX_DEPTH}")
 
     def _leave(self, rule: str) -> None:
-        self._within[rule] -= 1
+        self._depth_in[rule] -= 1
 
-    def _made(self, node: Node, *parts: Node, counts: bool = True) -> Node:
-        """``node``, whose depth is one more than that of the deepest of ``parts`` (the same where nothing counts)."""
+    def _node(self, node: Node, *parts: Node, counts: bool = True) -> Node:
+        """``node``, one level deeper than the deepest of ``parts`` (on the same level unless it ``counts``)."""
         depth = max([self._depth.get(part, 0) for part in parts], default=0) + counts
         if depth > MAX_DEPTH:
-            message = f"more than {MAX_DEPTH} operators, calls or indexes, one inside the other"
+            message = f"too many nested operators, calls or indexes; the limit is {MAX_DEPTH}"
             raise SelectorError(self.source, node.position, message)
         self._depth[node] = depth
         return node
@@ -105,12 +108,12 @@ class _Parser:
     def expression(self) -> Steps[Node]:
         self._enter("expression")
         node = yield from self._logical("||")
-        if self._is("?"):
+        if self._is_operator("?"):
             position = self._take().position
             then = yield from self._logical("||")
             self._expect(":")
             otherwise = yield self.expression()
-            node = self._made(Call(position, "_?_:_", None, (node, then, otherwise)), node, then, otherwise)
+            node = self._node(Call(position, "_?_:_", None, (node, then, otherwise)), node, then, otherwise)
         self._leave("expression")
         return node
 
@@ -122,7 +125,7 @@ class _Parser:
             terms.append((yield from inner()))
         if len(terms) == 1:
             return terms[0]
-        return self._made(Call(position, f"_{operator}_", None, tuple(terms)), *terms, counts=False)
+        return self._node(Call(position, f"_{operator}_", None, tuple(terms)), *terms, counts=False)
 
     def _conjunction(self) -> Steps[Node]:
         return (yield from self._logical("&&"))
@@ -136,7 +139,7 @@ class _Parser:
             right = yield from self._calculation(1)
             self._leave("relation")
             name = "@in" if operator.text == "in" else f"_{operator.text}_"
-            left = self._made(Call(operator.position, name, None, (left, right)), left, right)
+            left = self._node(Call(operator.position, name, None, (left, right)), left, right)
         self._leave("relation")
         return left
 
@@ -146,16 +149,16 @@ class _Parser:
         while (strength := _STRENGTH.get(self._operator, 0)) >= lowest:
             operator = self._take()
             right = yield from self._calculation(strength + 1)
-            left = self._made(Call(operator.position, f"_{operator.text}_", None, (left, right)), left, right)
+            left = self._node(Call(operator.position, f"_{operator.text}_", None, (left, right)), left, right)
         self._leave("calculation")
         return left
 
     def _unary(self) -> Steps[Node]:
-        if not self._is("!", "-"):
+        if not self._is_operator("!", "-"):
             return (yield from self._member((yield from self._primary())))
         operator = self.current
         count = 0
-        while self._is(operator.text):
+        while self._is_operator(operator.text):
             last = self._take()
             count += 1
         if operator.text == "-" and count == 1 and self.current.kind == "literal" and _is_number(self.current.value):
@@ -166,27 +169,27 @@ class _Parser:
         node = yield from self._member(primary)
         if count % 2 == 0:
             return node
-        return self._made(Call(operator.position, f"{operator.text}_", None, (node,)), node, counts=False)
+        return self._node(Call(operator.position, f"{operator.text}_", None, (node,)), node, counts=False)
 
     def _member(self, node: Node) -> Steps[Node]:
-        while self._is(".", "["):
+        while self._is_operator(".", "["):
             position = self._take().position
             if self._tokens[self._at - 1].text == "[":
                 optional = self._accept("?")
                 key = yield self.expression()
                 self._expect("]")
-                node = self._made(Index(position, node, key, optional), node, key)
+                node = self._node(Index(position, node, key, optional), node, key)
                 continue
             optional = self._accept("?")
             field = self._take()
             if field.kind not in ("ident", "escaped"):
                 raise self.error("expected a field name", field.position)
-            if self._is("(") and not optional and field.kind == "ident":
+            if self._is_operator("(") and not optional and field.kind == "ident":
                 args = yield from self._arguments()
-                node = self._made(self._method(node, field, args), node, *args)
+                node = self._node(self._method(node, field, args), node, *args)
             else:
-                node = self._made(_select(position, node, field.text, optional), node)
-        if self._is("{") and dotted(node):
+                node = self._node(_select(position, node, field.text, optional), node)
+        if self._is_operator("{") and dotted(node):
             raise self._message(node)
         return node
 
@@ -195,7 +198,7 @@ class _Parser:
         if name not in _MESSAGES:
             return SelectorError(self.source, node.position, f"unknown message type {name!r}")
         remedy = "write the value itself, or timestamp() or duration()"
-        message = f"messages such as {name}{{}} are not supported; {remedy}"
+        message = f"messages are not supported: {name}{{}}; {remedy}"
         return SelectorError(self.source, node.position, message, unsupported=True)
 
     def _method(self, target: Node, name: Token, args: tuple[Node, ...]) -> Node:
@@ -208,11 +211,11 @@ class _Parser:
     def _arguments(self) -> Steps[tuple[Node, ...]]:
         self._expect("(")
         args: list[Node] = []
-        while not self._is(")"):
+        while not self._is_operator(")"):
             args.append((yield self.expression()))
             if not self._accept(","):
                 break
-            if self._is(")"):
+            if self._is_operator(")"):
                 raise self.error("expected an argument after ','")
         self._expect(")")
         return tuple(args)
@@ -235,43 +238,43 @@ class _Parser:
             found = repr(name.text) if name.kind != "end" else "the end"
             raise self.error(f"expected a value, found {found}", name.position)
         if name.text in _RESERVED:
-            raise self.error(f"{name.text!r} is a reserved word", name.position)
-        if not self._is("("):
+            raise self.error(f"reserved word: {name.text!r}", name.position)
+        if not self._is_operator("("):
             return Name(name.position, name.text, absolute)
         args = yield from self._arguments()
         macro = None if absolute else macros.function(self.source, name.text, args, name.position)
-        return self._made(macro or Call(name.position, name.text, None, args), *args, counts=False)
+        return self._node(macro or Call(name.position, name.text, None, args), *args, counts=False)
 
     def _list(self, position: int) -> Steps[Node]:
         items: list[Node] = []
         optional: set[int] = set()
-        while not self._is("]", ","):
+        while not self._is_operator("]", ","):
             if self._accept("?"):
                 optional.add(len(items))
             items.append((yield self.expression()))
-            if not self._is(",") or self._ahead("]"):
+            if not self._is_operator(",") or self._next_is("]"):
                 break
             self._take()
         self._accept(",")
         self._expect("]")
-        return self._made(ListOf(position, tuple(items), frozenset(optional)), *items, counts=False)
+        return self._node(ListOf(position, tuple(items), frozenset(optional)), *items, counts=False)
 
     def _map(self, position: int) -> Steps[Node]:
         entries: list[tuple[Node, Node, bool]] = []
-        while not self._is("}", ","):
+        while not self._is_operator("}", ","):
             optional = self._accept("?")
             key = yield self.expression()
             self._expect(":")
             entries.append((key, (yield self.expression()), optional))
-            if not self._is(",") or self._ahead("}"):
+            if not self._is_operator(",") or self._next_is("}"):
                 break
             self._take()
         self._accept(",")
         self._expect("}")
         parts = [part for key, value, _ in entries for part in (key, value)]
-        return self._made(MapOf(position, tuple(entries)), *parts, counts=False)
+        return self._node(MapOf(position, tuple(entries)), *parts, counts=False)
 
-    def _ahead(self, operator: str) -> bool:
+    def _next_is(self, operator: str) -> bool:
         following = self._tokens[self._at + 1]
         return following.kind == "op" and following.text == operator
 
@@ -281,7 +284,7 @@ class _Parser:
         if type(value) is int:
             value = -value if negative else value
             if not -_INT_MAX - 1 <= value <= _INT_MAX:
-                raise self.error(f"{token.text} does not fit a signed 64-bit integer", token.position)
+                raise self.error(f"does not fit a signed 64-bit integer: {token.text}", token.position)
         elif negative:
             assert isinstance(value, float)
             value = -value
@@ -300,7 +303,7 @@ def _select(position: int, operand: Node, field: str, optional: bool) -> Node:
 
 
 def dotted(node: Node) -> str:
-    """``a.b.c`` where ``node`` is just names joined by dots, else "". No declared name has more than three."""
+    """``a.b.c`` if ``node`` consists of names joined by dots, else "". No declared name has more than three dots."""
     parts: list[str] = []
     while isinstance(node, Select) and not node.test and not node.optional and len(parts) < 3:
         parts.append(node.field)

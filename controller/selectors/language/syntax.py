@@ -1,4 +1,8 @@
-"""What a CEL expression is made of. Every node knows its position in the text."""
+"""The syntax tree of a CEL expression. Each node has its position in the text.
+
+Macros are nodes of their own (`Comprehension`, `Bind`, `OptionalMap`), not the loops that cel-go expands them to.
+Nodes compare by identity, so that the checker and the compiler can use them as keys.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,7 +11,7 @@ from typing import Literal as Choice
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """A constant."""
+    """A literal."""
 
     position: int
     value: object
@@ -15,7 +19,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Name:
-    """A variable or type; ``absolute`` (a leading dot) looks past the variables of macros."""
+    """A variable or type. An ``absolute`` one (with a leading dot) skips the variables of macros."""
 
     position: int
     name: str
@@ -45,7 +49,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """A function, method (``target`` set) or operator (``_+_``)."""
+    """A call of a function, of a method (``target`` is set) or of an operator (such as ``_+_``)."""
 
     position: int
     function: str
@@ -55,7 +59,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListOf:
-    """A list literal; ``optional`` holds the positions of ``?`` elements."""
+    """A list literal. ``optional`` holds the indexes of the elements that are written with ``?``."""
 
     position: int
     items: tuple["Node", ...]
@@ -70,17 +74,25 @@ class MapOf:
     entries: tuple[tuple["Node", "Node", bool], ...]
 
 
-FoldKind = Choice[
+Macro = Choice[
     "all", "exists", "exists_one", "map", "filter", "transformList", "transformMap", "transformMapEntry", "sortBy"
 ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fold:
-    """A macro that walks a list or map. ``body`` is the predicate, or what is made of each element."""
+class Comprehension:
+    """A macro that iterates over a list or map.
+
+    Attributes:
+        kind: the macro.
+        range: the list or map.
+        variables: the element (of a map, the key); or, if two, the index or key and the element.
+        body: the predicate, or the new value for each element.
+        where: the condition on the elements to use, for macros that have one.
+    """
 
     position: int
-    kind: FoldKind
+    kind: Macro
     range: "Node"
     variables: tuple[str, ...]
     body: "Node"
@@ -108,11 +120,11 @@ class OptionalMap:
     flat: bool
 
 
-Node = Literal | Name | Select | Index | Call | ListOf | MapOf | Fold | Bind | OptionalMap
+Node = Literal | Name | Select | Index | Call | ListOf | MapOf | Comprehension | Bind | OptionalMap
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes directly inside ``node``, in the order they are written."""
+    """The operands of ``node``, in the order of the text."""
     match node:
         case Literal() | Name():
             return ()
@@ -126,7 +138,7 @@ def children(node: Node) -> tuple[Node, ...]:
             return items
         case MapOf(entries=entries):
             return tuple(part for key, value, _ in entries for part in (key, value))
-        case Fold(range=range_, body=body, where=where):
+        case Comprehension(range=range_, body=body, where=where):
             return (range_, body) if where is None else (range_, where, body)
         case Bind(value=value, body=body):
             return (value, body)
@@ -135,9 +147,9 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """``node`` and all nodes inside it, each before those inside it, in the order they are written."""
+    """``node`` and all nodes inside it, each before its operands, in the order of the text."""
     waiting = [node]
     while waiting:
-        found = waiting.pop()
-        yield found
-        waiting.extend(reversed(children(found)))
+        node = waiting.pop()
+        yield node
+        waiting.extend(reversed(children(node)))

@@ -1,17 +1,20 @@
-"""Static types of CEL, and which may stand for which (type parameters are bound on the way)."""
+"""The static types of CEL, and which type is assignable to which. The check also binds type parameters.
+
+Source: ``checker/types.go`` of cel-go. Its rules, including the order of bindings, are kept as they are.
+"""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type: ``kind`` is its name; a type parameter has kind ``?`` and its name in ``name``."""
+    """A type. ``kind`` is its name, ``of`` its parameters. A type parameter has kind ``?`` and its name in ``name``."""
 
     kind: str
     of: tuple["Type", ...] = ()
     name: str = ""
     open: bool = field(init=False, compare=False, repr=False)
-    """Whether there are type parameters in it."""
+    """Whether it contains type parameters."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "open", self.kind == "?" or any(part.open for part in self.of))
@@ -52,12 +55,12 @@ def parameter(name: str) -> Type:
 
 
 def is_dynamic(t: Type) -> bool:
-    """Whether values of ``t`` are checked at run time only."""
+    """Whether the type of a value of ``t`` is known only at run time."""
     return t.kind in ("dyn", "any")
 
 
 class Bindings:
-    """What type parameters stand for, found while an expression is checked."""
+    """The types that type parameters stand for, filled while an expression is checked."""
 
     def __init__(self) -> None:
         self._bound: dict[str, Type] = {}
@@ -69,7 +72,7 @@ class Bindings:
         return parameter(f"_{self._count}")
 
     def resolve(self, t: Type, *, free_as_dyn: bool = False) -> Type:
-        """``t`` with every bound parameter replaced; parameters left over become dyn if asked."""
+        """``t`` with all bound parameters replaced. If ``free_as_dyn``, the others become dyn."""
         if t.kind == "?":
             bound = self._bound.get(t.name)
             if bound is not None:
@@ -79,30 +82,30 @@ class Bindings:
             return t
         return Type(t.kind, tuple(self.resolve(part, free_as_dyn=free_as_dyn) for part in t.of), t.name)
 
-    def all_fit(self, givens: tuple[Type, ...], wanted: tuple[Type, ...]) -> bool:
-        """Whether each of ``givens`` may stand where ``wanted`` is asked for; binds nothing if not."""
-        if len(givens) != len(wanted):
+    def all_fit(self, args: tuple[Type, ...], params: tuple[Type, ...]) -> bool:
+        """Whether each of ``args`` is assignable to its type in ``params``; binds nothing if not."""
+        if len(args) != len(params):
             return False
         before: dict[str, Type] | None = None
-        for given, one in zip(givens, wanted, strict=True):
-            if given is one and not one.open:
+        for arg, param in zip(args, params, strict=True):
+            if arg is param and not param.open:
                 continue
-            if before is None and (given.open or one.open):
+            if before is None and (arg.open or param.open):
                 before = dict(self._bound)
-            if not self._fits(given, one):
+            if not self._fits(arg, param):
                 self._bound = self._bound if before is None else before
                 return False
         return True
 
-    def fits(self, given: Type, wanted: Type) -> bool:
-        """Whether ``given`` may stand where ``wanted`` is asked for."""
-        return self.all_fit((given,), (wanted,))
+    def fits(self, arg: Type, param: Type) -> bool:
+        """Whether ``arg`` is assignable to ``param``."""
+        return self.all_fit((arg,), (param,))
 
     def _fits(self, a: Type, b: Type) -> bool:
         if b.kind == "?":
-            fine, had = self._substitutes(a, b)
-            if fine or had:
-                return fine
+            assignable, was_bound = self._substitutes(a, b)
+            if assignable or was_bound:
+                return assignable
         if a.kind == "?":
             return self._substitutes(b, a)[0]
         if is_dynamic(a) or is_dynamic(b):
@@ -119,7 +122,7 @@ class Bindings:
         )
 
     def _substitutes(self, t: Type, param: Type) -> tuple[bool, bool]:
-        """(``t`` can stand for ``param``, ``param`` was bound before)."""
+        """Bind ``param`` to ``t``. Returns whether that is possible, and whether ``param`` was bound before."""
         if t == param:
             return True, True
         bound = self._bound.get(param.name)
@@ -138,13 +141,14 @@ class Bindings:
         return True, False
 
     def _mentions(self, param: Type, t: Type) -> bool:
+        """The occurs check: a parameter cannot be bound to a type that contains it."""
         if t.kind == "?":
             bound = self._bound.get(t.name)
             return t == param or (bound is not None and self._mentions(param, bound))
         return any(self._mentions(param, part) for part in t.of)
 
     def join(self, a: Type, b: Type) -> Type | None:
-        """The more general of two types that fit each other, else None."""
+        """The more general of two types that are assignable, else None."""
         if not self.fits(a, b):
             return None
         return a if _is_general(a, b) else b
@@ -155,7 +159,7 @@ def _is_opaque(t: Type) -> bool:
 
 
 def _is_general(a: Type, b: Type) -> bool:
-    """Whether ``a`` is equal to, or less specific than, ``b``."""
+    """Whether ``a`` is equal to ``b`` or less specific."""
     if is_dynamic(a) or a.kind == "?":
         return True
     if is_dynamic(b) or b.kind == "?" or a.kind != b.kind or len(a.of) != len(b.of):

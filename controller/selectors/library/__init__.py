@@ -1,1 +1,1 @@
-"""What CEL computes with, and its functions as Kubernetes has them."""
+"""The functions that selectors may call, as Kubernetes implements them: one module for each type of argument."""

@@ -1,4 +1,4 @@
-"""CEL's functions on lists, sets and maps."""
+"""The functions on lists, sets and maps."""
 
 import itertools
 from collections.abc import Callable, Mapping
@@ -7,20 +7,20 @@ from typing import Any
 from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import Cancelled, NoOverload, SelectorFault, no_overload
 from controller.selectors.library import strings
-from controller.selectors.library.moments import Duration
-from controller.selectors.library.values import (
+from controller.selectors.values.runtime import (
     NONE,
-    OddKey,
+    OpaqueKey,
     Optional,
-    Table,
+    Overloads,
     UInt,
+    checked_int,
+    checked_uint,
     equal,
     is_number,
-    key_of,
-    kind,
-    unsigned,
-    whole,
+    lookup_key,
+    type_name,
 )  # fmt: skip
+from controller.selectors.values.timestamps import Duration
 
 List = list[Any]
 _RANGE_LIMIT = 1_000_000
@@ -34,7 +34,7 @@ def _size(_: Budget, value: Any) -> int:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equality as ``in`` and the list functions have it: what cannot be compared is not equal."""
+    """Equality in ``in`` and the list functions: values that cannot be compared are not equal."""
     try:
         return equal(a, b)
     except NoOverload:
@@ -47,12 +47,12 @@ def in_list(budget: Budget, value: Any, values: List) -> bool:
 
 
 def _in_map(_: Budget, value: Any, map_: Any) -> bool:
-    """Nothing but a bool, number or text is found, save moments and addresses in a map literal that holds the same."""
+    """``value in map_``: finds bools, numbers and strings, and in a map literal also times and addresses."""
     if isinstance(value, bool | str | int | float):
-        return key_of(value) in map_
-    if map_ and type(map_) is dict and kind(value) in ("bytes", "kubernetes.Semver", "kubernetes.NamedFormat"):
-        raise Cancelled(f"a value of type {kind(value)} cannot be looked up in a map")
-    return OddKey(value) in map_
+        return lookup_key(value) in map_
+    if map_ and type(map_) is dict and type_name(value) in ("bytes", "kubernetes.Semver", "kubernetes.NamedFormat"):
+        raise Cancelled(f"cannot be looked up in a map: {type_name(value)}")
+    return OpaqueKey(value) in map_
 
 
 def _pairwise(budget: Budget, a: List, b: List) -> None:
@@ -105,28 +105,28 @@ def _distinct(budget: Budget, values: List) -> List:
     result: List = []
     for value in values:
         budget.spend(len(result))
-        if not any(same(value, seen) for seen in result):
+        if not any(same(value, other) for other in result):
             result.append(value)
     return result
 
 
-def _ordered(values: List) -> None:
-    """Refuse lists whose elements have no common order."""
-    kinds = set(map(kind, values))
-    if len(kinds) > 1:
+def _require_common_order(values: List) -> None:
+    """Fail unless all elements have one type, and that type has an order."""
+    types = set(map(type_name, values))
+    if len(types) > 1:
         raise SelectorFault("list elements must have the same type")
-    if not kinds <= _ORDERED:
-        raise SelectorFault(f"list elements of type {kinds.pop()} have no order")
+    if not types <= _ORDERED:
+        raise SelectorFault(f"list elements have no order: {types.pop()}")
 
 
 def _sort(budget: Budget, values: List) -> List:
-    _ordered(values)
+    _require_common_order(values)
     budget.spend(len(values))
     return sorted(values)
 
 
 def _is_sorted(_: Budget, values: List) -> bool:
-    _comparable(values)
+    _require_order(values)
     return not any(_exceeds(a, b) for a, b in itertools.pairwise(values))
 
 
@@ -134,7 +134,7 @@ def _extreme(better: Callable[[Any, Any], bool], name: str) -> Callable[[Budget,
     def run(_: Budget, values: List) -> Any:
         if not values:
             raise SelectorFault(f"{name} called on empty list")
-        _comparable(values)
+        _require_order(values)
         best = values[0]
         for value in values:
             if better(value, best):
@@ -144,11 +144,11 @@ def _extreme(better: Callable[[Any, Any], bool], name: str) -> Callable[[Budget,
     return run
 
 
-def _comparable(values: List) -> None:
-    """Refuse lists with elements that have no order. Elements of different types are neither more nor less."""
+def _require_order(values: List) -> None:
+    """Fail unless the type of each element has an order. Elements of different types count as neither more nor less."""
     for value in values:
-        if kind(value) not in _ORDERED:
-            raise no_overload(f"list of {kind(value)}")
+        if type_name(value) not in _ORDERED:
+            raise no_overload(f"list of {type_name(value)}")
 
 
 def _exceeds(a: Any, b: Any) -> bool:
@@ -172,13 +172,13 @@ def _plus(a: Any, b: Any) -> Any:
     if isinstance(a, float):
         return a + b
     if isinstance(a, Duration):
-        return Duration(whole(a.nanos + b.nanos))
-    return unsigned(int(a) + int(b)) if isinstance(a, UInt) else whole(a + b)
+        return Duration(checked_int(a.nanos + b.nanos))
+    return checked_uint(int(a) + int(b)) if isinstance(a, UInt) else checked_int(a + b)
 
 
 def _position(positions: Callable[[int], range]) -> Callable[[Budget, List, Any], int]:
-    def run(budget: Budget, values: List, wanted: Any) -> int:
-        return next((i for i in positions(len(values)) if same(values[i], wanted)), -1)
+    def run(budget: Budget, values: List, element: Any) -> int:
+        return next((i for i in positions(len(values)) if same(values[i], element)), -1)
 
     return run
 
@@ -188,10 +188,10 @@ _BACKWARDS = _position(lambda size: range(size - 1, -1, -1))
 
 
 def _list_or_fail(find: Callable[[Budget, List, Any], int]) -> Callable[[Budget, Any, Any], int]:
-    def run(budget: Budget, values: Any, wanted: Any) -> int:
+    def run(budget: Budget, values: Any, element: Any) -> int:
         if not isinstance(values, list):
             raise no_overload("indexOf")
-        return find(budget, values, wanted)
+        return find(budget, values, element)
 
     return run
 
@@ -206,7 +206,7 @@ def _in(budget: Budget, value: Any, container: Any) -> bool:
 
 _L, _LI = ("list",), ("list", "int")
 
-FUNCTIONS: Mapping[str, Table] = {
+FUNCTIONS: Mapping[str, Overloads] = {
     "@in": {2: _in},
     "size": {("string",): _size, ("bytes",): _size, _L: _size, ("map",): _size},
     "sets.contains": {("list", "list"): _sets_contains},

@@ -1,6 +1,6 @@
-"""``"%d of %s".format([1, "x"])``: directives, what each takes, and what each writes.
+"""``"%d of %s".format([1, "x"])``: the directives, the types they take and the text they produce.
 
-Fixed and scientific notation are those of the language en_US: digits in groups of three, and 1.5×10⁰³.
+Fixed and scientific notation are those of the locale en_US: digits in groups of three, and 1.5×10⁰³.
 """
 
 import math
@@ -12,12 +12,12 @@ from typing import Any, Final
 from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import SelectorFault
 from controller.selectors.library.strings import from_double
-from controller.selectors.library.values import Table, TypeValue, keys, kind
+from controller.selectors.values.runtime import Overloads, TypeValue, keys, type_name
 
 _TEXTS = frozenset({"int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"})
-_MOMENTS = frozenset({"google.protobuf.Timestamp", "google.protobuf.Duration"})
+_TIMES = frozenset({"google.protobuf.Timestamp", "google.protobuf.Duration"})
 TAKES: Final[Mapping[str, frozenset[str]]] = {
-    "s": _TEXTS | _MOMENTS,
+    "s": _TEXTS | _TIMES,
     "d": frozenset({"int", "uint"}),
     "f": frozenset({"double", "string"}),
     "e": frozenset({"double", "string"}),
@@ -26,14 +26,14 @@ TAKES: Final[Mapping[str, frozenset[str]]] = {
     "X": frozenset({"int", "uint", "string", "bytes"}),
     "o": frozenset({"int", "uint"}),
 }
-"""The types that each directive takes; of strings, %f and %e take only the names of numbers that are not finite."""
+"""The types that each directive takes. The only strings for %f and %e are names of numbers that are not finite."""
 
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _DIRECTIVE = re.compile(r"%(?:\.(?P<precision>[0-9]+))?(?P<letter>[sdfebxXo])|(?P<percent>%%)|(?P<plain>[^%]+)", re.S)
 _DEFAULT_PRECISION = 6
 _INT_MAX = (1 << 63) - 1
 _EXACT = 1100
-"""No double has more digits after the point than this."""
+"""Above the number of digits after the point of any double."""
 _WIDEST = 1_000_000
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _ESCAPES = {7: "\\a", 8: "\\b", 12: "\\f", 10: "\\n", 13: "\\r", 9: "\\t", 11: "\\v", 92: "\\\\", 34: '\\"'}
@@ -42,7 +42,7 @@ _MARKS = '"\\'
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """One place of a format where an argument goes."""
+    """The place of an argument in a format."""
 
     letter: str
     precision: int = _DEFAULT_PRECISION
@@ -52,27 +52,27 @@ def parse(text: str) -> Iterator[str | Directive]:
     """The parts of a format, from left to right.
 
     Raises:
-        ValueError: what follows is no directive.
+        ValueError: the text after a percent sign is not a directive.
     """
-    at = 0
-    while at < len(text):
-        found = _DIRECTIVE.match(text, at)
-        if not found:
-            raise ValueError(f"{text[at : at + 8]!r} in a format is no directive such as %s, %d or %.2f")
-        at = found.end()
-        if found["plain"] is not None:
-            yield found["plain"]
-        elif found["percent"]:
+    position = 0
+    while position < len(text):
+        token = _DIRECTIVE.match(text, position)
+        if not token:
+            raise ValueError(f"not a directive such as %s, %d or %.2f in a format: {text[position : position + 8]!r}")
+        position = token.end()
+        if token["plain"] is not None:
+            yield token["plain"]
+        elif token["percent"]:
             yield "%"
         else:
-            yield Directive(found["letter"], _precision(found["precision"]))
+            yield Directive(token["letter"], _precision(token["precision"]))
 
 
 def _precision(digits: str | None) -> int:
     if digits is None:
         return _DEFAULT_PRECISION
     if len(digits.lstrip("0")) > 19 or int(digits) > _INT_MAX:
-        raise ValueError(f"the precision {digits[:20]} in a format is too large")
+        raise ValueError(f"a precision in a format is too large: {digits[:20]}")
     return int(digits)
 
 
@@ -84,8 +84,8 @@ def _format(budget: Budget, text: str, args: list[Any]) -> str:
         for part in parse(text):
             if isinstance(part, Directive):
                 if used >= len(args):
-                    raise ValueError(f"the format asks for more than the {len(args)} arguments it is given")
-                parts.append(_written(budget, part, args[used]))
+                    raise ValueError(missing_argument(len(args)))
+                parts.append(_formatted(budget, part, args[used]))
                 used += 1
             else:
                 parts.append(part)
@@ -96,15 +96,20 @@ def _format(budget: Budget, text: str, args: list[Any]) -> str:
     return "".join(parts)
 
 
-def misfit(letter: str, name: str) -> str:
-    """That a directive does not take values of a type."""
+def missing_argument(count: int) -> str:
+    """The error of a format with more directives than ``count`` arguments."""
+    return f"not enough arguments for the format: {count}"
+
+
+def wrong_type(letter: str, name: str) -> str:
+    """The error of a directive that does not take values of the type ``name``."""
     return f"%{letter} in a format takes {', '.join(sorted(TAKES[letter]))}; not {name}"
 
 
-def _written(budget: Budget, directive: Directive, value: Any) -> str:
-    letter, name = directive.letter, kind(value)
+def _formatted(budget: Budget, directive: Directive, value: Any) -> str:
+    letter, name = directive.letter, type_name(value)
     if name not in TAKES[letter] or (letter in "fe" and name == "string" and value not in _SPECIAL):
-        raise ValueError(misfit(letter, name))
+        raise ValueError(wrong_type(letter, name))
     match letter:
         case "s":
             return _text(budget, value)
@@ -137,13 +142,13 @@ def _fixed(value: float, precision: int) -> str:
     digits = f"{value:,.{min(precision, _EXACT)}f}"
     if precision < 256:
         return digits
-    whole, _, fraction = digits.partition(".")  # upstream keeps the least number of digits in eight bits
+    whole, _, fraction = digits.partition(".")  # Go keeps the minimum number of digits in eight bits
     fraction = fraction.rstrip("0").ljust(precision % 256, "0")
     return f"{whole}.{fraction}" if fraction else whole
 
 
 def _scientific(value: float, width: int) -> str:
-    """Six digits, whatever is asked for: upstream takes the precision for the width."""
+    """Scientific notation, always with six digits: cel-go uses the precision as the width."""
     if math.isfinite(value):
         mantissa, _, exponent = f"{value:.6e}".partition("e")
         text = f"{mantissa}×10{exponent.removeprefix('+').translate(_SUPERSCRIPT)}"
@@ -177,15 +182,15 @@ def _decoded(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        raise ValueError("bytes that are no UTF-8 cannot be formatted as text") from None
+        raise ValueError("bytes that are not UTF-8 cannot be formatted as text") from None
 
 
 def _inside(budget: Budget, value: Any) -> str:
-    """A value inside a list or map: as CEL would write it."""
+    """A value inside a list or map, in the syntax of CEL."""
     budget.spend(1)
-    name = kind(value)
+    name = type_name(value)
     if name not in TAKES["s"]:
-        raise ValueError(misfit("s", name))
+        raise ValueError(wrong_type("s", name))
     match value:
         case str():
             return quoted(value)
@@ -193,7 +198,7 @@ def _inside(budget: Budget, value: Any) -> str:
             return f"b{quoted(_decoded(value))}"
         case float():
             return f"{value:.6f}" if math.isfinite(value) else f'"{from_double(value)}"'
-    if name in _MOMENTS:
+    if name in _TIMES:
         return f'{"timestamp" if name.endswith("Timestamp") else "duration"}("{value}")'
     return _text(budget, value)
 
@@ -201,15 +206,15 @@ def _inside(budget: Budget, value: Any) -> str:
 def _map(budget: Budget, value: Any) -> str:
     pairs = []
     for key, item in zip(keys(value), value.values(), strict=True):
-        name = kind(key)
+        name = type_name(key)
         if name not in ("string", "bool", "int", "uint"):
-            raise ValueError(f"a map with keys of type {name} cannot be formatted")
+            raise ValueError(f"a key of a map cannot be formatted: {name}")
         pairs.append((_inside(budget, key), _inside(budget, item)))
     return "{" + ", ".join([f"{key}:{item}" for key, item in sorted(pairs, key=lambda pair: pair[0])]) + "}"
 
 
 def quoted(text: str) -> str:
-    """``text`` in double quotes; what cannot be printed is written as escapes."""
+    """``text`` in double quotes, with escapes for characters that cannot be printed."""
     return f'"{"".join([char if char.isprintable() and char not in _MARKS else _code(char) for char in text])}"'
 
 
@@ -229,7 +234,7 @@ def _quote(budget: Budget, text: str) -> str:
     return '"' + text.translate(_ESCAPES) + '"'
 
 
-FUNCTIONS: Mapping[str, Table] = {
+FUNCTIONS: Mapping[str, Overloads] = {
     "format": {("string", "list"): _format},
     "strings.quote": {("string",): _quote},
 }

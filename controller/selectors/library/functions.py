@@ -1,7 +1,6 @@
-"""The functions selectors may call, by name and by the run-time types of their arguments.
+"""The table of all functions, by name and by the run-time types of their arguments.
 
-An entry keyed by a number takes any arguments of that count and checks them itself. What is declared but not here is
-refused when an expression is compiled.
+An implementation that is keyed by a number takes that many arguments of any type and checks them itself.
 """
 
 import math
@@ -10,24 +9,24 @@ from typing import Any
 
 from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import SelectorFault, no_overload
-from controller.selectors.library import collections, formatting, network, strings, timing, versions
-from controller.selectors.library.moments import MIN_UNIX, SECOND, Duration, Timestamp
-from controller.selectors.library.values import (
+from controller.selectors.library import collections, formatting, network, strings, timestamps, versions
+from controller.selectors.values.runtime import (
     INT_MAX,
     INT_MIN,
     NONE,
     UINT_MAX,
-    Impl,
+    Implementation,
     Optional,
-    Table,
+    Overloads,
     TypeValue,
     UInt,
-    comparable,
+    as_comparable,
+    checked_int,
+    checked_uint,
     is_number,
-    kind,
-    unsigned,
-    whole,
+    type_name,
 )  # fmt: skip
+from controller.selectors.values.timestamps import MIN_UNIX, SECOND, Duration, Timestamp
 
 
 def _add_lists(budget: Budget, a: list[Any], b: list[Any]) -> list[Any]:
@@ -44,7 +43,7 @@ def _divide(_: Budget, a: int, b: int) -> int:
     if b == 0:
         raise SelectorFault("division by zero")
     quotient = abs(a) // abs(b)
-    return whole(quotient if (a < 0) == (b < 0) else -quotient)
+    return checked_int(quotient if (a < 0) == (b < 0) else -quotient)
 
 
 def _modulo(_: Budget, a: int, b: int) -> int:
@@ -80,40 +79,40 @@ def _multiply_doubles(_: Budget, a: float, b: float) -> float:
 
 _II, _UU, _DD, _SS, _BB = (("int",) * 2, ("uint",) * 2, ("double",) * 2, ("string",) * 2, ("bytes",) * 2)
 
-_ARITHMETIC: dict[str, Table] = {
+_ARITHMETIC: dict[str, Overloads] = {
     "_+_": {
-        _II: lambda _, a, b: whole(a + b),
-        _UU: lambda _, a, b: unsigned(int(a) + int(b)),
+        _II: lambda _, a, b: checked_int(a + b),
+        _UU: lambda _, a, b: checked_uint(int(a) + int(b)),
         _DD: lambda _, a, b: a + b,
         _SS: _add_texts,
         _BB: _add_texts,
         ("list", "list"): _add_lists,
-        **timing.ARITHMETIC["_+_"],
+        **timestamps.ARITHMETIC["_+_"],
     },
     "_-_": {
-        _II: lambda _, a, b: whole(a - b),
-        _UU: lambda _, a, b: unsigned(int(a) - int(b)),
+        _II: lambda _, a, b: checked_int(a - b),
+        _UU: lambda _, a, b: checked_uint(int(a) - int(b)),
         _DD: lambda _, a, b: a - b,
-        **timing.ARITHMETIC["_-_"],
+        **timestamps.ARITHMETIC["_-_"],
     },
     "_*_": {
-        _II: lambda _, a, b: whole(a * b),
-        _UU: lambda _, a, b: unsigned(int(a) * int(b)),
+        _II: lambda _, a, b: checked_int(a * b),
+        _UU: lambda _, a, b: checked_uint(int(a) * int(b)),
         _DD: _multiply_doubles,
     },
     "_/_": {_II: _divide, _UU: _divide_unsigned, _DD: _divide_doubles},
     "_%_": {_II: _modulo, _UU: _modulo_unsigned},
-    "-_": {("int",): lambda _, a: whole(-a), ("double",): lambda _, a: -a, **timing.ARITHMETIC["-_"]},
+    "-_": {("int",): lambda _, a: checked_int(-a), ("double",): lambda _, a: -a, **timestamps.ARITHMETIC["-_"]},
     "!_": {("bool",): lambda _, a: not a},
 }
 
 
-def _comparison(holds: Callable[[Any, Any], bool]) -> Table:
+def _comparison(holds: Callable[[Any, Any], bool]) -> Overloads:
     def compare(_: Budget, a: Any, b: Any) -> bool:
         if is_number(a) and is_number(b):
             if a != a or b != b:
-                raise SelectorFault("a double that is no number (NaN) has no order")
-            return holds(*comparable(a, b))
+                raise SelectorFault("NaN has no order")
+            return holds(*as_comparable(a, b))
         if type(a) is type(b) and isinstance(a, bool | str | bytes | Duration | Timestamp):
             return holds(a, b)
         raise no_overload("comparison")
@@ -121,7 +120,7 @@ def _comparison(holds: Callable[[Any, Any], bool]) -> Table:
     return {2: compare}
 
 
-_COMPARISONS: dict[str, Table] = {
+_COMPARISONS: dict[str, Overloads] = {
     "_<_": _comparison(lambda a, b: a < b),
     "_<=_": _comparison(lambda a, b: a <= b),
     "_>_": _comparison(lambda a, b: a > b),
@@ -142,20 +141,20 @@ def _uint_from_double(_: Budget, value: float) -> UInt:
 
 
 def _type_of(_: Budget, value: Any) -> TypeValue:
-    return TypeValue(kind(value))
+    return TypeValue(type_name(value))
 
 
-_CONVERSIONS: dict[str, Table] = {
+_CONVERSIONS: dict[str, Overloads] = {
     "int": {
         ("int",): lambda _, v: v,
-        ("uint",): lambda _, v: whole(int(v)),
+        ("uint",): lambda _, v: checked_int(int(v)),
         ("double",): _int_from_double,
         ("string",): strings.to_int,
-        **timing.ARITHMETIC["int"],
+        **timestamps.ARITHMETIC["int"],
     },
     "uint": {
         ("uint",): lambda _, v: v,
-        ("int",): lambda _, v: unsigned(v),
+        ("int",): lambda _, v: checked_uint(v),
         ("double",): _uint_from_double,
         ("string",): strings.to_uint,
     },
@@ -174,7 +173,7 @@ _CONVERSIONS: dict[str, Table] = {
         ("uint",): lambda _, v: str(int(v)),
         ("double",): lambda _, v: strings.from_double(v),
         ("bytes",): strings.from_bytes,
-        **timing.ARITHMETIC["string"],
+        **timestamps.ARITHMETIC["string"],
         **network.TEXTS,
     },
     "dyn": {1: lambda _, v: v},
@@ -200,7 +199,7 @@ def _of_non_zero(_: Budget, value: Any) -> Optional:
 def _unwrap(_: Budget, values: list[Any]) -> list[Any]:
     for value in values:
         if not isinstance(value, Optional):
-            raise SelectorFault(f"value {kind(value)} is not optional")
+            raise SelectorFault(f"value {type_name(value)} is not optional")
     return [value.value for value in values if value.present]
 
 
@@ -210,7 +209,7 @@ def _includes(_: Budget, target: Any, value: Any) -> bool:
     return collections.same(target, value)
 
 
-_OPTIONALS: dict[str, Table] = {
+_OPTIONALS: dict[str, Overloads] = {
     "optional.of": {1: lambda _, v: Optional(True, v)},
     "optional.none": {(): lambda _: NONE},
     "optional.ofNonZeroValue": {1: _of_non_zero},
@@ -221,18 +220,18 @@ _OPTIONALS: dict[str, Table] = {
     "includes": {2: _includes},
 }
 
-_AUTHORIZER: dict[str, Table] = {
+_AUTHORIZER: dict[str, Overloads] = {
     name: {}
     for name in (
         "allowed", "check", "error", "errored", "fieldSelector", "group", "labelSelector", "name", "namespace", "path",
         "reason", "resource", "serviceAccount", "subresource",
     )
 }  # fmt: skip
-"""Declared for every CEL environment of Kubernetes; selectors have no authorizer, so no call ever finds its types."""
+"""Declared in every CEL environment of Kubernetes. Selectors have no authorizer, so their calls find no overload."""
 
-__all__ = ["FUNCTIONS", "Impl", "Table"]
+__all__ = ["FUNCTIONS", "Implementation", "Overloads"]
 
-FUNCTIONS: Mapping[str, Table] = {
+FUNCTIONS: Mapping[str, Overloads] = {
     **_AUTHORIZER,
     **_ARITHMETIC,
     **_COMPARISONS,
@@ -241,7 +240,7 @@ FUNCTIONS: Mapping[str, Table] = {
     **strings.FUNCTIONS,
     **collections.FUNCTIONS,
     **versions.FUNCTIONS,
-    **timing.FUNCTIONS,
+    **timestamps.FUNCTIONS,
     **network.FUNCTIONS,
     **formatting.FUNCTIONS,
 }

@@ -1,21 +1,21 @@
-"""CEL's functions on IP addresses, networks, URLs and Kubernetes' named formats."""
+"""The functions on IP addresses, networks, URLs and Kubernetes' named formats."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import SelectorFault
-from controller.selectors.library import urls
-from controller.selectors.library.addresses import (
+from controller.selectors.values import urls
+from controller.selectors.values.addresses import (
     Address,
     Network,
     is_global_unicast,
     is_link_local,
     is_link_local_multicast,
 )
-from controller.selectors.library.formats import FORMATS, Format
-from controller.selectors.library.urls import Url
-from controller.selectors.library.values import NONE, Optional, Table
+from controller.selectors.values.named_formats import FORMATS, Format
+from controller.selectors.values.runtime import NONE, Optional, Overloads
+from controller.selectors.values.urls import Url
 
 
 def _parsed(parse: Callable[[str], Any]) -> Callable[[Budget, str], Any]:
@@ -47,10 +47,10 @@ def _is_canonical(budget: Budget, text: str) -> bool:
 
 
 def _contains(_: Budget, outer: Network, inner: Network) -> bool:
-    return outer.bits <= inner.bits and outer.holds(inner.address)
+    return outer.bits <= inner.bits and outer.contains(inner.address)
 
 
-def _says(holds: Callable[[Address], bool]) -> Table:
+def _address_test(holds: Callable[[Address], bool]) -> Overloads:
     return {("net.IP",): lambda _, address: holds(address)}
 
 
@@ -60,31 +60,31 @@ def _named(_: Budget, name: str) -> Optional:
 
 def _validate(budget: Budget, form: Format, text: str) -> Optional:
     budget.spend(len(text) // 10)
-    complaints = form.complaints(text)
-    return Optional(True, complaints) if complaints else NONE
+    problems = form.problems(text)
+    return Optional(True, problems) if problems else NONE
 
 
-def _constant(form: Format) -> Table:
+def _format_constant(form: Format) -> Overloads:
     return {(): lambda _: form}
 
 
 _S, _IP, _CIDR, _U = ("string",), ("net.IP",), ("net.CIDR",), ("kubernetes.URL",)
 
-FUNCTIONS: Mapping[str, Table] = {
+FUNCTIONS: Mapping[str, Overloads] = {
     "ip": {_S: _address, _CIDR: lambda _, network: network.address},
     "isIP": {_S: _valid(Address.parse)},
     "ip.isCanonical": {_S: _is_canonical},
     "family": {_IP: lambda _, address: address.raw.version},
-    "isUnspecified": _says(lambda address: address.raw.is_unspecified),
-    "isLoopback": _says(lambda address: address.raw.is_loopback),
-    "isLinkLocalMulticast": _says(is_link_local_multicast),
-    "isLinkLocalUnicast": _says(is_link_local),
-    "isGlobalUnicast": _says(is_global_unicast),
+    "isUnspecified": _address_test(lambda address: address.raw.is_unspecified),
+    "isLoopback": _address_test(lambda address: address.raw.is_loopback),
+    "isLinkLocalMulticast": _address_test(is_link_local_multicast),
+    "isLinkLocalUnicast": _address_test(is_link_local),
+    "isGlobalUnicast": _address_test(is_global_unicast),
     "cidr": {_S: _network},
     "isCIDR": {_S: _valid(Network.parse)},
     "containsIP": {
-        (*_CIDR, *_IP): lambda _, network, address: network.holds(address),
-        (*_CIDR, *_S): lambda budget, network, text: network.holds(_address(budget, text)),
+        (*_CIDR, *_IP): lambda _, network, address: network.contains(address),
+        (*_CIDR, *_S): lambda budget, network, text: network.contains(_address(budget, text)),
     },
     "containsCIDR": {
         (*_CIDR, *_CIDR): _contains,
@@ -102,10 +102,10 @@ FUNCTIONS: Mapping[str, Table] = {
     "getQuery": {_U: lambda _, url: url.parameters},
     "format.named": {_S: _named},
     "validate": {("kubernetes.NamedFormat", *_S): _validate},
-    **{f"format.{name}": _constant(form) for name, form in FORMATS.items()},
+    **{f"format.{name}": _format_constant(form) for name, form in FORMATS.items()},
 }
-TEXTS: Table = {
+TEXTS: Overloads = {
     _IP: lambda _, address: str(address),
     _CIDR: lambda _, network: str(network),
 }
-"""What ``string()`` makes of addresses and networks."""
+"""``string()`` of addresses and networks."""

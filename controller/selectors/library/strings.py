@@ -1,4 +1,4 @@
-"""CEL's functions on strings. Positions count characters; regular expressions are RE2, which takes linear time."""
+"""The functions on strings. Positions count characters. Regular expressions are RE2, which takes linear time."""
 
 import math
 import re
@@ -9,7 +9,7 @@ import re2
 
 from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import SelectorFault, no_overload
-from controller.selectors.library.values import INT_MAX, INT_MIN, UINT_MAX, Table, UInt
+from controller.selectors.values.runtime import INT_MAX, INT_MIN, UINT_MAX, Overloads, UInt
 
 _SPACES = (
     "\t\n\v\f\r \x85\xa0\u1680"
@@ -23,22 +23,22 @@ _DOUBLE = re.compile(
 _HEX_DOUBLE = re.compile(rf"[+-]?0x(?:_?{_HEX}\.?(?:{_HEX})?|\.{_HEX})p[+-]?{_DIGITS}", re.A | re.I)
 _ONE_BYTE = re.compile(r"(?:[^\\]|\\Q(?:(?!\\E).)*(?:\\E|$)|\\[^CQ])*\\C.*", re.S)
 _PATTERN_MEMORY = 1 << 20
-"""Bytes of a compiled pattern: room for any that a person writes, and made within milliseconds."""
+"""The limit on the bytes of a compiled pattern: enough for any that a person writes, and compiled in milliseconds."""
 _WIDTHS = (1,) * 12 + (2, 2, 3, 4)
-"""Bytes of a UTF-8 character by the upper half of its first byte."""
+"""The bytes of a UTF-8 character by the upper four bits of its first byte."""
 _TRUE, _FALSE = {"1", "t", "T", "true", "TRUE", "True"}, {"0", "f", "F", "false", "FALSE", "False"}
 _UPPER = {ord(c): c.upper() for c in "abcdefghijklmnopqrstuvwxyz"}
 _LOWER = {ord(c): c.lower() for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 
 def compile_regex(pattern: str) -> Any:
-    """The RE2 program of ``pattern``.
+    """The compiled RE2 pattern.
 
     Raises:
-        ValueError: RE2 does not take it.
+        ValueError: RE2 does not accept it.
     """
     if _ONE_BYTE.fullmatch(pattern):
-        raise ValueError(f"{pattern!r} is no regular expression here: \\C is not allowed")
+        raise ValueError(f"not a regular expression: {pattern!r}; \\C is not allowed")
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _PATTERN_MEMORY
@@ -46,7 +46,7 @@ def compile_regex(pattern: str) -> Any:
         return re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else error
-        raise ValueError(f"{pattern!r} is no RE2 regular expression: {reason}") from None
+        raise ValueError(f"not an RE2 regular expression: {pattern!r}: {reason}") from None
 
 
 def _regex(budget: Budget, pattern: str) -> Any:
@@ -62,25 +62,25 @@ def _matches(budget: Budget, text: str, pattern: str) -> bool:
 
 
 def _find(budget: Budget, text: str, pattern: str) -> str:
-    found = _regex(budget, pattern).search(text)
-    return found[0] if found else ""
+    match = _regex(budget, pattern).search(text)
+    return match[0] if match else ""
 
 
 def _find_all(budget: Budget, text: str, pattern: str, limit: int = -1) -> list[str]:
-    """All matches from left to right; an empty one right after another match does not count."""
+    """All matches from left to right, without empty matches directly after another match."""
     regex, raw = _regex(budget, pattern), text.encode("utf-8", "surrogateescape")
     result: list[str] = []
-    at, last = 0, -1
-    while at <= len(raw) and len(result) != limit:
-        found = regex.search(raw, at)
-        if not found:
+    position, last = 0, -1
+    while position <= len(raw) and len(result) != limit:
+        match = regex.search(raw, position)
+        if not match:
             break
-        start, end = found.span()
-        budget.spend(1 + (end - at) // 10)
+        start, end = match.span()
+        budget.spend(1 + (end - position) // 10)
         if start != end or start != last:
             result.append(raw[start:end].decode("utf-8", "surrogateescape"))
         last = end
-        at = end if end > at else at + (_WIDTHS[raw[at] >> 4] if at < len(raw) else 1)
+        position = end if end > position else position + (_WIDTHS[raw[position] >> 4] if position < len(raw) else 1)
     return result
 
 
@@ -88,10 +88,10 @@ def _out_of_range(index: int) -> SelectorFault:
     return SelectorFault(f"index out of range: {index}")
 
 
-def _char_at(_: Budget, text: str, at: int) -> str:
-    if not 0 <= at <= len(text):
-        raise _out_of_range(at)
-    return text[at : at + 1]
+def _char_at(_: Budget, text: str, position: int) -> str:
+    if not 0 <= position <= len(text):
+        raise _out_of_range(position)
+    return text[position : position + 1]
 
 
 def _index_of(_: Budget, text: str, part: str, offset: int = 0) -> int:
@@ -147,7 +147,7 @@ def _join(budget: Budget, parts: list[Any], separator: str = "") -> str:
     return separator.join(parts)
 
 
-def _flat(change: Callable[[str], Any]) -> Callable[[Budget, str], Any]:
+def _per_character(change: Callable[[str], Any]) -> Callable[[Budget, str], Any]:
     def run(budget: Budget, text: str) -> Any:
         budget.spend(len(text) // 10)
         return change(text)
@@ -159,7 +159,7 @@ def to_int(_: Budget, text: str) -> int:
     """``int("42")``.
 
     Raises:
-        SelectorFault: no integer of 64 bits.
+        SelectorFault: it is not a 64-bit integer.
     """
     if not _INTEGER.fullmatch(text) or len(text) > 64 or not INT_MIN <= int(text) <= INT_MAX:
         raise SelectorFault(f"cannot convert {text[:40]!r} to int")
@@ -170,7 +170,7 @@ def to_uint(_: Budget, text: str) -> UInt:
     """``uint("42")``.
 
     Raises:
-        SelectorFault: no unsigned integer of 64 bits.
+        SelectorFault: it is not an unsigned 64-bit integer.
     """
     if not (text.isascii() and text.isdigit()) or len(text) > 64 or int(text) > UINT_MAX:
         raise SelectorFault(f"cannot convert {text[:40]!r} to uint")
@@ -181,7 +181,7 @@ def to_double(_: Budget, text: str) -> float:
     """``double("1.5")``.
 
     Raises:
-        SelectorFault: no number.
+        SelectorFault: it is not a number.
     """
     bare = text.replace("_", "")
     try:
@@ -198,7 +198,7 @@ def to_bool(_: Budget, text: str) -> bool:
     """``bool("true")``.
 
     Raises:
-        SelectorFault: neither true nor false.
+        SelectorFault: it is neither true nor false.
     """
     if text not in _TRUE | _FALSE:
         raise SelectorFault(f"cannot convert {text[:40]!r} to bool")
@@ -206,7 +206,7 @@ def to_bool(_: Budget, text: str) -> bool:
 
 
 def from_double(value: float) -> str:
-    """A double as text: the shortest digits that give it back, with an exponent below 1e-4 and from 1e6."""
+    """A double as text, as in Go: the shortest digits that identify it, with an exponent below 1e-4 and from 1e6."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -233,7 +233,7 @@ def from_bytes(_: Budget, value: bytes) -> str:
     """``string(b"x")``.
 
     Raises:
-        SelectorFault: the bytes are no UTF-8.
+        SelectorFault: the bytes are not UTF-8.
     """
     try:
         return value.decode()
@@ -243,7 +243,7 @@ def from_bytes(_: Budget, value: bytes) -> str:
 
 _S, _SS, _SI = ("string",), ("string", "string"), ("string", "int")
 
-FUNCTIONS: Mapping[str, Table] = {
+FUNCTIONS: Mapping[str, Overloads] = {
     "matches": {_SS: _matches},
     "find": {_SS: _find},
     "findAll": {_SS: _find_all, (*_SS, "int"): _find_all},
@@ -255,11 +255,11 @@ FUNCTIONS: Mapping[str, Table] = {
     "split": {_SS: _split, (*_SS, "int"): _split},
     "substring": {_SI: _substring, (*_SI, "int"): _substring},
     "join": {("list",): _join, ("list", "string"): _join},
-    "lowerAscii": {_S: _flat(lambda text: text.translate(_LOWER))},
-    "upperAscii": {_S: _flat(lambda text: text.translate(_UPPER))},
-    "trim": {_S: _flat(lambda text: text.strip(_SPACES))},
+    "lowerAscii": {_S: _per_character(lambda text: text.translate(_LOWER))},
+    "upperAscii": {_S: _per_character(lambda text: text.translate(_UPPER))},
+    "trim": {_S: _per_character(lambda text: text.strip(_SPACES))},
 }
-INDEXES: Mapping[str, Table] = {
+INDEXES: Mapping[str, Overloads] = {
     "indexOf": {_SS: _index_of, (*_SS, "int"): _index_of},
     "lastIndexOf": {_SS: _last_index_of, (*_SS, "int"): _last_index_of},
 }

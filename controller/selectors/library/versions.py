@@ -1,47 +1,49 @@
-"""CEL's functions on Kubernetes quantities and semantic versions."""
+"""The functions on quantities and semantic versions."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import SelectorFault
-from controller.selectors.library.amounts import Amount
-from controller.selectors.library.values import INT_MAX, Table
+from controller.selectors.values.quantities import CelQuantity
+from controller.selectors.values.runtime import INT_MAX, Overloads
 from driver.semver import Semver
 
 
-def _quantity(_: Budget, text: str) -> Amount:
+def _quantity(_: Budget, text: str) -> CelQuantity:
     try:
-        return Amount.parse(text)
+        return CelQuantity.parse(text)
     except ValueError as error:
         raise SelectorFault(str(error)) from None
 
 
 def _is_quantity(_: Budget, text: str) -> bool:
     try:
-        Amount.parse(text)
+        CelQuantity.parse(text)
     except ValueError:
         return False
     return True
 
 
 def _compare(_: Budget, a: Any, b: Any) -> int:
-    if isinstance(a, Amount):
+    if isinstance(a, CelQuantity):
         return a.compare(b)
     return int(a > b) - int(a < b)
 
 
-def _as_integer(_: Budget, amount: Amount) -> int:
+def _as_integer(_: Budget, amount: CelQuantity) -> int:
     value = amount.integer
     if value is None:
         raise SelectorFault("cannot convert value to integer")
     return value
 
 
-def _computed(step: Callable[[Amount, Amount], Amount]) -> Callable[[Budget, Amount, Any], Amount]:
-    def run(_: Budget, a: Amount, b: Any) -> Amount:
+def _computed(
+    step: Callable[[CelQuantity, CelQuantity], CelQuantity],
+) -> Callable[[Budget, CelQuantity, Any], CelQuantity]:
+    def run(_: Budget, a: CelQuantity, b: Any) -> CelQuantity:
         try:
-            return step(a, b if isinstance(b, Amount) else Amount(b))
+            return step(a, b if isinstance(b, CelQuantity) else CelQuantity(b))
         except ValueError as error:
             raise SelectorFault(str(error)) from None
 
@@ -49,7 +51,7 @@ def _computed(step: Callable[[Amount, Amount], Amount]) -> Callable[[Budget, Amo
 
 
 def _normalized(text: str) -> str:
-    """``v1.02`` as ``1.2.0``: no leading v, no leading zeros, three parts."""
+    """A lenient version in strict form, such as ``v1.02`` as ``1.2.0``: no leading v or zeros, and three parts."""
     parts = text.removeprefix("v").split(".", 2)
     for i, part in enumerate(parts):
         if len(part) > 1:
@@ -91,7 +93,7 @@ _Q, _QQ, _QI = ("kubernetes.Quantity",), ("kubernetes.Quantity",) * 2, ("kuberne
 _V, _VV = ("kubernetes.Semver",), ("kubernetes.Semver",) * 2
 _S, _SB = ("string",), ("string", "bool")
 
-FUNCTIONS: Mapping[str, Table] = {
+FUNCTIONS: Mapping[str, Overloads] = {
     "quantity": {_S: _quantity},
     "isQuantity": {_S: _is_quantity},
     "compareTo": {_QQ: _compare, _VV: _compare},
@@ -101,8 +103,8 @@ FUNCTIONS: Mapping[str, Table] = {
     "isInteger": {_Q: lambda _, amount: amount.integer is not None},
     "asApproximateFloat": {_Q: lambda _, amount: float(amount)},
     "sign": {_Q: lambda _, amount: amount.sign},
-    "add": {_QQ: _computed(Amount.plus), _QI: _computed(Amount.plus)},
-    "sub": {_QQ: _computed(Amount.minus), _QI: _computed(Amount.minus)},
+    "add": {_QQ: _computed(CelQuantity.plus), _QI: _computed(CelQuantity.plus)},
+    "sub": {_QQ: _computed(CelQuantity.minus), _QI: _computed(CelQuantity.minus)},
     "semver": {_S: _semver, _SB: _semver},
     "isSemver": {_S: _is_semver, _SB: _is_semver},
     "major": {_V: _part("major")},

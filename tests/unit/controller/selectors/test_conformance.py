@@ -33,7 +33,7 @@ def cases(file: str) -> Iterator[Case]:
         stored = raw["envType"] == "StoredExpressions"
         features = raw["features"]
         environment = SCHEDULER if stored or features["listTypeAttributes"] else ADMISSION
-        environment = replace(environment, allow_multiple=stored or features["consumableCapacity"], max_cost=None)
+        environment = replace(environment, allow_multiple=stored or features["consumableCapacity"])
         yield Case(raw["name"], raw["expression"], devices[raw["device"]], environment, outcome(raw["observed"]))
 
 

@@ -1,0 +1,1 @@
+"""The evaluator: one Python closure for each node of a syntax tree."""

@@ -1,1 +1,0 @@
-"""Syntax to Python closures that evaluate it."""
