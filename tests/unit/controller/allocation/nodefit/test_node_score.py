@@ -11,9 +11,7 @@ from controller.allocation.nodefit.node_score import node_score
 from controller.allocation.requests.preferences import Preference, load, node_rank
 from controller.placement import Placed, place
 from driver.model import Allocation, Claim, Device, Taint
-from tests.unit.controller.allocation.rig import NODE, claim, device, fleet, pool, want
-from tests.unit.controller.allocation.test_laws import cards, claims
-from tests.unit.controller.allocation.test_policies import (
+from tests.unit.controller.allocation.ordering.test_device_order import (
     POLICIES,
     by,
     in_use,
@@ -23,6 +21,8 @@ from tests.unit.controller.allocation.test_policies import (
     wired,
     with_policy,
 )
+from tests.unit.controller.allocation.rig import NODE, claim, device, fleet, pool, want
+from tests.unit.controller.allocation.test_laws import cards, claims
 
 
 def placed(answer: Placed | Unsatisfiable | None) -> Placed:
