@@ -75,3 +75,9 @@ def test_the_suffix_does_not_matter_to_equality() -> None:
     assert Quantity.parse("1Gi") == Quantity.parse("1073741824")
     assert Quantity.of(2) == Quantity.parse("2")
     assert Quantity.of(1) != "1"
+
+
+@given(st.integers(-(10**20), 10**20), st.sampled_from(["", "n", "u", "m", "k", "M", "E", "Ki", "Mi", "Ei"]))
+def test_integers_are_read_as_fractions_are(number: int, suffix: str) -> None:
+    whole, fraction = Quantity.parse(f"{number}{suffix}"), Quantity.parse(f"{number}.0{suffix}")
+    assert (whole.nanos, whole.format) == (fraction.nanos, fraction.format)
