@@ -82,7 +82,7 @@ class InputObject:
 
 
 @dataclass(slots=True)
-class Checked:
+class CheckedInput:
     """The objects of the input, the kinds that are ignored, and what is wrong."""
 
     objects: list[InputObject] = field(default_factory=list)
@@ -97,9 +97,9 @@ def subject(resource: Resource, obj: Object) -> str:
     return f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"
 
 
-def check(documents: Sequence[Document], namespace: str) -> Checked:
+def check(documents: Sequence[Document], namespace: str) -> CheckedInput:
     """The objects of the documents; ``namespace`` is that of objects that should name one and do not."""
-    checked = Checked()
+    checked = CheckedInput()
     items = [(document, item) for document in documents if (item := _parse(document, namespace, checked))]
     without_admin_access = {
         item.key[2]
@@ -123,7 +123,7 @@ def _allows_admin(labels: Any) -> bool:
     return isinstance(labels, dict) and labels.get(ADMIN_ACCESS) == "true"
 
 
-def _parse(document: Document, namespace: str, checked: Checked) -> InputObject | None:
+def _parse(document: Document, namespace: str, checked: CheckedInput) -> InputObject | None:
     """The object of a document, its content unchecked; None if its kind or name is not valid, or if it is ignored."""
     value = document.value
     if not isinstance(value, dict):
@@ -161,7 +161,7 @@ def _parse(document: Document, namespace: str, checked: Checked) -> InputObject 
     return InputObject(resource, obj, document.origin, bool(metadata.get("uid")))
 
 
-def _refuse(document: Document, about: str, field_name: str, message: str, checked: Checked) -> InputObject | None:
+def _refuse(document: Document, about: str, field_name: str, message: str, checked: CheckedInput) -> InputObject | None:
     checked.faults.append(InputFault(document.origin, about, field_name, message))
     return None
 
@@ -173,7 +173,7 @@ def _shorten(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def _examine(item: InputObject, admin: bool, checked: Checked) -> None:
+def _examine(item: InputObject, admin: bool, checked: CheckedInput) -> None:
     """Add the object with its defaults, or all its faults."""
     if item.stored:
         faults, obj = _damage(item), _without_nulls(item)

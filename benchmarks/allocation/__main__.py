@@ -19,14 +19,14 @@ from typing import get_args
 
 from benchmarks.allocation import measure, selectors, table
 from benchmarks.allocation.measure import HardSearchRow, Load, Row, SelectorRow
-from benchmarks.allocation.scenario import FORMS, Form, Scenario
+from benchmarks.allocation.scenario import FORMS, BenchmarkScenario, Form
 from benchmarks.allocation.workloads import WORKLOADS, Workload
 from tests.hard_searches import HARD_SEARCHES
 
 PARTS = ("allocations", "hard-searches", "selectors")
 SIZES = (100, 1000, 5000)
 QUICK = ("single", "ib8", "vgpu", "mig", "cards")
-LOADED = Scenario(WORKLOADS[0], 5000, "50")
+LOADED = BenchmarkScenario(WORKLOADS[0], 5000, "50")
 """5,000 nodes with 40,000 cards and 20,000 claims."""
 
 
@@ -93,13 +93,13 @@ def _listed(known: Sequence[str]) -> Callable[[str], list[str]]:
     return chosen
 
 
-def plan(arguments: argparse.Namespace) -> Iterator[tuple[Scenario, list[Form]]]:
+def plan(arguments: argparse.Namespace) -> Iterator[tuple[BenchmarkScenario, list[Form]]]:
     """The scenarios and their forms: everything at 1,000 nodes, and at other sizes what shows the growth."""
     chosen = [workload for workload in WORKLOADS if not arguments.workloads or workload.name in arguments.workloads]
     for workload in chosen:
         for nodes in arguments.nodes or [size for size in SIZES if size <= workload.largest]:
             for in_use in _states(workload, nodes, arguments):
-                yield Scenario(workload, nodes, in_use), arguments.forms or _forms(nodes, in_use)
+                yield BenchmarkScenario(workload, nodes, in_use), arguments.forms or _forms(nodes, in_use)
     if not (arguments.nodes or arguments.workloads or arguments.in_use):
         yield LOADED, ["repeated"]
 
@@ -139,7 +139,7 @@ def _profile(arguments: argparse.Namespace, folder: Path) -> int:
     for nodes in arguments.nodes or [1000]:
         for in_use in arguments.in_use or workload.in_use[:1]:
             forms: list[Form] = arguments.forms or ["repeated"]
-            scenario = Scenario(workload, nodes, in_use)
+            scenario = BenchmarkScenario(workload, nodes, in_use)
             _say(f"{scenario.name}: {', '.join(forms)}")
             measure.measure(scenario, forms, folder, arguments.seconds, with_peer=False, profile=True)
     return 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.allocation import checks, hard_searches, peer
-from benchmarks.allocation.scenario import Form, Scenario
+from benchmarks.allocation.scenario import BenchmarkScenario, Form
 from driver.wire import Json
 from tests.hard_searches import HardSearch
 
@@ -58,7 +58,7 @@ class Figures:
 class Row:
     """The results for one workload, size, part in use and form; those of the peer if it ran."""
 
-    scenario: Scenario
+    scenario: BenchmarkScenario
     form: Form
     ours: Figures
     scheduler: Figures | None
@@ -73,7 +73,7 @@ class Row:
 class Load:
     """The cost of loading a cluster: from JSON text to the first answer, and the CPU time and memory used by then."""
 
-    scenario: Scenario
+    scenario: BenchmarkScenario
     slices: int
     devices: int
     claims: int
@@ -90,7 +90,13 @@ def ours(command: str, cluster: Path, requests: Sequence[object]) -> tuple[Json,
 
 
 def measure(
-    scenario: Scenario, forms: Sequence[Form], folder: Path, seconds: float, *, with_peer: bool, profile: bool = False
+    scenario: BenchmarkScenario,
+    forms: Sequence[Form],
+    folder: Path,
+    seconds: float,
+    *,
+    with_peer: bool,
+    profile: bool = False,
 ) -> tuple[Load, list[Row]]:
     """Run a scenario on our side and, with ``with_peer``, on the peer in both modes.
 
@@ -129,7 +135,7 @@ def _write(path: Path, lines: Iterable[str]) -> None:
         file.writelines(lines)
 
 
-def _load(scenario: Scenario, raw: Json) -> Load:
+def _load(scenario: BenchmarkScenario, raw: Json) -> Load:
     seconds = raw["read"] + raw["indexed"] + raw["first"]
     return Load(scenario, raw["slices"], raw["devices"], raw["claims"], seconds, raw["cpu"], raw["mebibytes"])
 

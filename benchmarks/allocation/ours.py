@@ -31,7 +31,7 @@ PROFILED = 25
 """Lines of a profile that are printed."""
 
 
-class Cluster:
+class ClusterObjects:
     """The objects that informers would deliver, and the seconds to read them."""
 
     def __init__(self, path: Path) -> None:
@@ -76,9 +76,9 @@ def lines(path: Path) -> Iterator[Any]:
             yield json.loads(line)
 
 
-def load(path: Path) -> tuple[Cluster, Json]:
+def load(path: Path) -> tuple[ClusterObjects, Json]:
     """The cluster, and the cost of a controller's start: reading, updating the fleet, and the first answer."""
-    cluster = Cluster(path)
+    cluster = ClusterObjects(path)
     began = time.perf_counter()
     fleet = cluster.fleet()
     indexed = time.perf_counter()
@@ -96,7 +96,7 @@ def load(path: Path) -> tuple[Cluster, Json]:
     }
 
 
-def allocate_all(cluster: Cluster, run: Json) -> Json:
+def allocate_all(cluster: ClusterObjects, run: Json) -> Json:
     """Place the pods of a run one after the other: decide, assume, and release claims as the run says.
 
     With ``profile``, a profile is printed to standard error.
@@ -156,7 +156,7 @@ def _profiled(enabled: bool) -> Iterator[None]:
     pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(PROFILED)
 
 
-def evaluate_all(cluster: Cluster, expression: str) -> Json:
+def evaluate_all(cluster: ClusterObjects, expression: str) -> Json:
     """The time to find the devices of the fleet that a new selector matches, including compilation.
 
     In the first pass, the fleet has not read the attributes of the selector before. The other passes use selectors with
@@ -176,7 +176,7 @@ def evaluate_all(cluster: Cluster, expression: str) -> Json:
     return {"matched": matched, "first": each[0], "seconds": statistics.median(each[1:])}
 
 
-def _visit_all_devices(cluster: Cluster, fleet: Fleet) -> None:
+def _visit_all_devices(cluster: ClusterObjects, fleet: Fleet) -> None:
     """Request a device that does not exist, so that the fleet visits all devices; loading is measured with this."""
     for device_class in cluster.classes:
         place(fleet, [_claim(device_class.name, "false")])

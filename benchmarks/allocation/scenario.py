@@ -19,7 +19,7 @@ _SEED = "20260"
 
 
 @dataclass(frozen=True)
-class Scenario:
+class BenchmarkScenario:
     """A workload with a number of nodes and a part of their cards in use."""
 
     workload: Workload

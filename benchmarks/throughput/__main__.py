@@ -31,7 +31,7 @@ TIMEOUT = 600.0
 
 
 @dataclass(frozen=True)
-class Figures:
+class Throughput:
     """The results of a flavor; latencies in seconds, from the creation of a pod to the event that shows it bound."""
 
     name: str
@@ -67,7 +67,7 @@ def main() -> int:
     return 0
 
 
-def measure(flavor: Flavor, api: Api, count: int, check_alive: Callable[[], None]) -> Figures:
+def measure(flavor: Flavor, api: Api, count: int, check_alive: Callable[[], None]) -> Throughput:
     """Create the pods as fast as the API server accepts them, and wait until all are bound."""
     with bindings(api) as bound:
         api.create(PODS, pod("first"), NAMESPACE)
@@ -84,7 +84,7 @@ def measure(flavor: Flavor, api: Api, count: int, check_alive: Callable[[], None
         wait_until(f"{count} pods are bound", lambda: len(bound) > count, check_alive, TIMEOUT)
     latencies = sorted(bound[name] - created[name] for name in names)
     seconds = max(bound.values()) - min(created.values())
-    return Figures(flavor.name, count, seconds, latencies, faults(api))
+    return Throughput(flavor.name, count, seconds, latencies, faults(api))
 
 
 @contextmanager
@@ -129,7 +129,7 @@ def _list_all(api: Api, resource: Resource) -> Iterator[dict[str, object]]:
         yield from page.items
 
 
-def report(results: list[Figures]) -> str:
+def report(results: list[Throughput]) -> str:
     """The table. The bar is judged only if both flavors ran."""
     rows = []
     for figures in results:

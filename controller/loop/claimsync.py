@@ -1,7 +1,7 @@
 """Decides about one claim at a time: clears allocations that nobody uses."""
 
 from controller.loop.claimwriter import ClaimWriter
-from controller.loop.metrics import ControllerMetrics, Outcome
+from controller.loop.metrics import ControllerMetrics, DecisionOutcome
 from controller.loop.queue import Key, KeyedQueue
 from controller.reconcile import ORPHAN_SECONDS, Deallocate, Free, Idle, Wait, decide_claim
 from controller.state import State
@@ -30,7 +30,7 @@ class ClaimSync:
         self._log = log
         self._unused_since: dict[str, float] = {}
 
-    def sync(self, key: str) -> Outcome:
+    def sync(self, key: str) -> DecisionOutcome:
         """Decide about the claim ``key`` and carry the decision out.
 
         Raises:
@@ -45,17 +45,17 @@ class ClaimSync:
                 case Wait(after=after):
                     self._unused_since.setdefault(key, self._clock.now())
                     self._queue.add(("claim", key), now + (after or ORPHAN_SECONDS))
-                    return Outcome.CLAIM_WAITS
+                    return DecisionOutcome.CLAIM_WAITS
                 case Free(message):
                     self._writer.write(Deallocate(key))
                     self._unused_since.pop(key, None)
                     self._log.info("allocation cleared", claim=key, reason=message)
-                    return Outcome.CLAIM_FREED
+                    return DecisionOutcome.CLAIM_FREED
                 case Idle():
                     self._unused_since.pop(key, None)
-                    return Outcome.CLAIM_IDLE
+                    return DecisionOutcome.CLAIM_IDLE
         except ApiError as error:
             self._metrics.failed(error)
             self._log.info("retrying claim", claim=key, error=str(error))
             self._queue.add(("claim", key), now + ORPHAN_SECONDS)
-            return Outcome.UNAVAILABLE
+            return DecisionOutcome.UNAVAILABLE

@@ -7,7 +7,7 @@ from controller.reconcile import Reason
 from driver.observe import Metrics
 
 
-class Outcome(StrEnum):
+class DecisionOutcome(StrEnum):
     """What came of one decision; a pod that waits has a ``Reason`` instead. The values are documented for operators."""
 
     POD_GONE = "gone"
@@ -38,7 +38,7 @@ class ControllerMetrics:
         self._allocated = metrics.gauge("allocated_devices", "Allocations of our devices in live claims.", "kind")
         self._known: set[str] = set()
 
-    def decided(self, outcome: Outcome | Reason, seconds: float) -> None:
+    def decided(self, outcome: DecisionOutcome | Reason, seconds: float) -> None:
         """One decision was made and carried out."""
         self._decisions.labels(outcome.value).inc()
         self._seconds.labels(outcome.value).observe(seconds)

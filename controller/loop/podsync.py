@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from controller.loop.claimwriter import ClaimWriter
-from controller.loop.metrics import ControllerMetrics, Outcome
+from controller.loop.metrics import ControllerMetrics, DecisionOutcome
 from controller.loop.podwriter import PodWriter
 from controller.loop.queue import Key, KeyedQueue
 from controller.loop.reader import ObjectReader
@@ -91,7 +91,7 @@ class PodSync:
         """Keys of the pods that cannot be placed at present; they are to be tried again when capacity is freed."""
         return self._waiting
 
-    def sync(self, key: str) -> Outcome | Reason:
+    def sync(self, key: str) -> DecisionOutcome | Reason:
         """Decide about the pod ``key`` and carry the decision out.
 
         Raises:
@@ -101,24 +101,24 @@ class PodSync:
         if pod is None:
             self._retries.pop(key, None)
             self._waiting.pop(key, None)
-            return Outcome.POD_GONE
+            return DecisionOutcome.POD_GONE
         retry = self._retries.get(key)
         if retry is None or retry.uid != pod.uid:
             retry = self._retries[key] = _RetryState(pod.uid)
         try:
             return self._advance(key, retry)
         except (Conflict, NotFound, AlreadyExists) as error:
-            return self._retry(key, retry, Outcome.CONFLICT, error, min(delay(retry.attempts), self._max_wait))
+            return self._retry(key, retry, DecisionOutcome.CONFLICT, error, min(delay(retry.attempts), self._max_wait))
         except (Invalid, Forbidden) as error:
             self._report(key, retry, Wait(Reason.WRITE_REFUSED, f"the API server refused a write: {error}"))
-            return self._retry(key, retry, Outcome.REFUSED, error)
+            return self._retry(key, retry, DecisionOutcome.REFUSED, error)
         except OperatorFault as error:
             self._report(key, retry, Wait(Reason.FIELDS_DROPPED, str(error)))
-            return self._retry(key, retry, Outcome.REFUSED, error)
+            return self._retry(key, retry, DecisionOutcome.REFUSED, error)
         except ApiError as error:
-            return self._retry(key, retry, Outcome.UNAVAILABLE, error)
+            return self._retry(key, retry, DecisionOutcome.UNAVAILABLE, error)
 
-    def _advance(self, key: str, retry: _RetryState) -> Outcome | Reason:
+    def _advance(self, key: str, retry: _RetryState) -> DecisionOutcome | Reason:
         for claim in self._state.pods[key].claim_keys:
             if self._claims.lost_answer(claim):
                 self._claims.resolve(claim)
@@ -133,29 +133,29 @@ class PodSync:
             return self._wait(key, retry, decision)
         self._waiting.pop(key, None)
         pod = self._state.pods.get(key)
-        return self._carry_out(pod, retry, decision) if pod else Outcome.POD_IDLE
+        return self._carry_out(pod, retry, decision) if pod else DecisionOutcome.POD_IDLE
 
     # Carrying out
 
     def _carry_out(
         self, pod: PodView, retry: _RetryState, decision: Idle | RemoveGate | Place | Release | TakeBack
-    ) -> Outcome:
+    ) -> DecisionOutcome:
         match decision:
             case RemoveGate():
                 self._pods.remove_gate(pod)
-                return Outcome.POD_GATE_REMOVED
+                return DecisionOutcome.POD_GATE_REMOVED
             case Place():
                 self._place(pod, retry, decision)
-                return Outcome.POD_PLACED
+                return DecisionOutcome.POD_PLACED
             case Release():
                 self._release(pod, retry, decision)
-                return Outcome.POD_RELEASED
+                return DecisionOutcome.POD_RELEASED
             case TakeBack():
                 self._take_back(pod, retry, decision)
-                return Outcome.POD_TAKEN_BACK
+                return DecisionOutcome.POD_TAKEN_BACK
         if pod.node_name or pod.terminal or not pod.unschedulable:
             del self._retries[pod.key]
-        return Outcome.POD_IDLE
+        return DecisionOutcome.POD_IDLE
 
     def _place(self, pod: PodView, retry: _RetryState, decision: Place) -> None:
         self._update_claims(pod, decision)
@@ -228,8 +228,8 @@ class PodSync:
             retry.last_report = self._reporter.report_wait(pod, wait, attempt, self._max_wait, retry.last_report)
 
     def _retry(
-        self, key: str, retry: _RetryState, outcome: Outcome, error: Exception, pause: float | None = None
-    ) -> Outcome:
+        self, key: str, retry: _RetryState, outcome: DecisionOutcome, error: Exception, pause: float | None = None
+    ) -> DecisionOutcome:
         """Try the pod again after a back-off, from objects that are read again."""
         retry.attempts += 1
         retry.stale = True

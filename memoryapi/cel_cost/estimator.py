@@ -37,16 +37,16 @@ _SCALARS: Final = frozenset(
 )  # fmt: skip
 
 
-class Entry(NamedTuple):
+class EntrySizes(NamedTuple):
     """The sizes of the entries of a list or map."""
 
     is_list: bool
     key: Size
     value: Size
 
-    def union(self, other: "Entry | None") -> "Entry | None":
+    def union(self, other: "EntrySizes | None") -> "EntrySizes | None":
         """The entries that contain both; None if ``other`` is not known."""
-        return other and Entry(self.is_list, self.key.union(other.key), self.value.union(other.value))
+        return other and EntrySizes(self.is_list, self.key.union(other.key), self.value.union(other.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _Variable:
 
     path: ValuePath = ()
     size: Size | None = None
-    entry: Entry | None = None
+    entry: EntrySizes | None = None
 
 
 Scope = Mapping[str, _Variable]
@@ -71,7 +71,7 @@ class _Estimator:
         self._types = checked.types
         self._overloads = checked.overloads
         self._sizes: dict[Node, Size] = {}
-        self._entries: dict[Node, Entry] = {}
+        self._entries: dict[Node, EntrySizes] = {}
         self._paths: dict[Node, ValuePath] = {}
 
     def cost(self, node: Node, scope: Scope) -> Steps[int]:
@@ -181,13 +181,13 @@ class _Estimator:
 
     def _list(self, node: ListOf, scope: Scope) -> Steps[int]:
         costs = yield from self._each(node.items, scope)
-        self._entries[node] = Entry(True, ONE, self._largest(node.items, scope))
+        self._entries[node] = EntrySizes(True, ONE, self._largest(node.items, scope))
         return add(NEW_LIST, *costs)
 
     def _map(self, node: MapOf, scope: Scope) -> Steps[int]:
         costs = yield from self._each(children(node), scope)
         keys = self._largest([key for key, _, _ in node.entries], scope)
-        self._entries[node] = Entry(False, keys, self._largest([value for _, value, _ in node.entries], scope))
+        self._entries[node] = EntrySizes(False, keys, self._largest([value for _, value, _ in node.entries], scope))
         return add(NEW_MAP, *costs)
 
     def _largest(self, nodes: Sequence[Node], scope: Scope) -> Size:
@@ -229,7 +229,7 @@ class _Estimator:
         else:
             element = self._size_or_unknown(node.body, inner)
         self._sizes[node] = count
-        self._entries[node] = Entry(True, ONE, Size(0, element.most))
+        self._entries[node] = EntrySizes(True, ONE, Size(0, element.most))
         return add(cost, 1, 1, NEW_LIST)
 
     def _element_size(self, node: Comprehension, inner: Scope) -> Size:
@@ -292,7 +292,7 @@ class _Estimator:
             return scope[node.name].path
         return self._paths.get(node, ())
 
-    def _entry(self, node: Node, scope: Scope) -> Entry | None:
+    def _entry(self, node: Node, scope: Scope) -> EntrySizes | None:
         found = self._entries.get(node)
         if found is None and isinstance(node, Name) and node.name in scope and not node.absolute:
             return scope[node.name].entry

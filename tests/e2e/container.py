@@ -15,7 +15,7 @@ find {METADATA} -type f 2>/dev/null | while read file; do echo "$file"; tr -d '\
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerView:
+class ContainerContents:
     """The devices, environment variables and metadata files of our driver in a container.
 
     ``metadata`` maps the path of a file below `METADATA` to its devices, each with pool, name and attributes.
@@ -26,11 +26,11 @@ class ContainerView:
     metadata: Mapping[str, tuple[Object, ...]]
 
 
-def container_view(client: Client, namespace: str, pod: str, container: str) -> ContainerView:
+def container_view(client: Client, namespace: str, pod: str, container: str) -> ContainerContents:
     """What a running container sees."""
     devices, environment, files = client.exec(namespace, pod, container, "sh", "-c", _SCRIPT).split("@@\n")
     lines = files.splitlines()
-    return ContainerView(
+    return ContainerContents(
         frozenset(devices.split()),
         dict(line.split("=", 1) for line in environment.splitlines()),
         {path.removeprefix(f"{METADATA}/"): _devices(text) for path, text in zip(lines[::2], lines[1::2], strict=True)},
@@ -66,7 +66,7 @@ class Published:
         slices = [it for it in client.list("resourceslices") if it["spec"]["driver"] == "lode.dev"]
         return cls({(it["spec"]["pool"]["name"], d["name"]): d for it in slices for d in it["spec"].get("devices", [])})
 
-    def expected(self, claims: Mapping[str, Object]) -> ContainerView:
+    def expected(self, claims: Mapping[str, Object]) -> ContainerContents:
         """Exactly what a container that lists these claims, by their names in the pod, must see."""
         devices: set[str] = set()
         environment: dict[str, str] = {}
@@ -80,7 +80,7 @@ class Published:
                 entry = {"driver": "lode.dev", "pool": result["pool"], "name": result["device"]}
                 entry["attributes"] = device["attributes"]
                 metadata[path] = (*metadata.get(path, ()), entry)
-        return ContainerView(frozenset(devices), environment, metadata)
+        return ContainerContents(frozenset(devices), environment, metadata)
 
 
 def _environment(result: Object, device: Object) -> Iterable[tuple[str, str]]:

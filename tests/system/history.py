@@ -11,7 +11,7 @@ from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from simulation.files import MemoryFiles
 from simulation.settled_checks import check_empty, check_settled
 from tests.system.objects import device_classes
-from tests.system.workload import Workload
+from tests.system.workload import RandomWorkload
 
 ACTIONS = (8, 36)
 LAST_LINES = 30
@@ -100,7 +100,7 @@ def _play(seed: int, cluster: Cluster, faults: FaultProfile) -> None:
     chance = random.Random(f"pace of {seed}")
     cluster.settle()
     published = cluster.invariants.pools()
-    workload = Workload(seed, cluster)
+    workload = RandomWorkload(seed, cluster)
     cluster.faults = faults
     for _ in range(chance.randint(0, 6)):
         workload.new_pod()

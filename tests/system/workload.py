@@ -12,7 +12,7 @@ from tests.system.objects import IMPOSSIBLE, NAMESPACE, REQUESTS, claim, job, po
 MOST_PODS = 24
 
 
-class Workload:
+class RandomWorkload:
     """The actions of one seed. No action waits for its effect."""
 
     def __init__(self, seed: int, cluster: Cluster):

@@ -38,7 +38,7 @@ Cost = tuple[Lost, int]
 """What is lost, and the card's load afterwards: the mean of the loads of its counters."""
 
 
-class Card:
+class CardModel:
     """A model of card, described by its counters and devices. One object for all cards of the model."""
 
     def __init__(self, totals: tuple[int, ...], kinds: tuple[PartitionKind, ...]) -> None:
@@ -68,7 +68,7 @@ class PoolCards:
     """The cards of the pools that have the same layout and counters."""
 
     def __init__(self, layout: Layout, total: Sequence[int], models: "PartitionCosts") -> None:
-        self._cards: list[Card] = []
+        self._cards: list[CardModel] = []
         self._counters = layout.counters
         self._groups = layout.groups
         self.partitions = sum(
@@ -118,7 +118,9 @@ class PartitionCosts:
     """The cards of all pools: computed once for pools that are alike."""
 
     def __init__(self) -> None:
-        self._models: BoundedCache[tuple[tuple[int, ...], tuple[PartitionKind, ...]], Card] = BoundedCache(_MOST_MODELS)
+        self._models: BoundedCache[tuple[tuple[int, ...], tuple[PartitionKind, ...]], CardModel] = BoundedCache(
+            _MOST_MODELS
+        )
         self._cards: BoundedCache[tuple[Layout, tuple[int, ...]], PoolCards] = BoundedCache(_MOST_MODELS)
 
     def of(self, pool: Pool) -> PoolCards:
@@ -129,11 +131,11 @@ class PartitionCosts:
             known = self._cards[key] = PoolCards(pool.layout, key[1], self)
         return known
 
-    def card(self, totals: tuple[int, ...], kinds: tuple[PartitionKind, ...]) -> Card:
+    def card(self, totals: tuple[int, ...], kinds: tuple[PartitionKind, ...]) -> CardModel:
         """The model with these counters and kinds."""
         known = self._models.get((totals, kinds))
         if known is None:
-            known = self._models[totals, kinds] = Card(totals, kinds)
+            known = self._models[totals, kinds] = CardModel(totals, kinds)
         return known
 
 

@@ -28,7 +28,7 @@ from controller.allocation.search.candidate_cells import (
     Offer,
     Progress,
 )
-from controller.allocation.search.flow import SINK, SOURCE, Network
+from controller.allocation.search.flow import SINK, SOURCE, FlowNetwork
 from controller.allocation.search.symmetry import Symmetry
 from controller.allocation.search.tasks import Option, Task
 from controller.allocation.search.volumes import Volumes
@@ -272,7 +272,7 @@ class _Check:
         counted = self._counted(merged)
         if counted is not None:
             return counted
-        network = Network()
+        network = FlowNetwork()
         rooms: dict[int, list[Amounts | None]] = {}
         for number, ((_, limit), (need, amount)) in enumerate(merged.items()):
             network.pipe(SOURCE, number, amount)
@@ -301,7 +301,7 @@ class _Check:
         # A shareable device is counted once, but may satisfy several needs.
         return True if enough else None if self._candidates.shareable.intersection(cells) else False
 
-    def _connect(self, network: Network, need: Hashable, cell: int, limit: Limit | None, amount: int) -> None:
+    def _connect(self, network: FlowNetwork, need: Hashable, cell: int, limit: Limit | None, amount: int) -> None:
         if limit is None:
             network.pipe(need, ("cell", cell), amount)
             return

@@ -8,7 +8,7 @@ SOURCE: Final = "source"
 SINK: Final = "sink"
 
 
-class Network:
+class FlowNetwork:
     """Pipes between nodes (any hashable values). Fills all shortest paths at once, then longer ones (Dinic)."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.allocation import hard_searches
 from benchmarks.allocation.hardware import CARDS
-from benchmarks.allocation.scenario import FORMS, Scenario, node_name
+from benchmarks.allocation.scenario import FORMS, BenchmarkScenario, node_name
 from benchmarks.allocation.workloads import SHAPES, WORKLOADS, Workload
 from driver.names import Names
 from driver.wire import claim_from, class_from, slice_from
@@ -17,11 +17,11 @@ from simulation.invariants import Catalogue, Holding
 from tests.hard_searches import HARD_SEARCHES
 
 NODES = 10
-SCENARIOS = [Scenario(workload, NODES, in_use) for workload in WORKLOADS for in_use in workload.in_use]
+SCENARIOS = [BenchmarkScenario(workload, NODES, in_use) for workload in WORKLOADS for in_use in workload.in_use]
 DEVICES_PER_NODE = {"mig": 152, "vnpu": 168, "cards": 160}
 
 
-def read(scenario: Scenario) -> dict[str, list[dict[str, Any]]]:
+def read(scenario: BenchmarkScenario) -> dict[str, list[dict[str, Any]]]:
     """The objects by kind."""
     found: dict[str, list[dict[str, Any]]] = {}
     for chunk in scenario.cluster():
@@ -31,7 +31,7 @@ def read(scenario: Scenario) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def name(scenario: Scenario) -> str:
+def name(scenario: BenchmarkScenario) -> str:
     return scenario.name
 
 
@@ -40,14 +40,14 @@ def workload_name(workload: Workload) -> str:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=name)
-def test_a_scenario_is_deterministic(scenario: Scenario) -> None:
+def test_a_scenario_is_deterministic(scenario: BenchmarkScenario) -> None:
     assert list(scenario.cluster()) == list(scenario.cluster())
     for form in FORMS:
         assert list(scenario.pods(form)) == list(scenario.pods(form))
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=name)
-def test_the_stated_part_of_the_cards_is_in_use_and_none_twice(scenario: Scenario) -> None:
+def test_the_stated_part_of_the_cards_is_in_use_and_none_twice(scenario: BenchmarkScenario) -> None:
     objects = read(scenario)
     catalogue = Catalogue(Names(scenario.workload.driver))
     for raw in objects["ResourceSlice"]:
@@ -64,7 +64,7 @@ def test_the_stated_part_of_the_cards_is_in_use_and_none_twice(scenario: Scenari
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=workload_name)
 def test_every_node_publishes_one_complete_pool_within_the_limits_of_the_api(workload: Workload) -> None:
-    objects = read(Scenario(workload, NODES, "0"))
+    objects = read(BenchmarkScenario(workload, NODES, "0"))
     parts = [slice_from(raw) for raw in objects["ResourceSlice"]]
     assert {raw["metadata"]["name"] for raw in objects["Node"]} == {part.scope.node_name for part in parts}
     for number in range(NODES):
@@ -79,7 +79,7 @@ def test_every_node_publishes_one_complete_pool_within_the_limits_of_the_api(wor
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=workload_name)
 def test_forms_repeat_one_claim_or_mix_many_and_churn_releases_claims(workload: Workload) -> None:
-    scenario = Scenario(workload, NODES, "0")
+    scenario = BenchmarkScenario(workload, NODES, "0")
     pods = {form: [json.loads(line) for line in scenario.pods(form)] for form in FORMS}
     shapes = {form: {json.dumps(pod["claims"][0]["spec"]) for pod in found} for form, found in pods.items()}
     assert {form: len(found) for form, found in pods.items()} == workload.pods

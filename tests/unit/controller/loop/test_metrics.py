@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from controller.loop.metrics import Outcome
+from controller.loop.metrics import DecisionOutcome
 from controller.reconcile import Reason
 from tests.unit.controller.loop.world import World
 
@@ -20,10 +20,10 @@ def test_outcomes_and_reasons_are_the_label_values() -> None:
         world.add_claim(name)
         world.add_pod(f"pod-{name}", name)
     world.settle(1)
-    assert counted(world) >= {Outcome.POD_PLACED, Reason.UNALLOCATABLE}
-    assert counted(world) <= {*Outcome, *Reason}
+    assert counted(world) >= {DecisionOutcome.POD_PLACED, Reason.UNALLOCATABLE}
+    assert counted(world) <= {*DecisionOutcome, *Reason}
 
 
 def test_every_outcome_is_documented() -> None:
     text = DOCUMENT.read_text()
-    assert not [outcome for outcome in Outcome if f"`{outcome}`" not in text]
+    assert not [outcome for outcome in DecisionOutcome if f"`{outcome}`" not in text]

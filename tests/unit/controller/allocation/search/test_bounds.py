@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.allocation.search.flow import SINK, SOURCE, Network
+from controller.allocation.search.flow import SINK, SOURCE, FlowNetwork
 from controller.allocation.search.volumes import fillable
 
 sizes = st.integers(1, 6)
@@ -36,7 +36,7 @@ wanting = st.dictionaries(
 def test_all_flows_through_exactly_if_everybody_gets_devices_of_their_own(
     wanted: Mapping[str, tuple[int, frozenset[int]]],
 ) -> None:
-    network = Network()
+    network = FlowNetwork()
     for name, (count, devices) in wanted.items():
         network.pipe(SOURCE, name, count)
         for device in devices:
