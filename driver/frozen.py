@@ -30,7 +30,7 @@ def frozen(value: Any) -> Hashable:
     fields = getattr(kind, "__dataclass_fields__", None)
     if fields is not None:
         return (kind, *[part if type(part := getattr(value, name)) in _UNCHANGED else frozen(part) for name in fields])
-    if isinstance(value, Mapping):
+    if kind is dict or isinstance(value, Mapping):
         return (dict, *[(frozen(key), frozen(part)) for key, part in value.items()])
     if isinstance(value, list | tuple):
         return (kind, *[frozen(part) for part in value])

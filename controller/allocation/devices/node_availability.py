@@ -130,6 +130,7 @@ class NodeAvailability:
             return
         by_name = {slot.name: slot for slot in (*self.slots, *self._arrived)}
         self.slots = [by_name[name] for name in sorted(by_name)]
+        # A few nodes are inserted into every set, so that what was learnt about the others can move along (``moved``).
         for place, slot in enumerate(self.slots):
             if slot in self._arrived:
                 self._shifts.append(place)
@@ -144,6 +145,7 @@ class NodeAvailability:
         self._arrived.clear()
 
     def _renumber(self) -> None:
+        """Number all nodes again, without the deleted ones. What was learnt about nodes is lost."""
         by_name = {slot.name: slot for slot in (*self.slots, *self._arrived) if slot.listed}
         for slot in self.slots:
             slot.bit = slot.available = 0

@@ -202,6 +202,7 @@ class Pool:
 
     def set_use(self, device: PoolDevice, use: Use) -> None:
         """Record what holds the device now. Its counters are consumed once, as long as anything holds it."""
+        # Shares of one device consume its counters together: only the first and the last holder matter.
         change = bool(use.holders) - bool(device.use.holders)
         device.use = use
         bit = 1 << device.index

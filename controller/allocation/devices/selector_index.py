@@ -201,6 +201,7 @@ class SelectorIndex:
             if group.columns is not None and selector.paths is not None:
                 columns = [group.columns[path].values for path in selector.paths]
                 projections = list(zip(*columns, strict=True)) if columns else [()] * len(pool.devices)
+            # Most devices of a pool are alike, so the outcomes of this pool are at hand before those of all pools.
             known: dict[Hashable, Outcome] = {}
             for index in bits(match):
                 projection = projections[index] if projections else None

@@ -55,6 +55,8 @@ class GreedyFit:
             if not enough:
                 return NoFit.IMPOSSIBLE
             offers.append(found)
+        # Every check below is necessary for a solution, so a failure proves that there is none. Together they are not
+        # sufficient: picking, or the search, decides.
         if request.single_choice and len(offers) > 1 and not _enough_together(order, request, offers):
             return NoFit.IMPOSSIBLE
         for group in request.match_groups:
@@ -73,6 +75,7 @@ class GreedyFit:
                 found.append(0)
                 continue
             selection = self._selectors.selection(pool, criteria.filter)
+            # As in kube-scheduler, an error counts if the device is visited, which only the search can tell.
             if selection.faulty & visible & ~pool.exhausted:
                 return None
             mask = selection.match & visible
@@ -105,6 +108,7 @@ class GreedyFit:
     ) -> bool:
         """Whether the devices of each value, divided by the smallest count, are enough for all demands of the group."""
         union = _union([offers[at][0] for at in group.demands])
+        # With several values, or several requests on one device, dividing the devices by value would count too few.
         multivalued = any(self._columns.values(pool, group.attribute).multivalued for pool, _ in order)
         if multivalued or _any_shareable(order, union):
             return True
@@ -152,6 +156,7 @@ class GreedyFit:
         left = choice.count
         if attempt.counts[claim] + left > RESULTS_LIMIT:
             return False
+        # The first device fixes the value for all others, so values with too few devices left must be out before.
         if left > 1 and choice.match_attributes and attempt.used:
             masks = self._left(order, attempt, choice, masks)
         for (pool, _), mask in zip(order, masks, strict=True):

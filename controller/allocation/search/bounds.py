@@ -93,6 +93,7 @@ class _Check:
 
     def needs(self) -> Sequence[Need] | None:
         """The needs of all tasks with the devices that are available for them; None if one cannot be met."""
+        # Fewer allowed values mean fewer devices, which may rule out more values; a few rounds find nearly all of it.
         for _ in range(_MOST_ROUNDS):
             needs = self._gather()
             if needs is None:
@@ -264,6 +265,7 @@ class _Check:
 
     def _flows(self, needs: Sequence[Need], times: int = 1) -> bool:
         """Whether there are devices for all needs at once, each with another value where they must be distinct."""
+        # Needs for the same devices are one node of the network, which keeps it small.
         merged: dict[tuple[Hashable, Limit | None], tuple[Need, int]] = {}
         for need in needs:
             limit = next((limit for limit in need.limits if self._distinct(limit)), None)

@@ -71,9 +71,7 @@ class _Level:
 
     __slots__ = ("cells", "closed", "excluded", "index", "likeness", "option", "position", "progress", "tried")
 
-    def __init__(
-        self, index: int, option: Option, progress: Progress, excluded: Sequence[tuple[Likeness, set[Hashable]]] = ()
-    ):
+    def __init__(self, index: int, option: Option, progress: Progress, excluded: Sequence[_Tried] = ()):
         self.index = index
         self.option = option
         self.progress = progress
@@ -131,6 +129,7 @@ class Search:
         """
         if not self._tasks:
             return True
+        # An explicit stack: a claim may want 32 devices, and several claims more than Python's recursion allows.
         levels = [self._enter(0, 0)]
         while levels:
             level = levels[-1]
@@ -197,6 +196,8 @@ class Search:
     def _deeper(self, level: _Level) -> _Level:
         """The level of the next device of the same request."""
         progress = Progress(level.progress.number, level.position, level.progress.left - 1)
+        # The order of a combination does not matter, so a device that failed as an earlier one of the request need not
+        # be tried as a later one.
         excluded = level.excluded if level.likeness is None else (*level.excluded, (level.likeness, level.tried))
         deeper = _Level(level.index, level.option, progress, excluded)
         self._bound(deeper)

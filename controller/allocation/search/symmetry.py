@@ -57,6 +57,8 @@ class Symmetry:
         self.kinds: dict[PoolDevice, int] = {}
         self.groups: dict[PoolDevice, Group] = {}
         self.group_kinds: dict[Group, int] = {}
+        # Names do not matter: a device is described by the requests that may take it, its place in its group, what is
+        # left of it and what it draws. Equal descriptions get equal numbers.
         offers = _offers(tasks)
         attributes = sorted({tracker.attribute for claim in attempt.trackers for tracker in claim})
         self._compared = {name for name in attributes if len(_values(offers, name)) > FEW_VALUES}

@@ -65,6 +65,7 @@ class Volumes:
         return found or {}
 
     def _enough(self, measure: Measure, cells: frozenset[int], asked: Asked) -> bool:
+        # The least that all requests consume, minus the most that each bin can provide in sizes that are asked for.
         missing = sum(min(sizes) * count for sizes, count in asked)
         left = self._capacity_left(measure, cells) if measure[0] == "capacity" else self._counters_left(measure, cells)
         for amount, number in Counter(left).items():
