@@ -2,12 +2,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from controller.allocation.devices.device_index import DeviceIndex
-from controller.allocation.devices.layout import bits
+from controller.allocation.devices.layout import NO_GROUP, bits
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.filters import Filter, Selectors
 from controller.allocation.nodefit.candidates import NodeCandidates
@@ -27,6 +27,8 @@ from controller.allocation.search.search import Search
 from driver.model import Claim
 
 _MOST_POOLS: Final = 5
+_Freed = Counter[tuple[str, tuple[bool, int]]]
+"""Devices of a pool that would fit if a claim ended, by its UID and card."""
 _NUMBER: Final = re.compile(r"-\d+\Z", re.ASCII)
 
 
@@ -119,7 +121,8 @@ class _Count:
         seen, available, blocked: devices in all; those that fit; those that would fit if nothing were in use.
         causes: what excludes how many devices.
         holders: UIDs of the claims that hold matching devices.
-        freed: devices that would fit if a claim ended, by its UID. Of a card that it blocks by counters, one counts.
+        freed: devices that would fit if a claim ended, by its UID. Of the devices that draw on the same counters, those
+            count that the claim holds itself, or else one: they may exclude one another.
     """
 
     def __init__(self, choice: Choice, index: DeviceIndex, selectors: Selectors):
@@ -144,11 +147,14 @@ class _Count:
         if self._criteria.admin_access:
             self.available += left.bit_count()
             return
-        fitting = self._with_capacity_left(pool, left & ~pool.exhausted & pool.available)
+        freed: _Freed = Counter()
+        fitting = self._with_capacity_left(pool, left & ~pool.exhausted & pool.available, freed)
         self.available += fitting.bit_count()
         self.blocked += (left & ~fitting).bit_count()
-        self._exhausted(pool, left & pool.exhausted)
-        self._without_counters(pool, left & ~pool.exhausted & ~pool.available)
+        self._exhausted(pool, left & pool.exhausted, freed)
+        self._without_counters(pool, left & ~pool.exhausted & ~pool.available, freed)
+        for (uid, _), count in freed.items():
+            self.freed[uid] += count
 
     def _selected(self, pool: Pool, left: int) -> int:
         for by, name, label, wanted in self._steps:
@@ -176,11 +182,11 @@ class _Count:
             self._count_obstacle(pool.devices[index])
         return left & tolerated
 
-    def _with_capacity_left(self, pool: Pool, left: int) -> int:
+    def _with_capacity_left(self, pool: Pool, left: int, freed: _Freed) -> int:
         for index in bits(left & pool.shared):
             device = pool.devices[index]
             if self._count_obstacle(device):
-                self._count_holders(device.use.holders)
+                self._count_holders(pool, index, freed)
                 left &= ~(1 << index)
         return left
 
@@ -193,18 +199,19 @@ class _Count:
         self.causes[cause] += 1
         return True
 
-    def _exhausted(self, pool: Pool, devices: int) -> None:
+    def _exhausted(self, pool: Pool, devices: int, freed: _Freed) -> None:
         if devices:
             self.causes["inUse", ""] += devices.bit_count()
             for index in bits(devices):
-                self._count_holders(pool.devices[index].use.holders)
+                self._count_holders(pool, index, freed)
 
-    def _count_holders(self, holders: Collection[str]) -> None:
+    def _count_holders(self, pool: Pool, index: int, freed: _Freed) -> None:
+        holders = pool.devices[index].use.holders
         self.holders.update(holders)
         if len(holders) == 1:
-            self.freed.update(holders)
+            freed.update((uid, _card(pool, index)) for uid in holders)
 
-    def _without_counters(self, pool: Pool, devices: int) -> None:
+    def _without_counters(self, pool: Pool, devices: int, freed: _Freed) -> None:
         """Devices of which a counter is insufficient because of other devices in use."""
         if not devices:
             return
@@ -213,7 +220,6 @@ class _Count:
             for counter, amount in pool.devices[index].draws:
                 if amount:
                     by_counter.setdefault(counter, set()).update(pool.devices[index].use.holders)
-        alone: set[tuple[str, str]] = set()
         for index in bits(devices):
             lacking = [counter for counter, amount in pool.devices[index].draws if pool.free[counter] < amount]
             name = pool.counters[lacking[0]]
@@ -221,8 +227,14 @@ class _Count:
             holders = set[str]().union(*(by_counter.get(counter, ()) for counter in lacking))
             self.holders |= holders
             if len(holders) == 1:
-                alone.update((uid, name.counter_set) for uid in holders)
-        self.freed.update(uid for uid, _ in alone)
+                for uid in holders:
+                    freed.setdefault((uid, _card(pool, index)), 1)
+
+
+def _card(pool: Pool, index: int) -> tuple[bool, int]:
+    """What tells whether two devices of a pool draw on the same counters: their group, or else the device."""
+    group = pool.layout.groups[index]
+    return (True, index) if group == NO_GROUP else (False, group)
 
 
 def _steps(wanted: Filter, selectors: Selectors) -> Iterator[tuple[By, str, str, Filter]]:

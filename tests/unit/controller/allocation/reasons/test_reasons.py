@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.allocation import Closest, Exclusion, NodeReasons, Shortage, Unsatisfiable, render, summarise
@@ -349,6 +349,7 @@ def test_every_node_is_told_of_once_and_the_text_is_never_too_long(
     assert seen == sum(available + busy for available, busy, ready in nodes if ready)
 
 
+@settings(max_examples=300)
 @given(cards(), st.lists(claims(), max_size=3), claims(), st.sampled_from(["", "NoSchedule"]))
 def test_every_device_is_counted_once_and_every_no_has_a_reason(
     made: tuple[list[Device], dict[str, dict[str, int]]], held: list[Claim], asked: Claim, effect: str
