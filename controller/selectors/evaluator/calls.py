@@ -123,34 +123,7 @@ def in_constants(code: Code, values: Sequence[Any]) -> Code:
 
 
 def dispatched(name: str, table: Overloads, args: Sequence[Code]) -> Code:
-    """Call the implementation for the run-time types of the arguments, without counting.
-
-    The implementations are kept by the Python classes of one or two arguments, which are faster to look up.
-    """
-    known: dict[tuple[type, ...], Implementation] = {}
-
-    def choose(classes: tuple[type, ...], values: Sequence[Any]) -> Implementation:
-        impl = known[classes] = implementation(name, table, values)
-        return impl
-
-    if len(args) == 1:
-        (only,) = args
-
-        def unary(activation: Activation) -> Any:
-            value = only(activation)
-            classes = (value.__class__,)
-            return (known.get(classes) or choose(classes, (value,)))(activation[BUDGET], value)
-
-        return unary
-    if len(args) == 2:
-        first, second = args
-
-        def binary(activation: Activation) -> Any:
-            a, b = first(activation), second(activation)
-            classes = (a.__class__, b.__class__)
-            return (known.get(classes) or choose(classes, (a, b)))(activation[BUDGET], a, b)
-
-        return binary
+    """Call the implementation for the run-time types of the arguments, without counting."""
 
     def run(activation: Activation) -> Any:
         values = [arg(activation) for arg in args]

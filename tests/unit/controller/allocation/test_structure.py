@@ -35,8 +35,10 @@ def files_of_walk() -> list[str]:
 
     def note(frame: FrameType, event: str, _: object) -> None:
         path = Path(frame.f_code.co_filename)
-        if event == "call" and path.is_relative_to(PACKAGE.parent) and "selectors" not in path.parts:
-            found[str(path.relative_to(PACKAGE.parent))] = None
+        if event == "call" and path.is_relative_to(PACKAGE.parent):
+            file = path.relative_to(PACKAGE.parent)
+            if "selectors" not in file.parts:
+                found[str(file)] = None
 
     sys.setprofile(note)
     try:
