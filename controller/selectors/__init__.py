@@ -34,7 +34,7 @@ from controller.selectors.errors import BudgetExceeded, SelectorError, SelectorF
 from controller.selectors.language.environment import ADMISSION, SCHEDULER, Environment
 from controller.selectors.paths import Path, value_at
 from controller.selectors.selector import CheckedExpression, Selector, check_selector, compile_selector
-from controller.selectors.values.runtime import Device
+from controller.selectors.values.runtime import DeviceView
 
 __all__ = [
     "ADMISSION",
@@ -42,7 +42,7 @@ __all__ = [
     "Budget",
     "BudgetExceeded",
     "CheckedExpression",
-    "Device",
+    "DeviceView",
     "Environment",
     "InvalidAttribute",
     "Path",

@@ -5,7 +5,7 @@ from typing import Any
 
 from controller.selectors.errors import SelectorFault
 from controller.selectors.values.quantities import CelQuantity
-from controller.selectors.values.runtime import Device, Domains, Identifiers
+from controller.selectors.values.runtime import DeviceView, Domains, Identifiers
 from driver import model
 from driver.semver import Semver
 from driver.wire import qualify
@@ -15,13 +15,13 @@ class InvalidAttribute(SelectorFault):
     """An attribute of the device has no usable value. Kubernetes fails every selector on such a device."""
 
 
-def view(device: model.Device, driver: str) -> Device:
+def view(device: model.Device, driver: str) -> DeviceView:
     """The variable ``device`` for a device of ``driver``.
 
     Raises:
         InvalidAttribute: an attribute has no value, or a version that is not a semantic version.
     """
-    return Device(
+    return DeviceView(
         driver=driver,
         attributes=_by_domain({name: _attribute(name, value) for name, value in device.attributes.items()}),
         capacity=_by_domain({qualify(name, driver): CelQuantity.of(c.value) for name, c in device.capacity.items()}),

@@ -15,7 +15,7 @@ from controller.selectors.language.environment import SCHEDULER, Environment
 from controller.selectors.language.parser import parse
 from controller.selectors.language.syntax import Node
 from controller.selectors.paths import Path, paths
-from controller.selectors.values.runtime import Device, Optional, type_name
+from controller.selectors.values.runtime import DeviceView, Optional, type_name
 from driver import model
 
 
@@ -46,7 +46,7 @@ class Selector:
         """
         return self.evaluate(view(device, driver))
 
-    def evaluate(self, device: Device, budget: Budget | None = None) -> bool:
+    def evaluate(self, device: DeviceView, budget: Budget | None = None) -> bool:
         """Like `matches`, for a device that the caller has already converted with `view`.
 
         Args:

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Mapping
 from typing import Final
 
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.selectors import Budget, Device, InvalidAttribute, Selector, SelectorFault, view
+from controller.selectors import Budget, DeviceView, InvalidAttribute, Selector, SelectorFault, view
 from driver.bounded import BoundedCache
 from driver.model import Version
 
@@ -29,7 +29,7 @@ class Evaluation:
 
     def __init__(self) -> None:
         self._outcomes: BoundedCache[tuple[str, Hashable], Outcome] = BoundedCache(_MOST_OUTCOMES)
-        self._views: BoundedCache[PoolDevice, Device] = BoundedCache(_MOST_VIEWS)
+        self._views: BoundedCache[PoolDevice, DeviceView] = BoundedCache(_MOST_VIEWS)
         """Devices as selectors see them, of pools that stand for many."""
         self._allowances: BoundedCache[str, int] = BoundedCache(_MOST_SELECTORS)
         """What metered selectors may still cost, if less than ``_ALLOWANCE``."""
@@ -79,7 +79,7 @@ class Evaluation:
             if budget is not None:
                 self._allowances[selector.expression] = min(_ALLOWANCE, left + _PER_EVALUATION - budget.effort)
 
-    def _view(self, device: PoolDevice) -> Device:
+    def _view(self, device: PoolDevice) -> DeviceView:
         known = self._views.get(device)
         if known is None:
             known = self._views[device] = view(device.spec, device.id.driver)

@@ -75,7 +75,7 @@ class OpaqueKey:
             return False
         if isinstance(self.value, Duration | Timestamp | Address | Network | TypeValue):
             return str(self.value) == str(other.value)
-        return self.value is other.value and not isinstance(self.value, CelQuantity | Identifiers | Device)
+        return self.value is other.value and not isinstance(self.value, CelQuantity | Identifiers | DeviceView)
 
     def __hash__(self) -> int:
         return hash(type(self.value))
@@ -93,7 +93,7 @@ class Identifiers(dict[str, Any]):
     __slots__ = ()
 
 
-class Device(dict[str, Any]):
+class DeviceView(dict[str, Any]):
     """The variable ``device``."""
 
     __slots__ = ()
@@ -103,7 +103,7 @@ EMPTY: Final[Mapping[str, Any]] = {}
 
 _TYPE_NAMES: Final[Mapping[type, str]] = {
     bool: "bool", int: "int", UInt: "uint", float: "double", str: "string", bytes: "bytes", type(None): "null_type",
-    list: "list", dict: "map", Domains: "map", Identifiers: "map", Device: "map", Optional: "optional_type",
+    list: "list", dict: "map", Domains: "map", Identifiers: "map", DeviceView: "map", Optional: "optional_type",
     TypeValue: "type", CelQuantity: "kubernetes.Quantity", Semver: "kubernetes.Semver", Address: "net.IP",
     Network: "net.CIDR", Url: "kubernetes.URL", Format: "kubernetes.NamedFormat",
     Duration: "google.protobuf.Duration", Timestamp: "google.protobuf.Timestamp",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.selectors import SelectorFault, compile_selector, value_at, view
-from controller.selectors.values.runtime import Device as Prepared
+from controller.selectors.values.runtime import DeviceView as Prepared
 from driver.model import Capacity, Device, Version
 from driver.quantity import Quantity
 
