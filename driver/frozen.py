@@ -1,6 +1,6 @@
 """Cache keys derived from whole values, so that no field can be forgotten in one. Pure."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final
 
 _UNCHANGED: Final = frozenset({str, type(None)})
@@ -23,16 +23,30 @@ def frozen(value: Any) -> Hashable:
     kind = type(value)
     if kind in _UNCHANGED:
         return value  # type: ignore[no-any-return]
-    if kind in _TAGGED:
-        return kind, value
     if kind is tuple:
         return tuple([part if type(part) is str else frozen(part) for part in value]) if value else ()
     fields = getattr(kind, "__dataclass_fields__", None)
     if fields is not None:
-        return (kind, *[part if type(part := getattr(value, name)) in _UNCHANGED else frozen(part) for name in fields])
+        return kind, *_parts(value, fields)
+    if kind in _TAGGED:
+        return kind, value
     if kind is dict or isinstance(value, Mapping):
         return (dict, *[(frozen(key), frozen(part)) for key, part in value.items()])
     if isinstance(value, list | tuple):
         return (kind, *[frozen(part) for part in value])
     hash(value)
     return kind, value
+
+
+def _parts(value: Any, names: Iterable[str]) -> list[Hashable]:
+    """The fields as ``frozen`` makes them. Most are trivial, and this is called for every claim, so it spares calls."""
+    found: list[Hashable] = []
+    for name in names:
+        part = getattr(value, name)
+        kind = type(part)
+        if kind in _TAGGED:
+            part = kind, part
+        elif kind not in _UNCHANGED and (part or kind is not tuple):
+            part = frozen(part)
+        found.append(part)
+    return found

@@ -221,13 +221,10 @@ class Fleet:
     def _reach(self, request: CompiledRequest, memory: NodeMemory) -> int:
         """The nodes with enough devices that match, in use or not."""
         index, selectors = self._index, self._index.selectors
-        filters = [choice.criteria.filter for demand in request.demands for choice in demand.choices]
-        groupings = {wanted.paths: selectors.grouping(wanted.paths) for wanted in filters}
-        versions = (
-            index.availability.numbering,
-            index.shared_pools_version,
-            *((grouping, grouping.version) for grouping in groupings.values()),
-        )
+        versions: list[Hashable] = [index.availability.numbering, index.shared_pools_version]
+        for wanted in request.filters:
+            grouping = selectors.grouping(wanted.paths)
+            versions += (grouping, grouping.version)
         reach = memory.reach(versions)
         if reach is None:
             reach = -1

@@ -4,7 +4,7 @@ A node's bit stands at the node's place in natural order, so the lowest bit of a
 kept here never proves that a node is sufficient. It rules nodes out without looking at them.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
 from controller.allocation.devices.pools import NodeSlot
@@ -177,7 +177,7 @@ class NodeMemory:
         self._numbering = availability.numbering
         self._no_fit: BoundedCache[NodeSlot, Hashable] = BoundedCache(_MOST_LEARNT)
         self._counts: BoundedCache[Hashable, int] = BoundedCache(_MOST_LEARNT)
-        self._reach: tuple[Hashable, int] = (None, 0)
+        self._reach: tuple[Sequence[Hashable], int] = ((), 0)
 
     def impossible(self) -> int:
         """The nodes that do not fit the request until devices of them are freed."""
@@ -211,10 +211,10 @@ class NodeMemory:
         """Nodes with this fingerprint fit the request so often."""
         self._counts[fingerprint] = count
 
-    def reach(self, versions: Hashable) -> int | None:
+    def reach(self, versions: Sequence[Hashable]) -> int | None:
         """The nodes with enough matching devices, in use or not; None if not known for these versions."""
         return self._reach[1] if self._reach[0] == versions else None
 
-    def learn_reach(self, versions: Hashable, nodes: int) -> None:
+    def learn_reach(self, versions: Sequence[Hashable], nodes: int) -> None:
         """These nodes have enough matching devices at these versions."""
         self._reach = versions, nodes

@@ -98,11 +98,11 @@ class Pool:
         shared: devices of which shares are in use.
         used: devices in use by anything: their counters are consumed.
         exhausted: devices of which nothing can be allocated, because they are in use as a whole.
+        tainted: the devices that have taints, by these.
     """
 
     __slots__ = (
         "_allowed",
-        "_tainted",
         "binding_conditions",
         "compatibility_sets",
         "counters",
@@ -117,6 +117,7 @@ class Pool:
         "shared",
         "slices",
         "slot",
+        "tainted",
         "total",
         "used",
     )
@@ -141,14 +142,14 @@ class Pool:
         self.shareable = sum(1 << device.index for device in self.devices if device.spec.allow_multiple)
         self.shared = self.used = self.exhausted = 0
         self._allowed = self.layout.every
-        self._tainted: dict[tuple[Taint, ...], int] = {}
+        self.tainted: dict[tuple[Taint, ...], int] = {}
         for group in range(len(self.layout.members)):
             self._allow(group)
         for device in self.devices:
             if (use := uses.get(device.id)) is not None:
                 self.set_use(device, use)
             if device.taints:
-                self._tainted[device.taints] = self._tainted.get(device.taints, 0) | 1 << device.index
+                self.tainted[device.taints] = self.tainted.get(device.taints, 0) | 1 << device.index
 
     def _incomplete(self) -> str:
         wanted = self.slices[0].slice_count
@@ -238,17 +239,17 @@ class Pool:
         """Record which taints the device has."""
         bit = 1 << device.index
         if device.taints:
-            self._tainted[device.taints] &= ~bit
-            if not self._tainted[device.taints]:
-                del self._tainted[device.taints]
+            self.tainted[device.taints] &= ~bit
+            if not self.tainted[device.taints]:
+                del self.tainted[device.taints]
         if taints:
-            self._tainted[taints] = self._tainted.get(taints, 0) | bit
+            self.tainted[taints] = self.tainted.get(taints, 0) | bit
         device.taints = taints
 
     def tolerated(self, tolerations: tuple[Toleration, ...]) -> int:
         """The devices whose taints a request with these tolerations tolerates."""
         found = self.layout.every
-        for taints, devices in self._tainted.items():
+        for taints, devices in self.tainted.items():
             if untolerated(taints, tolerations) is not None:
                 found &= ~devices
         return found

@@ -148,8 +148,9 @@ class SelectorIndex:
     def grouping(self, paths: Paths) -> Grouping:
         """All pools, grouped by what is read at ``paths``."""
         grouping = self._grouping(paths)
-        for pool in tuple(grouping.pending):
-            self._put(grouping, pool, paths)
+        if grouping.pending:
+            for pool in tuple(grouping.pending):
+                self._put(grouping, pool, paths)
         return grouping
 
     def nodes(self, wanted: Filter, count: int, numbering: Hashable) -> int:

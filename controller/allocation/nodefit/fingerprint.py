@@ -21,7 +21,7 @@ INCLUDED: Final[Mapping[str, str]] = {
     "exhausted": "",
     "shared": "with what is consumed of each device",
     "compatibility_sets": "a pool with compatibilityGroups is compared with itself only",
-    "_tainted": "as the devices whose taints the request tolerates",
+    "tainted": "as the devices whose taints the request tolerates",
 }
 """Attributes of ``Pool`` that are part of the fingerprint, and how."""
 IRRELEVANT: Final[Mapping[str, str]] = {

@@ -81,7 +81,7 @@ class GreedyFit:
             mask = selection.match & visible
             if mask:
                 mask &= pool.available
-            if mask:
+            if mask and pool.tainted:
                 mask &= pool.tolerated(criteria.tolerations)
             if mask and (not criteria.capacity.is_empty or pool.shareable & mask):
                 mask = self._with_capacity(pool, criteria, mask)

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.allocation.filters import Selectors
+from controller.allocation.filters import Filter, Selectors
 from controller.allocation.requests.demands import Choice, ClaimFault, Demand, demands
 from controller.allocation.requests.preferences import FIRST_FIT
 from driver.bounded import BoundedCache
@@ -33,6 +33,7 @@ class CompiledRequest:
         maskable: whether bitsets are sufficient to try it: no preference, no admin access, no request for all devices.
         single_choice: whether each request has only one way to satisfy it.
         distinct: whether it has distinctAttribute constraints.
+        filters: the filters of all choices, each once.
         attributes: the attributes that its constraints look at.
         match_groups: its matchAttribute constraints, as far as they concern demands with one choice.
         competing: demands with a match group of their own, where several demands have one for the same attribute.
@@ -45,6 +46,7 @@ class CompiledRequest:
     maskable: bool
     single_choice: bool
     distinct: bool
+    filters: tuple[Filter, ...]
     attributes: tuple[str, ...]
     match_groups: tuple[MatchGroup, ...]
     competing: tuple[MatchGroup, ...]
@@ -99,6 +101,7 @@ def compiled(wanted: Sequence[Demand], specs: Sequence[ClaimSpec]) -> CompiledRe
         maskable=all(_maskable(choice) for choice in every),
         single_choice=all(len(demand.choices) == 1 for demand in wanted),
         distinct=any(constraint.distinct_attribute for constraint in constraints),
+        filters=tuple(dict.fromkeys(choice.criteria.filter for choice in every)),
         attributes=tuple(dict.fromkeys(one.match_attribute or one.distinct_attribute for one in constraints)),
         match_groups=tuple(match_groups),
         competing=tuple(_competing(match_groups)),

@@ -84,7 +84,7 @@ def pools(draw: st.DrawFn, node: str, driver: str = DRIVER) -> list[Slice]:
 
 
 @st.composite
-def roaming(draw: st.DrawFn) -> list[Slice]:
+def shared_pools(draw: st.DrawFn) -> list[Slice]:
     """A pool of no one node: of a zone, of all nodes, or told per device."""
     sets: dict[str, dict[str, int]] = {}
     devices = [one for number in range(draw(st.integers(1, 2))) for one in draw(card(number, sets))]
@@ -101,7 +101,7 @@ def clusters(draw: st.DrawFn) -> list[Slice]:
     if draw(st.booleans()):
         parts += draw(pools("n2", "other.dev"))
     if draw(rarely(3)):
-        parts += draw(roaming())
+        parts += draw(shared_pools())
     return parts
 
 
