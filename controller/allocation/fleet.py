@@ -172,7 +172,7 @@ class Fleet:
         scores = self._scores.get(request)
         if scores is None:
             scores = self._scores[request] = BoundedCache(_MOST_SCORES)
-        clock = self._clock(slot)
+        clock = slot.clock, self._index.shared_usage_version
         known = scores.get(slot)
         if known is None or known[0] != clock:
             order = self._index.order(slot)
@@ -182,8 +182,18 @@ class Fleet:
 
     def fit(self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim]) -> tuple[Allocation, ...] | None:
         """The allocation of each claim on the node; None, which is remembered, if the node does not fit."""
-        picks = self._fit(slot, request, claims)
-        return None if picks is None else allocations(claims, picks, slot.name)
+        memory = self._memories.get(request) or self._memory(request)
+        if memory.is_no_fit(slot, self._index.shared_usage_version):
+            return None
+        order = self._index.order(slot)
+        picks = self._greedy.fit(order, request, claims) if request.maskable else NoFit.UNKNOWN
+        if picks is NoFit.UNKNOWN:
+            found = self._fit_by_search(slot, request, claims, memory)
+            return None if found is None else allocations(claims, found, slot.name)
+        if picks is NoFit.IMPOSSIBLE:
+            memory.learn_impossible(slot)
+            return None
+        return allocations(claims, picks, slot.name)
 
     def room(self, claims: Sequence[Claim], most: int = 1_000) -> Mapping[str, int]:
         """Per node that fits ``claims``, how many times, up to ``most``: each on top of those before."""
@@ -247,23 +257,11 @@ class Fleet:
     def _of_node(self, slot: NodeSlot) -> NodeCandidates:
         return NodeCandidates(self._index.order(slot), self._index, self._costs)
 
-    def _clock(self, slot: NodeSlot) -> Hashable:
-        """A value that differs after every change that concerns the node."""
-        return slot.clock, self._index.shared_usage_version
-
-    def _fit(self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim]) -> Sequence[Pick] | None:
-        memory, clock = self._memory(request), self._clock(slot)
-        if memory.is_no_fit(slot, clock):
-            return None
-        order = self._index.order(slot)
-        picks = self._greedy.fit(order, request, claims) if request.maskable else NoFit.UNKNOWN
-        if picks is NoFit.IMPOSSIBLE:
-            memory.learn_impossible(slot)
-            return None
-        if not isinstance(picks, NoFit):
-            return picks
-        # The search decides. It is as costly for a node as for another one like it, so it runs once for all of them.
-        state = fingerprint(order, request, self._index) if request.maskable else None
+    def _fit_by_search(
+        self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim], memory: NodeMemory
+    ) -> Sequence[Pick] | None:
+        """What the search finds on the node. It finds the same for nodes that are alike, so a failure holds for all."""
+        state = fingerprint(self._index.order(slot), request, self._index) if request.maskable else None
         if state is None or memory.count(state) is None:
             found = self._search(self._of_node(slot), request, claims)
             if not isinstance(found, Failure):
@@ -273,7 +271,7 @@ class Fleet:
                 return None
             if state is not None:
                 memory.learn_count(state, 0)
-        memory.learn_no_fit(slot, clock)
+        memory.learn_no_fit(slot, self._index.shared_usage_version)
         return None
 
     def _search(
