@@ -1,49 +1,15 @@
 """Against the answers of Kubernetes' own evaluator: always the same outcome."""
 
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from controller.selectors import ADMISSION, SCHEDULER, Environment, SelectorError, SelectorFault, compile_selector
+from controller.selectors import SelectorError, SelectorFault, compile_selector
 from driver.wire import device_from
-
-_DATA = Path(__file__).parents[3] / "data" / "conformance" / "cel"
+from tests.recorded_selectors import Recorded, recorded
 
 FILES = ("upstream", "more", "random", "libraries")
 
 
-@dataclass(frozen=True)
-class Case:
-    name: str
-    expression: str
-    device: dict[str, Any]
-    environment: Environment
-    outcome: str
-
-
-def cases(file: str) -> Iterator[Case]:
-    lines = (_DATA / f"{file}.jsonl").read_text().splitlines()
-    devices = json.loads(lines[0])["devices"]
-    for line in lines[1:]:
-        raw = json.loads(line)
-        stored = raw["envType"] == "StoredExpressions"
-        features = raw["features"]
-        environment = SCHEDULER if stored or features["listTypeAttributes"] else ADMISSION
-        environment = replace(environment, allow_multiple=stored or features["consumableCapacity"])
-        yield Case(raw["name"], raw["expression"], devices[raw["device"]], environment, outcome(raw["observed"]))
-
-
-def outcome(observed: dict[str, Any]) -> str:
-    if "compileError" in observed:
-        return "compile error"
-    return "runtime error" if "matchError" in observed else str(observed["match"])
-
-
-def answer(case: Case) -> str:
+def answer(case: Recorded) -> str:
     try:
         selector = compile_selector(case.expression, case.environment)
         device = device_from({"name": "device", **case.device}, case.device["driver"])
@@ -58,7 +24,7 @@ def answer(case: Case) -> str:
 def test_every_answer_is_that_of_kubernetes(file: str) -> None:
     wrong = [
         f"{case.name}: {case.expression}: expected {case.outcome}, got {got}"
-        for case in cases(file)
+        for case in recorded(file)
         if (got := answer(case)) != case.outcome
     ]
     assert not wrong
