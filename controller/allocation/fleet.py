@@ -182,7 +182,7 @@ class Fleet:
 
     def fit(self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim]) -> tuple[Allocation, ...] | None:
         """The allocation of each claim on the node; None, which is remembered, if the node does not fit."""
-        memory = self._memories.get(request) or self._memory(request)
+        memory = self._memory(request)
         if memory.is_no_fit(slot, self._index.shared_usage_version):
             return None
         order = self._index.order(slot)
