@@ -25,7 +25,6 @@ from driver.kube.api import (
     Resource,
 )
 from driver.kube.objects import is_deleting, is_terminal
-from driver.kube.reflector import Synced
 from driver.names import Names
 from memoryapi.admission import gate_pod
 
@@ -49,10 +48,11 @@ class ClusterSnapshot:
     pods: dict[str, Object] = field(default_factory=dict)
     version: int = 0
 
-    def put(self, resource: Resource, obj: Object) -> None:
-        """Add an object, or replace it by a changed one."""
+    def put(self, resource: Resource, obj: Object) -> list[str]:
+        """Add an object, or replace it by a changed one. Returns why it is left out, if it cannot be decoded."""
         self.version += 1
-        self.state.put(resource, {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}})
+        versioned = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}
+        return self.state.put(resource, versioned).unreadable
 
 
 def snapshot_of(
@@ -76,8 +76,8 @@ def snapshot_of(
     snapshot = ClusterSnapshot(State(Fleet(names=names), names), notes, pods)
     problems = []
     for resource in snapshot.state.resources:
-        objects = [tables.get(resource, {})[key] for key in sorted(tables.get(resource, {}))]
-        problems += snapshot.state.apply(Synced(resource, tuple(_with_versions(objects, snapshot)))).unreadable
+        for _, obj in sorted(tables.get(resource, {}).items()):
+            problems += snapshot.put(resource, obj)
     faults, left_out = _unreadable(inputs, problems)
     if faults:
         raise BadInput(faults)
@@ -93,12 +93,6 @@ def _tables(inputs: Iterable[InputObject]) -> _Tables:
     for item in inputs:
         tables.setdefault(item.resource, {})[item.key] = item.object
     return tables
-
-
-def _with_versions(objects: Iterable[Object], snapshot: ClusterSnapshot) -> Iterator[Object]:
-    for obj in objects:
-        snapshot.version += 1
-        yield {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(snapshot.version)}}
 
 
 def _unreadable(inputs: Sequence[InputObject], problems: Sequence[str]) -> tuple[list[InputFault], list[str]]:

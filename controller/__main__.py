@@ -26,11 +26,11 @@ from uuid import uuid4
 
 from controller.election import Election, Fence
 from controller.loop import Controller
+from controller.state import StateDelta
 from driver.clock import Clock, SystemClock
 from driver.errors import InvalidInput, LodeError
 from driver.kube.api import Api
 from driver.kube.client import KubeClient
-from driver.kube.reflector import Delta
 from driver.kube.reflector_loop import ReflectorLoop
 from driver.observe import Logger, Metrics, ObserveServer, configure_logs, logger
 from driver.settings import Settings, settings_from
@@ -78,7 +78,7 @@ class ControllerProcess:
         self._log = log
         self._metrics = Metrics()
         self._leads = self._metrics.gauge("controller_leader", "1 while this program leads.")
-        self._inbox: queue.SimpleQueue[Delta | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[StateDelta | None] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._failed = False
         self._busy = threading.Lock()
@@ -134,7 +134,10 @@ class ControllerProcess:
             self._receive(0 if worked else max(0.0, min(_IDLE_SECONDS, pause)))
 
     def _receive(self, seconds: float) -> None:
-        """Take in everything that has arrived; wait at most ``seconds`` for the first."""
+        """Take in what has arrived; wait at most ``seconds`` for the first.
+
+        A list of many thousand objects is not taken in at once, so that lost leadership is noticed meanwhile.
+        """
         self._turned = self._clock.monotonic()
         try:
             delta = self._inbox.get(timeout=seconds) if seconds > 0 else self._inbox.get_nowait()
@@ -142,6 +145,8 @@ class ControllerProcess:
                 if delta is not None:
                     with self._busy:
                         self._controller.handle(delta)
+                if self._clock.monotonic() - self._turned > _IDLE_SECONDS:
+                    return
                 delta = self._inbox.get_nowait()
         except queue.Empty:
             return

@@ -4,7 +4,8 @@ It has no threads and never sleeps: its owner feeds ``handle`` and calls ``step`
 what is rebuilt from the API, so an instance may be dropped at any moment and a new one continues its work.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from controller.allocation import Fleet, Use
 from controller.election import Deposed
@@ -16,16 +17,20 @@ from controller.loop.podwriter import PodWriter
 from controller.loop.queue import Key, KeyedQueue
 from controller.loop.reader import ObjectReader
 from controller.loop.report import Reporter
-from controller.state import OPTIONAL_RESOURCES, Changes, State
+from controller.state import OPTIONAL_RESOURCES, Changes, State, StateDelta
 from driver.clock import Clock
-from driver.kube.api import Api
-from driver.kube.reflector import Delta, Reflector, Sink
+from driver.kube.api import PODS, RESOURCE_SLICES, Api
+from driver.kube.reflector import PAGE_SIZE, Delta, Reflector
 from driver.model import DeviceId
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
 
 _GAUGE_SECONDS = 5.0
 """Least time between two updates of the gauge of allocated devices."""
+_FIELD_SELECTORS: Final = {PODS: "status.phase!=Succeeded,status.phase!=Failed"}
+"""A pod that has ended uses nothing. The API reports it as deleted when it ends."""
+_PAGE_SIZES: Final = {RESOURCE_SLICES: 20}
+"""A slice has up to 128 devices and some 100 kB of JSON."""
 
 
 class Controller:
@@ -34,8 +39,8 @@ class Controller:
     Args:
         api: writes go through it; with several replicas, an ``election.Fence``.
         identity: of this run of the program, for Events.
-        deliver: where the reflectors put what they see, if they run in other threads than ``step``; its owner passes
-            everything on to ``handle``.
+        deliver: where the reflectors put what they see, decoded, if they run in other threads than ``step``; its owner
+            passes everything on to ``handle``.
     """
 
     def __init__(
@@ -46,7 +51,7 @@ class Controller:
         metrics: Metrics,
         log: Logger,
         identity: str,
-        deliver: Sink | None = None,
+        deliver: Callable[[StateDelta], None] | None = None,
     ):
         self._api = api
         self._clock = clock
@@ -64,6 +69,8 @@ class Controller:
         self._state = State(self._fleet, self._settings.names)
         self._queue: KeyedQueue[Key] = KeyedQueue()
         self._gauge_at = 0.0
+        self._first = Changes()
+        """What to look at once everything has been listed."""
         api, clock, state, log = self._api, self._clock, self._state, self._log
         reader = ObjectReader(api, state, self._requeue)
         claim_writer = ClaimWriter(api, state, reader, self._requeue)
@@ -78,18 +85,40 @@ class Controller:
         def sink(delta: Delta) -> None:
             # Reflectors of an earlier leadership may still be running; what they report is out of date.
             if state is self._state:
-                self._deliver(delta)
+                self._deliver(state.decode(delta))
 
         self.reflectors = [
-            Reflector(api, resource, sink, optional=resource in OPTIONAL_RESOURCES) for resource in state.resources
+            Reflector(
+                api,
+                resource,
+                sink,
+                field_selector=_FIELD_SELECTORS.get(resource, ""),
+                page_size=_PAGE_SIZES.get(resource, PAGE_SIZE),
+                optional=resource in OPTIONAL_RESOURCES,
+            )
+            for resource in state.resources
         ]
         """The owner steps them; ``resume`` replaces them."""
 
     # Running
 
-    def handle(self, delta: Delta) -> None:
-        """Take in what a reflector saw. Must not be called while ``step`` runs."""
-        self._requeue(self._state.apply(delta))
+    def handle(self, delta: StateDelta) -> None:
+        """Take in what a reflector saw, as it was delivered. Must not be called while ``step`` runs."""
+        listed = self._state.complete
+        changes = self._state.apply(delta)
+        if listed:
+            self._requeue(changes)
+            return
+        self._first.add(changes)
+        if self._state.complete:
+            # Pods are listed by name, and served by age.
+            self._first.pods = dict.fromkeys(sorted(self._first.pods, key=self._created))
+            self._requeue(self._first)
+            self._first = Changes()
+
+    def _created(self, key: str) -> str:
+        pod = self._state.pods.get(key)
+        return pod.created if pod else ""
 
     def step(self) -> bool:
         """Do the next due piece of work; False if nothing is due, or if nothing may be done yet."""

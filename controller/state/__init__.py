@@ -1,6 +1,7 @@
 """What the controller knows of the cluster: the newest known version of each object, indexed. Pure.
 
     State            what decisions are made from; ``apply`` feeds it with what the reflectors report
+    Decoder          what reflectors report, as values; may run in their threads
     ObjectVersions   the known version of every object; an older one never replaces a newer one
     Pods             pods by key and by the claims they refer to
     Claims           claims by key
@@ -15,9 +16,10 @@ Nodes with the pods that count on them are ``controller.placement.Nodes``; devic
 from controller.state.changes import Changes
 from controller.state.claims import ClaimRecord, Claims
 from controller.state.classes import ClassRecord, DeviceClasses
+from controller.state.decoding import DEVICE_TAINT_RULES_BETA, Decoded, Deleted, StateDelta
 from controller.state.pods import Pods
 from controller.state.podview import ClaimReference, Condition, PodView, pod_from
-from controller.state.state import DEVICE_TAINT_RULES_BETA, OPTIONAL_RESOURCES, State
+from controller.state.state import OPTIONAL_RESOURCES, State
 
 __all__ = [
     "DEVICE_TAINT_RULES_BETA",
@@ -28,9 +30,12 @@ __all__ = [
     "Claims",
     "ClassRecord",
     "Condition",
+    "Decoded",
+    "Deleted",
     "DeviceClasses",
     "PodView",
     "Pods",
     "State",
+    "StateDelta",
     "pod_from",
 ]

@@ -15,3 +15,10 @@ class Changes:
     """Whether a pod that no node could take before might be placed now."""
     unreadable: list[str] = field(default_factory=list)
     """``<kind> <key>: <error>`` of each object that cannot be decoded; such objects are ignored."""
+
+    def add(self, later: "Changes") -> None:
+        """Take in the effect of later changes."""
+        self.pods.update(later.pods)
+        self.claims.update(later.claims)
+        self.freed |= later.freed
+        self.unreadable += later.unreadable

@@ -19,6 +19,15 @@ class ClaimRecord:
     """Equal for claims with equal specs."""
 
 
+def record_from(obj: Object) -> ClaimRecord:
+    """The record of a ResourceClaim object.
+
+    Raises:
+        LodeError, KeyError, TypeError, ValueError: the object cannot be decoded.
+    """
+    return ClaimRecord(obj, claim_from(obj), json.dumps(obj["spec"], sort_keys=True))
+
+
 class Claims(Mapping[str, ClaimRecord]):
     """All claims by key (``namespace/name``)."""
 
@@ -34,18 +43,11 @@ class Claims(Mapping[str, ClaimRecord]):
     def __len__(self) -> int:
         return len(self._claims)
 
-    def put(self, obj: Object) -> tuple[Claim | None, Claim]:
-        """Add or replace a claim; returns it before, if it was known, and now.
-
-        Raises:
-            LodeError, KeyError, TypeError, ValueError: the object cannot be decoded.
-        """
-        claim = claim_from(obj)
-        before = self._claims.get(claim.key)
-        # A claim's spec cannot be changed.
-        shape = before.shape if before else json.dumps(obj["spec"], sort_keys=True)
-        self._claims[claim.key] = ClaimRecord(obj, claim, shape)
-        return before.claim if before else None, claim
+    def put(self, record: ClaimRecord) -> Claim | None:
+        """Add or replace a claim; returns it as it was before, None if it was not known."""
+        before = self._claims.get(record.claim.key)
+        self._claims[record.claim.key] = record
+        return before.claim if before else None
 
     def remove(self, key: str) -> Claim | None:
         """Remove a claim and return it; None if it is not known."""

@@ -18,11 +18,22 @@ class ClassRecord:
     """The extended resource that pods may request instead of a claim for this class; "" if none."""
 
 
-class DeviceClasses(Mapping[str, ClassRecord]):
-    """All device classes by name. A class is ours if one of its selectors contains our driver's name in quotes."""
+def class_record_from(obj: Object, driver: str) -> ClassRecord:
+    """The record of a DeviceClass object. It is ours if one of its selectors contains our driver's name in quotes.
 
-    def __init__(self, driver: str) -> None:
-        self._driver = driver
+    Raises:
+        LodeError, KeyError, TypeError, ValueError: the object cannot be decoded.
+    """
+    value = class_from(obj)
+    quoted = (f'"{driver}"', f"'{driver}'")
+    ours = any(name in selector for selector in value.selectors for name in quoted)
+    return ClassRecord(value, ours, (obj.get("spec") or {}).get("extendedResourceName") or "")
+
+
+class DeviceClasses(Mapping[str, ClassRecord]):
+    """All device classes by name."""
+
+    def __init__(self) -> None:
         self._classes: dict[str, ClassRecord] = {}
 
     def __getitem__(self, name: str) -> ClassRecord:
@@ -34,18 +45,9 @@ class DeviceClasses(Mapping[str, ClassRecord]):
     def __len__(self) -> int:
         return len(self._classes)
 
-    def put(self, obj: Object) -> DeviceClass:
-        """Add or replace a class; returns it as a value.
-
-        Raises:
-            LodeError, KeyError, TypeError, ValueError: the object cannot be decoded.
-        """
-        value = class_from(obj)
-        quoted = (f'"{self._driver}"', f"'{self._driver}'")
-        ours = any(name in selector for selector in value.selectors for name in quoted)
-        extended = (obj.get("spec") or {}).get("extendedResourceName") or ""
-        self._classes[value.name] = ClassRecord(value, ours, extended)
-        return value
+    def put(self, record: ClassRecord) -> None:
+        """Add or replace a class."""
+        self._classes[record.value.name] = record
 
     def remove(self, name: str) -> bool:
         """Remove a class; returns whether it was known."""

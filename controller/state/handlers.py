@@ -1,26 +1,26 @@
 """What happens to the indexes when an object of a kind is added, updated or deleted: one handler per kind. Pure."""
 
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from controller.allocation import Fleet
-from controller.placement import Nodes, facts_of
+from controller.placement import NodeFacts, Nodes
 from controller.state.changes import Changes
-from controller.state.claims import Claims, holds_devices_of
-from controller.state.classes import DeviceClasses
+from controller.state.claims import ClaimRecord, Claims, holds_devices_of
+from controller.state.classes import ClassRecord, DeviceClasses
 from controller.state.kinds import DeviceKinds
 from controller.state.pods import Pods
-from controller.state.podview import PodView, pod_from
+from controller.state.podview import PodView
 from controller.state.slices import SliceNodes
-from driver.kube.api import Object
-from driver.model import Claim
-from driver.wire import slice_from, taint_rule_from
+from driver.model import Claim, Slice, TaintRule
+
+V = TypeVar("V", contravariant=True)
 
 
-class Handler(Protocol):
+class Handler(Protocol[V]):
     """Keeps the indexes of one kind of object; notes in ``changes`` what has to be looked at again."""
 
-    def on_update(self, obj: Object, changes: Changes) -> None:
-        """An object was added or updated. Raises LodeError, KeyError, TypeError... if it cannot be decoded."""
+    def on_update(self, value: V, changes: Changes) -> None:
+        """An object was added or updated. Raises LodeError, KeyError, TypeError, ValueError if it makes no sense."""
         ...
 
     def on_delete(self, key: str, changes: Changes) -> None:
@@ -61,14 +61,12 @@ class PodCounter:
 class PodHandler:
     """Pods: their index by claim, and the node they count on."""
 
-    def __init__(self, pods: Pods, counter: PodCounter, condition_type: str):
+    def __init__(self, pods: Pods, counter: PodCounter):
         self._pods = pods
         self._counter = counter
-        self._condition_type = condition_type
 
-    def on_update(self, obj: Object, changes: Changes) -> None:
+    def on_update(self, pod: PodView, changes: Changes) -> None:
         """See ``Handler``."""
-        pod = pod_from(obj, self._condition_type)
         self._pods.put(pod)
         if pod.gates or pod.references:
             changes.pods[pod.key] = None
@@ -92,9 +90,8 @@ class NodeHandler:
         self._nodes = nodes
         self._devices = devices
 
-    def on_update(self, obj: Object, changes: Changes) -> None:
+    def on_update(self, facts: NodeFacts, changes: Changes) -> None:
         """See ``Handler``."""
-        facts = facts_of(obj)
         if self._nodes.upsert(facts):
             self._devices.upsert_node(facts.name, facts.labels)
             changes.freed = True
@@ -119,9 +116,9 @@ class ClaimHandler:
         self._slices = slices
         self._devices = devices
 
-    def on_update(self, obj: Object, changes: Changes) -> None:
+    def on_update(self, record: ClaimRecord, changes: Changes) -> None:
         """See ``Handler``."""
-        before, claim = self._claims.put(obj)
+        before, claim = self._claims.put(record), record.claim
         self._devices.upsert_claim(claim)
         self._mark_nodes(before, claim, changes)
         self._recount_pods(claim.key, changes)
@@ -158,9 +155,8 @@ class SliceHandler:
         self._nodes = nodes
         self._devices = devices
 
-    def on_update(self, obj: Object, changes: Changes) -> None:
+    def on_update(self, part: Slice, changes: Changes) -> None:
         """See ``Handler``."""
-        part = slice_from(obj)
         self._devices.upsert_slice(part)
         self._kinds.put(part)
         self._mark_nodes(self._slices.put(part), changes)
@@ -185,9 +181,10 @@ class ClassHandler:
         self._nodes = nodes
         self._devices = devices
 
-    def on_update(self, obj: Object, changes: Changes) -> None:
+    def on_update(self, record: ClassRecord, changes: Changes) -> None:
         """See ``Handler``."""
-        self._devices.upsert_class(self._classes.put(obj))
+        self._classes.put(record)
+        self._devices.upsert_class(record.value)
         self._mark_nodes(changes)
 
     def on_delete(self, key: str, changes: Changes) -> None:
@@ -209,9 +206,9 @@ class TaintRuleHandler:
         self._nodes = nodes
         self._devices = devices
 
-    def on_update(self, obj: Object, changes: Changes) -> None:
+    def on_update(self, rule: TaintRule, changes: Changes) -> None:
         """See ``Handler``."""
-        self._devices.upsert_taint_rule(taint_rule_from(obj))
+        self._devices.upsert_taint_rule(rule)
         self._nodes.mark_changed("")
         changes.freed = True
 

@@ -6,13 +6,14 @@ cannot make a device look free again.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from controller.allocation import Fleet
 from controller.placement import Nodes
 from controller.state.changes import Changes
 from controller.state.claims import Claims, holds_devices_of
 from controller.state.classes import DeviceClasses
+from controller.state.decoding import DEVICE_TAINT_RULES_BETA, Decoded, Decoder, Deleted, StateDelta
 from controller.state.handlers import (
     ClaimHandler,
     ClassHandler,
@@ -26,7 +27,7 @@ from controller.state.handlers import (
 from controller.state.kinds import DeviceKinds
 from controller.state.pods import Pods
 from controller.state.slices import SliceNodes
-from controller.state.versions import Arrival, ObjectVersions, object_key
+from controller.state.versions import Arrival, ObjectVersions
 from driver.errors import LodeError
 from driver.kube.api import (
     DEVICE_CLASSES,
@@ -38,14 +39,10 @@ from driver.kube.api import (
     Object,
     Resource,
 )
-from driver.kube.reflector import Delta, Removed, Synced, Upserted
+from driver.kube.reflector import Delta, Synced
 from driver.model import Allocation, Claim
 from driver.names import Names
 
-DEVICE_TAINT_RULES_BETA: Final = Resource(
-    "resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False
-)
-"""Where Kubernetes 1.36 serves device taint rules, if at all."""
 OPTIONAL_RESOURCES: Final = (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
 """Kinds of objects that a cluster need not serve."""
 
@@ -64,14 +61,15 @@ class State:
         self.nodes = Nodes()
         self.pods = Pods()
         self.claims = Claims()
-        self.classes = DeviceClasses(names.driver)
+        self.classes = DeviceClasses()
         self._kinds = DeviceKinds(names)
         self._slices = SliceNodes(names.driver)
         self._versions = ObjectVersions()
+        self._decoder = Decoder(names, self.condition_type)
         counter = PodCounter(self.pods, self.claims, self.nodes, names.driver)
         taint_rules = TaintRuleHandler(self.nodes, devices)
-        self._handlers: Mapping[Resource, Handler] = {
-            PODS: PodHandler(self.pods, counter, self.condition_type),
+        self._handlers: Mapping[Resource, Handler[Any]] = {
+            PODS: PodHandler(self.pods, counter),
             NODES: NodeHandler(self.nodes, devices),
             RESOURCE_CLAIMS: ClaimHandler(self.claims, self.pods, counter, self.nodes, self._slices, devices),
             RESOURCE_SLICES: SliceHandler(self._slices, self._kinds, self.nodes, devices),
@@ -97,26 +95,28 @@ class State:
 
     # Changes of objects
 
-    def apply(self, delta: Delta) -> Changes:
+    def decode(self, delta: Delta) -> StateDelta:
+        """What a reflector reports, as ``apply`` takes it in. Safe in any thread, at any time."""
+        return self._decoder.delta(delta)
+
+    def apply(self, delta: StateDelta) -> Changes:
         """Take in what a reflector reports."""
         changes = Changes()
         match delta:
-            case Upserted(resource, obj):
-                self._update(resource, obj, changes)
-            case Removed(resource, obj):
-                if self._versions.remove(resource, obj):
-                    self._handlers[resource].on_delete(object_key(obj), changes)
-            case Synced(resource, objects):
-                for key in self._versions.list(resource, {object_key(obj) for obj in objects}):
+            case Decoded():
+                self._update(delta, changes, reported=True)
+            case Deleted(resource, key, uid, version):
+                if self._versions.remove(resource, key, uid, version):
+                    self._handlers[resource].on_delete(key, changes)
+            case Synced(resource, keys, version):
+                for key in self._versions.list(resource, keys, int(version)):
                     self._delete(resource, key, changes)
-                for obj in sorted(objects, key=lambda obj: str(obj["metadata"].get("creationTimestamp") or "")):
-                    self._update(resource, obj, changes)
         return changes
 
     def put(self, resource: Resource, obj: Object) -> Changes:
         """Take in an object that was just read or written."""
         changes = Changes()
-        self._update(resource, obj, changes)
+        self._update(self._decoder.object(resource, obj), changes, reported=False)
         return changes
 
     def drop(self, resource: Resource, key: str) -> Changes:
@@ -125,18 +125,21 @@ class State:
         self._delete(resource, key, changes)
         return changes
 
-    def _update(self, resource: Resource, obj: Object, changes: Changes) -> None:
-        arrival = self._versions.arrive(resource, obj)
+    def _update(self, decoded: Decoded, changes: Changes, *, reported: bool) -> None:
+        resource, key = decoded.resource, decoded.key
+        arrival = self._versions.arrive(resource, key, decoded.uid, decoded.version, reported=reported)
         if arrival is Arrival.STALE:
             return
-        key, handler = object_key(obj), self._handlers[resource]
+        handler, problem = self._handlers[resource], decoded.problem
         if arrival is Arrival.REPLACED:
             handler.on_delete(key, changes)
-        try:
-            handler.on_update(obj, changes)
-        except (LodeError, AttributeError, KeyError, TypeError, ValueError) as error:
-            # One object that cannot be decoded must not keep the others from being served.
-            changes.unreadable.append(f"{resource.kind} {key}: {error!r}")
+        if not problem:
+            try:
+                handler.on_update(decoded.value, changes)
+            except (LodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+                problem = repr(error)
+        if problem:
+            changes.unreadable.append(f"{resource.kind} {key}: {problem}")
 
     def _delete(self, resource: Resource, key: str, changes: Changes) -> None:
         if self._versions.forget(resource, key):

@@ -1,48 +1,56 @@
 """Which version of each object is known. Pure.
 
 Resource versions of one kind are integers that grow with every write (KEP-5504). So a watch that lags behind the
-controller's own writes is recognized, and cannot make a device look free again.
+controller's own writes is recognized, and cannot make a device look free again. And so is an answer that lags behind
+the watch: it cannot bring back an object that was deleted meanwhile.
 """
 
 from collections.abc import Collection
 from enum import Enum
 
-from driver.kube.api import Object, Resource
+from driver.kube.api import Resource
 
 
 class Arrival(Enum):
     """How an object relates to the version of it that is known."""
 
-    STALE = "no newer than the known version"
+    STALE = "no newer than the known version, or deleted meanwhile"
     UPDATED = "new, or a newer version of the same object"
     REPLACED = "another object of the same name; the known one was deleted meanwhile"
 
 
 class ObjectVersions:
-    """The uid and resource version of every known object, and which kinds were listed completely."""
+    """The uid and resource version of every known object, and up to which version each kind was reported."""
 
     def __init__(self) -> None:
-        self._known: dict[Resource, dict[str, tuple[str, str]]] = {}
+        self._known: dict[Resource, dict[str, tuple[str, int]]] = {}
         self._listed: set[Resource] = set()
+        self._reported: dict[Resource, int] = {}
 
-    def arrive(self, resource: Resource, obj: Object) -> Arrival:
-        """Record the object's version unless it is stale."""
-        metadata, known = obj["metadata"], self._known.setdefault(resource, {})
-        uid, version = metadata.get("uid", ""), metadata.get("resourceVersion", "")
-        before = known.get(key := object_key(obj))
-        if before is not None and _number(version) <= _number(before[1]):
+    def arrive(self, resource: Resource, key: str, uid: str, version: int, *, reported: bool) -> Arrival:
+        """Record the object's version unless it is stale.
+
+        Args:
+            reported: whether it comes from a list or watch, and not from an answer to another call.
+        """
+        known = self._known.setdefault(resource, {})
+        before = known.get(key)
+        if before is None:
+            # Everything up to this version was reported. An object that is not known was deleted.
+            if not reported and version <= self._reported.get(resource, 0):
+                return Arrival.STALE
+        elif version <= before[1]:
             return Arrival.STALE
+        if reported:
+            self._advance(resource, version)
         known[key] = (uid, version)
         return Arrival.REPLACED if before is not None and before[0] != uid else Arrival.UPDATED
 
-    def remove(self, resource: Resource, obj: Object) -> bool:
+    def remove(self, resource: Resource, key: str, uid: str, version: int) -> bool:
         """Forget an object that was deleted; False if it is not known, or if the known one was created later."""
-        metadata, key = obj["metadata"], object_key(obj)
+        self._advance(resource, version)
         known = self._known.get(resource, {}).get(key)
-        if known is None:
-            return False
-        uid, version = metadata.get("uid", ""), metadata.get("resourceVersion", "")
-        if known[0] != uid and _number(known[1]) > _number(version):
+        if known is None or (known[0] != uid and known[1] > version):
             return False
         return self.forget(resource, key)
 
@@ -50,22 +58,18 @@ class ObjectVersions:
         """Forget the object ``key``; returns whether it was known."""
         return self._known.get(resource, {}).pop(key, None) is not None
 
-    def list(self, resource: Resource, keys: Collection[str]) -> "list[str]":
-        """Record that a complete list of the kind arrived; returns the known keys that are not in it."""
+    def list(self, resource: Resource, keys: Collection[str], version: int) -> "list[str]":
+        """Record that a list of the kind is complete; returns the known keys that did not exist at its version."""
         self._listed.add(resource)
-        return [key for key in self._known.get(resource, {}) if key not in keys]
+        self._advance(resource, version)
+        known = self._known.get(resource, {})
+        return [key for key, (_, at) in known.items() if at <= version and key not in keys]
 
     def has_listed(self, resources: Collection[Resource]) -> bool:
         """Whether a complete list of each of these kinds has arrived."""
         return self._listed.issuperset(resources)
 
-
-def object_key(obj: Object) -> str:
-    """``namespace/name``, or ``name`` of an object without a namespace."""
-    metadata = obj["metadata"]
-    namespace = metadata.get("namespace") or ""
-    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
-
-
-def _number(version: str) -> int:
-    return int(version) if version.isdecimal() else 0
+    def _advance(self, resource: Resource, version: int) -> None:
+        # While the first list is incomplete, an object that is not known may be further down.
+        if resource in self._listed:
+            self._reported[resource] = max(version, self._reported.get(resource, 0))

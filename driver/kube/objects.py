@@ -9,7 +9,13 @@ GENERATED_CLAIM_PREFIX_LENGTH = 57
 def name_key(obj: Object) -> tuple[str, str]:
     """Namespace and name of an object; the namespace is "" for cluster-scoped kinds."""
     metadata = obj["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]
+    return metadata.get("namespace") or "", metadata["name"]
+
+
+def object_key(obj: Object) -> str:
+    """``namespace/name``, or ``name`` of an object without a namespace."""
+    namespace, name = name_key(obj)
+    return f"{namespace}/{name}" if namespace else str(name)
 
 
 def is_deleting(obj: Object) -> bool:

@@ -1,5 +1,8 @@
 """Lists and watches one kind of object, and passes changes to a sink. It has no threads and no timers.
 
+A list is read page by page, and each object goes to the sink as soon as its page is read. So no list is ever held
+whole. The sink may keep what it needs of an object and drop the rest.
+
 The owner calls ``step`` repeatedly: in a thread of a program, or under the control of a test. A watch may end at any
 time. The reflector continues from the last version it received (bookmarks included), and lists again when the API says
 that this version is gone.
@@ -9,19 +12,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from driver.kube.api import Api, Gone, NotFound, Object, Resource, WatchEvent
+from driver.kube.objects import object_key
+
+PAGE_SIZE = 500
+"""Objects of one page of a list. Kinds with large objects need smaller pages: a page is held whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """A complete list: objects of this kind that are not in it do not exist."""
+    """A list is complete: every object in it was reported as Upserted before.
+
+    Objects of this kind that are not in it did not exist at its version.
+    """
 
     resource: Resource
-    objects: tuple[Object, ...]
+    keys: frozenset[str]
+    """``driver.kube.objects.object_key`` of every object in the list."""
+    version: str
+    """The resource version at which the whole list was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upserted:
-    """An object was added or changed."""
+    """An object was listed, added or changed."""
 
     resource: Resource
     object: Object
@@ -44,6 +57,7 @@ class Reflector:
 
     Args:
         watch_seconds: the requested duration of one watch.
+        page_size: the most objects of one page of a list.
         optional: if the API does not serve this kind, the sink gets an empty Synced and nothing more.
     """
 
@@ -57,6 +71,7 @@ class Reflector:
         label_selector: str = "",
         field_selector: str = "",
         watch_seconds: int = 300,
+        page_size: int = PAGE_SIZE,
         optional: bool = False,
     ):
         self.resource = resource
@@ -66,6 +81,7 @@ class Reflector:
         self._label_selector = label_selector
         self._field_selector = field_selector
         self._watch_seconds = watch_seconds
+        self._page_size = page_size
         self._optional = optional
         self._version = ""
         self.synced = False
@@ -88,7 +104,7 @@ class Reflector:
             except NotFound:
                 if not self._optional:
                     raise
-                self._sink(Synced(self.resource, ()))
+                self._sink(Synced(self.resource, frozenset(), "0"))
                 self.synced = True
             return
         try:
@@ -113,7 +129,8 @@ class Reflector:
         self._version = version
 
     def _list(self) -> None:
-        objects: list[Object] = []
+        """A list that breaks off is begun anew: what it has reported exists, but nothing is known to be complete."""
+        keys: set[str] = set()
         token = ""
         while True:
             page = self._api.list(
@@ -121,12 +138,15 @@ class Reflector:
                 namespace=self._namespace,
                 label_selector=self._label_selector,
                 field_selector=self._field_selector,
+                limit=self._page_size,
                 continue_token=token,
             )
-            objects += page.items
-            token = page.continue_token
+            for obj in page.items:
+                keys.add(object_key(obj))
+                self._sink(Upserted(self.resource, obj))
+            token, version = page.continue_token, page.resource_version
             if not token:
                 break
-        self._sink(Synced(self.resource, tuple(objects)))
-        self._version = page.resource_version
+        self._sink(Synced(self.resource, frozenset(keys), version))
+        self._version = version
         self.synced = True

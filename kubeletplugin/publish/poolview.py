@@ -32,10 +32,10 @@ class PoolView:
         with self._lock:
             if isinstance(delta, Synced):
                 self._synced.add(delta.resource.plural)
-                if delta.resource == NODES:
-                    self._set_node(next((o for o in delta.objects if o["metadata"]["name"] == self._node_name), None))
-                else:
-                    self._slices = {item["metadata"]["name"]: item for item in delta.objects}
+                if delta.resource == NODES and self._node_name not in delta.keys:
+                    self._set_node(None)
+                elif delta.resource == RESOURCE_SLICES:
+                    self._slices = {name: item for name, item in self._slices.items() if name in delta.keys}
                 return True
             if delta.resource == NODES:
                 return self._set_node(None if isinstance(delta, Removed) else delta.object)

@@ -7,7 +7,7 @@ from typing import Any
 
 from driver.clock import Clock
 from driver.kube.api import PODS, Api, ApiError, Conflict, NotFound, Object, Resource
-from driver.kube.objects import name_key
+from driver.kube.objects import name_key, object_key
 from driver.kube.reflector import Delta, Reflector, Removed, Synced
 
 Key = tuple[str, ...]
@@ -30,9 +30,9 @@ class ObjectCache:
     def apply(self, delta: Delta) -> None:
         """Sink of a reflector."""
         if isinstance(delta, Synced):
-            before, self._objects = self._objects, {name_key(obj): obj for obj in delta.objects}
-            for key, obj in {**before, **self._objects}.items():
-                self._changed(self._objects.get(key, obj))
+            for obj in [obj for obj in self._objects.values() if object_key(obj) not in delta.keys]:
+                del self._objects[name_key(obj)]
+                self._changed(obj)
         elif isinstance(delta, Removed):
             self._objects.pop(name_key(delta.object), None)
             self._changed(delta.object)

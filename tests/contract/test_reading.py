@@ -229,3 +229,21 @@ def test_two_reads_of_one_object_share_nothing(api: Api, namespace: str) -> None
     read["spec"]["devices"]["requests"].clear()
     again = api.get(RESOURCE_CLAIMS, "c", namespace)
     assert again["spec"]["devices"]["requests"]
+
+
+def test_a_watch_that_leaves_ended_pods_out_reports_a_pod_as_deleted_when_it_ends(api: Api, namespace: str) -> None:
+    selector = "status.phase!=Succeeded,status.phase!=Failed"
+    version = api.list(PODS, namespace=namespace).resource_version
+    for name, phase in (("a", "Succeeded"), ("b", "Failed")):
+        api.create(PODS, pod(name, namespace, gates=(), nodeName="node-1"))
+        ended = {"status": {"phase": phase}}
+        api.patch(PODS, name, ended, namespace=namespace, subresource="status", patch_type="strategic")
+    seen = events(api, PODS, version, 4, namespace=namespace, field_selector=selector)
+    assert [(event.type, event.object["metadata"]["name"]) for event in seen] == [
+        ("ADDED", "a"),
+        ("DELETED", "a"),
+        ("ADDED", "b"),
+        ("DELETED", "b"),
+    ]
+    assert seen[1].object["metadata"]["resourceVersion"] == api.get(PODS, "a", namespace)["metadata"]["resourceVersion"]
+    assert api.list(PODS, namespace=namespace, field_selector=selector).items == []

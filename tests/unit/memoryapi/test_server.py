@@ -37,8 +37,8 @@ class Mirror:
 
     def __call__(self, delta: Delta) -> None:
         match delta:
-            case Synced(_, objects):
-                self.objects = {obj["metadata"]["name"]: obj for obj in objects}
+            case Synced(_, keys):
+                self.objects = {name: obj for name, obj in self.objects.items() if f"default/{name}" in keys}
             case Upserted(_, obj):
                 self.objects[obj["metadata"]["name"]] = obj
             case Removed(_, obj):

@@ -4,6 +4,7 @@ from typing import Any
 
 from controller.election import Election, Fence
 from controller.loop import Controller
+from controller.state.decoding import Decoder
 from driver.kube.api import NAMESPACES, RESOURCE_CLAIMS, Unavailable
 from driver.kube.reflector import Upserted
 from driver.observe import Metrics, logger
@@ -128,6 +129,6 @@ def test_an_unreadable_object_does_not_keep_others_from_being_served() -> None:
     world.observe()
     metadata = {"name": "x", "namespace": "default", "uid": "x", "resourceVersion": "9999"}
     broken = {"metadata": metadata, "spec": {"devices": {"requests": [{"exactly": {}}]}}}
-    world.controller.handle(Upserted(RESOURCE_CLAIMS, broken))
+    world.controller.handle(Decoder(world.settings.names, "").delta(Upserted(RESOURCE_CLAIMS, broken)))
     world.settle()
     assert world.devices("a") == ["n1/gpu-0"]

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.allocation import Fleet
-from controller.state import State
+from controller.state import Changes, State
 from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object
-from driver.kube.reflector import Removed, Synced, Upserted
+from driver.kube.objects import object_key
+from driver.kube.reflector import Delta, Removed, Synced, Upserted
 from tests.unit.controller.scene import NAMES, claim, device_class, node, pod, slice_on
 
 KINDS = (NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES)
@@ -56,8 +57,12 @@ def an_object(draw: st.DrawFn) -> tuple[Any, Object]:
     return DEVICE_CLASSES, device_class("gpu.lode.dev", draw(st.sampled_from(['"lode.dev"', "true"])))
 
 
+STEPS = ("write", "write", "write", "remove", "replace", "relist", "cut", "late", "answer")
 Steps = st.lists(
-    st.tuples(st.sampled_from(["write", "write", "write", "remove", "replace", "relist", "late"]), an_object()),
+    st.tuples(
+        st.sampled_from(["write", "write", "write", "remove", "replace", "relist", "cut", "late", "answer"]),
+        an_object(),
+    ),
     max_size=40,
 )
 
@@ -93,31 +98,48 @@ class Server:
         self.objects[kind].pop(obj["metadata"]["name"], None)
         return self.write(kind, obj, uid=f"uid-{self._version}")
 
-    def listed(self, kind: Any) -> Synced:
-        return Synced(kind, tuple(self.objects[kind].values()))
+    def listed(self, kind: Any) -> list[Delta]:
+        """What a reflector reports of a list."""
+        found = self.objects[kind].values()
+        keys = frozenset(object_key(obj) for obj in found)
+        return [*(Upserted(kind, obj) for obj in found), Synced(kind, keys, str(self._version))]
+
+
+def report(state: State, *deltas: Delta) -> list[Changes]:
+    return [state.apply(state.decode(delta)) for delta in deltas]
+
+
+def take_step(server: Server, state: State, what: str, kind: Any, obj: Object) -> None:
+    match what:
+        case "write":
+            report(state, server.write(kind, obj))
+        case "remove":
+            if removed := server.remove(kind, obj):
+                report(state, removed)
+        case "replace":
+            report(state, server.replace(kind, obj))
+        case "relist":
+            report(state, *server.listed(kind))
+        case "cut":
+            report(state, *server.listed(kind)[:-1])
+        case "late":
+            alive = [(k, o) for k, o in server.said if o["metadata"]["name"] in server.objects[k]]
+            report(state, *(Upserted(said_kind, said) for said_kind, said in alive[:3]))
+        case "answer":
+            for said_kind, said in server.said[-3:]:
+                state.put(said_kind, said)
 
 
 @given(Steps)
 def test_kept_by_changes_equals_rebuilt(steps: list[tuple[str, tuple[Any, Object]]]) -> None:
     server, state = Server(), State(Fleet(), NAMES)
+    for kind in KINDS:
+        report(state, *server.listed(kind))
     for what, (kind, obj) in steps:
-        match what:
-            case "write":
-                state.apply(server.write(kind, obj))
-            case "remove":
-                if removed := server.remove(kind, obj):
-                    state.apply(removed)
-            case "replace":
-                state.apply(server.replace(kind, obj))
-            case "relist":
-                state.apply(server.listed(kind))
-            case "late":
-                alive = [(k, o) for k, o in server.said if o["metadata"]["name"] in server.objects[k]]
-                for said_kind, said in alive[:3]:
-                    state.apply(Upserted(said_kind, said))
+        take_step(server, state, what, kind, obj)
     rebuilt = State(Fleet(), NAMES)
     for kind in KINDS:
-        rebuilt.apply(server.listed(kind))
+        report(rebuilt, *server.listed(kind))
     assert seen(state) == seen(rebuilt)
 
 
@@ -125,19 +147,53 @@ def test_an_older_version_never_makes_a_device_look_free() -> None:
     server, state = Server(), State(Fleet(), NAMES)
     before = server.write(RESOURCE_CLAIMS, claim("x"))
     after = server.write(RESOURCE_CLAIMS, claim("x", at="n1/gpu-0"))
-    state.apply(after)
+    report(state, after)
     used = state.devices.usage_snapshot()
     assert used
-    state.apply(before)
-    state.apply(Synced(RESOURCE_CLAIMS, (before.object,)))
+    report(state, before, Synced(RESOURCE_CLAIMS, frozenset({object_key(before.object)}), "1"))
     assert state.devices.usage_snapshot() == used
+
+
+def test_a_list_removes_what_it_does_not_contain_but_nothing_that_is_newer_than_it() -> None:
+    server, state = Server(), State(Fleet(), NAMES)
+    report(state, server.write(RESOURCE_CLAIMS, claim("x")), server.write(RESOURCE_CLAIMS, claim("y")))
+    server.objects[RESOURCE_CLAIMS].clear()
+    listed = server.listed(RESOURCE_CLAIMS)
+    state.put(RESOURCE_CLAIMS, server.write(RESOURCE_CLAIMS, claim("z")).object)
+    report(state, *listed)
+    assert set(state.claims) == {"default/z"}
+
+
+def test_an_answer_that_comes_after_the_deletion_brings_nothing_back() -> None:
+    server, state = Server(), State(Fleet(), NAMES)
+    report(state, *server.listed(RESOURCE_CLAIMS))
+    answer = server.write(RESOURCE_CLAIMS, claim("x", at="n1/gpu-0"))
+    gone = server.remove(RESOURCE_CLAIMS, answer.object)
+    assert gone
+    report(state, answer, gone)
+    state.put(RESOURCE_CLAIMS, answer.object)
+    assert not state.claims
+    assert not state.devices.usage_snapshot()
+
+
+def test_the_state_is_complete_when_the_list_of_every_kind_has_ended() -> None:
+    server, state = Server(), State(Fleet(), NAMES)
+    server.write(PODS, pod("a"))
+    for kind in state.resources:
+        assert not state.complete
+        server.objects.setdefault(kind, {})
+        *objects, synced = server.listed(kind)
+        report(state, *objects)
+        assert not state.complete
+        report(state, synced)
+    assert state.complete
 
 
 def test_only_what_can_help_wakes_waiting_pods() -> None:
     server, state = Server(), State(Fleet(), NAMES)
 
     def freed(kind: Any, obj: Object) -> bool:
-        return state.apply(server.write(kind, obj)).freed
+        return report(state, server.write(kind, obj))[0].freed
 
     assert freed(NODES, node("n1"))
     assert not freed(NODES, {**node("n1"), "status": {**node("n1")["status"], "nodeInfo": {}}})

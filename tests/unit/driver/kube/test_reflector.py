@@ -45,13 +45,47 @@ def reflect(api: ScriptedApi, **options: Any) -> tuple[Reflector, list[Delta]]:
     return Reflector(cast("Api", api), NODES, seen.append, **options), seen
 
 
-def test_a_list_of_several_pages_is_one_synced() -> None:
+def synced(version: str, *names: str) -> Synced:
+    return Synced(NODES, frozenset(names), version)
+
+
+def test_a_page_is_reported_before_the_next_one_is_read_and_one_synced_ends_the_list() -> None:
     api = ScriptedApi([Page([node("a", 1)], "5", "more"), Page([node("b", 2)], "5")], [])
-    reflector, seen = reflect(api)
+    seen: list[tuple[int, Delta]] = []
+    reflector = Reflector(cast("Api", api), NODES, lambda delta: seen.append((len(api.asked), delta)))
     reflector.step()
-    assert seen == [Synced(NODES, (node("a", 1), node("b", 2)))]
+    assert seen == [
+        (1, Upserted(NODES, node("a", 1))),
+        (2, Upserted(NODES, node("b", 2))),
+        (2, synced("5", "a", "b")),
+    ]
     assert api.asked == ["list ", "list more"]
     assert reflector.synced
+
+
+@pytest.mark.parametrize("error", [Unavailable("reset"), Gone("the continue token is too old", status=410)])
+def test_a_list_that_breaks_off_says_nothing_about_what_does_not_exist_and_is_begun_anew(error: Exception) -> None:
+    api = ScriptedApi([Page([node("a", 1)], "5", "more"), error, Page([node("b", 2)], "8")], [])
+    reflector, seen = reflect(api)
+    with pytest.raises(type(error)):
+        reflector.step()
+    assert seen == [Upserted(NODES, node("a", 1))]
+    assert (reflector.position, reflector.synced) == ("", False)
+    reflector.step()
+    assert seen[1:] == [Upserted(NODES, node("b", 2)), synced("8", "b")]
+    assert api.asked == ["list ", "list more", "list "]
+
+
+def test_the_size_of_a_page_and_the_selection_hold_for_every_page() -> None:
+    class Recording(ScriptedApi):
+        def list(self, resource: Any, **options: Any) -> Page:
+            self.asked.append(f"{options['limit']} {options['field_selector']}")
+            return super().list(resource, **options)
+
+    api = Recording([Page([], "5", "more"), Page([], "5")], [])
+    reflector, _ = reflect(api, page_size=7, field_selector="a=b")
+    reflector.step()
+    assert api.asked[::2] == ["7 a=b", "7 a=b"]
 
 
 def test_a_watch_goes_on_from_the_last_version_seen() -> None:
@@ -71,7 +105,7 @@ def test_a_version_that_is_gone_leads_to_a_new_list() -> None:
     for _ in range(3):
         reflector.step()
         positions.append(reflector.position)
-    assert seen[-1] == Synced(NODES, ())
+    assert seen[-1] == synced("20")
     assert positions == ["5", "", "20"]
     assert api.asked == ["list ", "watch 5", "list "]
 
@@ -93,5 +127,5 @@ def test_a_kind_the_api_does_not_serve_is_an_error_unless_optional() -> None:
         reflector.step()
     reflector, seen = reflect(ScriptedApi([NotFound("no such kind", status=404)], []), optional=True)
     reflector.step()
-    assert seen == [Synced(NODES, ())]
+    assert seen == [synced("0")]
     assert reflector.synced

@@ -1,0 +1,104 @@
+"""What the reflectors report, as the values that the state keeps. Pure.
+
+Decoding is apart from taking in, so that it can be done where objects are read: the raw objects of a list never exist
+all at once, and the thread that decides does not spend its time on them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from controller.placement import facts_of
+from controller.state.claims import record_from
+from controller.state.classes import class_record_from
+from controller.state.podview import pod_from
+from driver.errors import LodeError
+from driver.kube.api import (
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Object,
+    Resource,
+)
+from driver.kube.objects import object_key
+from driver.kube.reflector import Delta, Removed, Synced
+from driver.names import Names
+from driver.wire import slice_from, taint_rule_from
+
+DEVICE_TAINT_RULES_BETA: Final = Resource(
+    "resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False
+)
+"""Where Kubernetes 1.36 serves device taint rules, if at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A version of an object as a value."""
+
+    resource: Resource
+    key: str
+    """``namespace/name``, or ``name``."""
+    uid: str
+    version: int
+    """``metadata.resourceVersion``: versions of one kind are integers that grow with every write (KEP-5504)."""
+    value: Any
+    """What the handler of this kind takes in; None if the object cannot be decoded."""
+    problem: str = ""
+    """Why the object cannot be decoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """An object was deleted."""
+
+    resource: Resource
+    key: str
+    uid: str
+    version: int
+
+
+StateDelta = Decoded | Deleted | Synced
+"""What ``State.apply`` takes in."""
+
+
+class Decoder:
+    """Decodes objects of every kind that the state keeps. Safe in any thread."""
+
+    def __init__(self, names: Names, condition_type: str):
+        self._decode: Mapping[Resource, Callable[[Object], Any]] = {
+            PODS: partial(pod_from, condition_type=condition_type),
+            NODES: facts_of,
+            RESOURCE_CLAIMS: record_from,
+            RESOURCE_SLICES: slice_from,
+            DEVICE_CLASSES: partial(class_record_from, driver=names.driver),
+            DEVICE_TAINT_RULES: taint_rule_from,
+            DEVICE_TAINT_RULES_BETA: taint_rule_from,
+        }
+
+    def delta(self, delta: Delta) -> StateDelta:
+        """What a reflector reports. Never fails: an object that cannot be decoded carries the reason."""
+        if isinstance(delta, Synced):
+            return delta
+        if isinstance(delta, Removed):
+            metadata = delta.object["metadata"]
+            return Deleted(delta.resource, object_key(delta.object), metadata.get("uid", ""), _version(metadata))
+        return self.object(delta.resource, delta.object)
+
+    def object(self, resource: Resource, obj: Object) -> Decoded:
+        """An object that was read or written. Never fails, as ``delta``."""
+        metadata, value, problem = obj["metadata"], None, ""
+        try:
+            value = self._decode[resource](obj)
+        except (LodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+            # One object that cannot be decoded must not keep the others from being served.
+            problem = repr(error)
+        return Decoded(resource, object_key(obj), metadata.get("uid", ""), _version(metadata), value, problem)
+
+
+def _version(metadata: Object) -> int:
+    version: str = metadata.get("resourceVersion", "")
+    return int(version) if version.isdecimal() else 0

@@ -1,0 +1,78 @@
+"""What the controller lists, and in which order it serves what was there before it started."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from controller.loop import Controller
+from driver.kube.api import PODS, RESOURCE_SLICES, Page, Resource
+from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.observe import Metrics, logger
+from tests.unit.controller.loop.world import World
+
+
+def end(world: World, name: str) -> None:
+    patch = {"status": {"phase": "Succeeded"}}
+    world.api.patch(PODS, name, patch, namespace="default", subresource="status", patch_type="strategic")
+
+
+T = TypeVar("T")
+
+
+class Recording(ApiDecorator):
+    """An API that records the pages it answers."""
+
+    pages: dict[Resource, list[Page]]
+
+    def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
+        answer = proceed()
+        if isinstance(answer, Page):
+            self.pages.setdefault(call.resource, []).append(answer)
+        return answer
+
+
+def pages_read(world: World) -> dict[Resource, list[Page]]:
+    """The pages that a controller reads when it starts."""
+    api = Recording(world.api)
+    api.pages = {}
+    controller = Controller(api, world.clock, world.settings, Metrics(), logger("test"), "me")
+    for reflector in controller.reflectors:
+        reflector.step()
+    return api.pages
+
+
+def test_a_pod_that_has_ended_is_not_listed() -> None:
+    world = World()
+    for name in ("a", "b"):
+        world.add_pod(name, gates=())
+    end(world, "a")
+    (page,) = pages_read(world)[PODS]
+    assert [pod["metadata"]["name"] for pod in page.items] == ["b"]
+
+
+def test_a_pod_that_ends_leaves_its_cpu_to_others() -> None:
+    world = World()
+    world.add_pod("large", gates=(), cpu="8", nodeName="n1")
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    world.settle()
+    assert world.gates("p")
+    end(world, "large")
+    world.settle()
+    assert world.gates("p") == []
+
+
+def test_slices_are_read_in_small_pages() -> None:
+    pages = pages_read(World(nodes=50, cards=1))[RESOURCE_SLICES]
+    assert len(pages) > 1
+    assert sum(len(page.items) for page in pages) == 50
+
+
+def test_pods_that_were_there_before_the_controller_are_served_by_age_and_not_by_name() -> None:
+    world = World(cards=1)
+    for name, claim in (("z", "older"), ("a", "younger")):
+        world.add_claim(claim)
+        world.add_pod(name, claim)
+        world.clock.advance(10)
+    world.settle()
+    assert (world.gates("z"), world.devices("older")) == ([], ["n1/gpu-0"])
+    assert world.gates("a")
