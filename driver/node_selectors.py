@@ -1,4 +1,4 @@
-"""Whether a core/v1 NodeSelector matches a node. Pure."""
+"""Whether a core/v1 NodeSelector matches a node, and whether one of its requirements holds. Pure."""
 
 from collections.abc import Mapping
 
@@ -18,10 +18,11 @@ def _term_matches(term: NodeSelectorTerm, node_name: str, labels: Mapping[str, s
     if not term.expressions and not term.fields:
         return False
     fields = {"metadata.name": node_name}
-    return all(_holds(item, labels) for item in term.expressions) and all(_holds(item, fields) for item in term.fields)
+    return all(holds(item, labels) for item in term.expressions) and all(holds(item, fields) for item in term.fields)
 
 
-def _holds(requirement: NodeRequirement, values: Mapping[str, str]) -> bool:
+def holds(requirement: NodeRequirement, values: Mapping[str, str]) -> bool:
+    """Whether the requirement holds for these labels or fields. Label selectors (meta/v1) use the first four."""
     value = values.get(requirement.key)
     match requirement.operator:
         case "In":

@@ -1,12 +1,21 @@
 """Choosing nodes: what pods need, what nodes have, and a plan that places a group of pods, or the reason why not. Pure.
 
 ``plan`` is the entry. It asks ``controller.allocation`` which nodes may fit and which devices a pod would get there,
-and the predicates whether the pod could run there otherwise.
+and ``PodCheck`` whether the pod could run there otherwise.
+
+    Needs         what a pod asks of nodes
+    Nodes         the nodes, with the pods that count on each
+    predicates    what the node itself says about a pod
+    podaffinity   required affinity and anti-affinity between pods
+    spread        topology spread constraints
+    PodIndex      pods on nodes, by what terms of other pods select
 """
 
 from controller.placement.needs import HostPort, Needs, NodeToleration, needs_of, requests_of
 from controller.placement.nodes import NodeFacts, Nodes, NodeTaint, NodeView, facts_of
 from controller.placement.planner import Placed, Placement, Plan, PodDemand, Refusal, Trial, place, plan
+from controller.placement.podcheck import PodCheck
+from controller.placement.podterms import PodLabels
 from controller.placement.predicates import fits, tolerates
 
 __all__ = [
@@ -20,7 +29,9 @@ __all__ = [
     "Placed",
     "Placement",
     "Plan",
+    "PodCheck",
     "PodDemand",
+    "PodLabels",
     "Refusal",
     "Trial",
     "facts_of",

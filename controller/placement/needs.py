@@ -2,9 +2,17 @@
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from controller.placement.podterms import (
+    PodLabels,
+    PodTerm,
+    SpreadConstraint,
+    pod_labels_of,
+    required_terms,
+    spread_constraints,
+)
 from driver.frozen import frozen
 from driver.model import NodeSelector, NodeSelectorTerm
 from driver.quantity import NANO, Quantity
@@ -16,6 +24,8 @@ Amounts = Mapping[str, int]
 
 _POD_LEVEL = ("cpu", "memory")
 """Resources that ``spec.resources`` sets for the whole pod, besides huge pages (core/v1 PodSpec.resources)."""
+
+NO_LABELS = PodLabels()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +64,23 @@ class Needs:
     """``spec.nodeSelector``, sorted."""
     affinity: NodeSelector | None = None
     """Required node affinity."""
+    pod: PodLabels = NO_LABELS
+    """What terms of other pods see of the pod."""
+    pod_affinity: tuple[PodTerm, ...] = ()
+    pod_anti_affinity: tuple[PodTerm, ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
+    """Those with ``DoNotSchedule``."""
+    features: tuple[str, ...] = ()
+    """Features that the node has to declare (``status.declaredFeatures``), sorted."""
 
     @property
     def shape(self) -> Hashable:
-        """Everything above as a hashable value. Pods of the same shape fit the same nodes."""
-        return frozen(self)
+        """What the pod asks, as a hashable value.
+
+        Pods of the same shape fit the same nodes, unless terms of pods on nodes tell them apart (``Nodes.shape_of``).
+        """
+        # Of its own labels, a pod needs only to know whether its own affinity means itself.
+        return frozen(self if self.pod_affinity else replace(self, pod=NO_LABELS))
 
 
 def needs_of(pod: Json) -> Needs:
@@ -82,7 +104,24 @@ def needs_of(pod: Json) -> Needs:
         ),
         labels=tuple(sorted((spec.get("nodeSelector") or {}).items())),
         affinity=_affinity(required) if required is not None else None,
+        pod=pod_labels_of(pod),
+        pod_affinity=required_terms(pod, "podAffinity"),
+        pod_anti_affinity=required_terms(pod, "podAntiAffinity"),
+        spread=spread_constraints(pod, "DoNotSchedule"),
+        features=tuple(sorted(_features(spec))),
     )
+
+
+def _features(spec: Json) -> Iterable[str]:
+    """The features that a pod needs of its node (k8s.io/component-helpers nodedeclaredfeatures)."""
+    containers: Sequence[Json] = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    rules = [rule for container in containers for rule in container.get("restartPolicyRules") or ()]
+    if any(rule.get("action") == "RestartAllContainers" for rule in rules):
+        yield "RestartAllContainersOnContainerExits"
+    if spec.get("hostNetwork") and spec.get("hostUsers") is False:
+        yield "UserNamespacesHostNetworkSupport"
+    if any(mount.get("bindMountOptions") for container in containers for mount in container.get("volumeMounts") or ()):
+        yield "VolumeBindMountOptions"
 
 
 def _affinity(required: Json) -> NodeSelector:

@@ -2,14 +2,19 @@
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from controller.placement.needs import Amounts, HostPort, Needs
+from controller.placement.podindex import PodIndex
+from driver.bounded import BoundedCache
 from driver.quantity import Quantity
 
 Json = Mapping[str, Any]
+
+_MAX_DOMAINS = 64
+"""Kinds of topology spread whose nodes are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,8 @@ class NodeFacts:
     taints: tuple[NodeTaint, ...] = ()
     allocatable: Amounts = field(default_factory=dict)
     deleting: bool = False
+    features: frozenset[str] = frozenset()
+    """``status.declaredFeatures``."""
 
 
 def facts_of(node: Json) -> NodeFacts:
@@ -48,6 +55,7 @@ def facts_of(node: Json) -> NodeFacts:
         taints=tuple(NodeTaint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ()),
         allocatable={name: Quantity.parse(str(v)).nanos for name, v in (status.get("allocatable") or {}).items()},
         deleting=bool(metadata.get("deletionTimestamp")),
+        features=frozenset(status.get("declaredFeatures") or ()),
     )
 
 
@@ -78,28 +86,21 @@ class NodeView:
         """What ``pod`` (namespace/name) takes here, or None."""
         return self._held.get(pod)
 
-    def add(self, pod: str, needs: Needs) -> bool:
-        """Count the pod, or count it anew; returns whether anything changed."""
-        if (known := self._held.get(pod)) == needs:
-            return False
-        if known is not None:
-            self.remove(pod)
+    def add(self, pod: str, needs: Needs) -> None:
+        """Count the pod, which does not count here yet."""
         self._held[pod] = needs
         self.used.update(needs.requests)
         self.ports.update(needs.ports)
         self.version += 1
-        return True
 
-    def remove(self, pod: str) -> bool:
-        """Count the pod no more; returns whether it counted."""
-        needs = self._held.pop(pod, None)
-        if needs is None:
-            return False
+    def remove(self, pod: str) -> Needs:
+        """Count the pod no more; returns what it took."""
+        needs = self._held.pop(pod)
         self.used.subtract(needs.requests)
         self.ports.subtract(needs.ports)
         self.ports = +self.ports
         self.version += 1
-        return True
+        return needs
 
 
 class Nodes(Mapping[str, NodeView]):
@@ -109,6 +110,10 @@ class Nodes(Mapping[str, NodeView]):
     only pods name.
 
     Versions tell whether an answer found before is still right: ``version_of`` for one node, ``generation`` for all.
+    For pods whose answers depend on pods of other nodes, ``PodCheck.version`` has to be the same, too.
+
+    Attributes:
+        pods: the same pods by what terms of other pods select.
     """
 
     def __init__(self) -> None:
@@ -116,6 +121,11 @@ class Nodes(Mapping[str, NodeView]):
         """Extended resources that device classes stand for; a node need not have them."""
         self.generation = 0
         """Grows with every change that can change an answer for any node."""
+        self.topology = 0
+        """Grows when nodes come, go, or change their labels or taints: then all domains of a topology may have."""
+        self.domains: BoundedCache[Hashable, tuple[int, Mapping[str, str]]] = BoundedCache(_MAX_DOMAINS)
+        """For ``spread``: nodes with their domains, and the ``topology`` for which they were found."""
+        self.pods = PodIndex()
         self._common_version = 0
         self._views: dict[str, NodeView] = {}
         self._order: list[str] = []
@@ -151,6 +161,14 @@ class Nodes(Mapping[str, NodeView]):
         """Differs from an earlier version if an answer for the node can have changed since."""
         return self._common_version, self.view(name).version
 
+    def node_of(self, pod: str) -> str:
+        """The node that ``pod`` (namespace/name) counts on; "" for none."""
+        return self._node_of.get(pod, "")
+
+    def shape_of(self, needs: Needs) -> Hashable:
+        """Pods of the same shape fit the same nodes."""
+        return needs.shape, frozenset(term for term, _ in self.pods.terms_against(needs.pod))
+
     # Changes
 
     def upsert(self, facts: NodeFacts) -> bool:
@@ -158,9 +176,11 @@ class Nodes(Mapping[str, NodeView]):
         view = self._stored_view(facts.name)
         if view.facts == facts:
             return False
-        if view.facts is None:
+        before, view.facts = view.facts, facts
+        if before is None:
             insort(self._order, facts.name)
-        view.facts = facts
+        if before is None or (before.labels, before.taints) != (facts.labels, facts.taints):
+            self.topology += 1
         self.mark_changed(facts.name)
         return True
 
@@ -171,6 +191,7 @@ class Nodes(Mapping[str, NodeView]):
             if view.facts is not None:
                 del self._order[bisect_left(self._order, name)]
             view.facts = None
+            self.topology += 1
             self.mark_changed(name)
         return view
 
@@ -183,19 +204,41 @@ class Nodes(Mapping[str, NodeView]):
             self._common_version += 1
 
     def count(self, pod: str, needs: Needs, node: str) -> bool:
-        """Count ``pod`` (namespace/name) on this node and on no other; returns whether another node lost it."""
-        freed = self._node_of.get(pod, node) != node and self.discount(pod)
-        self.generation += self._stored_view(node).add(pod, needs)
+        """Count ``pod`` (namespace/name) on this node and on no other; returns whether that can help other pods."""
+        known = self._stored_view(node).holds(pod)
+        if known is not None:
+            return known != needs and self._recount(pod, known, needs, node)
+        freed = self.discount(pod)
+        self._stored_view(node).add(pod, needs)
+        self.pods.add(needs.pod, needs.pod_anti_affinity, node)
         self._node_of[pod] = node
+        self.generation += 1
         return freed
+
+    def _recount(self, pod: str, before: Needs, after: Needs, node: str) -> bool:
+        """A pod that counts on the node has changed. Labels that no term asks for change no answer."""
+        view, clock = self._views[node], self.pods.clock
+        version = view.version
+        view.remove(pod)
+        view.add(pod, after)
+        takes_other = (before.requests, before.ports) != (after.requests, after.ports)
+        if not takes_other:
+            view.version = version
+        self.pods.remove(before.pod, before.pod_anti_affinity, node)
+        self.pods.add(after.pod, after.pod_anti_affinity, node)
+        changed = takes_other or self.pods.clock != clock
+        self.generation += changed
+        return changed
 
     def discount(self, pod: str) -> bool:
         """Stop counting the pod; returns whether it counted anywhere."""
         node = self._node_of.pop(pod, None)
         if node is None:
             return False
+        needs = self._views[node].remove(pod)
+        self.pods.remove(needs.pod, needs.pod_anti_affinity, node)
         self.generation += 1
-        return self._views[node].remove(pod)
+        return True
 
     # Trials
 
@@ -205,13 +248,15 @@ class Nodes(Mapping[str, NodeView]):
         version = view.version
         view.add(key, needs)
         view.version = version
+        self.pods.add(needs.pod, needs.pod_anti_affinity, node, trial=True)
 
     def release(self, node: str, key: str) -> None:
         """End a ``hold``."""
         view = self._views[node]
         version = view.version
-        view.remove(key)
+        needs = view.remove(key)
         view.version = version
+        self.pods.remove(needs.pod, needs.pod_anti_affinity, node, trial=True)
 
     def _stored_view(self, name: str) -> NodeView:
         return self._views.setdefault(name, NodeView(name))

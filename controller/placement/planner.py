@@ -1,8 +1,8 @@
 """Choosing nodes: which node each pod of a group gets, and which devices there. A single pod is a group of one.
 
-A plan is made on a trial: each pod is placed on top of those before it, with its devices, CPU, memory, pod count and
-host ports. Either all pods of the group are placed or none. The same input gives the same plan, and the fleet and the
-nodes are afterwards as they were before.
+A plan is made on a trial: each pod is placed on top of those before it, with its devices, CPU, memory, pod count, host
+ports, affinity and spread. Either all pods of the group are placed or none. The same input gives the same plan, and the
+fleet and the nodes are afterwards as they were before.
 """
 
 import heapq
@@ -13,7 +13,7 @@ from types import TracebackType
 from controller.allocation import ClaimFault, CompiledRequest, Fleet, NodeScore, NodeSlot, Unsatisfiable
 from controller.placement.needs import Needs
 from controller.placement.nodes import Nodes
-from controller.placement.predicates import fits
+from controller.placement.podcheck import PodCheck
 from driver.model import Allocation, Claim
 
 IsEligible = Callable[[str], bool]
@@ -98,7 +98,7 @@ def plan(pods: Sequence[PodDemand], fleet: Fleet, nodes: Nodes) -> Plan | Refusa
 class Trial:
     """Pods placed on top of what is in use, one after another, and undone.
 
-    Meanwhile their devices, CPU, memory, pod count and host ports count as in use, and no event may reach the fleet or
+    Meanwhile they count as running there, with their devices and everything else, and no event may reach the fleet or
     the nodes. Leaving the ``with`` block undoes everything.
     """
 
@@ -120,7 +120,7 @@ class Trial:
         if pod.bound_to:
             found = _on(pod.bound_to, self._fleet, self._nodes, pod.claims)
         else:
-            found = place(self._fleet, pod.claims, lambda name: _is_eligible(pod, name, self._nodes))
+            found = place(self._fleet, pod.claims, _eligible(pod, self._nodes))
         if isinstance(found, Placed):
             return Placement(found.node, found.allocations, pod.key)
         return Refusal(pod.key, len(self._held), () if found is None else found.faults)
@@ -189,7 +189,12 @@ def _on(name: str, fleet: Fleet, nodes: Nodes, claims: Sequence[Claim]) -> Place
     return Placed(name, found)
 
 
-def _is_eligible(pod: PodDemand, name: str, nodes: Nodes) -> bool:
-    if name in pod.avoid or (pod.among is not None and name not in pod.among):
-        return False
-    return not fits(pod.key, pod.needs, nodes.view(name), nodes.extended_resources)
+def _eligible(pod: PodDemand, nodes: Nodes) -> IsEligible:
+    check = PodCheck(pod.key, pod.needs, nodes)
+
+    def is_eligible(name: str) -> bool:
+        if name in pod.avoid or (pod.among is not None and name not in pod.among):
+            return False
+        return check.passes(name)
+
+    return is_eligible

@@ -1,8 +1,8 @@
-"""Whether a pod can run on a node, and if not, every reason why. Pure.
+"""Whether a pod can run on a node as far as the node itself says, and if not, every reason why. Pure.
 
 The rules are kube-scheduler's own (plugins NodeUnschedulable, TaintToleration, NodeAffinity, NodeResourcesFit,
-NodePorts), so that it agrees with the node chosen here. What it checks beyond these (volumes, spreading, affinity
-between pods) shows as a refusal of the pod, which ``controller.reconcile`` answers.
+NodePorts, NodeDeclaredFeatures), so that it agrees with the node chosen here. ``podcheck`` adds what depends on other
+nodes.
 """
 
 from collections.abc import Collection, Iterable
@@ -28,6 +28,7 @@ def fits(pod: str, needs: Needs, node: NodeView, backed: Collection[str] = ()) -
     return (
         *_state_reasons(needs, node.facts),
         *_selection_reasons(needs, node.facts),
+        *_feature_reasons(needs, node.facts),
         *_resource_reasons(pod, needs, node, backed),
         *_port_reasons(pod, needs, node),
     )
@@ -38,11 +39,14 @@ def _state_reasons(needs: Needs, facts: NodeFacts) -> Iterable[str]:
         yield "the node is not ready"
     if facts.unschedulable and not tolerates(needs.tolerations, _UNSCHEDULABLE):
         yield "the node is unschedulable"
-    for taint in facts.taints:
-        if taint == _UNSCHEDULABLE and facts.unschedulable:
-            continue
-        if taint.effect in ("NoSchedule", "NoExecute") and not tolerates(needs.tolerations, taint):
+    for taint in untolerated(needs.tolerations, facts.taints):
+        if taint != _UNSCHEDULABLE or not facts.unschedulable:
             yield f"node taint {taint} is not tolerated"
+
+
+def untolerated(tolerations: Collection[NodeToleration], taints: Iterable[NodeTaint]) -> Iterable[NodeTaint]:
+    """The taints that keep a pod with these tolerations off a node."""
+    return (t for t in taints if t.effect in ("NoSchedule", "NoExecute") and not tolerates(tolerations, t))
 
 
 def tolerates(tolerations: Iterable[NodeToleration], taint: NodeTaint) -> bool:
@@ -63,11 +67,22 @@ def _covers(toleration: NodeToleration, taint: NodeTaint) -> bool:
     return False
 
 
+def selects_node(needs: Needs, facts: NodeFacts) -> bool:
+    """Whether the pod's node selector and required node affinity allow the node."""
+    return not any(_selection_reasons(needs, facts))
+
+
 def _selection_reasons(needs: Needs, facts: NodeFacts) -> Iterable[str]:
     if any(facts.labels.get(name) != value for name, value in needs.labels):
         yield "the node does not match the pod's nodeSelector"
     if needs.affinity is not None and not selects(needs.affinity, facts.name, facts.labels):
         yield "the node does not match the pod's required node affinity"
+
+
+def _feature_reasons(needs: Needs, facts: NodeFacts) -> Iterable[str]:
+    for feature in needs.features:
+        if feature not in facts.features:
+            yield f"the node does not declare the feature {feature}"
 
 
 def _resource_reasons(pod: str, needs: Needs, node: NodeView, backed: Collection[str]) -> Iterable[str]:

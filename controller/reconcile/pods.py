@@ -23,7 +23,7 @@ allocated on that node, or the allocations are undone.
 from collections.abc import Sequence
 
 from controller.allocation import Unsatisfiable, render
-from controller.placement import Plan, Refusal, fits
+from controller.placement import Plan, PodCheck, Refusal
 from controller.reconcile.decisions import (
     Decision,
     Idle,
@@ -113,7 +113,7 @@ def _allocate(
     reachable = reachable_nodes(state, records)
     # Without these, the answer is the same for every pod of the shape.
     unconstrained = reachable is None and not pod.node_name and not history.avoid
-    shape = (pod.node_name or pod.needs.shape, tuple(record.shape for record in unallocated))
+    shape = (pod.node_name or state.nodes.shape_of(pod.needs), tuple(record.shape for record in unallocated))
     answer: Plan | Refusal = Refusal(pod.key)
     if not (unconstrained and memory.refused_by_all(shape, state.nodes.generation)):
         claims = tuple(record.claim for record in unallocated)
@@ -156,7 +156,7 @@ def _misplacement(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> st
         return f"the pod's claims are allocated on different nodes: {', '.join(names)}"
     if not names:
         return ""
-    reasons = fits(pod.key, pod.needs, state.nodes.view(names[0]), state.nodes.extended_resources)
+    reasons = PodCheck(pod.key, pod.needs, state.nodes).reasons(names[0])
     return f"the pod's claims are allocated on node {names[0]}: {'; '.join(reasons)}" if reasons else ""
 
 

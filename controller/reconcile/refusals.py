@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.allocation import Unsatisfiable
-from controller.placement import fits
+from controller.placement import PodCheck
 from controller.reconcile.decisions import Unallocatable
 from controller.reconcile.nodes import reachable_nodes
 from controller.state import ClaimRecord, PodView, State
@@ -22,8 +22,8 @@ class NodeRefusal:
     devices: Unsatisfiable | None = None
     claims: tuple[str, ...] = ()
     """Keys of the claims that ``devices`` names; the refusal also holds for other claims with equal specs."""
-    version: tuple[int, int] | None = None
-    """``Nodes.version_of`` the node at the time; None if the refusal does not hold for other pods of the shape."""
+    version: Hashable = None
+    """Of the node and of the pod's ``PodCheck`` then; None if the refusal does not hold for other pods of the shape."""
 
 
 class RefusalMemory:
@@ -71,27 +71,28 @@ def node_refusals(
     if pod.node_name:
         names = (pod.node_name,)
     known = memory.refusals_of(decision.shape)
+    check = PodCheck(pod.key, pod.needs, state.nodes)
+    common = check.version
     refusals: dict[str, NodeRefusal] = {}
     for name in names:
         if name in decision.avoided:
             refusals[name] = NodeRefusal(("kube-scheduler refused the pod there",))
             continue
-        version = state.nodes.version_of(name)
+        version = state.nodes.version_of(name), common
         refusal = known.get(name)
         if refusal is None or refusal.version != version:
-            refusal = _refusal(state, pod, claims, name, version)
+            refusal = _refusal(state, pod, check, claims, name, version)
         if refusal is not None:
             refusals[name] = refusal
     return refusals
 
 
 def _refusal(
-    state: State, pod: PodView, claims: Sequence[ClaimRecord], name: str, version: tuple[int, int]
+    state: State, pod: PodView, check: PodCheck, claims: Sequence[ClaimRecord], name: str, version: Hashable
 ) -> NodeRefusal | None:
-    node = state.nodes.view(name)
-    # What the pod itself takes on the node does not count against it, but does against other pods of its shape.
-    valid_for_others = version if node.holds(pod.key) is None else None
-    if not pod.node_name and (reasons := fits(pod.key, pod.needs, node, state.nodes.extended_resources)):
+    # What the pod itself takes on nodes does not count against it, but does against other pods of its shape.
+    valid_for_others = None if state.nodes.node_of(pod.key) else version
+    if not pod.node_name and (reasons := check.reasons(name)):
         return NodeRefusal(reasons, version=valid_for_others)
     values = tuple(record.claim for record in claims)
     answer = state.devices.allocate(name, state.nodes.labels_of(name), values)

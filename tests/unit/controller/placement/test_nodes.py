@@ -1,6 +1,8 @@
 """The nodes and the pods that count on them."""
 
-from controller.placement import Needs, NodeFacts, Nodes
+from typing import Any
+
+from controller.placement import Needs, NodeFacts, Nodes, PodCheck, needs_of
 
 
 def needs(cpu: int) -> Needs:
@@ -31,7 +33,8 @@ def test_asking_for_an_unknown_node_changes_nothing() -> None:
 def test_a_pod_counts_on_one_node() -> None:
     nodes = Nodes()
     assert not nodes.count("p", needs(1), "n1")
-    assert not nodes.count("p", needs(2), "n1")
+    assert not nodes.count("p", needs(1), "n1")
+    assert nodes.count("p", needs(2), "n1"), "it may take less than before"
     assert nodes.count("p", needs(2), "n2")
     assert (nodes.view("n1").used["cpu"], nodes.view("n2").used["cpu"]) == (0, 2)
     assert nodes.discount("p")
@@ -50,3 +53,43 @@ def test_versions_grow_where_something_changed() -> None:
     assert nodes.version_of("n2") == before[2]
     nodes.mark_changed("")
     assert nodes.version_of("n2") > before[2]
+
+
+def labelled(labels: dict[str, str], selects: dict[str, str] | None = None) -> Needs:
+    spec: dict[str, Any] = {"containers": []}
+    if selects is not None:
+        term = {"labelSelector": {"matchLabels": selects}, "topologyKey": "zone"}
+        spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return needs_of({"metadata": {"namespace": "ns", "labels": labels}, "spec": spec})
+
+
+def test_labels_that_no_term_asks_for_change_no_answer() -> None:
+    nodes = Nodes()
+    nodes.count("p", labelled({"app": "a"}), "n1")
+    before = nodes.generation, nodes.version_of("n1")
+    assert not nodes.count("p", labelled({"app": "b"}), "n1")
+    assert (nodes.generation, nodes.version_of("n1")) == before
+
+
+def test_labels_that_a_term_asks_for_change_answers_of_pods_with_the_term_only() -> None:
+    nodes = Nodes()
+    nodes.upsert(NodeFacts("n1", labels={"zone": "a"}))
+    asks, plain = (PodCheck("ns/q", needs, nodes) for needs in (labelled({}, {"app": "a"}), labelled({"app": "c"})))
+    before = asks.version, plain.version
+    nodes.count("ns/p", labelled({"app": "a"}), "n2")
+    assert asks.version != before[0]
+    assert plain.version == before[1]
+    before = asks.version, plain.version
+    assert nodes.count("ns/p", labelled({"app": "b"}), "n2"), "a pod that waits for it may go there now"
+    assert asks.version != before[0]
+    assert plain.version == before[1]
+
+
+def test_terms_of_pods_on_nodes_tell_shapes_apart_only_while_they_exist() -> None:
+    nodes = Nodes()
+    one, other = labelled({"app": "a"}), labelled({"app": "b"})
+    assert nodes.shape_of(one) == nodes.shape_of(other)
+    nodes.count("ns/p", labelled({}, {"app": "a"}), "n1")
+    assert nodes.shape_of(one) != nodes.shape_of(other)
+    nodes.discount("ns/p")
+    assert nodes.shape_of(one) == nodes.shape_of(other)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from controller.placement import (
     PodDemand,
     Refusal,
     Trial,
+    needs_of,
     place,
     plan,
 )
@@ -34,7 +36,9 @@ def cluster(devices: Sequence[int], cpus: int = 100, pods: int = 100) -> tuple[F
         built.upsert_node(name, {})
         for part in pool(*(device(f"gpu-{i}") for i in range(count)), node=name):
             built.upsert_slice(part)
-        nodes.upsert(NodeFacts(name, ready=True, allocatable={"pods": pods * CPU, "cpu": cpus * CPU}))
+        nodes.upsert(
+            NodeFacts(name, ready=True, labels={"host": name}, allocatable={"pods": pods * CPU, "cpu": cpus * CPU})
+        )
     return built, nodes
 
 
@@ -74,6 +78,64 @@ def test_pods_count_for_the_next() -> None:
 
 def test_host_ports_of_one_pod_are_taken_for_the_next() -> None:
     assert nodes_of(plan([pod("a", ports=(80,)), pod("b", ports=(80,))], *cluster([8, 8]))) == ["n1", "n2"]
+
+
+def test_pods_with_anti_affinity_get_a_node_each() -> None:
+    group = [replace(pod(name), needs=apart("app")) for name in "abcd"]
+    assert nodes_of(plan(group, *cluster([8] * 6))) == ["n1", "n2", "n3", "n4"]
+
+
+def test_pods_with_anti_affinity_avoid_the_nodes_of_those_that_run() -> None:
+    built, nodes = cluster([8] * 6)
+    for name, node in (("a", "n1"), ("b", "n3")):
+        nodes.count(f"ns/{name}", apart("app"), node)
+    group = [replace(pod(name), needs=apart("app")) for name in "cd"]
+    assert nodes_of(plan(group, built, nodes)) == ["n2", "n4"]
+    assert nodes_of(plan([replace(pod("e"), needs=apart("other"))], built, nodes)) == ["n1"]
+
+
+def test_pods_of_a_group_with_affinity_follow_the_first() -> None:
+    together = needs_of(
+        {
+            "metadata": {"namespace": "ns", "labels": {"app": "a"}},
+            "spec": {"affinity": {"podAffinity": required_on_host("a")}},
+        }
+    )
+    group = [replace(pod("a", count=0, cpus=0, among="n2")), replace(pod("b"), needs=together)]
+    group[0] = replace(group[0], needs=together)
+    assert nodes_of(plan([*group, replace(pod("c"), needs=together)], *cluster([8, 8, 8]))) == ["n2", "n2", "n2"]
+
+
+def test_pods_of_a_group_are_spread() -> None:
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "host",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "a"}},
+    }
+    spread = needs_of(
+        {
+            "metadata": {"namespace": "ns", "labels": {"app": "a"}},
+            "spec": {"topologySpreadConstraints": [constraint]},
+        }
+    )
+    group = [replace(pod(name), needs=spread) for name in "abcd"]
+    assert nodes_of(plan(group, *cluster([8, 8, 8]))) == ["n1", "n2", "n3", "n1"]
+
+
+def required_on_host(app: str) -> dict[str, Any]:
+    term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": app}}}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+
+
+def apart(app: str) -> Needs:
+    """The needs of a replica of a Deployment that wants a node for each."""
+    return needs_of(
+        {
+            "metadata": {"namespace": "ns", "labels": {"app": app}},
+            "spec": {"affinity": {"podAntiAffinity": required_on_host(app)}},
+        }
+    )
 
 
 def test_a_pod_without_claims_is_placed_by_what_else_it_needs() -> None:

@@ -190,20 +190,21 @@ def test_nodes_are_tried_in_the_order_of_their_names() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("abcd"), st.integers(0, 5), st.integers(0, 3)), max_size=30))
 def test_what_is_counted_is_always_the_sum_over_the_pods(steps: list[tuple[bool, str, int, int]]) -> None:
-    view = node()
+    nodes = Nodes()
     held: dict[str, Any] = {}
     for add, name, cpu, port in steps:
-        before = view.version
+        before = nodes.version_of("n1")
         if add:
             needs = pod({"cpu": str(cpu)}, ports=(port + 1,) if port else ())
             changed = held.get(name) != needs
-            assert view.add(name, needs) == changed
+            nodes.count(name, needs, "n1")
             held[name] = needs
         else:
             changed = name in held
-            assert view.remove(name) == changed
+            assert nodes.discount(name) == changed
             held.pop(name, None)
-        assert (view.version > before) == changed
+        assert (nodes.version_of("n1") > before) == changed
+    view = nodes.view("n1")
     assert view.used["cpu"] == sum(needs.requests.get("cpu", 0) for needs in held.values())
     assert view.used["cpu"] % NANO == 0
     assert sum(view.ports.values()) == sum(len(needs.ports) for needs in held.values())

@@ -1,0 +1,109 @@
+"""Required affinity and anti-affinity between pods (kube-scheduler's plugin InterPodAffinity). Pure."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from controller.placement.needs import Needs
+from controller.placement.nodes import Nodes
+from controller.placement.podindex import Selectors
+
+Reasons = Callable[[Mapping[str, str]], Iterable[str]]
+"""Why a node with these labels does not take the pod; empty if it does."""
+
+
+def affinity_check(pod: str, needs: Needs, nodes: Nodes) -> Reasons | None:
+    """What speaks against nodes by affinity of ``pod`` (namespace/name) to pods on nodes, or theirs to it, if anything.
+
+    Valid until pods or nodes change. The pod itself does not count if it counts on a node already.
+    """
+    own_node = nodes.node_of(pod)
+    checks: list[Reasons] = []
+    if needs.pod_affinity:
+        checks.append(_affinity(needs, nodes, own_node))
+    if needs.pod_anti_affinity:
+        checks.append(_anti_affinity(needs, nodes, own_node))
+    if against := _existing(needs, nodes, own_node):
+        checks.append(against)
+    if not checks:
+        return None
+    return lambda labels: (reason for check in checks for reason in check(labels))
+
+
+def affinity_version(needs: Needs, nodes: Nodes) -> tuple[int, ...]:
+    """Differs from an earlier version if an answer of ``affinity_check`` can have changed since; () if none can."""
+    against = [counts.changed for _, counts in nodes.pods.terms_against(needs.pod)]
+    groups: list[Selectors] = [(term.pods,) for term in needs.pod_anti_affinity]
+    if needs.pod_affinity:
+        groups.append(_all_selectors(needs))
+    if not groups and not against:
+        return ()
+    return nodes.topology, len(against), max([*against, *(nodes.pods.group(group).changed for group in groups)])
+
+
+def _affinity(needs: Needs, nodes: Nodes, own_node: str) -> Reasons:
+    """Every term needs a pod in the node's domain that all terms select; the first pod of a group needs none."""
+    selectors = _all_selectors(needs)
+    itself = nodes.pods.selects(selectors, needs.pod)
+    by_node = _without(nodes.pods.group(selectors).by_node, own_node if itself else "")
+    keys = list(dict.fromkeys(term.topology_key for term in needs.pod_affinity))
+    domains = {key: _domains(by_node, key, nodes) for key in keys}
+    first = itself and not any(domains.values())
+
+    def reasons(labels: Mapping[str, str]) -> Iterator[str]:
+        for key in keys:
+            if key not in labels:
+                yield f"the node has no label {key}, which the pod's required pod affinity needs"
+            elif not first and labels[key] not in domains[key]:
+                yield f"no pod that the pod's required pod affinity selects is in the node's {key}"
+
+    return reasons
+
+
+def _anti_affinity(needs: Needs, nodes: Nodes, own_node: str) -> Reasons:
+    """No term may select a pod in the node's domain."""
+    excluded: dict[str, set[str]] = {}
+    for term in needs.pod_anti_affinity:
+        itself = nodes.pods.selects((term.pods,), needs.pod)
+        by_node = _without(nodes.pods.group((term.pods,)).by_node, own_node if itself else "")
+        excluded.setdefault(term.topology_key, set()).update(_domains(by_node, term.topology_key, nodes))
+
+    def reasons(labels: Mapping[str, str]) -> Iterator[str]:
+        for key, values in excluded.items():
+            if labels.get(key) in values:
+                yield f"a pod that the pod's required anti-affinity excludes is in the node's {key}"
+
+    return reasons
+
+
+def _existing(needs: Needs, nodes: Nodes, own_node: str) -> Reasons | None:
+    """The required anti-affinity of pods on nodes excludes the pod from their domains."""
+    excluded: dict[str, set[str]] = {}
+    for term, counts in nodes.pods.terms_against(needs.pod):
+        by_node = _without(counts.by_node, own_node if term in needs.pod_anti_affinity else "")
+        excluded.setdefault(term.topology_key, set()).update(_domains(by_node, term.topology_key, nodes))
+    if not any(excluded.values()):
+        return None
+
+    def reasons(labels: Mapping[str, str]) -> Iterator[str]:
+        for key, values in excluded.items():
+            if labels.get(key) in values:
+                yield f"the required anti-affinity of a pod in the node's {key} excludes the pod"
+
+    return reasons
+
+
+def _all_selectors(needs: Needs) -> Selectors:
+    """A pod satisfies required affinity only if all terms select it."""
+    return tuple(term.pods for term in needs.pod_affinity)
+
+
+def _without(by_node: Mapping[str, int], own_node: str) -> Mapping[str, int]:
+    """The counts without the pod itself, which counts on ``own_node`` unless that is ""."""
+    if by_node.get(own_node) != 1:
+        return by_node
+    return {node: count for node, count in by_node.items() if node != own_node}
+
+
+def _domains(by_node: Mapping[str, int], key: str, nodes: Nodes) -> frozenset[str]:
+    """The values of the label ``key`` on these nodes."""
+    values = (nodes.labels_of(node).get(key) for node in by_node)
+    return frozenset(value for value in values if value is not None)

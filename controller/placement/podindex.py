@@ -1,0 +1,180 @@
+"""The pods on nodes, indexed by what terms of other pods select. Pure.
+
+Two questions are answered without a loop over pods: on which nodes are pods that a term selects, and which terms of
+pods on nodes select a given pod. Pods with equal labels are one entry, and so are pods with equal terms.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from controller.placement.podterms import PodLabels, PodSelector, PodTerm
+
+Selectors = tuple[PodSelector, ...]
+"""A pod counts if all of them select it."""
+
+_MAX_GROUPS = 1024
+"""Selectors whose pods are counted all the time. Beyond it, counting starts anew with those in use."""
+
+
+class NodeCounts:
+    """How many pods of some kind count on each node."""
+
+    __slots__ = ("by_node", "changed")
+
+    def __init__(self, changed: int):
+        self.by_node: dict[str, int] = {}
+        """Only nodes with at least one."""
+        self.changed = changed
+        """When it changed last, by the index's clock."""
+
+
+class PodIndex:
+    """The pods that count on nodes.
+
+    Changes on trial move no clock: they are undone before anything is remembered by it.
+    """
+
+    def __init__(self) -> None:
+        self.clock = 0
+        """Grows with every change that can change an answer; a group or term that changed takes its value."""
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._pods: dict[str, dict[PodLabels, dict[str, int]]] = {}
+        self._groups: dict[Selectors, NodeCounts] = {}
+        self._counted: dict[PodLabels, tuple[NodeCounts, ...]] = {}
+        self._terms: dict[PodTerm, NodeCounts] = {}
+        self._by_label: dict[tuple[str, str], dict[PodTerm, None]] = {}
+
+    # Questions
+
+    def group(self, selectors: Selectors) -> NodeCounts:
+        """Where the pods are that all of the selectors select. The answer is kept up to date."""
+        known = self._groups.get(selectors)
+        if known is None:
+            known = self._build(selectors)
+        return known
+
+    def terms_against(self, pod: PodLabels) -> Sequence[tuple[PodTerm, NodeCounts]]:
+        """The required anti-affinity terms of pods on nodes that select the pod."""
+        if not self._terms:
+            return ()
+        labels = dict(pod.labels)
+        candidates: dict[PodTerm, None] = dict(self._by_label.get(("", ""), {}))
+        for pair in pod.labels:
+            candidates.update(self._by_label.get(pair, {}))
+        return [(term, self._terms[term]) for term in candidates if self._selects(term.pods, pod, labels)]
+
+    def selects(self, selectors: Selectors, pod: PodLabels) -> bool:
+        """Whether all of the selectors select the pod."""
+        labels = dict(pod.labels)
+        return all(self._selects(selector, pod, labels) for selector in selectors)
+
+    # Changes
+
+    def add(self, pod: PodLabels, terms: Sequence[PodTerm], node: str, *, trial: bool = False) -> None:
+        """Count a pod with these required anti-affinity terms on the node."""
+        self._count(pod, node, 1, trial)
+        for term in terms:
+            if term not in self._terms:
+                self._terms[term] = NodeCounts(self.clock)
+                self._by_label.setdefault(_pair(term), {})[term] = None
+            self._count_term(term, node, 1, trial)
+
+    def remove(self, pod: PodLabels, terms: Sequence[PodTerm], node: str, *, trial: bool = False) -> None:
+        """Count such a pod there no more."""
+        self._count(pod, node, -1, trial)
+        for term in terms:
+            self._count_term(term, node, -1, trial)
+            if not self._terms[term].by_node:
+                del self._terms[term]
+                pair = _pair(term)
+                del self._by_label[pair][term]
+                if not self._by_label[pair]:
+                    del self._by_label[pair]
+
+    def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
+        """Take in a namespace's labels, None if it does not exist; returns whether that can change an answer."""
+        if self._namespaces.get(name) == labels:
+            return False
+        if labels is None:
+            del self._namespaces[name]
+        else:
+            self._namespaces[name] = labels
+        by_namespace = [selectors for selectors in self._groups if any(s.namespace_selector for s in selectors)]
+        concerned = bool(by_namespace) or any(term.pods.namespace_selector for term in self._terms)
+        if concerned:
+            self._forget_groups()
+            self.clock += 1
+            for nodes in self._terms.values():
+                nodes.changed = self.clock
+        return concerned
+
+    def _count(self, pod: PodLabels, node: str, by: int, trial: bool) -> None:
+        alike = self._pods.setdefault(pod.namespace, {})
+        nodes = alike.get(pod)
+        if nodes is None:
+            nodes = alike[pod] = {}
+            groups = tuple(group for selectors, group in self._groups.items() if self.selects(selectors, pod))
+            if groups:
+                self._counted[pod] = groups
+        _add(nodes, node, by)
+        for group in self._counted.get(pod, ()):
+            _add(group.by_node, node, by)
+            if not trial:
+                self.clock += 1
+                group.changed = self.clock
+        if not nodes:
+            del alike[pod]
+            self._counted.pop(pod, None)
+            if not alike:
+                del self._pods[pod.namespace]
+
+    def _count_term(self, term: PodTerm, node: str, by: int, trial: bool) -> None:
+        nodes = self._terms[term]
+        _add(nodes.by_node, node, by)
+        if not trial:
+            self.clock += 1
+            nodes.changed = self.clock
+
+    def _build(self, selectors: Selectors) -> NodeCounts:
+        if len(self._groups) >= _MAX_GROUPS:
+            self._forget_groups()
+        self.clock += 1
+        group = self._groups[selectors] = NodeCounts(self.clock)
+        # Without a selector of namespaces, only pods of the namespaces named can be selected.
+        named = [selector.namespaces for selector in selectors if selector.namespace_selector is None]
+        for namespace in frozenset.intersection(*named) if named else tuple(self._pods):
+            for pod, nodes in self._pods.get(namespace, {}).items():
+                if self.selects(selectors, pod):
+                    self._counted[pod] = (*self._counted.get(pod, ()), group)
+                    for node, count in nodes.items():
+                        _add(group.by_node, node, count)
+        return group
+
+    def _forget_groups(self) -> None:
+        self._groups.clear()
+        self._counted.clear()
+
+    def _selects(self, selector: PodSelector, pod: PodLabels, labels: Mapping[str, str]) -> bool:
+        if selector.labels is None or (pod.deleting and not selector.counts_deleting):
+            return False
+        if pod.namespace not in selector.namespaces:
+            further = selector.namespace_selector
+            if further is None or not further.selects(self._namespaces.get(pod.namespace, {})):
+                return False
+        return selector.labels.selects(labels)
+
+
+def _add(counts: dict[str, int], node: str, by: int) -> None:
+    count = counts.get(node, 0) + by
+    if count:
+        counts[node] = count
+    else:
+        del counts[node]
+
+
+def _pair(term: PodTerm) -> tuple[str, str]:
+    """A label that every pod selected by the term has; ("", "") if there is none."""
+    if term.pods.labels is not None:
+        for requirement in term.pods.labels.requirements:
+            if requirement.operator == "In" and len(requirement.values) == 1:
+                return requirement.key, requirement.values[0]
+    return "", ""

@@ -1,0 +1,152 @@
+"""What a pod says about other pods: affinity terms and spread constraints, and what these see of a pod. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from driver.model import NodeRequirement
+from driver.node_selectors import holds
+
+Json = Mapping[str, Any]
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True, slots=True)
+class PodLabels:
+    """What selectors of other pods see of a pod."""
+
+    namespace: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    """Sorted."""
+    deleting: bool = False
+    """Whether the pod is being deleted; topology spread does not count it from then on."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """A meta/v1 LabelSelector: all requirements must hold, so that one without requirements selects everything.
+
+    Where a selector may be missing, None selects nothing.
+    """
+
+    requirements: tuple[NodeRequirement, ...] = ()
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is selected."""
+        return all(holds(requirement, labels) for requirement in self.requirements)
+
+
+@dataclass(frozen=True, slots=True)
+class PodSelector:
+    """The pods that a term means: those with the labels, in the namespaces.
+
+    Attributes:
+        namespaces: by name.
+        labels: None selects no pod.
+        namespace_selector: further namespaces by their labels; None selects none.
+        counts_deleting: whether pods count that are being deleted.
+    """
+
+    namespaces: frozenset[str]
+    labels: LabelSelector | None
+    namespace_selector: LabelSelector | None = None
+    counts_deleting: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """A core/v1 PodAffinityTerm: the selected pods, and the node label whose equal values mean "together"."""
+
+    pods: PodSelector
+    topology_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadConstraint:
+    """A core/v1 TopologySpreadConstraint.
+
+    Attributes:
+        counts_itself: whether the pod itself is one of the selected pods.
+        honors_affinity: whether nodes that the pod's node selector and affinity exclude are left out (the default).
+        honors_taints: whether nodes with taints that the pod does not tolerate are left out.
+    """
+
+    pods: PodSelector
+    topology_key: str
+    max_skew: int
+    min_domains: int
+    counts_itself: bool
+    honors_affinity: bool
+    honors_taints: bool
+
+
+def pod_labels_of(pod: Json) -> PodLabels:
+    """What selectors of other pods see of the pod object."""
+    metadata = pod.get("metadata") or {}
+    return PodLabels(
+        metadata.get("namespace") or "",
+        tuple(sorted((metadata.get("labels") or {}).items())),
+        bool(metadata.get("deletionTimestamp")),
+    )
+
+
+def required_terms(pod: Json, kind: str) -> tuple[PodTerm, ...]:
+    """The required terms of ``podAffinity`` or ``podAntiAffinity`` (``kind``).
+
+    The API server has already merged ``matchLabelKeys`` and ``mismatchLabelKeys`` into the label selectors.
+    """
+    affinity = (pod["spec"].get("affinity") or {}).get(kind) or {}
+    return tuple(_term(raw, pod) for raw in affinity.get(_REQUIRED) or ())
+
+
+def _term(raw: Json, pod: Json) -> PodTerm:
+    namespaces: Sequence[str] = raw.get("namespaces") or ()
+    selector = label_selector_from(raw.get("namespaceSelector"))
+    if not namespaces and selector is None:
+        namespaces = (pod_labels_of(pod).namespace,)
+    labels = label_selector_from(raw.get("labelSelector"))
+    return PodTerm(PodSelector(frozenset(namespaces), labels, selector), raw["topologyKey"])
+
+
+def spread_constraints(pod: Json, when_unsatisfiable: str) -> tuple[SpreadConstraint, ...]:
+    """The pod's topology spread constraints with this ``whenUnsatisfiable``."""
+    constraints: Iterable[Json] = pod["spec"].get("topologySpreadConstraints") or ()
+    own = pod_labels_of(pod)
+    return tuple(_constraint(raw, own) for raw in constraints if raw["whenUnsatisfiable"] == when_unsatisfiable)
+
+
+def _constraint(raw: Json, own: PodLabels) -> SpreadConstraint:
+    labels = dict(own.labels)
+    selector = label_selector_from(raw.get("labelSelector"))
+    if selector is not None:
+        keys = [key for key in raw.get("matchLabelKeys") or () if key in labels]
+        merged = tuple(NodeRequirement(key, "In", (labels[key],)) for key in keys)
+        selector = LabelSelector(
+            (*selector.requirements, *(item for item in merged if item not in selector.requirements))
+        )
+    counts_itself = selector is not None and selector.selects(labels)
+    if selector is not None and not selector.requirements:
+        # kube-scheduler counts no other pod for a selector that selects all.
+        selector = None
+    return SpreadConstraint(
+        pods=PodSelector(frozenset((own.namespace,)), selector, counts_deleting=False),
+        topology_key=raw["topologyKey"],
+        max_skew=raw["maxSkew"],
+        min_domains=raw.get("minDomains") or 1,
+        counts_itself=counts_itself,
+        honors_affinity=(raw.get("nodeAffinityPolicy") or "Honor") == "Honor",
+        honors_taints=(raw.get("nodeTaintsPolicy") or "Ignore") == "Honor",
+    )
+
+
+def label_selector_from(raw: Json | None) -> LabelSelector | None:
+    """A meta/v1 LabelSelector; None for one that is missing."""
+    if raw is None:
+        return None
+    pairs = (NodeRequirement(key, "In", (value,)) for key, value in sorted((raw.get("matchLabels") or {}).items()))
+    expressions = (
+        NodeRequirement(item["key"], item["operator"], tuple(item.get("values") or ()))
+        for item in raw.get("matchExpressions") or ()
+    )
+    return LabelSelector((*pairs, *expressions))
