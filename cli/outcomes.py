@@ -16,6 +16,7 @@ from controller.reconcile import (
     refusal_message,
     refusal_summary,
 )
+from controller.selectors import Drivers
 from controller.state import ClaimRecord, ClaimReference, PodView, State
 from driver.model import Claim
 from driver.wire import allocation_to
@@ -222,9 +223,10 @@ def _claim_state(state: State, claim: Claim, chosen: bool) -> ClaimState:
         if chosen:
             return "chosen"
         return "held" if state.holds_ours(claim) else "others"
-    classes = [want.device_class for request in claim.spec.requests for want in request.wants]
-    known = [state.classes[name] for name in classes if name in state.classes]
-    return "others" if known and len(known) == len(classes) and not any(c.ours for c in known) else "pending"
+    wants = [want for request in claim.spec.requests for want in request.wants]
+    known = [state.classes.drivers(want) for want in wants if want.device_class in state.classes]
+    others = known and len(known) == len(wants) and not {Drivers.OURS, Drivers.BOTH} & set(known)
+    return "others" if others else "pending"
 
 
 def _devices(claim: Claim, *more: str) -> tuple[Json, ...]:

@@ -163,6 +163,14 @@ class Fleet:
             picks = found
         return allocations(claims, picks, node_name)
 
+    def publishes(self, claim: Claim) -> bool:
+        """Whether each request of the claim matches a device of the cluster, in use or not; False if it is faulty."""
+        request = self.compile([claim])
+        if not isinstance(request, CompiledRequest):
+            return False
+        self._index.settle()
+        return all(any(self._index.selectors.anywhere(c.criteria.filter) for c in d.choices) for d in request.demands)
+
     def candidates(self, request: CompiledRequest) -> Iterator[NodeSlot]:
         """The nodes that may fit the request, in natural order, as far as that is known without looking at each."""
         return self._index.availability.in_order(self._candidates(request, self._memory(request)))

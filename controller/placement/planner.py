@@ -7,7 +7,7 @@ fleet and the nodes are afterwards as they were before.
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 
 from controller.allocation import ClaimFault, CompiledRequest, Fleet, NodeScore, NodeSlot, Unsatisfiable
@@ -28,6 +28,7 @@ class PodDemand:
         key: ``namespace/name``.
         needs: what the node predicates look at.
         claims: the claims to allocate.
+        beside: claims of other drivers that kube-scheduler will allocate on the node; the node must fit them, too.
         among: the only nodes that may be chosen, because other claims of the pod are allocated there; None for any.
         avoid: nodes that must not be chosen.
         bound_to: the node that the pod is bound to already, so that predicates do not apply; "" for none.
@@ -39,14 +40,20 @@ class PodDemand:
     among: Collection[str] | None = None
     avoid: frozenset[str] = frozenset()
     bound_to: str = ""
+    beside: tuple[Claim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A node that fits all claims of a pod, and one allocation per claim in order."""
+    """A node that fits all claims of a pod, and one allocation per claim in order.
+
+    Attributes:
+        beside: what kube-scheduler's allocator would choose for the claims of other drivers, one per claim in order.
+    """
 
     node: str
     allocations: tuple[Allocation, ...]
+    beside: tuple[Allocation, ...] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +127,9 @@ class Trial:
         if pod.bound_to:
             found = _on(pod.bound_to, self._fleet, self._nodes, pod.claims)
         else:
-            found = place(self._fleet, pod.claims, _eligible(pod, self._nodes))
+            found = place(self._fleet, pod.claims, _eligible(pod, self._nodes), pod.beside)
         if isinstance(found, Placed):
-            return Placement(found.node, found.allocations, pod.key)
+            return Placement(found.node, found.allocations, pod.key, beside=found.beside)
         return Refusal(pod.key, len(self._held), () if found is None else found.faults)
 
     def put(self, pod: PodDemand) -> Placement | Refusal:
@@ -141,7 +148,7 @@ class Trial:
             self._nodes.release(node, key)
 
     def _hold(self, pod: PodDemand, placed: Placement) -> None:
-        pairs = zip(pod.claims, placed.allocations, strict=True)
+        pairs = zip((*pod.claims, *pod.beside), (*placed.allocations, *placed.beside), strict=True)
         uids = [self._fleet.hold(claim, allocation) for claim, allocation in pairs]
         # A key of its own: the pod may be put repeatedly, and may count on the node already.
         key = f"{pod.key}#{len(self._held)}"
@@ -150,26 +157,33 @@ class Trial:
 
 
 def place(
-    fleet: Fleet, claims: Sequence[Claim], is_eligible: IsEligible | None = None
+    fleet: Fleet, claims: Sequence[Claim], is_eligible: IsEligible | None = None, beside: Sequence[Claim] = ()
 ) -> Placed | Unsatisfiable | None:
     """The first node that fits all ``claims`` and what they get there; None if no node does.
+
+    The node also fits the claims ``beside``, which take devices of other drivers than ``claims`` and so take nothing
+    away from these.
 
     Unsatisfiable only if the claims are invalid as written, so that no node could fit them.
 
     ``is_eligible`` is called for nodes in the order in which they are tried, and only for those that could otherwise be
     the answer. What the answer would be on one given node, and why not, is said by ``Fleet.allocate``.
     """
-    request = fleet.compile(claims)
+    request, others = fleet.compile(claims), fleet.compile(beside)
     if not isinstance(request, CompiledRequest):
         return Unsatisfiable(faults=request)
+    if not isinstance(others, CompiledRequest):
+        return Unsatisfiable(faults=others)
     slots: Iterable[NodeSlot] = fleet.candidates(request)
     if request.ordered:
         slots = best_first((fleet.score(slot, request), slot) for slot in slots)
     for slot in slots:
-        if is_eligible is None or is_eligible(slot.name):
-            allocations = fleet.fit(slot, request, claims)
-            if allocations is not None:
-                return Placed(slot.name, allocations)
+        if is_eligible is not None and not is_eligible(slot.name):
+            continue
+        chosen = fleet.fit(slot, others, beside) if beside else ()
+        allocations = None if chosen is None else fleet.fit(slot, request, claims)
+        if chosen is not None and allocations is not None:
+            return Placed(slot.name, allocations, beside=chosen)
     return None
 
 

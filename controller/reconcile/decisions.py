@@ -10,6 +10,7 @@ from driver.model import Allocation
 class Reason(StrEnum):
     """Why a pod or claim waits: the reason of conditions and Events, and a label value of metrics."""
 
+    AMBIGUOUS_CLASS = "AmbiguousClass"
     CLAIM_DELETING = "ClaimDeleting"
     CLAIM_FULL = "ClaimFull"
     CLAIM_MISSING = "ClaimMissing"
@@ -53,7 +54,7 @@ class Unallocatable:
     pod: str
     """Key."""
     claims: tuple[str, ...]
-    """Keys of the claims that need devices."""
+    """Keys of the claims that need devices: ours, then those of other drivers that the node must fit, too."""
     shape: Hashable = None
     """Equal for pods that the same nodes refuse for the same reasons: equal needs, and claims with equal specs."""
     by_every_node: bool = False

@@ -16,14 +16,16 @@ def choose_node(
     reachable: Collection[str] | None,
     now: float,
     history: PlacementHistory,
+    beside: Sequence[Claim] = (),
 ) -> Plan | Refusal:
     """A node for the pod with devices for ``claims``; if the pod is bound already, devices on its node.
 
     Args:
+        beside: unallocated claims of other drivers that the node must fit, too.
         reachable: the nodes from which everything that the pod's claims hold can be reached; None for all.
     """
     avoid = frozenset(name for name, until in history.avoid.items() if until > now)
-    demand = PodDemand(pod.key, pod.needs, tuple(claims), reachable, avoid, pod.node_name)
+    demand = PodDemand(pod.key, pod.needs, tuple(claims), reachable, avoid, pod.node_name, tuple(beside))
     return plan([demand], state.devices, state.nodes)
 
 

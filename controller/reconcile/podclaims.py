@@ -1,9 +1,11 @@
 """The claims of a pod: which exist, which are ours to allocate, and what is wrong with them. Pure."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from controller.reconcile.decisions import Reason, Wait
+from controller.selectors import Drivers
 from controller.state import ClaimRecord, ClaimReference, PodView, State
 from driver.errors import InvalidInput
 from driver.model import Claim
@@ -51,16 +53,30 @@ def _creation_time_left(pod: PodView, now: float) -> float:
     return epoch_seconds(pod.created) + GENERATION_SECONDS - now
 
 
-def split_by_driver(state: State, records: Iterable[ClaimRecord]) -> tuple[list[ClaimRecord], list[Wait]]:
-    """The claims that are ours to allocate; and for each of which that is unknown or impossible, why."""
-    ours, problems = [], []
+@dataclass(frozen=True, slots=True)
+class ClaimsByDriver:
+    """The claims of a pod, by who allocates them."""
+
+    ours: tuple[ClaimRecord, ...]
+    """Claims that this controller allocates."""
+    others: tuple[ClaimRecord, ...]
+    """Claims that kube-scheduler has yet to allocate, from devices of other drivers."""
+    problems: tuple[Wait, ...]
+    """Why claims belong to neither."""
+
+
+def split_by_driver(state: State, records: Iterable[ClaimRecord]) -> ClaimsByDriver:
+    """The claims by who allocates them. A claim is ours if each of its requests can get only devices of our driver."""
+    ours, others, problems = [], [], []
     for record in records:
         answer = _is_ours(state, record.claim)
         if isinstance(answer, Wait):
             problems.append(answer)
         elif answer:
             ours.append(record)
-    return ours, problems
+        elif record.claim.allocation is None:
+            others.append(record)
+    return ClaimsByDriver(tuple(ours), tuple(others), tuple(problems))
 
 
 def _is_ours(state: State, claim: Claim) -> bool | Wait:
@@ -71,14 +87,25 @@ def _is_ours(state: State, claim: Claim) -> bool | Wait:
     if unknown:
         message = f"ResourceClaim {claim.key}: no DeviceClass is named {', '.join(unknown)}"
         return Wait(Reason.UNKNOWN_CLASS, message, claims=(claim.key,))
-    ours = [name for name in classes if state.classes[name].ours]
-    if ours and len(ours) < len(classes):
+    wants = [(request.name, want) for request in claim.spec.requests for want in request.wants]
+    found = {state.classes.drivers(want) for _, want in wants}
+    if Drivers.BOTH in found:
+        unclear = [
+            f"{name} ({want.device_class})" for name, want in wants if state.classes.drivers(want) is Drivers.BOTH
+        ]
+        message = (
+            f"ResourceClaim {claim.key}: requests for which devices of {state.names.driver} and of other drivers could "
+            f'be allocated: {", ".join(unclear)}; add the selector device.driver == "{state.names.driver}", or one for '
+            "another driver, to the DeviceClass or to the request"
+        )
+        return Wait(Reason.AMBIGUOUS_CLASS, message, claims=(claim.key,))
+    if found >= {Drivers.OURS, Drivers.OTHERS}:
         message = (
             f"ResourceClaim {claim.key}: devices of {state.names.driver} and of other drivers cannot be allocated "
             f"together: {', '.join(classes)}; put them into separate claims"
         )
         return Wait(Reason.MIXED_CLAIM, message, claims=(claim.key,))
-    return bool(ours)
+    return Drivers.OURS in found
 
 
 def _classes_of(claim: Claim) -> Sequence[str]:

@@ -76,8 +76,8 @@ def decide(
         return Idle()
     gated = state.names.gate in pod.gates
     records, missing = claims_of(state, pod, now)
-    ours, unclear = split_by_driver(state, records)
-    problems = [*missing, *unclear]
+    by_driver = split_by_driver(state, records)
+    ours, problems = by_driver.ours, [*missing, *by_driver.problems]
     if not ours and (not gated or not problems):
         return RemoveGate() if gated else Idle()
     if set(pod.gates) - {state.names.gate}:
@@ -89,7 +89,7 @@ def decide(
         return combine(problems)
     unallocated = [record for record in ours if record.claim.allocation is None]
     if unallocated:
-        return _allocate(state, pod, records, unallocated, now, history, memory)
+        return _allocate(state, pod, records, unallocated, by_driver.others, now, history, memory)
     if gated:
         return _finish(state, pod, ours)
     if pod.unschedulable:
@@ -103,23 +103,30 @@ def _allocate(
     pod: PodView,
     records: Sequence[ClaimRecord],
     unallocated: Sequence[ClaimRecord],
+    others: Sequence[ClaimRecord],
     now: float,
     history: PlacementHistory,
     memory: RefusalMemory,
 ) -> Decision:
     """Some claims of the pod have no allocation."""
+    # kube-scheduler allocates these with the same allocator from the same slices, but only on the node chosen here. If
+    # no slice has a device for one, its driver may have other means, and kube-scheduler will tell.
+    beside = [record for record in others if not pod.node_name and state.devices.publishes(record.claim)]
     held = [record for record in records if state.holds_ours(record.claim)]
     keys = tuple(record.claim.key for record in unallocated)
+    needed = (*unallocated, *beside)
     reachable = reachable_nodes(state, records)
     # Without these, the answer is the same for every pod of the shape.
     unconstrained = reachable is None and not pod.node_name and not history.avoid
-    shape = (pod.node_name or state.nodes.shape_of(pod.needs), tuple(record.shape for record in unallocated))
+    shape = (pod.node_name or state.nodes.shape_of(pod.needs), tuple(record.shape for record in needed))
     answer: Plan | Refusal = Refusal(pod.key)
     if not (unconstrained and memory.refused_by_all(shape, state.nodes.generation)):
         claims = tuple(record.claim for record in unallocated)
-        answer = choose_node(state, pod, claims, reachable, now, history)
+        answer = choose_node(state, pod, claims, reachable, now, history, [record.claim for record in beside])
     if isinstance(answer, Plan):
         (placement,) = answer.placements
+        chosen = [result.device.driver for one in placement.allocations for result in one.results]
+        assert set(chosen) <= {state.names.driver}, f"devices of other drivers chosen for {keys}: {chosen}"
         return Place(placement.node, tuple(zip(keys, placement.allocations, strict=True)), unreserved(held, pod))
     if answer.faults:
         faulty = dict.fromkeys(fault.claim for fault in answer.faults)
@@ -130,7 +137,8 @@ def _allocate(
         return TakeBack(taken, node_of(own), "the pod's other claims cannot be allocated there")
     avoided = {name: until for name, until in history.avoid.items() if until > now and not pod.node_name}
     after = min(avoided.values()) - now if avoided else None
-    return Unallocatable(pod.key, keys, shape, unconstrained, frozenset(avoided), after)
+    waiting = tuple(record.claim.key for record in needed)
+    return Unallocatable(pod.key, waiting, shape, unconstrained, frozenset(avoided), after)
 
 
 def _finish(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> Decision:

@@ -21,6 +21,8 @@ From the text of an expression to an answer::
   text shows that no limit can be reached (`cost.metering`), the compiler leaves it out.
 * **Paths** (`paths`). `Selector.paths` names the attributes and capacities that an expression reads. Devices with equal
   values there (`value_at`) get the same outcome, so that a fleet of 80,000 devices needs a handful of evaluations.
+* **Drivers** (`drivers`). Whose devices selectors can select follows from their text: they are evaluated with nothing
+  known about the device but its driver.
 * **Recursion.** CEL allows expressions that are nested deeper than Python's stack. Everything that walks a syntax tree
   is a generator run by `language.trampoline`, or uses a list of nodes.
 
@@ -30,6 +32,7 @@ overloads and run-time errors are those of cel-go and of Kubernetes' CEL librari
 
 from controller.selectors.cost.budget import Budget
 from controller.selectors.device import InvalidAttribute, view
+from controller.selectors.drivers import Drivers, drivers_selected
 from controller.selectors.errors import BudgetExceeded, SelectorError, SelectorFault
 from controller.selectors.language.environment import ADMISSION, SCHEDULER, Environment
 from controller.selectors.paths import Path, value_at
@@ -43,6 +46,7 @@ __all__ = [
     "BudgetExceeded",
     "CheckedExpression",
     "DeviceView",
+    "Drivers",
     "Environment",
     "InvalidAttribute",
     "Path",
@@ -51,6 +55,7 @@ __all__ = [
     "SelectorFault",
     "check_selector",
     "compile_selector",
+    "drivers_selected",
     "value_at",
     "view",
 ]

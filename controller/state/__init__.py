@@ -5,7 +5,7 @@
     ObjectVersions   the known version of every object; an older one never replaces a newer one
     Pods             pods by key and by the claims they refer to
     Claims           claims by key
-    DeviceClasses    device classes, and whether they select devices of our driver
+    DeviceClasses    device classes, and whose devices requests for them can get
     SliceNodes       the node of each slice; whether some devices can be reached from several nodes
     DeviceKinds      the kind of each published device, for a metric
     Changes          what must be looked at again after a change

@@ -74,7 +74,7 @@ class Decoder:
             NODES: facts_of,
             RESOURCE_CLAIMS: record_from,
             RESOURCE_SLICES: slice_from,
-            DEVICE_CLASSES: partial(class_record_from, driver=names.driver),
+            DEVICE_CLASSES: class_record_from,
             DEVICE_TAINT_RULES: taint_rule_from,
             DEVICE_TAINT_RULES_BETA: taint_rule_from,
         }

@@ -1,30 +1,36 @@
 """For which nodes a change of a slice or of an allocation matters. Pure."""
 
+from collections import Counter
+
 from driver.model import Allocation, Slice
 
 
 class SliceNodes:
-    """The node of each slice, and whether devices of our driver can be reached from several nodes."""
+    """The node of each slice, and whether devices of a driver can be reached from several nodes."""
 
-    def __init__(self, driver: str) -> None:
-        self._driver = driver
+    def __init__(self) -> None:
         self._node_of: dict[str, str] = {}
-        self._shared: set[str] = set()
+        self._driver_of: dict[str, str] = {}
+        self._shared: Counter[str] = Counter()
+        """The number of slices without a node, by driver."""
 
     def put(self, part: Slice) -> set[str]:
         """Add or replace a slice; returns the nodes it concerns, "" meaning every node."""
         affected = self.remove(part.name)
         self._node_of[part.name] = part.scope.node_name
-        if part.driver == self._driver and not part.scope.node_name:
-            self._shared.add(part.name)
+        self._driver_of[part.name] = part.driver
+        self._shared[part.driver] += not part.scope.node_name
         return affected | {part.scope.node_name}
 
     def remove(self, name: str) -> set[str]:
         """Remove a slice; returns the nodes it concerned, "" meaning every node."""
-        self._shared.discard(name)
         before = self._node_of.pop(name, None)
-        return set() if before is None else {before}
+        if before is None:
+            return set()
+        self._shared[self._driver_of.pop(name)] -= not before
+        return {before}
 
     def affected_by(self, allocation: Allocation) -> str:
         """The node on which this allocation changes what is free; "" for every node."""
-        return "" if self._shared else allocation.node_name
+        shared = any(self._shared[result.device.driver] for result in allocation.results)
+        return "" if shared else allocation.node_name

@@ -170,6 +170,10 @@ class SelectorIndex:
                     some |= group.nodes
         return enough | several
 
+    def anywhere(self, wanted: Filter) -> bool:
+        """Whether the filter selects any device of any usable pool."""
+        return any(self.of_group(group, wanted).match for group in self.grouping(wanted.paths).groups.values())
+
     def selected(self, pool: Pool, wanted: Filter) -> Sequence[tuple[PoolDevice, SelectorFault | None]]:
         """The devices of a usable pool that match, in order, and those on which a selector fails, with the error."""
         found = self.selection(pool, wanted)

@@ -48,11 +48,11 @@ def node(name: str, ready: bool = True, cpu: str = "8") -> Object:
     return {"metadata": {"name": name}, "status": {"conditions": conditions, "allocatable": {"cpu": cpu, "pods": "10"}}}
 
 
-def slice_on(name: str, cards: int = 2) -> Object:
-    pool = {"name": NAMES.pool(name), "generation": 1, "resourceSliceCount": 1}
-    devices = [{"name": f"gpu-{number}", "attributes": {"kind": {"string": "gpu"}}} for number in range(cards)]
-    spec = {"driver": NAMES.driver, "pool": pool, "nodeName": name, "devices": devices}
-    return {"metadata": {"name": f"{name}-slice"}, "spec": spec}
+def slice_on(name: str, cards: int = 2, driver: str = NAMES.driver, kind: str = "gpu") -> Object:
+    pool = {"name": f"{name}/{driver}", "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": f"{kind}-{number}", "attributes": {"kind": {"string": kind}}} for number in range(cards)]
+    spec = {"driver": driver, "pool": pool, "nodeName": name, "devices": devices}
+    return {"metadata": {"name": f"{name}-{driver}"}, "spec": spec}
 
 
 def allocation(place: str, driver: str = NAMES.driver, stamp: str = STAMP) -> Object:
@@ -76,11 +76,13 @@ def claim(
     deleting: bool = False,
     driver: str = NAMES.driver,
     stamp: str = STAMP,
+    selector: str = "",
     **devices: Any,
 ) -> Object:
     """``at``: node/device it holds; ``by``: pods it is reserved for; ``owner``: the pod it was made for."""
+    selectors = [{"cel": {"expression": selector}}] if selector else []
     requests = [
-        {"name": f"r{number}" if number else "r", "exactly": {"deviceClassName": of}}
+        {"name": f"r{number}" if number else "r", "exactly": {"deviceClassName": of, "selectors": selectors}}
         for number, of in enumerate(classes)
     ]
     raw: Object = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from driver.kube.api import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from driver.kube.api import DEVICE_CLASSES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.unit.controller.loop.world import GATE, World
 
 
@@ -38,7 +38,7 @@ def test_it_is_served_when_another_pod_ends_without_waiting_for_the_back_off() -
 def test_it_is_served_when_capacity_is_added(what: str) -> None:
     world = full()
     if what == "slice":
-        slices = world.api.get(RESOURCE_SLICES, "n1-slice")
+        slices = world.api.get(RESOURCE_SLICES, "n1-lode.dev")
         slices["spec"]["devices"].append({"name": "gpu-9", "attributes": {"kind": {"string": "gpu"}}})
         slices["spec"]["pool"]["generation"] = 2
         world.api.update(RESOURCE_SLICES, slices)
@@ -139,6 +139,23 @@ def test_a_claim_for_devices_of_two_drivers_is_refused_with_the_remedy() -> None
     world.settle(1)
     assert world.condition("p")[1] == "MixedClaim"
     assert "put them into separate claims" in world.condition("p")[2]
+
+
+def test_a_class_over_two_drivers_is_refused_with_the_remedy_until_it_tests_the_driver() -> None:
+    world = World()
+    world.publish("n1", 1, driver="other.example.com")
+    world.add_class("any", 'device.driver == "lode.dev" || device.driver == "other.example.com"')
+    world.add_claim("a", device_class="any")
+    world.add_pod("p", "a")
+    world.settle(1)
+    assert world.condition("p")[1] == "AmbiguousClass"
+    assert 'add the selector device.driver == "lode.dev"' in world.condition("p")[2]
+    assert not world.devices("a")
+    changed = world.api.get(DEVICE_CLASSES, "any")
+    changed["spec"]["selectors"][0]["cel"]["expression"] = 'device.driver == "lode.dev"'
+    world.api.update(DEVICE_CLASSES, changed)
+    world.settle()
+    assert world.devices("a") == ["n1/gpu-0"]
 
 
 def test_a_missing_claim_is_waited_for() -> None:

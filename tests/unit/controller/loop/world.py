@@ -89,14 +89,14 @@ class World:
         self.api.update(NODES, node, "status")
         self.publish(name, cards)
 
-    def publish(self, node: str, cards: int) -> None:
+    def publish(self, node: str, cards: int, driver: str = NAMES.driver) -> None:
         spec = {
-            "driver": NAMES.driver,
+            "driver": driver,
             "nodeName": node,
-            "pool": {"name": NAMES.pool(node), "generation": 1, "resourceSliceCount": 1},
+            "pool": {"name": f"{node}/{driver}", "generation": 1, "resourceSliceCount": 1},
             "devices": [{"name": f"gpu-{card}", "attributes": {"kind": {"string": "gpu"}}} for card in range(cards)],
         }
-        self.api.create(RESOURCE_SLICES, {"metadata": {"name": f"{node}-slice"}, "spec": spec})
+        self.api.create(RESOURCE_SLICES, {"metadata": {"name": f"{node}-{driver}"}, "spec": spec})
 
     def set_ready(self, node: str, ready: bool) -> None:
         raw = self.api.get(NODES, node)

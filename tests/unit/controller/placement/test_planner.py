@@ -68,6 +68,16 @@ def test_a_group_gets_different_devices() -> None:
     assert devices_of(plan(group, *cluster([3, 2]))) == ["n1/gpu-0", "n1/gpu-1", "n2/gpu-0", "n2/gpu-1"]
 
 
+def test_devices_of_other_drivers_count_for_the_next() -> None:
+    built, nodes = cluster([2, 2])
+    for name in ("n1", "n2"):
+        for part in pool(device("nic-0", {"kind": "nic"}), node=name, driver="nic.example.com"):
+            built.upsert_slice(part)
+    group = [replace(pod(name), beside=(claim(want("nic"), name=f"nic-{name}"),)) for name in "abc"]
+    assert devices_of(plan(group[:2], built, nodes)) == ["n1/gpu-0", "n2/gpu-0"]
+    assert plan(group, built, nodes) == Refusal("ns/c", 2)
+
+
 def test_cpu_of_one_pod_counts_for_the_next() -> None:
     assert nodes_of(plan([pod("a", cpus=2), pod("b", cpus=2)], *cluster([8, 8], cpus=3))) == ["n1", "n2"]
 

@@ -18,9 +18,9 @@ from controller.reconcile import (
     decide,
 )
 from driver.clock import rfc3339
-from driver.kube.api import DEVICE_CLASSES, NODES
+from driver.kube.api import DEVICE_CLASSES, NODES, RESOURCE_SLICES
 from driver.model import Allocation, DeviceId
-from tests.unit.controller.scene import GATE, NAMES, NOW, Scene, device_class, node
+from tests.unit.controller.scene import GATE, NAMES, NOW, Scene, device_class, node, slice_on
 
 OTHER = "kueue.x-k8s.io/admission"
 
@@ -63,6 +63,15 @@ def both(*steps: Any) -> Build:
 
 def claim(*args: Any, **options: Any) -> Any:
     return ("claim", args, options)
+
+
+def a_class(name: str, expression: str) -> Any:
+    return ("put", (DEVICE_CLASSES, device_class(name, expression)), {})
+
+
+def nics(node: str, count: int) -> Any:
+    """Devices of another driver on the node."""
+    return ("put", (RESOURCE_SLICES, slice_on(node, count, "nic.example.com", "nic")), {})
 
 
 def the_pod(*claims: str, **options: Any) -> Any:
@@ -118,6 +127,79 @@ SITUATIONS: list[tuple[str, Build, str]] = [
         "two drivers in one claim",
         both(claim("a", ("gpu.lode.dev", "nic.example.com")), the_pod("a")),
         "wait MixedClaim",
+    ),
+    (
+        "a class that names our driver and excludes it",
+        both(a_class("not-lode", 'device.driver != "lode.dev"'), claim("a", ("not-lode",)), the_pod("a")),
+        "remove gate",
+    ),
+    (
+        "a class over two drivers",
+        both(
+            a_class("any", 'device.driver == "nic.example.com" || device.driver == "lode.dev"'),
+            claim("a", ("any",)),
+            the_pod("a"),
+        ),
+        "wait AmbiguousClass",
+    ),
+    (
+        "a class that tests no driver, and a request that does",
+        both(
+            a_class("kind", 'device.attributes["lode.dev"].kind == "gpu"'),
+            claim("a", ("kind",), selector='device.driver == "lode.dev"'),
+            the_pod("a"),
+        ),
+        "place n1 a=n1/gpu-0",
+    ),
+    (
+        "another driver's claim that fits one node only",
+        both(claim("a"), claim("nic", ("nic.example.com",)), nics("n2", 1), the_pod("a", "nic")),
+        "place n2 a=n2/gpu-0",
+    ),
+    (
+        "another driver's devices of the first node are in use",
+        both(
+            claim("a"),
+            claim("nic", ("nic.example.com",)),
+            claim("x", ("nic.example.com",), at="n1/nic-0", by=("q",), driver="nic.example.com"),
+            nics("n1", 1),
+            nics("n2", 1),
+            the_pod("a", "nic"),
+        ),
+        "place n2 a=n2/gpu-0",
+    ),
+    (
+        "two claims of another driver, and one device on the first node",
+        both(
+            claim("a"),
+            claim("x", ("nic.example.com",)),
+            claim("y", ("nic.example.com",)),
+            nics("n1", 1),
+            nics("n2", 2),
+            the_pod("x", "a", "y"),
+        ),
+        "place n2 a=n2/gpu-0",
+    ),
+    (
+        "another driver's devices are all in use",
+        both(
+            claim("a"),
+            claim("nic", ("nic.example.com",)),
+            claim("x", ("nic.example.com",), at="n1/nic-0", by=("q",), driver="nic.example.com"),
+            nics("n1", 1),
+            the_pod("a", "nic"),
+        ),
+        "unallocatable",
+    ),
+    (
+        "another driver's claim for a bound pod",
+        both(
+            claim("a"),
+            claim("nic", ("nic.example.com",)),
+            nics("n1", 1),
+            the_pod("a", "nic", gates=(), nodeName="n2"),
+        ),
+        "place n2 a=n2/gpu-0",
     ),
     ("too little cpu everywhere", both(claim("a"), the_pod("a", cpu="9")), "unallocatable"),
     (

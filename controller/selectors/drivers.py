@@ -1,0 +1,145 @@
+"""Whose devices selectors can select, decided from their text alone. Pure.
+
+The expressions are evaluated with a known ``device.driver`` and nothing else. Only ``false`` proves that a driver's
+devices are not selected: an unknown result, or an expression that does not compile, may select them. So no driver is
+ever ruled out wrongly, but the answer is "both" if the text hides its test of the driver.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from controller.selectors.cost.budget import Budget
+from controller.selectors.errors import SelectorError, SelectorFault
+from controller.selectors.evaluator.calls import implementation
+from controller.selectors.language import trampoline
+from controller.selectors.language.syntax import Bind, Call, Name, Node, Select
+from controller.selectors.language.trampoline import Steps
+from controller.selectors.library.functions import FUNCTIONS
+from controller.selectors.selector import CheckedExpression, check_selector
+from controller.selectors.values.runtime import equal
+
+
+class Drivers(Enum):
+    """The drivers whose devices some selectors can select."""
+
+    OURS = "only our driver"
+    OTHERS = "only other drivers"
+    BOTH = "our driver and others, as far as the text of the selectors tells"
+    NONE = "no driver"
+
+
+class _Special(Enum):
+    """A value that is not known."""
+
+    ANY = "anything, or a fault"
+    OTHER_NAME = "the name of any driver but ours"
+
+
+def drivers_selected(expressions: Iterable[str], driver: str) -> Drivers:
+    """Whose devices can match all of ``expressions``; without any expression those of every driver.
+
+    Args:
+        driver: the name of our driver.
+    """
+    checked = [_checked(expression) for expression in expressions]
+    ours = all(_can_match(one, driver, driver) for one in checked)
+    others = all(_can_match(one, _Special.OTHER_NAME, driver) for one in checked)
+    if ours:
+        return Drivers.BOTH if others else Drivers.OURS
+    return Drivers.OTHERS if others else Drivers.NONE
+
+
+def _checked(expression: str) -> CheckedExpression | None:
+    try:
+        return check_selector(expression)
+    except SelectorError:
+        return None
+
+
+def _can_match(checked: CheckedExpression | None, name: Any, ours: str) -> bool:
+    if checked is None:
+        return True
+    result = trampoline.run(_Evaluation(checked.constants, name, ours).visit(checked.node, {}))
+    return result is not False
+
+
+Scope = Mapping[str, Any]
+"""The variables of macros around a node; _Special.ANY for those that are not known."""
+
+
+class _Evaluation:
+    """An evaluation of one expression for a device of which only the driver is known.
+
+    A known value stands for that value or a fault: a fault is never a match, and no operator makes a match of it that
+    would not also be one with the value.
+    """
+
+    def __init__(self, constants: Mapping[Node, Any], name: Any, ours: str):
+        self._constants = constants
+        self._name = name
+        self._ours = ours
+        self._budget = Budget()
+
+    def visit(self, node: Node, scope: Scope) -> Steps[Any]:
+        if node in self._constants:
+            return self._constants[node]
+        match node:
+            case Name(name=name, absolute=False) if name in scope:
+                return scope[name]
+            case Select(operand=Name(name="device") as device, field="driver", test=False, optional=False):
+                shadowed = not device.absolute and device.name in scope
+                return _Special.ANY if shadowed else self._name
+            case Call(function="_&&_" | "_||_" as function, args=args):
+                return (yield from self._logical(args, scope, absorbing=function == "_||_"))
+            case Call(function="_?_:_", args=(condition, then, otherwise)):
+                chosen = yield self.visit(condition, scope)
+                if isinstance(chosen, bool):
+                    return (yield self.visit(then if chosen else otherwise, scope))
+            case Call():
+                return (yield from self._call(node, scope))
+            case Bind(name=name, value=value, body=body):
+                bound = yield self.visit(value, scope)
+                return (yield self.visit(body, {**scope, name: bound}))
+        # Loops, fields, lists and maps: what they hold is not followed.
+        return _Special.ANY
+
+    def _logical(self, terms: Sequence[Node], scope: Scope, *, absorbing: bool) -> Steps[Any]:
+        known = True
+        for term in terms:
+            value = yield self.visit(term, scope)
+            if value is absorbing:
+                return absorbing
+            known = known and value is (not absorbing)
+        return not absorbing if known else _Special.ANY
+
+    def _call(self, node: Call, scope: Scope) -> Steps[Any]:
+        values: list[Any] = []
+        for part in node.args if node.target is None else (node.target, *node.args):
+            value = yield self.visit(part, scope)
+            if value is _Special.ANY:
+                return value
+            values.append(value)
+        if any(value is _Special.OTHER_NAME for value in values):
+            return self._call_with_other_name(node.function, values)
+        try:
+            match node.function:
+                case "_==_":
+                    return equal(*values)
+                case "_!=_":
+                    return not equal(*values)
+            return implementation(node.function, FUNCTIONS.get(node.function, {}), values)(self._budget, *values)
+        except SelectorFault:
+            return _Special.ANY
+
+    def _call_with_other_name(self, function: str, values: Sequence[Any]) -> Any:
+        """A call with the name of another driver: only a comparison with our name alone is decided."""
+        ours = [value for value in values if value is not _Special.OTHER_NAME]
+        match function, ours:
+            case ("_==_" | "_!=_", [str(name)]) if name == self._ours:
+                return function == "_!=_"
+            case ("@in", [list() as names]) if values[0] is _Special.OTHER_NAME and set(map(str, names)) <= {
+                self._ours
+            }:
+                return False
+        return _Special.ANY
