@@ -21,6 +21,7 @@ allocated on that node, or the allocations are undone.
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from controller.allocation import Unsatisfiable, render
 from controller.placement import Plan, PodCheck, Refusal
@@ -35,6 +36,7 @@ from controller.reconcile.decisions import (
     Unallocatable,
     Wait,
 )
+from controller.reconcile.expected import expected_use
 from controller.reconcile.history import NO_HISTORY, PlacementHistory
 from controller.reconcile.nodes import choose_node, reachable_nodes
 from controller.reconcile.podclaims import (
@@ -122,7 +124,8 @@ def _allocate(
     answer: Plan | Refusal = Refusal(pod.key)
     if not (unconstrained and memory.refused_by_all(shape, state.nodes.generation)):
         claims = tuple(record.claim for record in unallocated)
-        answer = choose_node(state, pod, claims, reachable, now, history, [record.claim for record in beside])
+        with expected_use(state, pod.key) if beside else nullcontext():
+            answer = choose_node(state, pod, claims, reachable, now, history, [record.claim for record in beside])
     if isinstance(answer, Plan):
         (placement,) = answer.placements
         chosen = [result.device.driver for one in placement.allocations for result in one.results]

@@ -1,12 +1,15 @@
 """Why each node refuses a pod, and the memory that spares asking again while nothing has changed. Pure."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from controller.allocation import Unsatisfiable
 from controller.placement import PodCheck
 from controller.reconcile.decisions import Unallocatable
+from controller.reconcile.expected import expected_use
 from controller.reconcile.nodes import reachable_nodes
+from controller.reconcile.podclaims import split_by_driver
 from controller.state import ClaimRecord, PodView, State
 from driver.bounded import BoundedCache
 
@@ -70,7 +73,18 @@ def node_refusals(
     names: Iterable[str] = state.nodes if reachable is None else reachable
     if pod.node_name:
         names = (pod.node_name,)
-    known = memory.refusals_of(decision.shape)
+    with expected_use(state, pod.key) if split_by_driver(state, claims).others else nullcontext():
+        return _refusals(state, decision, claims, names, memory.refusals_of(decision.shape))
+
+
+def _refusals(
+    state: State,
+    decision: Unallocatable,
+    claims: Sequence[ClaimRecord],
+    names: Iterable[str],
+    known: Mapping[str, NodeRefusal],
+) -> Mapping[str, NodeRefusal]:
+    pod = state.pods[decision.pod]
     check = PodCheck(pod.key, pod.needs, state.nodes)
     common = check.version
     refusals: dict[str, NodeRefusal] = {}

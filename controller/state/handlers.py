@@ -36,15 +36,25 @@ class PodCounter:
         self._claims = claims
         self._nodes = nodes
         self._driver = driver
+        self.awaiting: dict[str, str] = {}
+        """See ``State.awaiting``."""
 
     def recount(self, key: str, changes: Changes) -> None:
         """Take in that the pod, or one of its claims, has changed."""
         pod = self._pods.get(key)
         node = "" if pod is None or pod.terminal else pod.node_name or self._promised_node(pod)
+        if pod is not None and node and not pod.node_name and self._awaits_allocation(pod):
+            self.awaiting[key] = node
+        else:
+            self.awaiting.pop(key, None)
         if pod is not None and node:
             changes.freed |= self._nodes.count(key, pod.needs, node)
         else:
             changes.freed |= self._nodes.discount(key)
+
+    def _awaits_allocation(self, pod: PodView) -> bool:
+        records = (self._claims.get(key) for key in pod.claim_keys)
+        return any(record is not None and record.claim.allocation is None for record in records)
 
     def _promised_node(self, pod: PodView) -> str:
         """The node of the pod's first claim that holds devices of ours and is reserved for the pod; "" if none does."""

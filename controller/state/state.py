@@ -53,6 +53,7 @@ class State:
     Attributes:
         devices: pools of devices and what is in use.
         nodes: the nodes, with the pods that count on each.
+        awaiting: the node of each pod that is to go there but is not bound, and has claims without an allocation.
     """
 
     def __init__(self, devices: Fleet, names: Names):
@@ -67,6 +68,7 @@ class State:
         self._versions = ObjectVersions()
         self._decoder = Decoder(names, self.condition_type)
         counter = PodCounter(self.pods, self.claims, self.nodes, names.driver)
+        self.awaiting: Mapping[str, str] = counter.awaiting
         taint_rules = TaintRuleHandler(self.nodes, devices)
         self._handlers: Mapping[Resource, Handler[Any]] = {
             PODS: PodHandler(self.pods, counter),

@@ -181,6 +181,34 @@ SITUATIONS: list[tuple[str, Build, str]] = [
         "place n2 a=n2/gpu-0",
     ),
     (
+        "another driver's device of the first node is expected to go to a pod that was let go",
+        both(
+            claim("a"),
+            claim("nic", ("nic.example.com",)),
+            claim("b", at="n1/gpu-0", by=("q",)),
+            claim("x", ("nic.example.com",)),
+            ("pod", ("q", "b", "x"), {"gates": ()}),
+            nics("n1", 1),
+            nics("n2", 1),
+            the_pod("a", "nic"),
+        ),
+        "place n2 a=n2/gpu-0",
+    ),
+    (
+        "another driver's device of the first node would go to a pod that is bound",
+        both(
+            claim("a"),
+            claim("nic", ("nic.example.com",)),
+            claim("b", at="n1/gpu-0", by=("q",)),
+            claim("x", ("nic.example.com",)),
+            ("pod", ("q", "b", "x"), {"gates": (), "nodeName": "n1"}),
+            nics("n1", 1),
+            nics("n2", 1),
+            the_pod("a", "nic"),
+        ),
+        "place n1 a=n1/gpu-1",
+    ),
+    (
         "another driver's devices are all in use",
         both(
             claim("a"),

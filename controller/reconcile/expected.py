@@ -1,0 +1,34 @@
+"""What kube-scheduler is expected to allocate for pods that were let go with claims of other drivers. Pure."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from controller.reconcile.podclaims import split_by_driver
+from controller.state import State
+
+
+@contextmanager
+def expected_use(state: State, pod: str) -> Iterator[None]:
+    """Count as in use what kube-scheduler is about to allocate for every pod that was let go but ``pod``.
+
+    Otherwise all pods that are decided before kube-scheduler gets to the first would go to the same node for the same
+    device. kube-scheduler's allocator is the same, so it will take as many devices, if not exactly these.
+    """
+    held: list[str] = []
+    try:
+        for key, node in state.awaiting.items():
+            if key != pod:
+                held += _hold(state, key, node)
+        yield
+    finally:
+        for uid in reversed(held):
+            state.devices.release(uid)
+
+
+def _hold(state: State, pod: str, node: str) -> Iterator[str]:
+    records = [state.claims[key] for key in state.pods[pod].claim_keys if key in state.claims]
+    claims = [record.claim for record in split_by_driver(state, records).others]
+    found = state.devices.allocate(node, state.nodes.labels_of(node), claims)
+    if isinstance(found, tuple):
+        for claim, allocation in zip(claims, found, strict=True):
+            yield state.devices.hold(claim, allocation)
