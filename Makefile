@@ -72,7 +72,7 @@ bench-allocation: $(VENV) ## compare the allocator with Kubernetes' own, about f
 	python -m benchmarks.allocation $(ARGS)
 
 .PHONY: bench-throughput
-bench-throughput: $(VENV) ## pods bound per second with 1,000 nodes, compared with kube-scheduler alone (ARGS)
+bench-throughput: $(VENV) ## pods bound per second with 1,000 nodes and API latency, compared with kube-scheduler (ARGS)
 	$(CLUSTERS) control-plane >/dev/null
 	python -m benchmarks.throughput $(ARGS)
 

@@ -12,6 +12,7 @@ add a version of Kubernetes.
 from testclusters.cache import cached_folder, content_key
 from testclusters.commands import CommandFailed, start_process
 from testclusters.controlplane import ControlPlane, ControlPlaneFailed
+from testclusters.forwarder import Forwarder
 from testclusters.images import build_context
 from testclusters.kind import KindCluster, NoCluster, NotReady
 from testclusters.programs import KUBERNETES_VERSIONS, ProgramMissing, go_version
@@ -22,6 +23,7 @@ __all__ = [
     "CommandFailed",
     "ControlPlane",
     "ControlPlaneFailed",
+    "Forwarder",
     "KindCluster",
     "NoCluster",
     "NotReady",

@@ -5,7 +5,8 @@
         client = connect(plane.kubeconfig("system:node:n1", ["system:nodes"]))
 
 Claims, slices, policies, controllers and kube-scheduler behave as in any cluster, but nothing runs a pod. `add_node`
-creates a node that pods are scheduled to; it stays ready, because the controllers that watch kubelets are off. All
+creates a node that pods are scheduled to; it stays ready, because the controllers that watch kubelets are off. With a
+`delay`, programs can be put at a distance from the API server: each of their calls takes that much longer. All
 files are in one temporary folder, which is removed when the `with` block ends. If the process dies instead, the kernel
 ends the programs, and the next control plane removes the folder. The programs also end when the thread that called
 `start` ends (in pytest, the main thread), so that thread must live as long as the control plane is needed.
@@ -21,6 +22,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +37,7 @@ _PREFIX = "lode-control-plane-"
 _LOOPBACK = "127.0.0.1"
 _SERVICE = "10.96.0.1"
 _ADVERTISED = "192.0.2.1"  # kube-apiserver refuses a loopback address; this one is reserved (RFC 5737)
+_FORWARDER = "forwarder"
 
 
 class ControlPlaneFailed(Exception):
@@ -46,8 +49,12 @@ class ControlPlane:
 
     `flags` adds command-line flags by program, such as `{"kube-apiserver": ["--feature-gates=DRADeviceTaints=false"]}`;
     they override the flags set here. `kubernetes` is one of `KUBERNETES_VERSIONS`, by default `$LODE_KUBERNETES`, else
-    the newest. `timeout` is in seconds for each program. Entering raises `ControlPlaneFailed`, or `ProgramMissing` if
-    the programs are not on the machine and cannot be built.
+    the newest. `timeout` is in seconds for each program.
+
+    With `delay`, in seconds, a forwarder before the API server delays what clients send (`testclusters.forwarder`). The
+    components in `delayed` use it, and programs with a kubeconfig of `kubeconfig(..., delayed=True)`.
+
+    Entering raises `ControlPlaneFailed`, or `ProgramMissing` if programs are not on the machine and cannot be built.
     """
 
     def __init__(
@@ -56,11 +63,15 @@ class ControlPlane:
         kubernetes: str | None = None,
         components: Sequence[str] = ("kube-controller-manager", "kube-scheduler"),
         flags: Mapping[str, Sequence[str]] | None = None,
+        delay: float | None = None,
+        delayed: Sequence[str] = (),
         timeout: float = 90.0,
     ) -> None:
         self._kubernetes = kubernetes or programs.default_kubernetes_version()
         self._components = tuple(components)
         self._flags = flags or {}
+        self._delay = delay
+        self._delayed = tuple(delayed)
         self._timeout = timeout
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -92,12 +103,16 @@ class ControlPlane:
     def _start(self) -> None:
         self._authority = pki.Authority(self.folder)
         self._service_accounts = pki.service_account_key(self.folder)
-        self._port = {name: _free_port() for name in ("etcd", "etcd-peers", "kube-apiserver")}
+        self._port = {name: _free_port() for name in ("etcd", "etcd-peers", "kube-apiserver", _FORWARDER)}
         self.server = f"https://{_LOOPBACK}:{self._port['kube-apiserver']}"
         names = [_LOOPBACK, _SERVICE, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
         self._serving = self._authority.issue("kube-apiserver", "kube-apiserver", addresses=names)
         self.kubeconfig()
-        for name in ("etcd", "kube-apiserver", *self._components):
+        self.start_component("etcd")
+        self.start_component("kube-apiserver")
+        if self._delay is not None:
+            self._start_forwarder(self._delay)
+        for name in self._components:
             self.start_component(name)
         if "kube-controller-manager" in self._components:
             self._await(
@@ -127,6 +142,14 @@ class ControlPlane:
         if name == "kube-apiserver":
             self._await(name, lambda: self._get("/readyz") == 200)
 
+    def _start_forwarder(self, delay: float) -> None:
+        ports = (self._port[_FORWARDER], self._port["kube-apiserver"])
+        # -P: no module of this folder hides one of the standard library.
+        program = str(Path(__file__).with_name("forwarder.py"))
+        command = [sys.executable, "-P", program, *map(str, ports), str(delay)]
+        self._running[_FORWARDER] = start_process(command, self.folder / f"{_FORWARDER}.log")
+        self._await(_FORWARDER, lambda: _listens(self._port[_FORWARDER]))
+
     def kill_component(self, name: str) -> None:
         """Kill one program, as a crash would, and wait until it has ended. Its data stays."""
         process = self._running.pop(name)
@@ -154,18 +177,25 @@ class ControlPlane:
         """The output of a program, such as `kube-scheduler`, so far."""
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
-    def kubeconfig(self, user: str = "admin", groups: Sequence[str] = ("system:masters",)) -> Path:
+    def kubeconfig(
+        self, user: str = "admin", groups: Sequence[str] = ("system:masters",), *, delayed: bool = False
+    ) -> Path:
         """A kubeconfig file with a client certificate for `user` in `groups`; repeated calls return the same file.
+
+        With `delayed`, its server is the forwarder; raises `ValueError` if the control plane has no `delay`.
 
         A service account is `system:serviceaccount:<namespace>:<name>` in the groups `system:serviceaccounts` and
         `system:serviceaccounts:<namespace>`; a kubelet is `system:node:<name>` in `system:nodes`.
         """
+        if delayed and self._delay is None:
+            raise ValueError("a control plane without a delay has no delayed kubeconfig; give it a delay")
         identity = hashlib.sha256("\0".join([user, *groups]).encode()).hexdigest()[:8]
-        file = f"{re.sub('[^a-zA-Z0-9.-]', '_', user)}-{identity}"
+        file = f"{re.sub('[^a-zA-Z0-9.-]', '_', user)}-{identity}{'-delayed' if delayed else ''}"
         path = self.folder / f"{file}.kubeconfig"
         if not path.exists():
+            server = f"https://{_LOOPBACK}:{self._port[_FORWARDER]}" if delayed else self.server
             path.write_text(
-                pki.kubeconfig(self.server, self._authority.certificate, *self._authority.issue(file, user, groups))
+                pki.kubeconfig(server, self._authority.certificate, *self._authority.issue(file, user, groups))
             )
         return path
 
@@ -205,7 +235,7 @@ class ControlPlane:
                 flags = []
             case _:
                 raise ValueError(f"not a component of a control plane: {name!r}")
-        kubeconfig = self.kubeconfig(f"system:{name}", ())
+        kubeconfig = self.kubeconfig(f"system:{name}", (), delayed=name in self._delayed)
         return [
             f"--kubeconfig={kubeconfig}",
             "--leader-elect=false",

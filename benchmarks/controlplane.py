@@ -1,0 +1,165 @@
+"""A real control plane with simulated nodes and an installed flavor of the driver, for benchmarks without kubelets.
+
+Every call of kube-scheduler and of our controller takes a chosen time longer than the API server needs (testclusters'
+forwarder). kube-controller-manager, which creates and frees claims for every flavor alike, is not delayed.
+"""
+
+import json
+import os
+import pstats
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from benchmarks import fleet
+from benchmarks.allocation.hardware import Model
+from benchmarks.versions import Version
+from driver.kube.api import NAMESPACES, NODES, RESOURCE_SLICES, Api
+from driver.kube.client import KubeClient
+from driver.wire import Json
+from testclusters import ControlPlane, start_process
+
+NAMESPACE = "bench"
+SYSTEM = "lode-system"
+ACCOUNT = f"system:serviceaccount:{SYSTEM}:lode-controller"
+WRITERS = 8
+"""Concurrent requests while objects are created."""
+START_SECONDS = 60.0
+PROFILED = 30
+"""Lines of a profile that are printed."""
+_GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{SYSTEM}")
+_RUNS_PODS = ("DaemonSet", "Deployment", "PodDisruptionBudget")
+"""Kinds that are not installed: nothing runs pods here, and a pod of each daemon set would wait on every node."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A control plane with nodes and published cards, and the API as administrator, without delay."""
+
+    plane: ControlPlane
+    api: Api
+
+    def install(self, version: Version, flavor: str) -> None:
+        """Install a flavor's manifests, without the programs."""
+        rendered = yaml.safe_load_all(self.plane.kubectl("kustomize", version.manifests(flavor)).stdout)
+        wanted = [raw for raw in rendered if raw["kind"] not in _RUNS_PODS]
+        self.plane.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(wanted))
+
+    def await_gate(self, pod: Json) -> None:
+        """Wait until a new pod like ``pod`` would get our scheduling gate."""
+
+        def gated() -> bool:
+            command = ("create", "-f", "-", "--dry-run=server", "-o", "json")
+            created = json.loads(self.plane.kubectl(*command, input=json.dumps(pod)).stdout)
+            return bool(created["spec"].get("schedulingGates"))
+
+        wait_until("the gate is in force", gated)
+
+
+@contextmanager
+def cluster(
+    cards: Sequence[Model], delay: float, *, flags: Mapping[str, Sequence[str]] | None = None
+) -> Iterator[Cluster]:
+    """A cluster with a node for each entry of ``cards``; the driver is not installed yet.
+
+    ``delay`` is what each call of kube-scheduler takes longer, in seconds; ``flags`` are for the programs of the
+    control plane.
+    """
+    with ControlPlane(delay=delay, delayed=["kube-scheduler"], flags=flags) as plane:
+        client = KubeClient.from_environment(str(plane.kubeconfig()))
+        try:
+            # Slices first: after the manifests are installed, only the plugin can write them.
+            concurrently(lambda raw: client.create(NODES, raw), [fleet.node(number) for number in range(len(cards))])
+            concurrently(lambda raw: client.create(RESOURCE_SLICES, raw), fleet.slices(cards))
+            client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+            yield Cluster(plane, client)
+        finally:
+            client.close()
+
+
+@dataclass(frozen=True)
+class RunningController:
+    """The process of a controller."""
+
+    process: "subprocess.Popen[bytes]"
+    log: Callable[[], str] = field(repr=False)
+
+    def check_alive(self) -> None:
+        """Raises `RuntimeError` with the end of its log if the controller has ended."""
+        if self.process.poll() is not None:
+            raise RuntimeError(f"the controller ended with status {self.process.returncode}:\n{self.log()[-2000:]}")
+
+    def cpu_seconds(self) -> float:
+        """The processor time that it has used so far, of all its threads."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def controller(
+    plane: ControlPlane, version: Version, *, observe: str = "", profile: bool = False
+) -> Iterator[RunningController]:
+    """A running controller whose calls are delayed.
+
+    It serves its metrics at the address ``observe``, "" for none. With ``profile`` its main thread is profiled, and the
+    profile is printed to standard error at the end.
+    """
+    settings, stats = plane.folder / "settings.yaml", plane.folder / "controller.prof"
+    settings.write_text(json.dumps({"observeAddress": observe}))
+    kubeconfig = plane.kubeconfig(ACCOUNT, _GROUPS, delayed=True)
+    # -P: modules come from the version's tree, whatever the current folder is.
+    python = [sys.executable, "-P", *(["-m", "cProfile", "-o", str(stats)] if profile else [])]
+    own = ["-m", "controller", "--settings", str(settings), "--kubeconfig", str(kubeconfig)]
+    environment = {**os.environ, "PYTHONPATH": str(version.root)}
+    process = start_process([*python, *own], plane.folder / "controller.log", environment)
+    try:
+        yield RunningController(process, lambda: plane.log("controller"))
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(START_SECONDS)
+        if profile and stats.exists():
+            pstats.Stats(str(stats), stream=sys.stderr).sort_stats("cumulative").print_stats(PROFILED)
+
+
+def _nothing() -> None:
+    return None
+
+
+def wait_until(
+    condition: str,
+    holds: Callable[[], bool],
+    check_alive: Callable[[], None] = _nothing,
+    seconds: float = START_SECONDS,
+) -> None:
+    """Wait until ``holds`` returns true; raises `TimeoutError` after ``seconds``, and what ``check_alive`` raises."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        check_alive()
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{condition}: not within {seconds:.0f} s")
+        time.sleep(0.1)
+
+
+def concurrently(write: Callable[[Json], object], objects: Sequence[Json]) -> None:
+    """Call ``write`` for every object, with several calls at once; raises what the first failed call raised."""
+    with ThreadPoolExecutor(WRITERS) as pool:
+        list(pool.map(write, objects))
+
+
+def pod(name: str, *, spec: Json, claim: Json) -> Json:
+    """A pod with one claim; ``claim`` says where it comes from, such as ``{"resourceClaimName": "c"}``."""
+    container = {"name": "main", "image": "none", "resources": {"claims": [{"name": "card"}]}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"resourceClaims": [{"name": "card", **claim}], "containers": [container], **spec},
+    }

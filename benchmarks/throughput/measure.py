@@ -1,0 +1,136 @@
+"""Measures one contender on a control plane of its own: pods are created at once, and a client watches them bound."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from benchmarks import controlplane, fleet
+from benchmarks.controlplane import NAMESPACE, WRITERS, Cluster, wait_until
+from benchmarks.versions import Version
+from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiError, Resource
+from driver.names import DEFAULT_DRIVER, Names
+from driver.wire import Json, claim_from
+from simulation.invariants import Catalogue, Holding
+
+TEMPLATE = "one"
+TIMEOUT = 600.0
+"""Seconds for all pods."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Who allocates: a version's controller, or kube-scheduler alone with that version's manifests."""
+
+    name: str
+    version: Version
+    with_controller: bool
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """The results of a contender.
+
+    ``latencies`` are the sorted seconds from the creation of a pod to the event that shows it bound; ``cpu`` is the
+    processor time of the controller meanwhile, in seconds, and 0 without a controller.
+    """
+
+    pods: int
+    seconds: float
+    latencies: list[float]
+    cpu: float
+    faults: list[str]
+
+    @property
+    def rate(self) -> float:
+        """Pods per second over all pods."""
+        return self.pods / self.seconds
+
+
+def measure(contender: Contender, nodes: int, pods: int, delay: float, *, profile: bool) -> Throughput:
+    """Build the cluster, bind the pods and compare the allocations; ``delay`` is added to each call, in seconds."""
+    with controlplane.cluster(fleet.models(nodes), delay) as cluster:
+        cluster.api.create(RESOURCE_CLAIM_TEMPLATES, _template(), NAMESPACE)
+        if not contender.with_controller:
+            cluster.install(contender.version, "scheduler-allocated")
+            return _bind(cluster, pods, lambda: None, lambda: 0.0)
+        cluster.install(contender.version, "controller-allocated")
+        cluster.await_gate(_pod("gated"))
+        with controlplane.controller(cluster.plane, contender.version, profile=profile) as controller:
+            return _bind(cluster, pods, controller.check_alive, controller.cpu_seconds)
+
+
+def _bind(cluster: Cluster, count: int, check_alive: Callable[[], None], cpu: Callable[[], float]) -> Throughput:
+    """Create the pods as fast as the API server accepts them, and wait until all are bound."""
+    api = cluster.api
+    with _bindings(api) as bound:
+        api.create(PODS, _pod("first"), NAMESPACE)
+        wait_until("the first pod is bound", lambda: "first" in bound, check_alive)
+        names = [f"pod-{number}" for number in range(count)]
+        created: dict[str, float] = {}
+        used = cpu()
+
+        def create(name: str) -> None:
+            created[name] = time.perf_counter()
+            api.create(PODS, _pod(name), NAMESPACE)
+
+        with ThreadPoolExecutor(WRITERS) as writers:
+            list(writers.map(create, names))
+        wait_until(f"{count} pods are bound", lambda: len(bound) > count, check_alive, TIMEOUT)
+        used = cpu() - used
+    latencies = sorted(bound[name] - created[name] for name in names)
+    seconds = max(bound.values()) - min(created.values())
+    return Throughput(count, seconds, latencies, used, faults(api))
+
+
+@contextmanager
+def _bindings(api: Api) -> Iterator[dict[str, float]]:
+    """When each pod of the namespace was first seen bound, in ``perf_counter`` seconds; a thread fills the mapping."""
+    bound: dict[str, float] = {}
+    version = api.list(PODS, namespace=NAMESPACE).resource_version
+    ended = threading.Event()
+
+    def watch(version: str) -> None:
+        while not ended.is_set():
+            try:
+                for event in api.watch(PODS, namespace=NAMESPACE, resource_version=version, timeout_seconds=600):
+                    version = event.object["metadata"]["resourceVersion"]
+                    if event.type != "BOOKMARK" and event.object["spec"].get("nodeName"):
+                        bound.setdefault(event.object["metadata"]["name"], time.perf_counter())
+            except ApiError:
+                ended.wait(0.5)
+
+    threading.Thread(target=watch, args=(version,), daemon=True).start()
+    try:
+        yield bound
+    finally:
+        ended.set()
+
+
+def faults(api: Api) -> list[str]:
+    """Conflicts between the allocations in the API."""
+    catalogue = Catalogue(Names(DEFAULT_DRIVER))
+    for raw in _list_all(api, RESOURCE_SLICES):
+        catalogue.learn(raw)
+    claims = [claim_from(raw) for raw in _list_all(api, RESOURCE_CLAIMS)]
+    results = [(claim.key, result) for claim in claims if claim.allocation for result in claim.allocation.results]
+    return list(catalogue.conflicts(Holding(key, result) for key, result in results))
+
+
+def _list_all(api: Api, resource: Resource) -> Iterator[Json]:
+    page = api.list(resource)
+    yield from page.items
+    while page.continue_token:
+        page = api.list(resource, continue_token=page.continue_token)
+        yield from page.items
+
+
+def _pod(name: str) -> Json:
+    return controlplane.pod(name, spec={}, claim={"resourceClaimTemplateName": TEMPLATE})
+
+
+def _template() -> Json:
+    requests = [fleet.card_request("H100", gibibytes=40)]
+    return {"metadata": {"name": TEMPLATE}, "spec": {"spec": {"devices": {"requests": requests}}}}
