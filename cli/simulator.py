@@ -125,7 +125,7 @@ class Simulator:
                 taken_back.append(TakenBack(decision.node, decision.message))
             # The time that must pass after a release counts as over.
             history, then = self._histories.get(key, NO_HISTORY), self._now - RELEASE_SECONDS
-            self._histories[key] = history.after(decision, then, _MAX_WAIT_SECONDS)
+            self._histories[key] = history.after(decision, then)
             decision = self._decide(key)
         return decision, tuple(taken_back)
 

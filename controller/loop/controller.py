@@ -190,7 +190,7 @@ class Controller:
             self._queue.add(("pod", pod), now)
         for claim in changes.claims:
             self._queue.add(("claim", claim), now)
-        if changes.freed:
+        if changes.favoured:
             for pod in self._pods.waiting:
                 self._queue.add(("pod", pod), now)
 

@@ -13,6 +13,7 @@ from controller.reconcile import (
     RELEASE_SECONDS,
     Decision,
     Idle,
+    NodeOrder,
     Place,
     PlacementHistory,
     Reason,
@@ -28,6 +29,7 @@ from controller.reconcile import (
     refusal_message,
 )
 from controller.state import PodView, State
+from controller.waiting import OpenQuestions
 from driver.backoff import delay
 from driver.clock import Clock, rfc3339
 from driver.errors import OperatorFault
@@ -85,6 +87,7 @@ class PodSync:
         self._retries: dict[str, _RetryState] = {}
         self._waiting: dict[str, None] = {}
         self._memory = RefusalMemory()
+        self._questions = OpenQuestions()
 
     @property
     def waiting(self) -> Collection[str]:
@@ -101,6 +104,7 @@ class PodSync:
         if pod is None:
             self._retries.pop(key, None)
             self._waiting.pop(key, None)
+            self._questions.settled(key)
             return DecisionOutcome.POD_GONE
         retry = self._retries.get(key)
         if retry is None or retry.uid != pod.uid:
@@ -125,11 +129,13 @@ class PodSync:
         if retry.stale:
             self._reader.read_pod_and_claims(key)
             retry.stale = False
-        decision = decide(self._state, key, self._clock.now(), retry.history, self._memory, self._max_wait)
+        order = NodeOrder(asked=self._questions.asked_for_others(key))
+        decision = decide(self._state, key, self._clock.now(), retry.history, self._memory, self._max_wait, order)
         if isinstance(decision, Unallocatable):
             self._memory.remember(decision, self._state.nodes.generation)
             return self._wait_for_capacity(key, retry, decision)
         if isinstance(decision, Wait):
+            retry.history = retry.history.after(decision, self._clock.now())
             return self._wait(key, retry, decision)
         self._waiting.pop(key, None)
         pod = self._state.pods.get(key)
@@ -153,12 +159,17 @@ class PodSync:
             case TakeBack():
                 self._take_back(pod, retry, decision)
                 return DecisionOutcome.POD_TAKEN_BACK
-        if pod.node_name or pod.terminal or not pod.unschedulable:
+        if pod.node_name or pod.terminal:
             del self._retries[pod.key]
+            self._questions.settled(pod.key)
         return DecisionOutcome.POD_IDLE
 
     def _place(self, pod: PodView, retry: _RetryState, decision: Place) -> None:
+        if decision.outdates_verdict:
+            self._pods.outdate_verdict(pod)
         self._update_claims(pod, decision)
+        if decision.allocations:
+            self._questions.placed(pod.key, decision.shape, decision.node)
         self._pods.admit(pod, decision.node)
         retry.attempts, retry.last_report, retry.wait = 0, None, None
         claims = [claim for claim, _ in decision.allocations]
@@ -166,7 +177,7 @@ class PodSync:
 
     def _release(self, pod: PodView, retry: _RetryState, decision: Release) -> None:
         self._update_claims(pod, decision)
-        retry.history = retry.history.after(decision, self._clock.now(), self._max_wait)
+        retry.history = retry.history.after(decision, self._clock.now())
         self._log.info("reservations dropped", pod=pod.key, node=decision.node, unschedulable=pod.unschedulable)
         self._queue.add(("pod", pod.key), self._clock.monotonic() + RELEASE_SECONDS)
 
@@ -174,7 +185,9 @@ class PodSync:
         if not decision.unschedulable or self._still_unschedulable(pod):
             self._update_claims(pod, decision)
             self._log.warning("allocation taken back", pod=pod.key, node=decision.node, reason=decision.message)
-            retry.history = retry.history.after(decision, self._clock.now(), self._max_wait)
+            retry.history = retry.history.after(decision, self._clock.now())
+            if decision.unschedulable:
+                self._questions.refused(pod.key)
             current = self._state.pods.get(pod.key, pod)
             self._reporter.report_taken_back(current, decision.node, decision.message)
         retry.attempts += 1

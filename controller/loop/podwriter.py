@@ -38,6 +38,14 @@ class PodWriter:
             self.set_condition(pod, "True", "Allocated", message, nominated=nominated)
         self.remove_gate(pod)
 
+    def outdate_verdict(self, pod: PodView) -> None:
+        """Mark what kube-scheduler said about the pod as older than the allocation that follows.
+
+        The mark is ``lastProbeTime`` of the condition PodScheduled; ``PodView.unschedulable`` says how it works.
+        """
+        mark = {"type": "PodScheduled", "lastProbeTime": rfc3339(self._clock.now())}
+        self._patch_status(pod, {"conditions": [mark]})
+
     def remove_gate(self, pod: PodView) -> None:
         """Remove our gate, and nothing else, if the pod has it."""
         current = self._state.pods.get(pod.key)
@@ -72,6 +80,9 @@ class PodWriter:
         changed: Object = {"conditions": [condition]}
         if nominated or clear:
             changed["nominatedNodeName"] = nominated
+        self._patch_status(pod, changed)
+
+    def _patch_status(self, pod: PodView, changed: Object) -> None:
         patch: Any = {"metadata": {"uid": pod.uid}, "status": changed}
         try:
             answer = self._api.patch(

@@ -31,6 +31,7 @@ class PodDemand:
         beside: claims of other drivers that kube-scheduler will allocate on the node; the node must fit them, too.
         among: the only nodes that may be chosen, because other claims of the pod are allocated there; None for any.
         avoid: nodes that must not be chosen.
+        last: nodes that are tried after all others, in this order.
         bound_to: the node that the pod is bound to already, so that predicates do not apply; "" for none.
     """
 
@@ -41,6 +42,7 @@ class PodDemand:
     avoid: frozenset[str] = frozenset()
     bound_to: str = ""
     beside: tuple[Claim, ...] = ()
+    last: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ class Trial:
         if pod.bound_to:
             found = _on(pod.bound_to, self._fleet, self._nodes, pod.claims)
         else:
-            found = place(self._fleet, pod.claims, _eligible(pod, self._nodes), pod.beside)
+            found = place(self._fleet, pod.claims, _eligible(pod, self._nodes), pod.beside, pod.last)
         if isinstance(found, Placed):
             return Placement(found.node, found.allocations, pod.key, beside=found.beside)
         return Refusal(pod.key, len(self._held), () if found is None else found.faults)
@@ -157,7 +159,11 @@ class Trial:
 
 
 def place(
-    fleet: Fleet, claims: Sequence[Claim], is_eligible: IsEligible | None = None, beside: Sequence[Claim] = ()
+    fleet: Fleet,
+    claims: Sequence[Claim],
+    is_eligible: IsEligible | None = None,
+    beside: Sequence[Claim] = (),
+    last: Sequence[str] = (),
 ) -> Placed | Unsatisfiable | None:
     """The first node that fits all ``claims`` and what they get there; None if no node does.
 
@@ -165,6 +171,8 @@ def place(
     away from these.
 
     Unsatisfiable only if the claims are invalid as written, so that no node could fit them.
+
+    The nodes ``last`` are tried after all others, in that order.
 
     ``is_eligible`` is called for nodes in the order in which they are tried, and only for those that could otherwise be
     the answer. What the answer would be on one given node, and why not, is said by ``Fleet.allocate``.
@@ -177,7 +185,7 @@ def place(
     slots: Iterable[NodeSlot] = fleet.candidates(request)
     if request.ordered:
         slots = best_first((fleet.score(slot, request), slot) for slot in slots)
-    for slot in slots:
+    for slot in _deferring(slots, last):
         if is_eligible is not None and not is_eligible(slot.name):
             continue
         chosen = fleet.fit(slot, others, beside) if beside else ()
@@ -185,6 +193,17 @@ def place(
         if chosen is not None and allocations is not None:
             return Placed(slot.name, allocations, beside=chosen)
     return None
+
+
+def _deferring(slots: Iterable[NodeSlot], last: Sequence[str]) -> Iterator[NodeSlot]:
+    """The slots, those of the nodes ``last`` at the end and in that order."""
+    place, deferred = {name: position for position, name in enumerate(last)}, []
+    for slot in slots:
+        if slot.name in place:
+            deferred.append(slot)
+        else:
+            yield slot
+    yield from sorted(deferred, key=lambda slot: place[slot.name])
 
 
 def best_first(scored: Iterable[tuple[NodeScore | None, NodeSlot]]) -> Iterator[NodeSlot]:

@@ -23,16 +23,27 @@ from controller.reconcile.decisions import (
     Unallocatable,
     Wait,
 )
-from controller.reconcile.history import NO_HISTORY, PlacementHistory
+from controller.reconcile.history import (
+    LAST_RESORT_SECONDS,
+    NO_HISTORY,
+    PATIENCE_SECONDS,
+    NodeVerdict,
+    PlacementHistory,
+)
 from controller.reconcile.messages import refusal_message, refusal_summary
+from controller.reconcile.nodes import ANY_NODE, NodeOrder
 from controller.reconcile.pods import RELEASE_SECONDS, decide
 from controller.reconcile.refusals import NO_MEMORY, NodeRefusal, RefusalMemory, node_refusals
 from controller.reconcile.updates import Allocate, ClaimUpdate, Deallocate, Reserve, Unreserve, claim_updates
+from controller.reconcile.verdicts import useful_clause
 
 __all__ = [
+    "ANY_NODE",
+    "LAST_RESORT_SECONDS",
     "NO_HISTORY",
     "NO_MEMORY",
     "ORPHAN_SECONDS",
+    "PATIENCE_SECONDS",
     "RELEASE_SECONDS",
     "Allocate",
     "ClaimDecision",
@@ -41,7 +52,9 @@ __all__ = [
     "Decision",
     "Free",
     "Idle",
+    "NodeOrder",
     "NodeRefusal",
+    "NodeVerdict",
     "Place",
     "PlacementHistory",
     "Reason",
@@ -59,4 +72,5 @@ __all__ = [
     "node_refusals",
     "refusal_message",
     "refusal_summary",
+    "useful_clause",
 ]

@@ -1,9 +1,10 @@
 """What can be decided about a pod or a claim, as values. Pure."""
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from controller.state import Revision
 from driver.model import Allocation
 
 
@@ -21,6 +22,7 @@ class Reason(StrEnum):
     MIXED_CLAIM = "MixedClaim"
     NODE_UNUSABLE = "NodeUnusable"
     OTHER_GATES = "OtherGates"
+    PREEMPTING = "Preempting"
     REFUSED = "Refused"
     UNALLOCATABLE = "Unallocatable"
     UNKNOWN_CLASS = "UnknownClass"
@@ -59,8 +61,10 @@ class Unallocatable:
     """Equal for pods that the same nodes refuse for the same reasons: equal needs, and claims with equal specs."""
     by_every_node: bool = False
     """Whether every node refuses every pod of this shape, until something changes."""
-    avoided: frozenset[str] = frozenset()
-    """Nodes that are not tried for a while because kube-scheduler did not bind the pod there."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Nodes that are not tried because kube-scheduler refused the pod there, and its message."""
+    held: Mapping[str, str] = field(default_factory=dict)
+    """Nodes that are not tried because they are held back for a pod that comes first, and that pod."""
     after: float | None = None
     """As in ``Wait``."""
 
@@ -79,6 +83,10 @@ class Place:
     """Claim keys, and the allocation of each; the claims are also reserved for the pod."""
     reserve: tuple[str, ...] = ()
     """Claims that are allocated already and must be reserved for the pod."""
+    shape: Hashable = None
+    """As in ``Unallocatable``."""
+    outdates_verdict: bool = False
+    """Whether the pod has a verdict of kube-scheduler that this allocation makes old (``PodView.unschedulable``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +105,11 @@ class TakeBack:
     node: str
     message: str
     unschedulable: bool = False
-    """Whether the reason is that kube-scheduler does not bind the pod there; then the node is avoided for a while."""
+    """Whether the reason is that kube-scheduler does not bind the pod there; then the node counts as refused."""
+    verdict: str = ""
+    """kube-scheduler's message in that case."""
+    revision: Revision = (0, 0)
+    """Of the node (``State.revisions``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,38 +1,86 @@
-"""What is remembered about one pod between decisions. Pure."""
+"""What is remembered about one pod between decisions: where kube-scheduler refused it. Pure.
+
+The rules
+    A node that refused the pod is not tried again until others change something on it (``State.revisions``). Every
+    other node is tried before a node that refused once comes again, and of these the one that refused longest ago. If
+    every node that could take the pod has refused it, the pod waits for a change.
+
+    Some causes cannot be seen here: a plugin of kube-scheduler that looks at objects which the controller does not
+    watch. Therefore a last resort: every ``LAST_RESORT_SECONDS`` without a refusal, one node is tried again, the one
+    that refused longest ago. kube-scheduler itself does the same after that time (podMaxInUnschedulablePodsDuration).
+
+    ``PATIENCE_SECONDS`` is long enough for the second attempt of kube-scheduler, which follows after one second
+    (podInitialBackoffSeconds): the first may have missed the allocation, because a watch was late.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from controller.reconcile.decisions import Decision, Release, TakeBack
+from controller.reconcile.decisions import Decision, Reason, Release, TakeBack, Wait
+from controller.state import NodeRevisions, Revision
 from driver.backoff import delay
 
-PATIENCE_SECONDS = 5.0
-"""How long kube-scheduler may find a placed pod unschedulable before its devices are taken back; doubles each time."""
+PATIENCE_SECONDS = 3.0
+"""How long kube-scheduler may find a placed pod unschedulable before its devices are taken back, at first."""
+QUICK_REFUSALS = 6
+"""Refusals after which the patience doubles each time, so that a pod that fits nowhere is moved ever more rarely."""
+LAST_RESORT_SECONDS = 300.0
+"""How long a pod that every node refused waits for a change before one node is tried again without any."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVerdict:
+    """That kube-scheduler refused the pod on a node."""
+
+    at: float
+    """Epoch seconds."""
+    revision: Revision
+    """Of the node at that time."""
+    message: str
+    """kube-scheduler's."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementHistory:
-    """Where the pod was placed in vain. Losing it costs a retry, never correctness."""
+    """Where the pod was placed in vain. Losing it costs retries, never correctness."""
 
     failures: int = 0
     """How often kube-scheduler found the pod unschedulable on the node where its devices were."""
-    avoid: Mapping[str, float] = field(default_factory=dict)
-    """Node to the time (epoch seconds) until which it is not tried."""
+    refused: Mapping[str, NodeVerdict] = field(default_factory=dict)
+    """The last verdict of each node that refused the pod, the oldest first."""
     released: float | None = None
     """When (epoch seconds) the pod's reservations were dropped by a ``Release``."""
+    spared: float = 0.0
+    """When (epoch seconds) kube-scheduler was last seen making room for the pod where its devices are."""
 
     def patience(self, max_wait: float) -> float:
         """Seconds that kube-scheduler gets to bind the pod after its devices were allocated."""
-        return delay(self.failures + 1, base=PATIENCE_SECONDS, bound=max_wait)
+        return delay(max(1, self.failures - QUICK_REFUSALS + 2), base=PATIENCE_SECONDS, bound=max_wait)
 
-    def after(self, decision: Decision, now: float, max_wait: float) -> "PlacementHistory":
+    def standing(self, revisions: NodeRevisions, now: float) -> Mapping[str, str]:
+        """The nodes whose refusal holds at ``now`` (epoch seconds), the oldest first, and kube-scheduler's message."""
+        standing = {
+            name: verdict.message for name, verdict in self.refused.items() if verdict.revision == revisions.of(name)
+        }
+        if standing and now >= self.last_resort_at:
+            del standing[next(iter(standing))]
+        return standing
+
+    @property
+    def last_resort_at(self) -> float:
+        """When (epoch seconds) a node that refused is tried again although nothing has changed."""
+        return max((verdict.at for verdict in self.refused.values()), default=0.0) + LAST_RESORT_SECONDS
+
+    def after(self, decision: Decision, now: float) -> "PlacementHistory":
         """The history once the decision was carried out at ``now`` (epoch seconds)."""
         match decision:
             case Release():
                 return replace(self, released=now)
-            case TakeBack(node=node, unschedulable=True):
-                until = now + delay(self.failures + 2, base=PATIENCE_SECONDS, bound=max_wait)
-                return PlacementHistory(self.failures + 1, {**self.avoid, node: until})
+            case Wait(reason=Reason.PREEMPTING):
+                return replace(self, spared=now)
+            case TakeBack(node=node, unschedulable=True, verdict=message, revision=revision):
+                others = {name: verdict for name, verdict in self.refused.items() if name != node}
+                return PlacementHistory(self.failures + 1, {**others, node: NodeVerdict(now, revision, message)})
         return self
 
 

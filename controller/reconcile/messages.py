@@ -1,15 +1,24 @@
 """Why no node takes a pod, as the text of the pod's condition and Event and as a value for JSON. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
+from typing import Final
 
 from controller.allocation import NodeReasons, Summary, Unsatisfiable, render, summarise
 from controller.reconcile.refusals import NodeRefusal
 from driver.limits import MAX_EVENT_MESSAGE
 
+_MOST_CLAUSES: Final = 3
+"""Different clauses of kube-scheduler that a message has."""
+
 
 def refusal_message(refusals: Mapping[str, NodeRefusal], claims: Sequence[str]) -> str:
-    """The reasons in at most ``MAX_EVENT_MESSAGE`` characters; nodes with equal reasons are grouped.
+    """The reasons in at most ``MAX_EVENT_MESSAGE`` characters, for everybody who may read the pod.
+
+    What kube-scheduler said comes first. Nodes with equal reasons are grouped. Claims of other namespaces are counted,
+    not named, because a reader of the pod may not be allowed to list them.
 
     Args:
         refusals: every node tried, and why it refuses the pod.
@@ -17,8 +26,52 @@ def refusal_message(refusals: Mapping[str, NodeRefusal], claims: Sequence[str]) 
     """
     if not refusals:
         return "no node can reach all devices that the pod's claims already hold"
-    head = f"0 of {len(refusals)} {'node' if len(refusals) == 1 else 'nodes'} can take the pod. "
-    return head + render(refusal_summary(refusals, claims), MAX_EVENT_MESSAGE - len(head))
+    head = f"{_said_by_scheduler(refusals)}0 of {_nodes(len(refusals))} can take the pod. "
+    others = {name: refusal for name, refusal in refusals.items() if not refusal.clause}
+    if not others:
+        return head.strip()
+    summary = _within(refusal_summary(others, claims), {key.partition("/")[0] for key in claims})
+    return head + render(summary, MAX_EVENT_MESSAGE - len(head))
+
+
+def _said_by_scheduler(refusals: Mapping[str, NodeRefusal]) -> str:
+    counted = Counter(refusal.clause for refusal in refusals.values() if refusal.clause)
+    said = (f"kube-scheduler refuses the pod on {_nodes(count)}: {clause}. " for clause, count in counted.most_common())
+    return "".join(islice(said, _MOST_CLAUSES))
+
+
+def _nodes(count: int) -> str:
+    return f"{count} {'node' if count == 1 else 'nodes'}"
+
+
+def _within(summary: Summary, namespaces: Collection[str]) -> Summary:
+    """The summary without names of claims of other namespaces."""
+    groups = tuple(replace(group, reasons=_reasons_within(group.reasons, namespaces)) for group in summary.groups)
+    closest = summary.closest
+    if closest is not None:
+        closest = replace(closest, freeing=_named_within(closest.freeing, namespaces))
+    return replace(summary, groups=groups, closest=closest)
+
+
+def _reasons_within(reasons: NodeReasons, namespaces: Collection[str]) -> NodeReasons:
+    if reasons.devices is None:
+        return reasons
+    shortages = tuple(
+        replace(one, holders=_named_within(one.holders, namespaces), freeing=_named_within(one.freeing, namespaces))
+        for one in reasons.devices.shortages
+    )
+    return replace(reasons, devices=replace(reasons.devices, shortages=shortages))
+
+
+def _named_within(claims: Sequence[str], namespaces: Collection[str]) -> tuple[str, ...]:
+    own = tuple(key for key in claims if key.partition("/")[0] in namespaces)
+    match len(claims) - len(own):
+        case 0:
+            return own
+        case 1:
+            return (*own, "a claim in another namespace")
+        case count:
+            return (*own, f"{count} claims in other namespaces")
 
 
 def refusal_summary(refusals: Mapping[str, NodeRefusal], claims: Sequence[str]) -> Summary:

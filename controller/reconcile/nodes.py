@@ -1,12 +1,25 @@
 """Which node a pod goes to. Pure."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from controller.placement import Plan, PodDemand, Refusal, plan
-from controller.reconcile.history import PlacementHistory
 from controller.state import ClaimRecord, PodView, State
 from driver.model import Claim
 from driver.node_selectors import selects
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOrder:
+    """Which nodes a pod may be placed on besides those that refused it, and which are tried last."""
+
+    held: Mapping[str, str] = field(default_factory=dict)
+    """Nodes that are held back for pods that come first, and for which pod each."""
+    asked: tuple[str, ...] = ()
+    """Nodes where kube-scheduler is being asked about another pod of the shape; they are tried after others."""
+
+
+ANY_NODE = NodeOrder()
 
 
 def choose_node(
@@ -14,18 +27,28 @@ def choose_node(
     pod: PodView,
     claims: Sequence[Claim],
     reachable: Collection[str] | None,
-    now: float,
-    history: PlacementHistory,
     beside: Sequence[Claim] = (),
+    avoid: Iterable[str] = (),
+    last: Sequence[str] = (),
 ) -> Plan | Refusal:
     """A node for the pod with devices for ``claims``; if the pod is bound already, devices on its node.
 
     Args:
         beside: unallocated claims of other drivers that the node must fit, too.
         reachable: the nodes from which everything that the pod's claims hold can be reached; None for all.
+        avoid: nodes that must not be chosen.
+        last: nodes that are tried after all others, in this order.
     """
-    avoid = frozenset(name for name, until in history.avoid.items() if until > now)
-    demand = PodDemand(pod.key, pod.needs, tuple(claims), reachable, avoid, pod.node_name, tuple(beside))
+    demand = PodDemand(
+        pod.key,
+        pod.needs,
+        tuple(claims),
+        reachable,
+        frozenset(avoid),
+        pod.node_name,
+        tuple(beside),
+        tuple(dict.fromkeys(last)),
+    )
     return plan([demand], state.devices, state.nodes)
 
 

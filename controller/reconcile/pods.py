@@ -37,8 +37,8 @@ from controller.reconcile.decisions import (
     Wait,
 )
 from controller.reconcile.expected import expected_use
-from controller.reconcile.history import NO_HISTORY, PlacementHistory
-from controller.reconcile.nodes import choose_node, reachable_nodes
+from controller.reconcile.history import NO_HISTORY, PATIENCE_SECONDS, PlacementHistory
+from controller.reconcile.nodes import ANY_NODE, NodeOrder, choose_node, reachable_nodes
 from controller.reconcile.podclaims import (
     claims_of,
     combine,
@@ -50,6 +50,7 @@ from controller.reconcile.podclaims import (
     unreserved,
 )
 from controller.reconcile.refusals import NO_MEMORY, RefusalMemory
+from controller.reconcile.verdicts import useful_clause
 from controller.state import ClaimRecord, PodView, State
 
 RELEASE_SECONDS = 1.0
@@ -65,13 +66,15 @@ def decide(
     history: PlacementHistory = NO_HISTORY,
     memory: RefusalMemory = NO_MEMORY,
     max_wait: float = 60,
+    order: NodeOrder = ANY_NODE,
 ) -> Decision:
     """What to do about the pod ``key`` (namespace/name) at ``now`` (epoch seconds). Changes none of its arguments.
 
     Args:
         history: where the pod was placed in vain.
         memory: which shapes of pods every node refused.
-        max_wait: most seconds between two attempts.
+        max_wait: most seconds that kube-scheduler gets to bind the pod.
+        order: what other pods mean for the choice of the node.
     """
     pod = state.pods.get(key)
     if pod is None or pod.terminal or pod.deleting:
@@ -91,11 +94,11 @@ def decide(
         return combine(problems)
     unallocated = [record for record in ours if record.claim.allocation is None]
     if unallocated:
-        return _allocate(state, pod, records, unallocated, by_driver.others, now, history, memory)
+        return _allocate(state, pod, records, unallocated, by_driver.others, now, history, memory, order)
     if gated:
         return _finish(state, pod, ours)
     if pod.unschedulable:
-        return _unschedulable(pod, ours, now, history, max_wait)
+        return _unschedulable(state, pod, ours, now, history, max_wait)
     reported = pod.allocated is None or pod.allocated.status == "True"
     return Idle() if reported else Place(node_of(ours))
 
@@ -109,6 +112,7 @@ def _allocate(
     now: float,
     history: PlacementHistory,
     memory: RefusalMemory,
+    order: NodeOrder,
 ) -> Decision:
     """Some claims of the pod have no allocation."""
     # kube-scheduler allocates these with the same allocator from the same slices, but only on the node chosen here. If
@@ -118,19 +122,22 @@ def _allocate(
     keys = tuple(record.claim.key for record in unallocated)
     needed = (*unallocated, *beside)
     reachable = reachable_nodes(state, records)
+    refused = {} if pod.node_name else history.standing(state.revisions, now)
     # Without these, the answer is the same for every pod of the shape.
-    unconstrained = reachable is None and not pod.node_name and not history.avoid
+    unconstrained = reachable is None and not pod.node_name and not refused and not order.held
     shape = (pod.node_name or state.nodes.shape_of(pod.needs), tuple(record.shape for record in needed))
     answer: Plan | Refusal = Refusal(pod.key)
     if not (unconstrained and memory.refused_by_all(shape, state.nodes.generation)):
-        claims = tuple(record.claim for record in unallocated)
+        claims, others_claims = [[record.claim for record in some] for some in (unallocated, beside)]
+        avoid, last = {**refused, **order.held}, (*order.asked, *history.refused)
         with expected_use(state, pod.key) if beside else nullcontext():
-            answer = choose_node(state, pod, claims, reachable, now, history, [record.claim for record in beside])
+            answer = choose_node(state, pod, claims, reachable, others_claims, avoid, last)
     if isinstance(answer, Plan):
         (placement,) = answer.placements
         chosen = [result.device.driver for one in placement.allocations for result in one.results]
         assert set(chosen) <= {state.names.driver}, f"devices of other drivers chosen for {keys}: {chosen}"
-        return Place(placement.node, tuple(zip(keys, placement.allocations, strict=True)), unreserved(held, pod))
+        allocations = tuple(zip(keys, placement.allocations, strict=True))
+        return Place(placement.node, allocations, unreserved(held, pod), shape, bool(pod.unschedulable))
     if answer.faults:
         faulty = dict.fromkeys(fault.claim for fault in answer.faults)
         return Wait(Reason.INVALID_CLAIM, render(Unsatisfiable(answer.faults)), tuple(faulty))
@@ -138,10 +145,9 @@ def _allocate(
     if own and not pod.node_name:
         taken = tuple(record.claim.key for record in own)
         return TakeBack(taken, node_of(own), "the pod's other claims cannot be allocated there")
-    avoided = {name: until for name, until in history.avoid.items() if until > now and not pod.node_name}
-    after = min(avoided.values()) - now if avoided else None
+    after = max(0.0, history.last_resort_at - now) if refused else None
     waiting = tuple(record.claim.key for record in needed)
-    return Unallocatable(pod.key, waiting, shape, unconstrained, frozenset(avoided), after)
+    return Unallocatable(pod.key, waiting, shape, unconstrained, refused, order.held, after)
 
 
 def _finish(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> Decision:
@@ -172,26 +178,29 @@ def _misplacement(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> st
 
 
 def _unschedulable(
-    pod: PodView, ours: Sequence[ClaimRecord], now: float, history: PlacementHistory, max_wait: float
+    state: State, pod: PodView, ours: Sequence[ClaimRecord], now: float, history: PlacementHistory, max_wait: float
 ) -> Decision:
     """kube-scheduler does not bind the pod where its claims are allocated."""
     own = exclusive(ours, pod)
     if len(own) < len(ours):
         message = (
-            "kube-scheduler refuses the pod on the node of its claims, and other consumers use the claims: "
-            f"{pod.unschedulable}"
+            f"kube-scheduler refuses the pod on the node of its claims: {useful_clause(pod.unschedulable)}; other "
+            "consumers use the claims, so they stay there"
         )
         return Wait(Reason.REFUSED, message)
+    keys, node = tuple(record.claim.key for record in own), node_of(own)
+    if victims := state.pods.preempted_on(node, pod.priority):
+        message = f"kube-scheduler makes room on node {node}: it waits for the end of {len(victims)} pods"
+        return Wait(Reason.PREEMPTING, message, report=False, after=PATIENCE_SECONDS)
     allocations = (record.claim.allocation for record in ours)
     since = max((epoch_seconds(allocation.timestamp) for allocation in allocations if allocation), default=0)
-    patience = history.patience(max_wait)
+    since, patience = max(since, history.spared), history.patience(max_wait)
     if now - since < patience:
         return Wait(Reason.REFUSED, pod.unschedulable, report=False, after=since + patience - now)
-    keys, node = tuple(record.claim.key for record in own), node_of(own)
     if history.released is None:
         return Release(keys, node)
     if now - history.released < RELEASE_SECONDS:
         after = history.released + RELEASE_SECONDS - now
         return Wait(Reason.REFUSED, pod.unschedulable, report=False, after=after)
-    message = f"kube-scheduler refuses the pod there: {pod.unschedulable}"
-    return TakeBack(keys, node, message, unschedulable=True)
+    message = f"kube-scheduler refuses the pod there: {useful_clause(pod.unschedulable)}"
+    return TakeBack(keys, node, message, True, pod.unschedulable, state.revisions.of(node))

@@ -10,6 +10,7 @@ from controller.reconcile.decisions import Unallocatable
 from controller.reconcile.expected import expected_use
 from controller.reconcile.nodes import reachable_nodes
 from controller.reconcile.podclaims import split_by_driver
+from controller.reconcile.verdicts import useful_clause
 from controller.state import ClaimRecord, PodView, State
 from driver.bounded import BoundedCache
 
@@ -25,6 +26,8 @@ class NodeRefusal:
     devices: Unsatisfiable | None = None
     claims: tuple[str, ...] = ()
     """Keys of the claims that ``devices`` names; the refusal also holds for other claims with equal specs."""
+    clause: str = ""
+    """What kube-scheduler said when it refused the pod there; "" if it did not."""
     version: Hashable = None
     """Of the node and of the pod's ``PodCheck`` then; None if the refusal does not hold for other pods of the shape."""
 
@@ -89,13 +92,16 @@ def _refusals(
     common = check.version
     refusals: dict[str, NodeRefusal] = {}
     for name in names:
-        if name in decision.avoided:
-            refusals[name] = NodeRefusal(("kube-scheduler refused the pod there",))
+        if name in decision.refused:
+            clause = useful_clause(decision.refused[name])
+            refusals[name] = NodeRefusal((f"kube-scheduler refused the pod there: {clause}",), clause=clause)
             continue
         version = state.nodes.version_of(name), common
         refusal = known.get(name)
         if refusal is None or refusal.version != version:
             refusal = _refusal(state, pod, check, claims, name, version)
+        if refusal is None and name in decision.held:
+            refusal = NodeRefusal((f"held back for {_named(decision.held[name], pod)}, which comes first",))
         if refusal is not None:
             refusals[name] = refusal
     return refusals
@@ -113,3 +119,8 @@ def _refusal(
     if isinstance(answer, tuple):
         return None
     return NodeRefusal(devices=answer, claims=tuple(claim.key for claim in values), version=valid_for_others)
+
+
+def _named(key: str, reader: PodView) -> str:
+    """A pod by its key, for a reader of another one."""
+    return f"pod {key}" if key.partition("/")[0] == reader.namespace else "a pod in another namespace"

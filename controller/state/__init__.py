@@ -7,6 +7,7 @@
     Claims           claims by key
     DeviceClasses    device classes, and whose devices requests for them can get
     SliceNodes       the node of each slice; whether some devices can be reached from several nodes
+    NodeRevisions    how often others than this controller have changed each node
     DeviceKinds      the kind of each published device, for a metric
     Changes          what must be looked at again after a change
 
@@ -19,6 +20,7 @@ from controller.state.classes import ClassRecord, DeviceClasses
 from controller.state.decoding import DEVICE_TAINT_RULES_BETA, Decoded, Deleted, StateDelta
 from controller.state.pods import Pods
 from controller.state.podview import ClaimReference, Condition, PodView, pod_from
+from controller.state.revisions import NodeRevisions, Revision
 from controller.state.state import OPTIONAL_RESOURCES, State
 
 __all__ = [
@@ -33,8 +35,10 @@ __all__ = [
     "Decoded",
     "Deleted",
     "DeviceClasses",
+    "NodeRevisions",
     "PodView",
     "Pods",
+    "Revision",
     "State",
     "StateDelta",
     "pod_from",

@@ -11,14 +11,18 @@ class Changes:
     """Keys of pods to decide about again, in order."""
     claims: dict[str, None] = field(default_factory=dict)
     """Keys of claims to decide about again, in order."""
-    freed: bool = False
-    """Whether a pod that no node could take before might be placed now."""
+    favoured: dict[str, None] = field(default_factory=dict)
+    """Nodes that a pod which no node could take before might be placed on now, in order; "" means any node."""
     unreadable: list[str] = field(default_factory=list)
     """``<kind> <key>: <error>`` of each object that cannot be decoded; such objects are ignored."""
+
+    def favour(self, node: str) -> None:
+        """Note that a pod which no node could take before might be placed on ``node`` now; "" means any node."""
+        self.favoured[node] = None
 
     def add(self, later: "Changes") -> None:
         """Take in the effect of later changes."""
         self.pods.update(later.pods)
         self.claims.update(later.claims)
-        self.freed |= later.freed
+        self.favoured.update(later.favoured)
         self.unreadable += later.unreadable

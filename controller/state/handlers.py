@@ -3,13 +3,14 @@
 from typing import Protocol, TypeVar
 
 from controller.allocation import Fleet
-from controller.placement import NodeFacts, Nodes
+from controller.placement import Needs, NodeFacts, Nodes
 from controller.state.changes import Changes
 from controller.state.claims import ClaimRecord, Claims, holds_devices_of
 from controller.state.classes import ClassRecord, DeviceClasses
 from controller.state.kinds import DeviceKinds
 from controller.state.pods import Pods
 from controller.state.podview import PodView
+from controller.state.revisions import NodeRevisions
 from controller.state.slices import SliceNodes
 from driver.model import Claim, Slice, TaintRule
 
@@ -41,16 +42,14 @@ class PodCounter:
 
     def recount(self, key: str, changes: Changes) -> None:
         """Take in that the pod, or one of its claims, has changed."""
-        pod = self._pods.get(key)
+        pod, before = self._pods.get(key), self._nodes.node_of(key)
         node = "" if pod is None or pod.terminal else pod.node_name or self._promised_node(pod)
         if pod is not None and node and not pod.node_name and self._awaits_allocation(pod):
             self.awaiting[key] = node
         else:
             self.awaiting.pop(key, None)
-        if pod is not None and node:
-            changes.freed |= self._nodes.count(key, pod.needs, node)
-        else:
-            changes.freed |= self._nodes.discount(key)
+        if self._nodes.count(key, pod.needs, node) if pod is not None and node else self._nodes.discount(key):
+            changes.favour(before)
 
     def _awaits_allocation(self, pod: PodView) -> bool:
         records = (self._claims.get(key) for key in pod.claim_keys)
@@ -71,12 +70,14 @@ class PodCounter:
 class PodHandler:
     """Pods: their index by claim, and the node they count on."""
 
-    def __init__(self, pods: Pods, counter: PodCounter):
+    def __init__(self, pods: Pods, counter: PodCounter, revisions: NodeRevisions):
         self._pods = pods
         self._counter = counter
+        self._revisions = revisions
 
     def on_update(self, pod: PodView, changes: Changes) -> None:
         """See ``Handler``."""
+        self._revise(self._pods.get(pod.key), pod)
         self._pods.put(pod)
         if pod.gates or pod.references:
             changes.pods[pod.key] = None
@@ -90,39 +91,66 @@ class PodHandler:
         if pod is not None:
             changes.pods[key] = None
             changes.claims.update(dict.fromkeys(pod.claim_keys))
+            self._revise(pod, None)
             self._counter.recount(key, changes)
+
+    def _revise(self, before: PodView | None, after: PodView | None) -> None:
+        """A pod that was bound, has ended or has changed on its node is a change of the node."""
+        was, now = _running(before), _running(after)
+        if was != now:
+            for node in {seen[0] for seen in (was, now) if seen}:
+                self._revisions.advance(node)
+
+
+def _running(pod: PodView | None) -> tuple[str, Needs] | None:
+    """The node of a pod that runs, and what it takes there."""
+    return (pod.node_name, pod.needs) if pod is not None and pod.node_name and not pod.terminal else None
 
 
 class NodeHandler:
     """Nodes."""
 
-    def __init__(self, nodes: Nodes, devices: Fleet):
+    def __init__(self, nodes: Nodes, revisions: NodeRevisions, devices: Fleet):
         self._nodes = nodes
+        self._revisions = revisions
         self._devices = devices
 
     def on_update(self, facts: NodeFacts, changes: Changes) -> None:
         """See ``Handler``."""
         if self._nodes.upsert(facts):
             self._devices.upsert_node(facts.name, facts.labels)
-            changes.freed = True
+            self._revisions.advance(facts.name)
+            changes.favour(facts.name)
 
     def on_delete(self, key: str, changes: Changes) -> None:
         """See ``Handler``."""
         if node := self._nodes.remove(key):
             self._devices.remove_node(key)
-            changes.freed |= node.pods > 0
+            self._revisions.advance(key)
+            if node.pods:
+                changes.favour("")
 
 
 class ClaimHandler:
     """Claims: what they hold is in use, and their pods count on the node of the allocation."""
 
     def __init__(
-        self, claims: Claims, pods: Pods, counter: PodCounter, nodes: Nodes, slices: SliceNodes, devices: Fleet
+        self,
+        claims: Claims,
+        pods: Pods,
+        counter: PodCounter,
+        nodes: Nodes,
+        revisions: NodeRevisions,
+        slices: SliceNodes,
+        devices: Fleet,
+        driver: str,
     ):
         self._claims = claims
         self._pods = pods
         self._counter = counter
         self._nodes = nodes
+        self._revisions = revisions
+        self._driver = driver
         self._slices = slices
         self._devices = devices
 
@@ -145,10 +173,15 @@ class ClaimHandler:
         old, new = before.allocation if before else None, after.allocation if after else None
         if old == new:
             return
-        for allocation in (old, new):
-            if allocation is not None:
-                self._nodes.mark_changed(self._slices.affected_by(allocation))
-        changes.freed |= old is not None
+        for claim in (before, after):
+            if claim is None or claim.allocation is None:
+                continue
+            node = self._slices.affected_by(claim.allocation)
+            self._nodes.mark_changed(node)
+            if not holds_devices_of(claim, self._driver):
+                self._revisions.advance(node)
+            if claim is before:
+                changes.favour(node)
 
     def _recount_pods(self, claim: str, changes: Changes) -> None:
         for pod in self._pods.using(claim):
@@ -159,10 +192,11 @@ class ClaimHandler:
 class SliceHandler:
     """Resource slices: the devices that are published."""
 
-    def __init__(self, slices: SliceNodes, kinds: DeviceKinds, nodes: Nodes, devices: Fleet):
+    def __init__(self, slices: SliceNodes, kinds: DeviceKinds, nodes: Nodes, revisions: NodeRevisions, devices: Fleet):
         self._slices = slices
         self._kinds = kinds
         self._nodes = nodes
+        self._revisions = revisions
         self._devices = devices
 
     def on_update(self, part: Slice, changes: Changes) -> None:
@@ -178,9 +212,10 @@ class SliceHandler:
         self._mark_nodes(self._slices.remove(key), changes)
 
     def _mark_nodes(self, names: set[str], changes: Changes) -> None:
-        for name in names:
+        for name in sorted(names):
             self._nodes.mark_changed(name)
-        changes.freed = True
+            self._revisions.advance(name)
+            changes.favour(name)
 
 
 class ClassHandler:
@@ -206,7 +241,7 @@ class ClassHandler:
     def _mark_nodes(self, changes: Changes) -> None:
         self._nodes.extended_resources = self._classes.extended_resources
         self._nodes.mark_changed("")
-        changes.freed = True
+        changes.favour("")
 
 
 class TaintRuleHandler:
@@ -220,10 +255,10 @@ class TaintRuleHandler:
         """See ``Handler``."""
         self._devices.upsert_taint_rule(rule)
         self._nodes.mark_changed("")
-        changes.freed = True
+        changes.favour("")
 
     def on_delete(self, key: str, changes: Changes) -> None:
         """See ``Handler``."""
         self._devices.remove_taint_rule(key)
         self._nodes.mark_changed("")
-        changes.freed = True
+        changes.favour("")

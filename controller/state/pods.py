@@ -1,4 +1,4 @@
-"""Pods by key, and the pods that refer to a claim. Pure."""
+"""Pods by key, the pods that refer to a claim, and the pods that kube-scheduler ends on a node. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -10,6 +10,7 @@ class Pods(Mapping[str, PodView]):
 
     def __init__(self) -> None:
         self._pods: dict[str, PodView] = {}
+        self._preempted: dict[str, dict[str, None]] = {}
         self._by_claim: dict[str, dict[str, None]] = {}
 
     def __getitem__(self, key: str) -> PodView:
@@ -25,10 +26,15 @@ class Pods(Mapping[str, PodView]):
         """Keys of the pods that refer to the claim ``claim`` (namespace/name)."""
         return tuple(self._by_claim.get(claim, ()))
 
+    def preempted_on(self, node: str, priority: int) -> Sequence[str]:
+        """Keys of the pods below ``priority`` on the node that kube-scheduler ends and that have not ended yet."""
+        return [key for key in self._preempted.get(node, ()) if self._pods[key].priority < priority]
+
     def put(self, pod: PodView) -> None:
         """Add or replace a pod."""
         before = self._pods.get(pod.key)
         self._pods[pod.key] = pod
+        self._index_preempted(before, pod)
         if before is None or before.claim_keys != pod.claim_keys:
             if before is not None:
                 self._unindex(before)
@@ -40,7 +46,16 @@ class Pods(Mapping[str, PodView]):
         pod = self._pods.pop(key, None)
         if pod is not None:
             self._unindex(pod)
+            self._index_preempted(pod, None)
         return pod
+
+    def _index_preempted(self, before: PodView | None, after: PodView | None) -> None:
+        if before is not None and before.preempted:
+            self._preempted.get(before.node_name, {}).pop(before.key, None)
+            if not self._preempted.get(before.node_name):
+                self._preempted.pop(before.node_name, None)
+        if after is not None and after.preempted and not after.terminal:
+            self._preempted.setdefault(after.node_name, {})[after.key] = None
 
     def _unindex(self, pod: PodView) -> None:
         for claim in pod.claim_keys:

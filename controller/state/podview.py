@@ -47,11 +47,22 @@ class PodView:
     allocated: Condition | None
     """Our own condition on the pod."""
     unschedulable: str
-    """kube-scheduler's message if it found no node for the pod (condition PodScheduled), else ""."""
+    """kube-scheduler's message if it found no node for the pod since the pod's devices were last allocated, else "".
+
+    It is the message of the condition PodScheduled with reason Unschedulable, unless the condition has a
+    ``lastProbeTime``. The controller sets that field when it allocates devices for a pod that was found unschedulable
+    before. kube-scheduler leaves the field out whenever it writes the condition, and it compares the field to find out
+    whether it has to write (k8s.io/kubernetes pkg/api/v1/pod, UpdatePodCondition). So the field tells an old message
+    from a new one with the same words; ``lastTransitionTime`` and ``observedGeneration`` do not.
+    """
     nominated: str
     """``status.nominatedNodeName``."""
     created: str
     """``metadata.creationTimestamp``."""
+    priority: int
+    """``spec.priority``; 0 if there is none."""
+    preempted: bool
+    """Whether kube-scheduler ends the pod to make room for another one (condition DisruptionTarget)."""
 
     @property
     def key(self) -> str:
@@ -74,6 +85,8 @@ def pod_from(raw: Json, condition_type: str) -> PodView:
     conditions = {entry["type"]: entry for entry in status.get("conditions") or ()}
     scheduled = conditions.get("PodScheduled") or {}
     unschedulable = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
+    unschedulable = unschedulable and not scheduled.get("lastProbeTime")
+    disrupted = conditions.get("DisruptionTarget") or {}
     own = conditions.get(condition_type)
     return PodView(
         namespace=metadata["namespace"],
@@ -89,6 +102,8 @@ def pod_from(raw: Json, condition_type: str) -> PodView:
         unschedulable=(scheduled.get("message") or "no reason given") if unschedulable else "",
         nominated=status.get("nominatedNodeName") or "",
         created=metadata.get("creationTimestamp") or "",
+        priority=spec.get("priority") or 0,
+        preempted=disrupted.get("status") == "True" and disrupted.get("reason") == "PreemptionByScheduler",
     )
 
 

@@ -26,6 +26,7 @@ from controller.state.handlers import (
 )
 from controller.state.kinds import DeviceKinds
 from controller.state.pods import Pods
+from controller.state.revisions import NodeRevisions
 from controller.state.slices import SliceNodes
 from controller.state.versions import Arrival, ObjectVersions
 from driver.errors import LodeError
@@ -54,12 +55,14 @@ class State:
         devices: pools of devices and what is in use.
         nodes: the nodes, with the pods that count on each.
         awaiting: the node of each pod that is to go there but is not bound, and has claims without an allocation.
+        revisions: how often others have changed each node.
     """
 
     def __init__(self, devices: Fleet, names: Names):
         self.devices = devices
         self.names = names
         self.nodes = Nodes()
+        self.revisions = NodeRevisions()
         self.pods = Pods()
         self.claims = Claims()
         self.classes = DeviceClasses(names.driver)
@@ -71,10 +74,12 @@ class State:
         self.awaiting: Mapping[str, str] = counter.awaiting
         taint_rules = TaintRuleHandler(self.nodes, devices)
         self._handlers: Mapping[Resource, Handler[Any]] = {
-            PODS: PodHandler(self.pods, counter),
-            NODES: NodeHandler(self.nodes, devices),
-            RESOURCE_CLAIMS: ClaimHandler(self.claims, self.pods, counter, self.nodes, self._slices, devices),
-            RESOURCE_SLICES: SliceHandler(self._slices, self._kinds, self.nodes, devices),
+            PODS: PodHandler(self.pods, counter, self.revisions),
+            NODES: NodeHandler(self.nodes, self.revisions, devices),
+            RESOURCE_CLAIMS: ClaimHandler(
+                self.claims, self.pods, counter, self.nodes, self.revisions, self._slices, devices, names.driver
+            ),
+            RESOURCE_SLICES: SliceHandler(self._slices, self._kinds, self.nodes, self.revisions, devices),
             DEVICE_CLASSES: ClassHandler(self.classes, self.nodes, devices),
             DEVICE_TAINT_RULES: taint_rules,
             DEVICE_TAINT_RULES_BETA: taint_rules,

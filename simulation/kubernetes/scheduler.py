@@ -136,11 +136,14 @@ class KubeScheduler(FakeComponent):
             "status": "False",
             "reason": "Unschedulable",
             "message": message,
+            "lastProbeTime": None,
             "lastTransitionTime": rfc3339(self.clock.now()),
         }
         before: list[Object] = (pod.get("status") or {}).get("conditions") or []
-        reported = [(c.get("reason"), c.get("message")) for c in before if c["type"] == "PodScheduled"]
-        if reported != [("Unschedulable", message)]:
+        reported = [
+            (c.get("reason"), c.get("message"), c.get("lastProbeTime")) for c in before if c["type"] == "PodScheduled"
+        ]
+        if reported != [("Unschedulable", message, None)]:
             patch_conditions(self.api, pod, [condition])
 
     def _bind(self, pod: Object, claims: list[Object], node: str) -> None:

@@ -109,6 +109,7 @@ def pod(
     condition: str = "",
     cpu: str = "1",
     age: float = 60,
+    preempted: bool = False,
     **spec: Any,
 ) -> Object:
     """``generated``: entries from a template, and the claims recorded for them; ``condition``: status of our own."""
@@ -123,6 +124,9 @@ def pod(
     if unschedulable:
         scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": unschedulable}
         conditions.append(scheduled)
+    if preempted:
+        disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+        conditions.append(disrupted)
     if condition:
         conditions.append({"type": "lode.dev/Allocated", "status": condition})
     return {

@@ -121,9 +121,15 @@ class World:
         }
         return self.api.create(PODS, pod, "default")
 
-    def refuse(self, name: str, message: str = "0/1 nodes are available: 1 node had a taint") -> None:
-        """Say about the pod what kube-scheduler says when it fits nowhere."""
-        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    def refuse(
+        self, name: str, message: str = "0/1 nodes are available: 1 node had a taint", reason: str = "Unschedulable"
+    ) -> None:
+        """Say about the pod what kube-scheduler says when it fits nowhere, unless it has said just that."""
+        condition: Object = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+        condition["lastProbeTime"] = None
+        said = [c for c in self.pod(name)["status"].get("conditions") or [] if c["type"] == "PodScheduled"]
+        if [(c.get("reason"), c.get("message"), c.get("lastProbeTime")) for c in said] == [(reason, message, None)]:
+            return
         patch = {"status": {"conditions": [condition]}}
         self.api.patch(PODS, name, patch, namespace="default", subresource="status", patch_type="strategic")
 

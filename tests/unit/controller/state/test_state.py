@@ -192,17 +192,17 @@ def test_the_state_is_complete_when_the_list_of_every_kind_has_ended() -> None:
 def test_only_what_can_help_wakes_waiting_pods() -> None:
     server, state = Server(), State(Fleet(), NAMES)
 
-    def freed(kind: Any, obj: Object) -> bool:
-        return report(state, server.write(kind, obj))[0].freed
+    def freed(kind: Any, obj: Object) -> list[str]:
+        return list(report(state, server.write(kind, obj))[0].favoured)
 
-    assert freed(NODES, node("n1"))
+    assert freed(NODES, node("n1")) == ["n1"]
     assert not freed(NODES, {**node("n1"), "status": {**node("n1")["status"], "nodeInfo": {}}})
-    assert freed(NODES, node("n1", ready=False))
-    assert freed(RESOURCE_SLICES, slice_on("n1"))
-    assert freed(DEVICE_CLASSES, device_class("gpu.lode.dev", "true"))
+    assert freed(NODES, node("n1", ready=False)) == ["n1"]
+    assert freed(RESOURCE_SLICES, slice_on("n1")) == ["n1"]
+    assert freed(DEVICE_CLASSES, device_class("gpu.lode.dev", "true")) == [""]
     assert not freed(RESOURCE_CLAIMS, claim("x"))
     assert not freed(RESOURCE_CLAIMS, claim("x", at="n1/gpu-0", by=("a",)))
     assert not freed(PODS, pod("a", "x"))
     assert not freed(PODS, pod("a", "x", nodeName="n1", gates=()))
-    assert freed(PODS, pod("a", "x", nodeName="n1", gates=(), phase="Succeeded"))
-    assert freed(RESOURCE_CLAIMS, claim("x"))
+    assert freed(PODS, pod("a", "x", nodeName="n1", gates=(), phase="Succeeded")) == ["n1"]
+    assert freed(RESOURCE_CLAIMS, claim("x")) == ["n1"]

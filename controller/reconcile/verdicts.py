@@ -1,0 +1,31 @@
+"""What kube-scheduler says about a pod that it does not bind. Pure."""
+
+import re
+from typing import Final
+
+_NODES: Final = re.compile(r"0/\d+ nodes are available: (?P<clauses>.*?)(?:\.(?:\s|\Z)|\Z)", re.DOTALL)
+"""The first sentence (k8s.io/kube-scheduler framework, FitError); what follows is about preemption."""
+_BETWEEN: Final = re.compile(r"[,;] (?=\d+ |node\(s\)|[A-Z])")
+_COUNT: Final = re.compile(r"\d+ ")
+_FROM_THE_ALLOCATION: Final = ("resourceclaim not available on the node", "cannot allocate all claims")
+"""What the plugin DynamicResources says about all nodes but the one that the allocation names."""
+_MOST_CHARACTERS: Final = 300
+
+
+def useful_clause(message: str) -> str:
+    """The part of kube-scheduler's message that says why it refuses the node which the pod's allocation names.
+
+    The message counts the reasons of all nodes: ``0/6 nodes are available: 1 node(s) didn't match pod anti-affinity
+    rules, 5 resourceclaim not available on the node. preemption: ...``. The allocation itself rules out all nodes but
+    one, so what says that is left out, and so are the numbers. A message in another form is returned as it is.
+    """
+    found = _NODES.match(message)
+    if found is None:
+        return _cut(message)
+    clauses = [_COUNT.sub("", clause, count=1) for clause in _BETWEEN.split(found["clauses"])]
+    useful = [clause for clause in clauses if clause not in _FROM_THE_ALLOCATION]
+    return _cut(", ".join(useful or clauses))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"

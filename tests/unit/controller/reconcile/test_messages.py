@@ -1,0 +1,38 @@
+"""What a reader of the pod is told: kube-scheduler's clause first, no names of other namespaces' claims."""
+
+from controller.allocation import Unsatisfiable
+from controller.allocation.reasons.unsatisfiable import Exclusion, Shortage
+from controller.reconcile import NodeRefusal, refusal_message
+
+
+def full(*holders: str, freeing: tuple[str, ...] = ()) -> NodeRefusal:
+    shortage = Shortage(
+        "team/a", "gpu", "gpu.lode.dev", 1, 2, 0, (Exclusion(2, "inUse"),), holders=holders, freeing=freeing
+    )
+    return NodeRefusal(devices=Unsatisfiable(shortages=(shortage,)), claims=("team/a",))
+
+
+def refused(clause: str) -> NodeRefusal:
+    return NodeRefusal((f"kube-scheduler refused the pod there: {clause}",), clause=clause)
+
+
+def test_kube_schedulers_clause_comes_first_once_for_all_nodes_that_refused() -> None:
+    refusals = {"n1": full("team/b"), "n2": refused("no volume there"), "n3": refused("no volume there")}
+    message = refusal_message(refusals, ["team/a"])
+    assert message.startswith(
+        "kube-scheduler refuses the pod on 2 nodes: no volume there. 0 of 3 nodes can take the pod. node n1: claim"
+    )
+
+
+def test_if_every_node_refused_there_is_nothing_more_to_say() -> None:
+    message = refusal_message({"n1": refused("x"), "n2": refused("y"), "n3": refused("x")}, ["team/a"])
+    assert message == (
+        "kube-scheduler refuses the pod on 2 nodes: x. kube-scheduler refuses the pod on 1 node: y. "
+        "0 of 3 nodes can take the pod."
+    )
+
+
+def test_claims_of_other_namespaces_are_counted_and_not_named() -> None:
+    message = refusal_message({"n1": full("secret/one", "secret/two", "team/own", freeing=("secret/one",))}, ["team/a"])
+    assert "in use by team/own, 2 claims in other namespaces; freeing a claim in another namespace would do" in message
+    assert "secret" not in message
