@@ -76,6 +76,10 @@ bench-throughput: $(VENV) ## pods bound per second with 1,000 nodes and API late
 	$(CLUSTERS) control-plane >/dev/null
 	python -m benchmarks.throughput $(ARGS)
 
+.PHONY: bench-memory
+bench-memory: $(VENV) ## memory and start of the controller by size of the cluster, compared with an earlier commit (ARGS)
+	python -m benchmarks.memory $(ARGS)
+
 .PHONY: proto
 proto: $(VENV) ## generate the gRPC code from its definitions
 	kubeletplugin/proto/regenerate.sh

@@ -5,7 +5,7 @@ Attribute names are always fully qualified (``lode.dev/type``); capacity names s
 because the API matches a capacity request to a capacity byte for byte.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -32,6 +32,29 @@ class NoValue(tuple[Scalar, ...]):
 
 
 NO_VALUE: Final = NoValue()
+
+
+class SharedAttributes(Mapping[str, AttributeValue]):
+    """Attributes of a device, in two parts: ``common`` with other devices, and its ``own``. No name is in both."""
+
+    __slots__ = ("common", "own")
+
+    def __init__(self, common: Mapping[str, AttributeValue], own: Mapping[str, AttributeValue]):
+        self.common = common
+        self.own = own
+
+    def __getitem__(self, name: str) -> AttributeValue:
+        return self.own[name] if name in self.own else self.common[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.common
+        yield from self.own
+
+    def __len__(self) -> int:
+        return len(self.common) + len(self.own)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from driver.kube.api import (
 from driver.kube.objects import object_key
 from driver.kube.reflector import Delta, Removed, Synced
 from driver.names import Names
-from driver.wire import slice_from, taint_rule_from
+from driver.wire import SharedSlices, taint_rule_from
 
 DEVICE_TAINT_RULES_BETA: Final = Resource(
     "resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False
@@ -73,7 +73,7 @@ class Decoder:
             PODS: partial(pod_from, condition_type=condition_type),
             NODES: facts_of,
             RESOURCE_CLAIMS: record_from,
-            RESOURCE_SLICES: slice_from,
+            RESOURCE_SLICES: SharedSlices().slice_from,
             DEVICE_CLASSES: class_record_from,
             DEVICE_TAINT_RULES: taint_rule_from,
             DEVICE_TAINT_RULES_BETA: taint_rule_from,

@@ -8,11 +8,13 @@ from driver.wire.allocations import allocation_from, allocation_to, consumer_to
 from driver.wire.claims import claim_from, claim_spec_from, class_from
 from driver.wire.fields import Json
 from driver.wire.nodes import node_selector_from, node_selector_to, node_term_from, only_node
+from driver.wire.shared_slices import SharedSlices
 from driver.wire.slices import device_from, device_to, qualify, slice_from, slice_spec_to
 from driver.wire.taints import taint_from, taint_rule_from, toleration_from, toleration_to
 
 __all__ = [
     "Json",
+    "SharedSlices",
     "allocation_from",
     "allocation_to",
     "claim_from",

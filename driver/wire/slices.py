@@ -1,5 +1,7 @@
 """ResourceSlices and their devices."""
 
+from collections.abc import Mapping, Sequence
+
 from driver.model import (
     NO_VALUE,
     AttributeValue,
@@ -22,6 +24,13 @@ from driver.wire.taints import taint_from
 def slice_from(raw: Json) -> Slice:
     """A ResourceSlice object as a value."""
     spec = raw["spec"]
+    devices = many(spec.get("devices"), lambda device: device_from(device, spec["driver"]))
+    return slice_with(raw, devices, counter_sets_from(spec.get("sharedCounters")))
+
+
+def slice_with(raw: Json, devices: tuple[Device, ...], counter_sets: tuple[CounterSet, ...]) -> Slice:
+    """A ResourceSlice object as a value, with its devices and counter sets."""
+    spec = raw["spec"]
     return Slice(
         name=raw["metadata"]["name"],
         driver=spec["driver"],
@@ -29,14 +38,19 @@ def slice_from(raw: Json) -> Slice:
         generation=int(spec["pool"].get("generation", 0)),
         slice_count=int(spec["pool"].get("resourceSliceCount", 0)),
         scope=_scope_from(spec),
-        devices=many(spec.get("devices"), lambda device: device_from(device, spec["driver"])),
-        counter_sets=many(
-            spec.get("sharedCounters"),
-            lambda s: CounterSet(
-                s["name"], {k: Quantity.parse(str(c["value"])) for k, c in (s.get("counters") or {}).items()}
-            ),
-        ),
+        devices=devices,
+        counter_sets=counter_sets,
         skip_node_operations=tuple(spec.get("skipNodeOperations") or ()),
+    )
+
+
+def counter_sets_from(raw: Sequence[Json] | None) -> tuple[CounterSet, ...]:
+    """``spec.sharedCounters``."""
+    return many(
+        raw,
+        lambda s: CounterSet(
+            s["name"], {k: Quantity.parse(str(c["value"])) for k, c in (s.get("counters") or {}).items()}
+        ),
     )
 
 
@@ -54,7 +68,7 @@ def device_from(raw: Json, driver: str) -> Device:
     scoped = any(raw.get(name) for name in ("nodeName", "nodeSelector", "allNodes"))
     return Device(
         name=raw["name"],
-        attributes={qualify(k, driver): _attribute_from(v) for k, v in (raw.get("attributes") or {}).items()},
+        attributes=attributes_from(raw.get("attributes"), driver),
         capacity={name: _capacity_from(value) for name, value in (raw.get("capacity") or {}).items()},
         consumes=many(
             raw.get("consumesCounters"),
@@ -71,6 +85,11 @@ def device_from(raw: Json, driver: str) -> Device:
         binding_conditions=tuple(raw.get("bindingConditions") or ()),
         binding_failure_conditions=tuple(raw.get("bindingFailureConditions") or ()),
     )
+
+
+def attributes_from(raw: Mapping[str, Json] | None, driver: str) -> dict[str, AttributeValue]:
+    """Attributes by qualified name."""
+    return {qualify(name, driver): _attribute_from(value) for name, value in (raw or {}).items()}
 
 
 def qualify(name: str, driver: str) -> str:

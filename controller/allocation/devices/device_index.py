@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from controller.allocation.devices.columns import Columns
-from controller.allocation.devices.layout import Layouts
+from controller.allocation.devices.hardware import HardwareKinds
 from controller.allocation.devices.node_availability import NodeAvailability
 from controller.allocation.devices.pools import NodeSlot, Pool, PoolDevice, PoolKey
 from controller.allocation.devices.selector_index import SelectorIndex
@@ -42,7 +42,7 @@ class DeviceIndex:
         self.shared_usage_version = 0
         self.shared_pools_version = 0
         self._uses = uses
-        self._layouts = Layouts()
+        self._kinds = HardwareKinds()
         self._slices: dict[str, Slice] = {}
         self._members: dict[PoolKey, dict[str, Slice]] = {}
         self._at: dict[str, dict[PoolKey, int]] = {}
@@ -207,7 +207,7 @@ class DeviceIndex:
     def _pool(self, key: PoolKey) -> Pool:
         pool = self.pools.get(key)
         if pool is None:
-            pool = self.pools[key] = Pool(key, self._members[key].values(), self._uses, self._layouts)
+            pool = self.pools[key] = Pool(key, self._members[key].values(), self._uses, self._kinds)
             self._outdated.pop(key, None)
             self._devices.update((device.id, device) for device in pool.devices)
             if self._rules:

@@ -1,12 +1,13 @@
 """Selectors evaluated on devices: at most once for all devices that are alike in what the selector reads."""
 
 from collections.abc import Hashable, Mapping
+from itertools import chain
 from typing import Final
 
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.selectors import Budget, DeviceView, InvalidAttribute, Selector, SelectorFault, view
 from driver.bounded import BoundedCache
-from driver.model import Version
+from driver.model import SharedAttributes, Version
 
 Outcome = bool | SelectorFault
 """Whether a selector matches, or the error that it fails with."""
@@ -86,7 +87,9 @@ class Evaluation:
         return known
 
     def _fault(self, device: PoolDevice) -> SelectorFault | None:
-        for value in device.spec.attributes.values():
+        attributes = device.spec.attributes
+        parts = (attributes.common, attributes.own) if isinstance(attributes, SharedAttributes) else (attributes,)
+        for value in chain.from_iterable(part.values() for part in parts):
             if type(value) in _ALWAYS_VALID or (isinstance(value, Version) and value.text in self._versions):
                 continue
             try:

@@ -4,12 +4,11 @@ A set of devices of one pool is an integer with a bit for each device, by ``Pool
 with events only; questions read it.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
-from controller.allocation.devices.layout import Draws, Layouts
+from controller.allocation.devices.hardware import CounterName, HardwareKinds
+from controller.allocation.devices.layout import Draws
 from controller.allocation.devices.usage import IDLE, Use
 from controller.allocation.rules.taints import untolerated
 from driver.model import Device, DeviceId, NodeScope, Slice, Taint, Toleration
@@ -47,17 +46,6 @@ class PoolDevice:
     def node_local(self) -> bool:
         """Whether an allocation of the device binds its claim to one node."""
         return bool(self.scope.node_name) or self.spec.binds_to_node
-
-
-@dataclass(frozen=True, slots=True)
-class CounterName:
-    """A counter of a pool."""
-
-    counter_set: str
-    counter: str
-
-    def __str__(self) -> str:
-        return f"{self.counter_set}.{self.counter}"
 
 
 class NodeSlot:
@@ -122,24 +110,24 @@ class Pool:
         "used",
     )
 
-    def __init__(self, key: PoolKey, slices: Iterable[Slice], uses: Mapping[DeviceId, Use], layouts: Layouts):
+    def __init__(self, key: PoolKey, slices: Iterable[Slice], uses: Mapping[DeviceId, Use], kinds: HardwareKinds):
         self.key = key
         every = list(slices)
         newest = max(part.generation for part in every)
         self.slices = sorted((part for part in every if part.generation == newest), key=attrgetter("name"))
-        self.problem = self._incomplete()
-        self.counters: list[CounterName] = []
-        self.total: list[int] = []
-        numbers = self._read_counters()
+        hardware = kinds.of(self.slices)
+        self.problem = self._incomplete() or hardware.problem
+        self.counters: Sequence[CounterName] = hardware.counters
+        self.total: Sequence[int] = hardware.total
         self.free = list(self.total)
-        self.compatibility_sets: set[str] = set()
-        self.devices = self._read_devices(numbers)
-        self.layout = layouts.of(tuple([device.draws for device in self.devices]))
+        self.compatibility_sets = hardware.compatibility_sets
+        self.layout = hardware.layout
+        self.devices = self._read_devices()
         names = {part.scope.node_name for part in self.slices}
         self.one_node = names.pop() if len(names) == 1 else ""
         self.slot: NodeSlot | None = None
-        self.binding_conditions = any(device.spec.binding_conditions for device in self.devices)
-        self.shareable = sum(1 << device.index for device in self.devices if device.spec.allow_multiple)
+        self.binding_conditions = hardware.binding_conditions
+        self.shareable = hardware.shareable
         self.shared = self.used = self.exhausted = 0
         self._allowed = self.layout.every
         self.tainted: dict[tuple[Taint, ...], int] = {}
@@ -157,47 +145,12 @@ class Pool:
             return ""
         return f"has {len(self.slices)} of {wanted} slices of generation {self.slices[0].generation}"
 
-    def _fault(self, problem: str) -> None:
-        self.problem = self.problem or problem
-
-    def _read_counters(self) -> dict[CounterName, int]:
-        numbers: dict[CounterName, int] = {}
-        sets = Counter(counter_set.name for part in self.slices for counter_set in part.counter_sets)
-        for name, count in sets.items():
-            if count > 1:
-                self._fault(f"declares counter set {name!r} {count} times")
-        for part in self.slices:
-            for counter_set in part.counter_sets:
-                for counter, amount in counter_set.counters.items():
-                    numbers.setdefault(CounterName(counter_set.name, counter), len(self.total))
-                    self.counters.append(CounterName(counter_set.name, counter))
-                    self.total.append(amount.nanos)
-        return numbers
-
-    def _read_devices(self, numbers: Mapping[CounterName, int]) -> list[PoolDevice]:
-        seen: set[str] = set()
-        devices: list[PoolDevice] = []
-        for part in self.slices:
-            for spec in part.devices:
-                if spec.name in seen:
-                    self._fault(f"has two devices named {spec.name!r}")
-                seen.add(spec.name)
-                draws = self._draws(spec, numbers) if spec.consumes else ()
-                devices.append(PoolDevice(self, part, spec, len(devices), draws))
-        return devices
-
-    def _draws(self, spec: Device, numbers: Mapping[CounterName, int]) -> Draws:
-        draws: list[tuple[int, int]] = []
-        for consumption in spec.consumes:
-            if consumption.compatibility_groups:
-                self.compatibility_sets.add(consumption.counter_set)
-            for counter, amount in consumption.counters.items():
-                index = numbers.get(CounterName(consumption.counter_set, counter))
-                if index is None:
-                    self._fault(f"device {spec.name!r} draws on {consumption.counter_set}.{counter}, which it lacks")
-                else:
-                    draws.append((index, amount.nanos))
-        return tuple(draws)
+    def _read_devices(self) -> list[PoolDevice]:
+        published = ((part, spec) for part in self.slices for spec in part.devices)
+        return [
+            PoolDevice(self, part, spec, index, self.layout.draws[index])
+            for index, (part, spec) in enumerate(published)
+        ]
 
     # Usage
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.allocation.devices.layout import Layouts
+from controller.allocation.devices.hardware import HardwareKinds
 from controller.allocation.devices.pools import Pool
 from controller.allocation.filters import Filter
 from controller.allocation.requests.demands import RESULTS_LIMIT, Choice, Criteria, Demand
@@ -82,7 +82,7 @@ def offered(draw: st.DrawFn) -> Pool:
         drawn = tuple(replace(one, compatibility_groups=groups) for one in plain.consumes)
         devices.append(replace(plain, consumes=drawn))
     sets = {f"card-{card}": {"u0": draw(st.integers(1, 4)), "u1": 4} for card in range(2)}
-    return Pool((DRIVER, "p"), pool(*devices, sets=sets), {}, Layouts())
+    return Pool((DRIVER, "p"), pool(*devices, sets=sets), {}, HardwareKinds())
 
 
 limits = st.builds(

@@ -1,0 +1,1 @@
+"""The controller's memory and the time of its start, by the size of the cluster."""
