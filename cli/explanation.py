@@ -7,10 +7,11 @@ from typing import Final
 
 from cli.live import DECIDING, MissingRight, NoRights, get_one, list_all, stored
 from cli.outcomes import DEVICE_HEADER, Json, Outcome, Verdict, device_rows
-from cli.simulator import Simulator, queue_order
+from cli.simulator import Simulator
 from cli.snapshot import ClusterSnapshot, snapshot_of
 from cli.tables import age, table
 from controller.state import Condition, PodView, pod_from
+from controller.waiting import rank_of
 from driver.errors import OperatorFault
 from driver.kube.api import (
     DEVICE_CLASSES,
@@ -47,8 +48,16 @@ class Explanation:
 
     @property
     def waits(self) -> bool:
-        """Whether it has no devices and would get none now."""
-        return not self.outcome.placed
+        """Whether it has no devices and would get none now, or the controller says that it waits."""
+        return not self.outcome.placed or self.withheld
+
+    @property
+    def withheld(self) -> bool:
+        """Whether the controller says that the pod waits, though there are devices for it as far as can be seen here.
+
+        The controller knows more: on which nodes kube-scheduler refused the pod, and which nodes are held back.
+        """
+        return self.outcome.result == "placed" and self.reported is not None and self.reported.status == "False"
 
     def to_json(self) -> Json:
         """With the keys of docs/simulate.md."""
@@ -81,6 +90,11 @@ class Explanation:
         match outcome.result:
             case "allocated":
                 return f"{subject} has its devices, {where}."
+            case "placed" if outcome.taken_back:
+                moved = "; ".join(f"on node {lost.node}, {lost.message}" for lost in outcome.taken_back)
+                return f"{subject} loses its devices: {moved}. It would get these instead, {where}."
+            case "placed" if self.withheld:
+                return f"{subject} waits. There are devices for it, {where}, but the controller does not give it these."
             case "placed":
                 return f"{subject} has no devices yet; nothing stands in its way, and it would get these now, {where}."
             case "others":
@@ -141,6 +155,7 @@ class Explainer:
         names = dict.fromkeys(reference.claim for reference in pod.references if reference.claim)
         claims = [claim for name in names if (claim := get_one(self._api, RESOURCE_CLAIMS, name, self._namespace))]
         has_devices = len(claims) == len(pod.references) and all(map(_is_allocated, claims)) and not pod.gates
+        has_devices = has_devices and not (pod.unschedulable and not pod.node_name)
         notes = []
         if pod.terminal or pod.deleting:
             notes = ["the pod has ended" if pod.terminal else "the pod is being deleted"]
@@ -149,6 +164,8 @@ class Explainer:
         except NoRights as error:
             return self._as_reported(pod, error)
         outcome = Simulator(snapshot, self._now).pod(pod.key)
+        if not outcome.placed:
+            notes += _served_before(snapshot, pod)
         return Explanation(outcome, pod.allocated, (*notes, *snapshot.notes))
 
     def _claim(self, raw: Object) -> Explanation:
@@ -161,7 +178,7 @@ class Explainer:
         if allocated:
             return Explanation(simulator.held(key), None, (*notes, *snapshot.notes))
         pods = [state.pods[user] for user in state.pods.using(key)]
-        pods = sorted((pod for pod in pods if not (pod.terminal or pod.deleting)), key=queue_order)
+        pods = sorted((pod for pod in pods if not (pod.terminal or pod.deleting)), key=rank_of)
         if not pods:
             notes.append("no pod uses the claim; this is what one would get that asks for nothing else")
             return Explanation(simulator.claim(key), None, (*notes, *snapshot.notes))
@@ -212,6 +229,17 @@ class Explainer:
             return list_all(self._api, resource, self._namespace)
         except NoRights:
             return known.get(resource, [])
+
+
+def _served_before(snapshot: ClusterSnapshot, pod: PodView) -> Iterator[str]:
+    """A note on pods that wait, too, and are served first."""
+    state = snapshot.state
+    ours = state.names.gate
+    waiting = [other for other in state.pods.values() if ours in other.gates and not other.deleting]
+    before = sorted(rank for other in waiting if other.key != pod.key and (rank := rank_of(other)) < rank_of(pod))
+    if before:
+        count = f"{len(before)} {'pod' if len(before) == 1 else 'pods'}"
+        yield f"{count} that wait come before it, by priority, then age; the first is {before[0].pod}"
 
 
 def _is_allocated(claim: Object) -> bool:

@@ -1,7 +1,8 @@
 """What the controller would do about pods and claims, applied to a snapshot: nothing is written to any cluster.
 
-Pods are decided in the order in which the controller takes them up: oldest first, then by namespace and name; objects
-that do not exist yet come last. Every pod placed is part of the state in which the next one is decided.
+Pods are decided in the order in which the controller takes them up: by priority, then the oldest first, then by
+namespace and name; of equal priority, objects that do not exist yet come last. Every pod placed is part of the state in
+which the next one is decided.
 """
 
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from controller.reconcile import (
     node_refusals,
 )
 from controller.state import ClaimRecord, PodView, State
+from controller.waiting import rank_of
 from driver.clock import rfc3339
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object
 from driver.model import Allocation, Claim, Consumer
@@ -68,7 +70,7 @@ class Simulator:
 
     def pods(self) -> list[Outcome]:
         """The outcomes for all pending pods that ask for devices of our driver, in order."""
-        pending = sorted(filter(_may_be_pending, self._state.pods.values()), key=queue_order)
+        pending = sorted(filter(_may_be_pending, self._state.pods.values()), key=rank_of)
         outcomes: list[Outcome] = []
         while pending:
             decided = [(pod, self.pod(pod.key)) for pod in pending]
@@ -148,11 +150,6 @@ class Simulator:
         refusals = node_refusals(self._state, decision, self._memory)
         self._memory.remember_refusals(decision.shape, refusals)
         return verdict(decision, refusals)
-
-
-def queue_order(pod: PodView) -> tuple[str, str, str]:
-    """Sort key for the order in which the controller takes pods up; those that do not exist yet come last."""
-    return pod.created or _LAST, pod.namespace, pod.name
 
 
 def _may_be_pending(pod: PodView) -> bool:

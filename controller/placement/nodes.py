@@ -82,6 +82,11 @@ class NodeView:
         """How many pods count."""
         return len(self._held)
 
+    @property
+    def pod_keys(self) -> Sequence[str]:
+        """Keys of the pods that count."""
+        return tuple(self._held)
+
     def holds(self, pod: str) -> Needs | None:
         """What ``pod`` (namespace/name) takes here, or None."""
         return self._held.get(pod)

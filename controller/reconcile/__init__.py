@@ -30,9 +30,10 @@ from controller.reconcile.history import (
     NodeVerdict,
     PlacementHistory,
 )
-from controller.reconcile.messages import refusal_message, refusal_summary
+from controller.reconcile.messages import Explanation, explanation_of, refusal_message, refusal_summary
 from controller.reconcile.nodes import ANY_NODE, NodeOrder
 from controller.reconcile.pods import RELEASE_SECONDS, decide
+from controller.reconcile.prospects import could_take, depends_on_other_pods, node_to_hold, would_take
 from controller.reconcile.refusals import NO_MEMORY, NodeRefusal, RefusalMemory, node_refusals
 from controller.reconcile.updates import Allocate, ClaimUpdate, Deallocate, Reserve, Unreserve, claim_updates
 from controller.reconcile.verdicts import useful_clause
@@ -50,6 +51,7 @@ __all__ = [
     "ClaimUpdate",
     "Deallocate",
     "Decision",
+    "Explanation",
     "Free",
     "Idle",
     "NodeOrder",
@@ -67,10 +69,15 @@ __all__ = [
     "Unreserve",
     "Wait",
     "claim_updates",
+    "could_take",
     "decide",
     "decide_claim",
+    "depends_on_other_pods",
+    "explanation_of",
     "node_refusals",
+    "node_to_hold",
     "refusal_message",
     "refusal_summary",
     "useful_clause",
+    "would_take",
 ]

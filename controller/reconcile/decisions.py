@@ -61,12 +61,19 @@ class Unallocatable:
     """Equal for pods that the same nodes refuse for the same reasons: equal needs, and claims with equal specs."""
     by_every_node: bool = False
     """Whether every node refuses every pod of this shape, until something changes."""
+    own: bool = False
+    """Whether the answer is about this pod alone: kube-scheduler refused it somewhere, or its claims name nodes."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Nodes that are not tried because kube-scheduler refused the pod there, and its message."""
     held: Mapping[str, str] = field(default_factory=dict)
     """Nodes that are not tried because they are held back for a pod that comes first, and that pod."""
     after: float | None = None
     """As in ``Wait``."""
+
+    @property
+    def group(self) -> Hashable:
+        """Equal for pods that wait together: if the first in the order is refused, so are the others."""
+        return (self.shape, self.pod) if self.own else self.shape
 
 
 @dataclass(frozen=True, slots=True)

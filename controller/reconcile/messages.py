@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
@@ -14,24 +14,53 @@ _MOST_CLAUSES: Final = 3
 """Different clauses of kube-scheduler that a message has."""
 
 
-def refusal_message(refusals: Mapping[str, NodeRefusal], claims: Sequence[str]) -> str:
-    """The reasons in at most ``MAX_EVENT_MESSAGE`` characters, for everybody who may read the pod.
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why no node takes a pod, in a form that holds for all pods of its shape."""
 
-    What kube-scheduler said comes first. Nodes with equal reasons are grouped. Claims of other namespaces are counted,
-    not named, because a reader of the pod may not be allowed to list them.
+    nodes: int
+    """How many were tried."""
+    said: str
+    """What kube-scheduler said about nodes; "" if it said nothing."""
+    others: Summary | None
+    """Why the other nodes refuse it; None if there are none."""
+    claims: tuple[str, ...]
+    """Keys of the claims that are named."""
+
+    def message(self, claims: Sequence[str]) -> str:
+        """The text in at most ``MAX_EVENT_MESSAGE`` characters, for everybody who may read the pod.
+
+        What kube-scheduler said comes first. Nodes with equal reasons are grouped. Claims of other namespaces are
+        counted, not named, because a reader of the pod may not be allowed to list them.
+
+        Args:
+            claims: keys of the pod's claims, in the order in which they were tried.
+        """
+        if not self.nodes:
+            return "no node can reach all devices that the pod's claims already hold"
+        head = f"{self.said}0 of {_nodes(self.nodes)} can take the pod. "
+        if self.others is None:
+            return head.strip()
+        namespaces = {key.partition("/")[0] for key in claims}
+        summary = _with_names(self.others, dict(zip(self.claims, claims, strict=True)), namespaces)
+        return head + render(summary, MAX_EVENT_MESSAGE - len(head))
+
+
+def explanation_of(refusals: Mapping[str, NodeRefusal], claims: Sequence[str]) -> Explanation:
+    """The reasons of all nodes together.
 
     Args:
         refusals: every node tried, and why it refuses the pod.
         claims: keys of the pod's claims, in the order in which they were tried.
     """
-    if not refusals:
-        return "no node can reach all devices that the pod's claims already hold"
-    head = f"{_said_by_scheduler(refusals)}0 of {_nodes(len(refusals))} can take the pod. "
     others = {name: refusal for name, refusal in refusals.items() if not refusal.clause}
-    if not others:
-        return head.strip()
-    summary = _within(refusal_summary(others, claims), {key.partition("/")[0] for key in claims})
-    return head + render(summary, MAX_EVENT_MESSAGE - len(head))
+    summary = refusal_summary(others, claims) if others else None
+    return Explanation(len(refusals), _said_by_scheduler(refusals), summary, tuple(claims))
+
+
+def refusal_message(refusals: Mapping[str, NodeRefusal], claims: Sequence[str]) -> str:
+    """``Explanation.message`` for the pod that was refused."""
+    return explanation_of(refusals, claims).message(claims)
 
 
 def _said_by_scheduler(refusals: Mapping[str, NodeRefusal]) -> str:
@@ -44,20 +73,26 @@ def _nodes(count: int) -> str:
     return f"{count} {'node' if count == 1 else 'nodes'}"
 
 
-def _within(summary: Summary, namespaces: Collection[str]) -> Summary:
-    """The summary without names of claims of other namespaces."""
-    groups = tuple(replace(group, reasons=_reasons_within(group.reasons, namespaces)) for group in summary.groups)
+def _with_names(summary: Summary, names: Mapping[str, str], namespaces: Collection[str]) -> Summary:
+    """The summary for claims of these names, without names of claims of other namespaces."""
+    groups = tuple(replace(group, reasons=_reasons_with(group.reasons, names, namespaces)) for group in summary.groups)
     closest = summary.closest
     if closest is not None:
         closest = replace(closest, freeing=_named_within(closest.freeing, namespaces))
-    return replace(summary, groups=groups, closest=closest)
+    faults = tuple(replace(fault, claim=names.get(fault.claim, fault.claim)) for fault in summary.faults)
+    return replace(summary, faults=faults, groups=groups, closest=closest)
 
 
-def _reasons_within(reasons: NodeReasons, namespaces: Collection[str]) -> NodeReasons:
+def _reasons_with(reasons: NodeReasons, names: Mapping[str, str], namespaces: Collection[str]) -> NodeReasons:
     if reasons.devices is None:
         return reasons
     shortages = tuple(
-        replace(one, holders=_named_within(one.holders, namespaces), freeing=_named_within(one.freeing, namespaces))
+        replace(
+            one,
+            claim=names.get(one.claim, one.claim),
+            holders=_named_within(one.holders, namespaces),
+            freeing=_named_within(one.freeing, namespaces),
+        )
         for one in reasons.devices.shortages
     )
     return replace(reasons, devices=replace(reasons.devices, shortages=shortages))

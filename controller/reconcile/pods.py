@@ -124,7 +124,8 @@ def _allocate(
     reachable = reachable_nodes(state, records)
     refused = {} if pod.node_name else history.standing(state.revisions, now)
     # Without these, the answer is the same for every pod of the shape.
-    unconstrained = reachable is None and not pod.node_name and not refused and not order.held
+    own_answer = reachable is not None or bool(pod.node_name or refused)
+    unconstrained = not own_answer and not order.held
     shape = (pod.node_name or state.nodes.shape_of(pod.needs), tuple(record.shape for record in needed))
     answer: Plan | Refusal = Refusal(pod.key)
     if not (unconstrained and memory.refused_by_all(shape, state.nodes.generation)):
@@ -147,7 +148,7 @@ def _allocate(
         return TakeBack(taken, node_of(own), "the pod's other claims cannot be allocated there")
     after = max(0.0, history.last_resort_at - now) if refused else None
     waiting = tuple(record.claim.key for record in needed)
-    return Unallocatable(pod.key, waiting, shape, unconstrained, refused, order.held, after)
+    return Unallocatable(pod.key, waiting, shape, unconstrained, own_answer, refused, order.held, after)
 
 
 def _finish(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> Decision:
@@ -195,12 +196,13 @@ def _unschedulable(
     allocations = (record.claim.allocation for record in ours)
     since = max((epoch_seconds(allocation.timestamp) for allocation in allocations if allocation), default=0)
     since, patience = max(since, history.spared), history.patience(max_wait)
+    refusal = f"kube-scheduler refuses the pod on node {node}: {useful_clause(pod.unschedulable)}"
     if now - since < patience:
-        return Wait(Reason.REFUSED, pod.unschedulable, report=False, after=since + patience - now)
+        return Wait(Reason.REFUSED, refusal, report=False, after=since + patience - now)
     if history.released is None:
         return Release(keys, node)
     if now - history.released < RELEASE_SECONDS:
         after = history.released + RELEASE_SECONDS - now
-        return Wait(Reason.REFUSED, pod.unschedulable, report=False, after=after)
+        return Wait(Reason.REFUSED, refusal, report=False, after=after)
     message = f"kube-scheduler refuses the pod there: {useful_clause(pod.unschedulable)}"
     return TakeBack(keys, node, message, True, pod.unschedulable, state.revisions.of(node))

@@ -13,6 +13,8 @@ class Changes:
     """Keys of claims to decide about again, in order."""
     favoured: dict[str, None] = field(default_factory=dict)
     """Nodes that a pod which no node could take before might be placed on now, in order; "" means any node."""
+    terms: bool = False
+    """Whether pods came or went that affinity between pods or topology spread looks at, on whichever node."""
     unreadable: list[str] = field(default_factory=list)
     """``<kind> <key>: <error>`` of each object that cannot be decoded; such objects are ignored."""
 
@@ -25,4 +27,5 @@ class Changes:
         self.pods.update(later.pods)
         self.claims.update(later.claims)
         self.favoured.update(later.favoured)
+        self.terms |= later.terms
         self.unreadable += later.unreadable

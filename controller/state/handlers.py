@@ -42,7 +42,7 @@ class PodCounter:
 
     def recount(self, key: str, changes: Changes) -> None:
         """Take in that the pod, or one of its claims, has changed."""
-        pod, before = self._pods.get(key), self._nodes.node_of(key)
+        pod, before, clock = self._pods.get(key), self._nodes.node_of(key), self._nodes.pods.clock
         node = "" if pod is None or pod.terminal else pod.node_name or self._promised_node(pod)
         if pod is not None and node and not pod.node_name and self._awaits_allocation(pod):
             self.awaiting[key] = node
@@ -50,6 +50,7 @@ class PodCounter:
             self.awaiting.pop(key, None)
         if self._nodes.count(key, pod.needs, node) if pod is not None and node else self._nodes.discount(key):
             changes.favour(before)
+        changes.terms |= self._nodes.pods.clock != clock
 
     def _awaits_allocation(self, pod: PodView) -> bool:
         records = (self._claims.get(key) for key in pod.claim_keys)

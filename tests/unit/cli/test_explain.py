@@ -1,8 +1,10 @@
 """``lode explain`` tells of live objects what is so, and of what waits the controller's decision and its reasons."""
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -33,10 +35,11 @@ UNCOUNTED = "what pods of other namespaces take on the nodes is not counted"
 class User:
     """The API as somebody sees it who may not do everything; ``denied`` are verb, kind, and namespace or ""."""
 
-    def __init__(self, api: MemoryApi):
+    def __init__(self, api: MemoryApi, clock: VirtualClock):
         self.api = api
         self.denied: set[tuple[str, Resource, str]] = set()
         self.error: Exception | None = None
+        self.clock = clock
         self.asked: list[tuple[str, str]] = []
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
@@ -58,13 +61,14 @@ class User:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> User:
     """A node with two T4 and room for 8 CPUs; the user's namespace is ``default``."""
-    api = MemoryApi(VirtualClock())
+    clock = VirtualClock()
+    api = MemoryApi(clock)
     for obj in device_classes():
         api.create(DEVICE_CLASSES, obj)
     api.create(NODES, node("g"))
     for part in slices("g", "t4x2", ("whole",)):
         api.create(RESOURCE_SLICES, part)
-    user = User(api)
+    user = User(api, clock)
 
     @contextmanager
     def connected(kubeconfig: str) -> Iterator[tuple[Api, str]]:
@@ -332,3 +336,56 @@ def test_a_cluster_without_nodes_has_none(cluster: User, capsys: pytest.CaptureF
     pending(cluster)
     cluster.api.delete(NODES, "g")
     assert live_simulation(capsys).reason("p")[0] == "Unallocatable"
+
+
+def said(reason: str, message: str, status: str = "False") -> Object:
+    since = "2027-01-15T07:00:00Z"
+    condition = {"type": "lode.dev/Allocated", "status": status, "reason": reason, "message": message}
+    return {**condition, "lastTransitionTime": since}
+
+
+def test_a_pod_that_kube_scheduler_refused_everywhere_is_not_said_to_get_its_devices(
+    cluster: User, explained: Any
+) -> None:
+    add(cluster, claim("c"))
+    words = "kube-scheduler refuses the pod on 1 node: node(s) had volume node affinity conflict. 0 of 1 node can ..."
+    add(cluster, pod("p", "c"), conditions=[said("Unallocatable", words)])
+    answer = explained("p")
+    assert (answer.status, answer.json["controller"]["message"]) == (1, words)
+    shown = explained("p", output="table").out
+    assert "Pod default/p waits. There are devices for it, on node g, but the controller does not give" in shown
+    assert words in shown
+
+
+def test_a_pod_that_kube_scheduler_refuses_is_told_so_and_that_it_loses_its_devices(
+    cluster: User, explained: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.api.create(NODES, node("h"))
+    for part in slices("h", "t4x2", ("whole",)):
+        cluster.api.create(RESOURCE_SLICES, part)
+    message = "0/2 nodes are available: 1 Insufficient example.com/x, 1 resourceclaim not available on the node."
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    made = add(cluster, pod("p", "c"), conditions=[refused, said("Allocated", "on node g", "True")])
+    hold(cluster, "c", "g/gpu-1", made)
+    now = cluster.api.get(RESOURCE_CLAIMS, "c", "default")["status"]["allocation"]["allocationTimestamp"]
+    allocated_at = datetime.fromisoformat(now).timestamp()
+    monkeypatch.setattr(time, "time", lambda: allocated_at + 1)
+    refusal = "kube-scheduler refuses the pod on node g: Insufficient example.com/x"
+    assert f"Pod default/p waits (Refused):\n  {refusal}" in explained("p", output="table").out
+    monkeypatch.setattr(time, "time", lambda: allocated_at + 60)
+    shown = explained("p", output="table").out
+    assert (
+        "Pod default/p loses its devices: on node g, kube-scheduler refuses the pod there: Insufficient example.com/x. "
+        "It would get these instead, on node h." in shown
+    )
+
+
+def test_pods_that_are_served_first_are_counted(cluster: User, explained: Any) -> None:
+    gates, clock = [{"name": "lode.dev/allocation"}], cluster.clock
+    for name, priority in (("urgent", 5), ("older", 0), ("p", 0), ("later", -1)):
+        add(cluster, claim(f"c-{name}", count=3))
+        add(cluster, pod(name, f"c-{name}", schedulingGates=gates, priority=priority))
+        clock.advance(1)
+    (note,) = explained("p").json["notes"]
+    assert note == "2 pods that wait come before it, by priority, then age; the first is default/urgent"
+    assert explained("urgent").json["notes"] == []

@@ -412,3 +412,10 @@ def test_a_thousand_nodes_are_one_call(simulated: Simulate) -> None:
     answer = simulated(*map(stored, cards), *nodes, template("eight", count=8), {**job, **pods})
     assert answer.status == 0
     assert answer.json["placed"] == 500
+
+
+def test_pods_are_served_by_priority_before_age(simulated: Simulate) -> None:
+    cards = slices("g", "t4x2", ("whole",))
+    pods = [stored(pod(name, of="t", priority=priority)) for name, priority in (("a", 0), ("b", 0), ("c", 9))]
+    answer = simulated(*cards, template("t"), *pods)
+    assert answer.placed() == {"c": ["g/lode.dev/gpu-0"], "a": ["g/lode.dev/gpu-1"], "b": []}

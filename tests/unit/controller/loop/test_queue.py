@@ -21,16 +21,39 @@ def test_a_key_comes_up_once_for_each_time_it_was_wanted_and_never_too_early(
 ) -> None:
     queue: KeyedQueue[str] = KeyedQueue()
     due: dict[str, int] = {}
+    now = 0
     for key, time in steps:
         if key is not None:
             queue.add(key, time)
             due[key] = min(due.get(key, time), time)
-        elif (found := queue.pop(time)) is not None:
-            assert due[found] == min(due.values()) <= time
+            continue
+        now = max(now, time)
+        if (found := queue.pop(now)) is not None:
+            assert due[found] == min(due.values()) <= now
             del due[found]
             assert found not in queue
         assert len(queue) == len(due)
         assert queue.next_due() == (min(due.values()) if due else None)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), Times), max_size=30), Times)
+def test_of_the_keys_that_are_due_the_one_that_ranks_first_comes_up(keys: list[tuple[int, int]], now: int) -> None:
+    queue: KeyedQueue[tuple[int, int]] = KeyedQueue(rank=lambda key: key[0])
+    for key in keys:
+        queue.add(key, key[1])
+    found = list(iter(lambda: queue.pop(now), None))
+    assert found == sorted({key for key in keys if key[1] <= now})
+    assert queue.next_due() == min((due for _, due in keys if due > now), default=None)
+
+
+def test_a_key_that_is_due_makes_way_for_one_that_becomes_due_and_ranks_before_it() -> None:
+    queue: KeyedQueue[str] = KeyedQueue(rank=lambda key: key)
+    for key in "bc":
+        queue.add(key, 1)
+    assert queue.pop(1) == "b"
+    queue.add("a", 1)
+    assert queue.next_due() == 1
+    assert [queue.pop(1), queue.pop(1)] == ["a", "c"]
 
 
 def test_equals_come_up_in_the_order_in_which_they_were_added() -> None:

@@ -1,0 +1,105 @@
+"""What could help a pod that no node takes: a changed node, or the end of pods that come after it. Pure."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from controller.placement import PodCheck
+from controller.reconcile.decisions import Unallocatable
+from controller.reconcile.nodes import reachable_nodes
+from controller.state import ClaimRecord, PodView, State
+
+_MOST_TRIED: Final = 64
+"""Nodes that are tried for one answer of ``node_to_hold``."""
+
+ComesAfter = Callable[[PodView], bool]
+"""Whether a pod comes after the one that waits, in the order in which pods are served."""
+
+
+def could_take(state: State, decision: Unallocatable, node: str) -> bool:
+    """Whether this node might take the pod now. True if that is not known without deciding."""
+    pod = state.pods.get(decision.pod)
+    claims = _claims(state, decision)
+    if pod is None or claims is None:
+        return True
+    return node not in decision.held and _takes(state, pod, claims, node)
+
+
+def depends_on_other_pods(state: State, pod: PodView) -> bool:
+    """Whether pods on other nodes decide where the pod can run: affinity between pods, topology spread."""
+    needs = pod.needs
+    own = needs.pod_affinity or needs.pod_anti_affinity or needs.spread
+    return bool(own or state.nodes.pods.terms_against(needs.pod))
+
+
+def node_to_hold(state: State, decision: Unallocatable, comes_after: ComesAfter) -> str:
+    """The node to hold back for a pod that waits (``controller.waiting.held`` has the rule); "" if there is none.
+
+    Preemption of devices would be decided here: the pods that come after on this node would be the victims.
+    """
+    pod, claims = state.pods.get(decision.pod), _claims(state, decision)
+    if pod is None or claims is None or pod.node_name:
+        return ""
+    reachable = reachable_nodes(state, (state.claims[key] for key in pod.claim_keys if key in state.claims))
+    counted = []
+    for name in state.nodes if reachable is None else reachable:
+        if name not in decision.refused and name not in decision.held:
+            after = _pods_after(state, name, comes_after)
+            if after:
+                counted.append((len(after), name))
+    for _, name in sorted(counted)[:_MOST_TRIED]:
+        if would_take(state, decision, name, comes_after):
+            return name
+    return ""
+
+
+def would_take(state: State, decision: Unallocatable, node: str, comes_after: ComesAfter) -> bool:
+    """Whether the node could take the pod if what pods that come after it use there ended. The state is as before."""
+    pod, claims = state.pods.get(decision.pod), _claims(state, decision)
+    if pod is None or claims is None or node not in state.nodes:
+        return False
+    with _without(state, node, _pods_after(state, node, comes_after)):
+        return _takes(state, pod, claims, node)
+
+
+def _takes(state: State, pod: PodView, claims: Sequence[ClaimRecord], node: str) -> bool:
+    if not PodCheck(pod.key, pod.needs, state.nodes).passes(node):
+        return False
+    values = tuple(record.claim for record in claims)
+    return isinstance(state.devices.allocate(node, state.nodes.labels_of(node), values), tuple)
+
+
+def _claims(state: State, decision: Unallocatable) -> Sequence[ClaimRecord] | None:
+    if any(key not in state.claims for key in decision.claims):
+        return None
+    return [state.claims[key] for key in decision.claims]
+
+
+def _pods_after(state: State, node: str, comes_after: ComesAfter) -> Sequence[PodView]:
+    """The pods that count on the node and come after the pod that waits."""
+    pods = (state.pods.get(key) for key in state.nodes.view(node).pod_keys)
+    return [pod for pod in pods if pod is not None and comes_after(pod)]
+
+
+@contextmanager
+def _without(state: State, node: str, pods: Sequence[PodView]) -> Iterator[None]:
+    """The state as it would be if these pods ended, and with them the claims that only they use."""
+    uids = {pod.uid for pod in pods}
+    ending = []
+    for key in dict.fromkeys(key for pod in pods for key in pod.claim_keys):
+        record = state.claims.get(key)
+        if record is None or record.claim.allocation is None:
+            continue
+        if all(consumer.uid in uids for consumer in record.claim.reserved_for):
+            ending.append(record.claim)
+    for claim in ending:
+        state.devices.remove_claim(claim.uid)
+    for pod in pods:
+        state.nodes.discount(pod.key)
+    try:
+        yield
+    finally:
+        for pod in pods:
+            state.nodes.count(pod.key, pod.needs, node)
+        for claim in ending:
+            state.devices.upsert_claim(claim)

@@ -1,0 +1,52 @@
+"""Nodes that are held back for pods that have waited long, so that pods which come after them do not starve them. Pure.
+
+The rule
+    A pod that waits longer than a settable time, and that is the first of its shape, gets one node held back: pods that
+    come after it (lower priority, or equal priority and younger) are not placed there. It is a node that could take the
+    pod if what pods that come after it use there ended; among these, the one with the fewest such pods, then the first
+    by name. At most ``MOST_HELD`` nodes are held back at a time. It ends when the pod is placed or gone, or when the
+    node cannot take it any more, even without the pods that come after it.
+
+    Nothing is taken from a pod that has its devices. Preemption of devices would be decided where a node is chosen to
+    be held back: the pods that come after on it would be the victims.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from controller.waiting.order import Rank
+
+MOST_HELD: Final = 8
+"""Nodes that are held back at a time."""
+
+
+class HeldNodes:
+    """Which node is held back for which pod."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[Rank, str]] = {}
+
+    @property
+    def full(self) -> bool:
+        """Whether as many nodes are held back as may be."""
+        return len(self._held) >= MOST_HELD
+
+    def node_of(self, pod: str) -> str:
+        """The node that is held back for the pod; "" if none is."""
+        return self._held[pod][1] if pod in self._held else ""
+
+    def hold(self, rank: Rank, node: str) -> None:
+        """Hold the node back for the pod, from every pod that comes after it."""
+        self._held[rank.pod] = rank, node
+
+    def end(self, pod: str) -> str:
+        """Hold nothing back for the pod any more; returns the node that was held back, "" if none was."""
+        return self._held.pop(pod)[1] if pod in self._held else ""
+
+    def holders(self, node: str) -> list[str]:
+        """The pods for which the node is held back; for "" all pods with one."""
+        return [pod for pod, (_, held) in self._held.items() if node in ("", held)]
+
+    def from_pod(self, rank: Rank) -> Mapping[str, str]:
+        """The nodes that are held back from a pod, and the pod that each is held back for."""
+        return {node: first.pod for first, node in sorted(self._held.values(), reverse=True) if first < rank}

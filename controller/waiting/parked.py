@@ -1,0 +1,80 @@
+"""The pods that cannot be placed at present, and which of them a change can help. Pure."""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from enum import Enum
+
+from controller.waiting.order import Rank
+
+CanUse = Callable[[str, str], bool]
+"""Whether the pod (namespace/name) might be placed on this node now."""
+
+
+class Help(Enum):
+    """What can help a pod that waits."""
+
+    NODES = "a node or device that can be used now"
+    CLUSTER = "a change that concerns every node, such as a device class"
+    OWN = "a change of the pod or its claims"
+
+
+_Group = tuple[Help, Hashable]
+
+
+class ParkedPods(Collection[str]):
+    """Pods that wait, in groups. One answer holds for a whole group, so only its first pod is tried.
+
+    Only ``Help.NODES`` and ``Help.CLUSTER`` need a wake-up: a change of a pod or its claims always leads to a decision.
+    """
+
+    def __init__(self) -> None:
+        self._parked: dict[str, tuple[_Group, Rank]] = {}
+        self._groups: dict[Help, dict[_Group, list[Rank]]] = {kind: {} for kind in Help}
+
+    def __contains__(self, pod: object) -> bool:
+        return pod in self._parked
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parked)
+
+    def __len__(self) -> int:
+        return len(self._parked)
+
+    def park(self, rank: Rank, by: Help, group: Hashable) -> str | None:
+        """The pod waits, together with others of the group; returns what ``leave`` returns for an earlier group."""
+        name = by, group
+        known = self._parked.get(rank.pod)
+        if known == (name, rank):
+            return None
+        woken = self.leave(rank.pod)
+        self._parked[rank.pod] = name, rank
+        insort(self._groups[by].setdefault(name, []), rank)
+        return woken
+
+    def leave(self, pod: str) -> str | None:
+        """The pod waits no longer; returns the pod that is now the first of its group if it was the first before."""
+        known = self._parked.pop(pod, None)
+        if known is None:
+            return None
+        (by, _), rank = known
+        ranks = self._groups[by][known[0]]
+        position = bisect_left(ranks, rank)
+        del ranks[position]
+        if not ranks:
+            del self._groups[by][known[0]]
+        return ranks[0].pod if ranks and position == 0 else None
+
+    def is_first(self, pod: str) -> bool:
+        """Whether the pod waits for nodes and no pod of its group comes before it."""
+        known = self._parked.get(pod)
+        return known is not None and known[0][0] is Help.NODES and self._groups[Help.NODES][known[0]][0].pod == pod
+
+    def woken(self, nodes: Iterable[str], can_use: CanUse) -> list[str]:
+        """The pods to be tried after changes in favour of these nodes ("": of every node): the first of each group."""
+        changed = list(nodes)
+        if not changed:
+            return []
+        waiting = [ranks[0].pod for ranks in self._groups[Help.NODES].values()]
+        if "" not in changed:
+            return [pod for pod in waiting if any(can_use(pod, node) for node in changed)]
+        return waiting + [ranks[0].pod for ranks in self._groups[Help.CLUSTER].values()]
