@@ -1,110 +1,193 @@
-"""The port to the node's file system: small files, written whole or not at all."""
+"""The node's file system: small files, written whole or not at all, on a disk that may lose power at any moment.
+
+``Files`` is the protocol, and ``Disk`` the port to the calls of an operating system that it is made of. What is not
+synced is lost with the power: the content of a file without ``sync``, a changed name without ``sync_folder``.
+"""
 
 import fcntl
-import glob
 import os
+import posixpath
 import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
+_TEMPORARY = ".tmp"
 
-class Files(Protocol):
-    """Files by absolute path. Every method may raise OSError."""
+
+class Disk(Protocol):
+    """The calls of a file system, by absolute path. Every method may raise OSError."""
 
     def read(self, path: str) -> bytes | None:
         """The content, or None if there is no such file."""
         ...
 
-    def write(self, path: str, data: bytes) -> None:
-        """Replace the content atomically and durably, making directories as needed."""
+    def names(self, folder: str) -> list[str]:
+        """Names of the regular files directly in ``folder``, sorted; [] if it does not exist."""
         ...
+
+    def make_folder(self, path: str) -> None:
+        """Make the folder and those above it that are missing, so that they survive a loss of power."""
+        ...
+
+    def create(self, folder: str, prefix: str, suffix: str, data: bytes) -> str:
+        """Write a new file with a name of its own; returns its path. Its content may be lost with the power."""
+        ...
+
+    def sync(self, path: str) -> None:
+        """Make the content of the file survive a loss of power."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Give the file another name, which another file may have had. The names may be lost with the power."""
+        ...
+
+    def unlink(self, path: str) -> bool:
+        """Remove the file; False if there is none. It may return after a loss of power."""
+        ...
+
+    def sync_folder(self, path: str) -> None:
+        """Make the names in the folder survive a loss of power."""
+        ...
+
+    def lock(self, path: str) -> AbstractContextManager[None]:
+        """Exclusive across processes while held."""
+        ...
+
+
+class Files:
+    """Files by absolute path. Every method may raise OSError."""
+
+    def __init__(self, disk: Disk):
+        self._disk = disk
+
+    def read(self, path: str) -> bytes | None:
+        """The content, or None if there is no such file."""
+        return self._disk.read(path)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Replace the content atomically and durably, making folders as needed.
+
+        A program that is killed meanwhile leaves the file as it was and perhaps a temporary file (``sweep``).
+        """
+        folder, name = posixpath.split(path)
+        self._disk.make_folder(folder)
+        temporary = self._disk.create(folder, f".{name}.", _TEMPORARY, data)
+        try:
+            self._disk.sync(temporary)
+            self._disk.rename(temporary, path)
+        except BaseException:
+            self._disk.unlink(temporary)
+            raise
+        self._disk.sync_folder(folder)
 
     def remove(self, path: str) -> None:
-        """Remove the file; absent is success."""
-        ...
+        """Remove the file durably; absent is success."""
+        if self._disk.unlink(path):
+            self._disk.sync_folder(posixpath.dirname(path))
 
     def names(self, directory: str) -> list[str]:
-        """Names of the regular files directly in ``directory``, sorted; [] if it does not exist."""
-        ...
+        """Names of the regular files directly in ``directory``, without temporary ones, sorted; [] if it is missing."""
+        return [name for name in self._disk.names(directory) if not name.startswith(".")]
+
+    def unfinished(self, directory: str, prefix: str = "") -> list[str]:
+        """Names of the temporary files of killed writers in ``directory``, for files with names of this ``prefix``."""
+        names = self._disk.names(directory)
+        return [name for name in names if name.startswith(f".{prefix}") and name.endswith(_TEMPORARY)]
 
     def sweep(self, directory: str, prefix: str = "") -> None:
         """Remove the temporary files of killed writers in ``directory``, for files whose names begin with ``prefix``.
 
         The caller ensures that nobody writes them.
         """
-        ...
+        unfinished = self.unfinished(directory, prefix)
+        for name in unfinished:
+            self._disk.unlink(posixpath.join(directory, name))
+        if unfinished:
+            self._disk.sync_folder(directory)
 
     def lock(self, path: str) -> AbstractContextManager[None]:
         """Exclusive across processes while held (two plugin instances during a rolling update)."""
-        ...
+        return self._disk.lock(path)
 
 
-_TEMPORARY = ".tmp"
-
-
-class SystemFiles:
-    """Files of this machine: temp file in the same directory, fsync, rename, fsync of the directory."""
+class SystemDisk:
+    """The file systems of this machine."""
 
     def read(self, path: str) -> bytes | None:
-        """The content, or None if there is no such file."""
+        """See ``Disk``."""
         try:
             return Path(path).read_bytes()
         except FileNotFoundError:
             return None
 
-    def write(self, path: str, data: bytes) -> None:
-        """Replace the content atomically and durably."""
-        directory = Path(path).parent
-        directory.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(_TEMPORARY, f".{Path(path).name}.", directory)
+    def names(self, folder: str) -> list[str]:
+        """See ``Disk``."""
+        try:
+            return sorted(path.name for path in Path(folder).iterdir() if path.is_file())
+        except FileNotFoundError:
+            return []
+
+    def make_folder(self, path: str) -> None:
+        """See ``Disk``."""
+        folder = Path(path)
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        for each in reversed(missing):
+            each.mkdir(exist_ok=True)
+            self.sync_folder(str(each.parent))
+
+    def create(self, folder: str, prefix: str, suffix: str, data: bytes) -> str:
+        """See ``Disk``."""
+        descriptor, path = tempfile.mkstemp(suffix, prefix, folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fchmod(file.fileno(), 0o644)
-                os.fsync(file.fileno())
-            Path(temporary).replace(path)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            self.unlink(path)
             raise
-        _sync_directory(directory)
+        return path
 
-    def remove(self, path: str) -> None:
-        """Remove the file; absent is success."""
+    def sync(self, path: str) -> None:
+        """See ``Disk``."""
+        _sync(path, os.O_RDONLY)
+
+    def rename(self, source: str, target: str) -> None:
+        """See ``Disk``."""
+        Path(source).replace(target)
+
+    def unlink(self, path: str) -> bool:
+        """See ``Disk``."""
         try:
             Path(path).unlink()
         except FileNotFoundError:
-            return
-        _sync_directory(Path(path).parent)
+            return False
+        return True
 
-    def names(self, directory: str) -> list[str]:
-        """Names of the regular files in ``directory``, without temporary ones."""
-        try:
-            return sorted(p.name for p in Path(directory).iterdir() if p.is_file() and not p.name.startswith("."))
-        except FileNotFoundError:
-            return []
-
-    def sweep(self, directory: str, prefix: str = "") -> None:
-        """Remove temporary files of targets whose names begin with ``prefix``."""
-        temporary = list(Path(directory).glob(f".{glob.escape(prefix)}*{_TEMPORARY}"))
-        for path in temporary:
-            path.unlink(missing_ok=True)
-        if temporary:
-            _sync_directory(Path(directory))
+    def sync_folder(self, path: str) -> None:
+        """See ``Disk``."""
+        _sync(path, os.O_RDONLY | os.O_DIRECTORY)
 
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:
         """Hold ``flock`` on ``path``."""
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        self.make_folder(posixpath.dirname(path))
         with Path(path).open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
 
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+class SystemFiles(Files):
+    """The files of this machine."""
+
+    def __init__(self) -> None:
+        super().__init__(SystemDisk())
+
+
+def _sync(path: str, flags: int) -> None:
+    descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
     finally:

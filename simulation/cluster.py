@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from driver.errors import LodeError
+from driver.files import Files
 from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, PODS, ApiError, Object, Unavailable
 from driver.kube.reflector import Reflector
 from driver.settings import Settings
@@ -27,7 +28,7 @@ from simulation.kubernetes.kubelet import Kubelet
 from simulation.kubernetes.resource_claim_controller import ResourceClaimController
 from simulation.kubernetes.scheduler import KubeScheduler
 from simulation.node import SimulatedNode
-from simulation.process import Process, ProcessApi, ProcessClock, ProcessFiles
+from simulation.process import Process, ProcessApi, ProcessClock, ProcessDisk
 from simulation.programs import NAMESPACE, PluginConnection, SimulatedController, SimulatedPlugin, SimulatedProgram
 
 QUIET_SECONDS = 130.0
@@ -137,7 +138,7 @@ class Cluster:
         def build(process: Process) -> SimulatedProgram:
             program = SimulatedPlugin(
                 self._api(process, f"plugin-{node}"),
-                ProcessFiles(simulated.files, process),
+                Files(ProcessDisk(simulated.files.disk, process)),
                 ProcessClock(self.clock, process),
                 node,
                 self.settings,
@@ -236,12 +237,12 @@ class Cluster:
         self.log.note(name, f"stalls for {seconds:.0f} s")
         self.slots[name].not_before = self.clock.monotonic() + seconds
 
-    def reboot(self, node: str) -> None:
+    def reboot(self, node: str, *, power_lost: bool = False) -> None:
         """Restart a node: its programs and containers end, and its file systems in memory are emptied."""
-        self.log.note(node, "reboots")
+        self.log.note(node, "loses power and starts" if power_lost else "reboots")
         self.kill(f"kubelet-{node}")
         self.kill(f"plugin-{node}")
-        self.nodes[node].reboot(self.settings)
+        self.nodes[node].reboot(self.settings, power_lost=power_lost)
 
     def end_containers(self, pod: Object, phase: str) -> None:
         """Let a running pod's containers exit by themselves."""

@@ -1,68 +1,81 @@
-"""A node's files in memory. They outlive the programs that wrote them, as files on a disk do."""
+"""A node's disk in memory. It outlives the programs that wrote it, and loses what was not synced with the power."""
 
 import posixpath
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+
+from driver.files import Files
 
 Hook = Callable[[str, str], None]
 
-_TEMPORARY = ".tmp"
+
+@dataclass(slots=True)
+class _File:
+    content: bytes
+    synced: bytes = b""
+    """What of the content survives a loss of power."""
 
 
-class MemoryFiles:
-    """Implements ``driver.files.Files`` for one node.
+class MemoryDisk:
+    """Implements ``driver.files.Disk`` for one node, at its most forgetful: it keeps nothing that need not be kept.
 
     ``before`` is called before each operation, with its name and path. It may raise an OSError to make the operation
-    fail, or another exception to end the program there. A write is two operations, "write" and "replace": a program
-    that ends between them leaves a temporary file.
+    fail, or another exception to end the program there.
     """
 
     def __init__(self, before: Hook | None = None):
         self.before = before
-        self._content: dict[str, bytes] = {}
+        self._files: dict[str, _File] = {}
+        self._synced: dict[str, _File] = {}
+        """The names that survive a loss of power."""
+        self._created = 0
         self._locks: dict[str, threading.RLock] = {}
         self._held: set[str] = set()
 
     def read(self, path: str) -> bytes | None:
-        """The content, or None if there is no such file."""
+        """See ``Disk``."""
         self._announce("read", path)
-        return self._content.get(path)
+        file = self._files.get(path)
+        return None if file is None else file.content
 
-    def write(self, path: str, data: bytes) -> None:
-        """Replace the content."""
-        self._announce("write", path)
-        folder, name = posixpath.split(path)
-        temporary = posixpath.join(folder, f".{name}{_TEMPORARY}")
-        self._content[temporary] = bytes(data)
-        try:
-            self._announce("replace", path)
-        except OSError:
-            del self._content[temporary]
-            raise
-        self._content[path] = self._content.pop(temporary)
+    def names(self, folder: str) -> list[str]:
+        """See ``Disk``."""
+        self._announce("names", folder)
+        return sorted(posixpath.basename(path) for path in self._files if _is_in(path, folder))
 
-    def remove(self, path: str) -> None:
-        """Remove the file; absent is success."""
-        self._announce("remove", path)
-        self._content.pop(path, None)
+    def make_folder(self, path: str) -> None:
+        """See ``Disk``; every folder exists."""
 
-    def names(self, directory: str) -> list[str]:
-        """Names of the files directly in ``directory``, sorted, without temporary files."""
-        self._announce("names", directory)
-        return [name for name in self._all_names(directory) if not name.startswith(".")]
+    def create(self, folder: str, prefix: str, suffix: str, data: bytes) -> str:
+        """See ``Disk``."""
+        self._announce("create", posixpath.join(folder, prefix))
+        self._created += 1
+        path = posixpath.join(folder, f"{prefix}{self._created}{suffix}")
+        self._files[path] = _File(bytes(data))
+        return path
 
-    def sweep(self, directory: str, prefix: str = "") -> None:
-        """Remove the temporary files of targets whose names start with ``prefix``."""
-        self._announce("sweep", directory)
-        for name in self.unfinished(directory):
-            if name.startswith(f".{prefix}"):
-                del self._content[posixpath.join(directory, name)]
+    def sync(self, path: str) -> None:
+        """See ``Disk``."""
+        self._announce("sync", path)
+        self._files[path].synced = self._files[path].content
 
-    def unfinished(self, directory: str) -> list[str]:
-        """Names of the temporary files directly in ``directory``, sorted."""
-        names = self._all_names(directory)
-        return [name for name in names if name.startswith(".") and name.endswith(_TEMPORARY)]
+    def rename(self, source: str, target: str) -> None:
+        """See ``Disk``."""
+        self._announce("rename", target)
+        self._files[target] = self._files.pop(source)
+
+    def unlink(self, path: str) -> bool:
+        """See ``Disk``."""
+        self._announce("unlink", path)
+        return self._files.pop(path, None) is not None
+
+    def sync_folder(self, path: str) -> None:
+        """See ``Disk``."""
+        self._announce("sync_folder", path)
+        kept = {name: file for name, file in self._synced.items() if not _is_in(name, path)}
+        self._synced = kept | {name: file for name, file in self._files.items() if _is_in(name, path)}
 
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:
@@ -81,15 +94,31 @@ class MemoryFiles:
             finally:
                 self._held.discard(path)
 
-    def forget(self, directory: str) -> None:
-        """Empty ``directory`` and everything below it, as a reboot empties a file system in memory."""
-        below = directory.rstrip("/") + "/"
-        self._content = {path: data for path, data in self._content.items() if not path.startswith(below)}
+    def lose_power(self) -> None:
+        """Forget everything that was not synced: a file keeps its synced content, possibly none, under synced names."""
+        self._files = dict(self._synced)
+        for file in self._files.values():
+            file.content = file.synced
 
-    def _all_names(self, directory: str) -> list[str]:
-        folder = directory.rstrip("/")
-        return sorted(posixpath.basename(path) for path in self._content if posixpath.dirname(path) == folder)
+    def forget(self, folder: str) -> None:
+        """Empty ``folder`` and everything below it, as a reboot empties a file system in memory."""
+        below = folder.rstrip("/") + "/"
+        for files in (self._files, self._synced):
+            for path in [path for path in files if path.startswith(below)]:
+                del files[path]
 
     def _announce(self, operation: str, path: str) -> None:
         if self.before:
             self.before(operation, path)
+
+
+class MemoryFiles(Files):
+    """The files of a disk in memory."""
+
+    def __init__(self, before: Hook | None = None):
+        self.disk = MemoryDisk(before)
+        super().__init__(self.disk)
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return posixpath.dirname(path) == folder.rstrip("/")

@@ -38,10 +38,16 @@ class SimulatedNode:
         """The content of ``/proc/sys/kernel/random/boot_id``."""
         return str(uuid5(NAMESPACE_URL, f"{self.name}/{self.boots}"))
 
-    def reboot(self, settings: Settings) -> None:
-        """Containers end, file systems in memory are emptied, and the boot id changes."""
+    def reboot(self, settings: Settings, *, power_lost: bool = False) -> None:
+        """Containers end, file systems in memory are emptied, and the boot id changes.
+
+        Args:
+            power_lost: what programs did not sync is lost, too.
+        """
         self.containers.clear()
-        self.files.forget(settings.kubeletplugin.cdi_root)
+        if power_lost:
+            self.files.disk.lose_power()
+        self.files.disk.forget(settings.kubeletplugin.cdi_root)
         self.boots += 1
 
     def end_containers(self, pod_uid: str, phase: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from driver.files import Files
+from driver.files import Disk
 from driver.kube.api import EVENTS, LEASES, Api, ApiError, Object
 from driver.kube.decorator import ApiCall, ApiDecorator
 from simulation.clock import VirtualClock
@@ -54,43 +54,57 @@ class ProcessClock:
         self._process.call()
 
 
-class ProcessFiles:
-    """A node's files as one process has them."""
+class ProcessDisk:
+    """A node's disk as one process has it."""
 
-    def __init__(self, files: Files, process: Process):
-        self._files = files
+    def __init__(self, disk: Disk, process: Process):
+        self._disk = disk
         self._process = process
 
     def read(self, path: str) -> bytes | None:
-        """The content, or None."""
+        """See ``Disk``."""
         self._process.call()
-        return self._files.read(path)
+        return self._disk.read(path)
 
-    def write(self, path: str, data: bytes) -> None:
-        """Replace the content."""
+    def names(self, folder: str) -> list[str]:
+        """See ``Disk``."""
         self._process.call()
-        self._files.write(path, data)
+        return self._disk.names(folder)
 
-    def remove(self, path: str) -> None:
-        """Remove the file."""
-        self._process.call()
-        self._files.remove(path)
+    def make_folder(self, path: str) -> None:
+        """See ``Disk``."""
+        self._disk.make_folder(path)
 
-    def names(self, directory: str) -> list[str]:
-        """Names of the files in ``directory``."""
+    def create(self, folder: str, prefix: str, suffix: str, data: bytes) -> str:
+        """See ``Disk``."""
         self._process.call()
-        return self._files.names(directory)
+        return self._disk.create(folder, prefix, suffix, data)
 
-    def sweep(self, directory: str, prefix: str = "") -> None:
-        """Remove unfinished files."""
+    def sync(self, path: str) -> None:
+        """See ``Disk``."""
         self._process.call()
-        self._files.sweep(directory, prefix)
+        self._disk.sync(path)
+
+    def rename(self, source: str, target: str) -> None:
+        """See ``Disk``."""
+        self._process.call()
+        self._disk.rename(source, target)
+
+    def unlink(self, path: str) -> bool:
+        """See ``Disk``."""
+        self._process.call()
+        return self._disk.unlink(path)
+
+    def sync_folder(self, path: str) -> None:
+        """See ``Disk``."""
+        self._process.call()
+        self._disk.sync_folder(path)
 
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:
         """Exclusive while held; released when the process dies."""
         self._process.call()
-        with self._files.lock(path):
+        with self._disk.lock(path):
             yield
 
 

@@ -60,9 +60,12 @@ class ClaimStorage:
 
     def write(self, uid: str, wanted: Mapping[str, bytes]) -> None:
         """Make the claim's files exactly ``wanted``, in that order. Files that are right already are left alone."""
-        for path in self._existing(uid):
-            if path not in wanted:
-                self._files.remove(path)
+        obsolete = [path for path in self._existing(uid) if path not in wanted]
+        if obsolete:
+            # The CDI spec mounts them. It is written again last.
+            self._files.remove(self.paths.cdi_file(uid))
+        for path in obsolete:
+            self._files.remove(path)
         for path, content in wanted.items():
             if self._files.read(path) != content:
                 self._files.write(path, content)

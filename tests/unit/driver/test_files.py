@@ -1,15 +1,19 @@
-"""What holds of a machine's files and of those in memory alike; and of what a killed writer leaves on a real disk."""
+"""What holds of a machine's files and of those in memory alike; and what a killed writer or lost power leaves."""
 
+import fcntl
 import itertools
+import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from driver.files import Files, SystemFiles
-from simulation.files import MemoryFiles
+from driver.files import Files, SystemDisk, SystemFiles
+from simulation.files import MemoryDisk, MemoryFiles
 
 Place = tuple[Files, str]
 
@@ -71,3 +75,106 @@ def test_a_killed_writer_leaves_whole_files_and_something_to_sweep(tmp_path: Pat
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("ours-")) == [
         ".theirs.json.1.tmp"
     ]
+
+
+class Killed(BaseException):
+    pass
+
+
+def _killed_before(files: MemoryFiles, calls: int, act: Callable[[], None]) -> bool:
+    """Whether the program died before its call number ``calls``, rather than finishing ``act``."""
+    left = calls
+
+    def before(_operation: str, _path: str) -> None:
+        nonlocal left
+        if left == 0:
+            raise Killed
+        left -= 1
+
+    files.disk.before = before
+    try:
+        act()
+    except Killed:
+        return True
+    finally:
+        files.disk.before = None
+    return False
+
+
+@pytest.mark.parametrize("power", ["stays", "lost"])
+@pytest.mark.parametrize("before", [None, b"old"])
+def test_a_write_that_is_killed_at_any_call_leaves_the_old_content_or_the_new(before: bytes | None, power: str) -> None:
+    for calls in itertools.count():
+        files = MemoryFiles()
+        if before is not None:
+            files.write("/d/a", before)
+        killed = _killed_before(files, calls, partial(files.write, "/d/a", b"new"))
+        if power == "lost":
+            files.disk.lose_power()
+        assert files.read("/d/a") in ((before, b"new") if killed else (b"new",))
+        files.sweep("/d")
+        assert files.unfinished("/d") == []
+        if not killed:
+            return
+
+
+def test_what_is_removed_does_not_return_after_a_loss_of_power() -> None:
+    files = MemoryFiles()
+    files.write("/d/a", b"old")
+    files.remove("/d/a")
+    files.disk.lose_power()
+    assert files.read("/d/a") is None
+
+
+def test_a_failed_write_leaves_no_temporary_file(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, root = place
+
+    def full(_disk: object, path: str) -> None:
+        raise OSError(28, "No space left on device", path)
+
+    monkeypatch.setattr(SystemDisk if isinstance(files, SystemFiles) else MemoryDisk, "sync", full)
+    with pytest.raises(OSError, match="No space left"):
+        files.write(f"{root}/a", b"")
+    assert (files.names(root), files.unfinished(root)) == ([], [])
+
+
+def test_on_a_machine_a_file_and_every_new_folder_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").resolve())
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    SystemFiles().write(f"{tmp_path}/new/deep/a", b"")
+    assert [path.parent if path.suffix else path for path in synced] == [
+        tmp_path,
+        tmp_path / "new",
+        tmp_path / "new/deep",
+        tmp_path / "new/deep",
+    ]
+    assert synced[2].name.startswith(".a.")
+
+
+LOCKED = """
+import sys
+from driver.files import SystemFiles
+with SystemFiles().lock(sys.argv[1]):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_lock_is_exclusive_across_processes_and_ends_with_its_holder(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "lock"
+    with subprocess.Popen(
+        [sys.executable, "-c", LOCKED, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout
+        assert holder.stdout.readline() == b"held\n"
+        with path.open("a") as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        holder.kill()
+    with SystemFiles().lock(str(path)):
+        pass

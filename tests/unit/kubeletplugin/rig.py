@@ -142,11 +142,15 @@ class Rig:
 
     def reboot(self) -> None:
         self.boot_id += "+"
-        self.files.forget("/var/run")
+        self.files.disk.forget("/var/run")
 
     def unfinished_files(self) -> list[str]:
         """What killed writers left on the node."""
         return [name for folder in (CDI, PLUGIN, METADATA) for name in self.files.unfinished(folder)]
+
+    def damaged_checkpoints(self) -> list[str]:
+        """Copies of checkpoints that could not be read."""
+        return [name for name in self.files.names(PLUGIN) if ".corrupt-" in name]
 
     def claim_files(self) -> set[str]:
         """Every file of a claim on the node: CDI specs and metadata."""

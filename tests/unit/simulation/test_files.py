@@ -1,6 +1,6 @@
 import pytest
 
-from simulation.files import MemoryFiles
+from simulation.files import MemoryDisk, MemoryFiles
 
 
 class Killed(BaseException):
@@ -8,21 +8,25 @@ class Killed(BaseException):
 
 
 def test_a_program_killed_before_a_call_leaves_what_it_wrote_before() -> None:
-    calls: list[tuple[str, str]] = []
+    calls: list[str] = []
 
-    def before(operation: str, path: str) -> None:
-        calls.append((operation, path))
-        if len(calls) == 4:
+    def before(operation: str, _path: str) -> None:
+        calls.append(operation)
+        if operation == "rename" and calls.count("rename") == 2:
+            files.disk.before = die
             raise Killed
+
+    def die(_operation: str, _path: str) -> None:
+        raise Killed
 
     files = MemoryFiles(before)
     files.write("/d/a", b"first")
     with pytest.raises(Killed):
         files.write("/d/b", b"second")
-    files.before = None
+    files.disk.before = None
     assert (files.read("/d/a"), files.read("/d/b")) == (b"first", None)
-    assert calls == [("write", "/d/a"), ("replace", "/d/a"), ("write", "/d/b"), ("replace", "/d/b")]
-    assert files.unfinished("/d") == [".b.tmp"]
+    assert calls == ["create", "sync", "rename", "sync_folder", "create", "sync", "rename"]
+    assert files.unfinished("/d") == [".b.2.tmp"]
 
 
 def test_a_lock_is_free_again_after_its_holder_was_killed() -> None:
@@ -43,8 +47,35 @@ def test_a_reboot_empties_what_is_below_the_directory_and_nothing_else() -> None
     files = MemoryFiles()
     for path in ("/var/run/cdi/a", "/var/run/b", "/var/running", "/var/lib/c"):
         files.write(path, b"x")
-    files.forget("/var/run")
+    files.disk.forget("/var/run")
+    files.disk.lose_power()
     assert [p for p in ("/var/run/cdi/a", "/var/run/b", "/var/running", "/var/lib/c") if files.read(p)] == [
         "/var/running",
         "/var/lib/c",
     ]
+
+
+def test_a_name_that_is_not_synced_is_lost_with_the_power() -> None:
+    disk = MemoryDisk()
+    disk.sync(disk.create("/d", "a", "", b"content"))
+    disk.lose_power()
+    assert disk.names("/d") == []
+
+
+def test_a_content_that_is_not_synced_is_lost_with_the_power() -> None:
+    disk = MemoryDisk()
+    path = disk.create("/d", "a", "", b"content")
+    disk.sync_folder("/d")
+    disk.lose_power()
+    assert disk.read(path) == b""
+
+
+def test_a_file_that_is_removed_without_a_sync_returns_after_a_loss_of_power() -> None:
+    disk = MemoryDisk()
+    path = disk.create("/d", "a", "", b"content")
+    disk.sync(path)
+    disk.sync_folder("/d")
+    disk.rename(path, "/other/b")
+    disk.unlink("/other/b")
+    disk.lose_power()
+    assert (disk.read(path), disk.read("/other/b")) == (b"content", None)

@@ -1,6 +1,7 @@
 """The plugin is killed before each of its calls to disk and API in turn; whatever comes next sets it right."""
 
 import itertools
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,6 +10,8 @@ import pytest
 from driver.kube.api import RESOURCE_CLAIMS, Api
 from driver.wire import claim_from
 from kubeletplugin.prepare import ClaimRef, Preparer, PrepareResult
+from kubeletplugin.prepare.checkpoint import CorruptCheckpoint
+from kubeletplugin.prepare.storage import ClaimStorage
 from tests.unit.kubeletplugin.faults import Counted, Killed
 from tests.unit.kubeletplugin.rig import CHECKPOINT, SHARE_A, SHARE_B, Rig, prepare, result, share
 
@@ -92,7 +95,7 @@ STORIES = [
 def started(story: Story, calls: Counted | None = None) -> Preparer:
     """A new instance on the node's files and API; killed before the call that ``calls`` says."""
     api: Api = story.rig.api
-    story.rig.files.before = calls.before if calls else None
+    story.rig.files.disk.before = calls.before if calls else None
     return story.rig.plugin(calls.api(api) if calls else api)
 
 
@@ -116,6 +119,26 @@ def assert_consistent(story: Story) -> None:
         for device in story.rig.spec(answer.ref)["devices"]:
             for mount in device["containerEdits"].get("mounts", []):
                 assert story.rig.files.read(mount["hostPath"]) is not None
+
+
+def assert_sound_at_death(story: Story) -> None:
+    """What lies on the disk at this moment: nobody has repaired anything yet, and containers may start from it."""
+    story.rig.files.disk.before = None
+    storage = ClaimStorage(story.rig.files, story.rig.settings)
+    for path in story.rig.claim_files():
+        if "/cdi/" in path:
+            spec = json.loads(story.rig.files.read(path) or b"")
+            mounts = [m["hostPath"] for device in spec["devices"] for m in device["containerEdits"].get("mounts", [])]
+            assert [mount for mount in mounts if story.rig.files.read(mount) is None] == [], "a mount is missing"
+    try:
+        recorded = storage.load().claims
+    except CorruptCheckpoint:
+        return
+    assert storage.uids() <= set(recorded), "files of a claim without a record"
+    completed = {uid for uid, c in recorded.items() if (c.state, c.boot_id) == ("completed", story.rig.boot_id)}
+    if story.leaves:
+        completed.discard(story.ref.uid)
+    assert completed <= storage.uids_with_cdi_spec(), "recorded as completed without its files"
 
 
 def assert_ends_well(story: Story) -> None:
@@ -143,6 +166,7 @@ def test_killed_before_any_call_the_kubelets_retry_alone_sets_it_right(scene: Ca
         if not killed(story, call, story.act):
             assert call > 3
             return
+        assert_sound_at_death(story)
         assert_ends_well(story)
 
 
@@ -167,5 +191,19 @@ def test_killed_again_while_it_recovers_the_next_start_sets_it_right(scene: Call
         for again in itertools.count():
             if not killed(story, again, lambda plugin: plugin.recover()):
                 break
+        assert_consistent(story)
+        assert_ends_well(story)
+
+
+@pytest.mark.parametrize("scene", [story for story in STORIES if story is not prepare_over_a_damaged_checkpoint])
+def test_power_lost_before_any_call_the_next_start_leaves_the_node_consistent(scene: Callable[[], Story]) -> None:
+    for call in itertools.count():
+        story = scene()
+        if not killed(story, call, story.act):
+            return
+        story.rig.files.disk.lose_power()
+        story.rig.reboot()
+        started(story).recover()
+        assert story.rig.damaged_checkpoints() == []
         assert_consistent(story)
         assert_ends_well(story)

@@ -69,12 +69,12 @@ def test_the_same_claim_gets_the_same_answer_again_and_nothing_is_written() -> N
     rig = Rig()
     ref = rig.claim("c", [result("gpu-0")])
     first = prepare(rig.plugin(), ref)
-    rig.files.before = no_writes
+    rig.files.disk.before = no_writes
     assert prepare(rig.plugin(), ref) == first
 
 
 def no_writes(operation: str, path: str) -> None:
-    assert operation not in ("write", "remove"), f"{operation} {path}"
+    assert operation not in ("create", "rename", "unlink"), f"{operation} {path}"
 
 
 def test_a_later_answer_repeats_the_facts_of_the_first_even_if_the_nodes_labels_changed() -> None:
@@ -82,7 +82,7 @@ def test_a_later_answer_repeats_the_facts_of_the_first_even_if_the_nodes_labels_
     ref = rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), ref)
     rig.api.patch(NODES, "node-a", {"metadata": {"labels": {"lode.dev/ib-cluster": "fabric-2"}}})
-    rig.files.before = no_writes
+    rig.files.disk.before = no_writes
     prepare(rig.plugin(), ref)
 
 
@@ -104,7 +104,7 @@ def test_unprepare_succeeds_though_files_and_claim_are_gone() -> None:
     rig = Rig()
     ref = rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), ref)
-    rig.files.forget(CDI)
+    rig.files.disk.forget(CDI)
     rig.release(ref)
     assert rig.plugin().unprepare([ref]) == {ref.uid: None}
     assert rig.plugin().prepared() == {}
@@ -413,13 +413,13 @@ def test_a_full_disk_is_the_operators_to_mend_and_loses_nothing() -> None:
     prepare(rig.plugin(), held)
 
     def full(operation: str, path: str) -> None:
-        if operation == "write":
+        if operation == "create":
             raise OSError(28, "No space left on device", path)
 
-    rig.files.before = full
+    rig.files.disk.before = full
     error = refused(rig.plugin(), ref)
     assert (error.reason, "No space left" in error.message) == ("operator", True)
-    rig.files.before = None
+    rig.files.disk.before = None
     assert set(rig.plugin().prepared()) == {held.uid}
     prepare(rig.plugin(), ref)
 

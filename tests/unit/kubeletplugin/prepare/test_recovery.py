@@ -20,7 +20,7 @@ def damage(rig: Rig) -> bytes:
 
 def test_an_empty_node_needs_nothing() -> None:
     rig = Rig()
-    rig.files.before = None
+    rig.files.disk.before = None
     rig.plugin(Unsteady(rig.api, failures=1000)).recover()
     assert rig.files.read(CHECKPOINT) is None
 
