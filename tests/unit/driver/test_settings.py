@@ -43,3 +43,9 @@ def test_the_directory_of_simulated_faults_can_be_set() -> None:
     assert Settings().kubeletplugin.simulated_faults == "/var/lib/kubelet/plugins/lode.dev/faults"
     given = settings_from("kubeletplugin: {simulatedFaults: /run/faults}")
     assert given.kubeletplugin.simulated_faults == "/run/faults"
+
+
+@pytest.mark.parametrize("seconds", ["0", "30", "60"])
+def test_health_cannot_be_sent_so_rarely_that_the_kubelet_discards_it(seconds: str) -> None:
+    with pytest.raises(InvalidInput, match="healthResendSeconds"):
+        settings_from(f"kubeletplugin: {{healthResendSeconds: {seconds}}}")

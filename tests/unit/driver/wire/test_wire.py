@@ -156,7 +156,7 @@ CLAIM: dict[str, Any] = {
         "resourceVersion": "7",
         "deletionTimestamp": "2026-01-01T00:00:00Z",
         "finalizers": ["f"],
-        "ownerReferences": [{"kind": "Pod", "uid": "p", "controller": True}],
+        "ownerReferences": [{"kind": "Pod", "uid": "other"}, {"kind": "Pod", "uid": "p", "controller": True}],
     },
     "spec": {
         "devices": {

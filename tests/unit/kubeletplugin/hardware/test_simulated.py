@@ -3,6 +3,7 @@
 import pytest
 
 from driver.errors import InvalidInput, TransientFault
+from driver.limits import MAX_HEALTH_MESSAGE
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, profile_from, shipped_profiles
 from simulation.files import MemoryFiles
 
@@ -122,6 +123,12 @@ def test_a_card_is_unhealthy_while_its_fault_file_lies_there() -> None:
     }
     files.remove("/faults/gpu-1")
     assert simulated.health()["gpu-1"].healthy
+
+
+def test_the_reason_of_a_fault_is_as_long_as_the_kubelet_takes_it() -> None:
+    files = MemoryFiles()
+    files.write("/faults/gpu-0", b"x" * 5_000)
+    assert len(hardware("t4x2", files=files).health()["gpu-0"].message) == MAX_HEALTH_MESSAGE
 
 
 def test_a_faults_directory_that_cannot_be_read_is_a_transient_fault() -> None:

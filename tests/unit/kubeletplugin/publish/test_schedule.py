@@ -59,3 +59,26 @@ def test_a_registration_ends_the_back_off() -> None:
     schedule.registered()
     assert len(wakes) == 1
     assert schedule.start() is Trigger.REGISTRATION
+
+
+def test_a_change_is_not_forgotten_if_the_step_fails() -> None:
+    clock, schedule, _ = made()
+    schedule.start()
+    schedule.request(Trigger.CHANGE)
+    assert schedule.start() is Trigger.CHANGE
+    clock.advance(schedule.failed())
+    assert schedule.start() is Trigger.CHANGE
+
+
+def test_after_a_registration_a_request_is_not_kept_waiting_by_an_earlier_failure() -> None:
+    clock, schedule, _ = made()
+    for _attempt in range(5):
+        schedule.start()
+        pause = schedule.failed()
+        clock.advance(pause)
+    schedule.start()
+    schedule.failed()
+    schedule.registered()
+    assert schedule.start() is Trigger.REGISTRATION
+    schedule.request(Trigger.CHANGE, 0.2)
+    assert schedule.next_due() == clock.monotonic() + 0.2

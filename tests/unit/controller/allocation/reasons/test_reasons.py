@@ -220,6 +220,14 @@ def test_many_causes_of_one_kind_are_counted_together() -> None:
 # The whole fleet
 
 
+def test_the_largest_group_comes_first_and_equal_ones_in_the_order_of_their_nodes() -> None:
+    refusals = {"n1": "a", "n2": "b", "n3": "c", "n4": "c", "n5": "b", "n6": "c"}
+    found = summarise({node: NodeReasons(predicates=(why,)) for node, why in refusals.items()})
+    assert [group.reasons.predicates for group in found.groups] == [("c",), ("b",), ("a",)]
+    equal = summarise({node: NodeReasons(predicates=(node,)) for node in ("n2", "n1")})
+    assert [group.named for group in equal.groups] == [("n1",), ("n2",)]
+
+
 def test_what_remains_of_many_groups_is_summed_up() -> None:
     refusals = {}
     for number in range(40):
@@ -349,7 +357,7 @@ def test_every_node_is_told_of_once_and_the_text_is_never_too_long(
     assert seen == sum(available + busy for available, busy, ready in nodes if ready)
 
 
-@settings(max_examples=300)
+@settings(max_examples=600, deadline=None)
 @given(cards(), st.lists(claims(), max_size=3), claims(), st.sampled_from(["", "NoSchedule"]))
 def test_every_device_is_counted_once_and_every_no_has_a_reason(
     made: tuple[list[Device], dict[str, dict[str, int]]], held: list[Claim], asked: Claim, effect: str

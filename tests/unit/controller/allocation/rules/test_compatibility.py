@@ -54,6 +54,12 @@ def test_a_device_that_goes_with_none_in_use_is_passed_over() -> None:
     assert names(built.allocate(NODE, {}, [claim(want(count=2))])) == [["a", "c"]]
 
 
+def test_devices_with_other_groups_are_not_interchangeable() -> None:
+    built = fleet(*pool(part("a", "x"), part("b", "y"), part("c", "y"), sets=SETS))
+    assert names(built.allocate(NODE, {}, [claim(want(count=2))])) == [["b", "c"]]
+    assert names(built.allocate(NODE, {}, [claim(want(), want())])) == [["b", "c"]]
+
+
 def test_what_stands_in_the_way_is_said() -> None:
     built = fleet(*pool(part("a", "x"), part("b", "y"), sets=SETS))
     hold(built, claim(want(), name="one"))

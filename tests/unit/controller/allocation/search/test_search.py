@@ -1,7 +1,9 @@
 """The search finds what trying everything in order finds first, however much it skips."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -151,6 +153,26 @@ def test_the_choice_is_the_first_of_all_and_none_is_missed(problem: tuple[list[C
         assert chosen(search.picks) == chosen(trying.attempt.picks)
     else:
         assert search.loss()[0] >= 0
+
+
+@contextmanager
+def limited(results: int) -> Iterator[None]:
+    """Claims may hold so few devices that the limit matters for small inputs."""
+    with ExitStack() as patches:
+        for module in ("controller.allocation.search.search", "controller.allocation.search.bounds", __name__):
+            patches.enter_context(patch(f"{module}.RESULTS_LIMIT", results))
+        yield
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems(), st.integers(1, 4))
+def test_no_claim_gets_more_devices_than_it_may_hold(problem: tuple[list[Claim], list[Task]], most: int) -> None:
+    with limited(most):
+        trying, search = Trying(*problem), Search(*problem)
+        found = trying.first()
+        assert search.run() == found
+        if found:
+            assert chosen(search.picks) == chosen(trying.attempt.picks)
 
 
 @settings(max_examples=150, deadline=None)

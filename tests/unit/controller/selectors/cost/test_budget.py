@@ -181,3 +181,10 @@ def _outcome(program: CompiledExpression, budget: Budget) -> object:
         return program.code([view(CARD, DRIVER), budget, *[None] * program.variables])
     except SelectorFault as fault:
         return str(fault)
+
+
+def test_a_cost_at_the_limit_is_allowed_and_one_more_is_not() -> None:
+    budget = Budget(100)
+    budget.charge(100)
+    with pytest.raises(BudgetExceeded):
+        budget.charge(1)

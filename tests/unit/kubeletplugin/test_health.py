@@ -1,0 +1,30 @@
+"""The health feed reports the devices of the cards that are there now."""
+
+import threading
+
+from driver.observe import logger
+from driver.settings import Settings
+from kubeletplugin.hardware import Card
+from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
+from kubeletplugin.health import HealthFeed
+from simulation.clock import VirtualClock
+from simulation.files import MemoryFiles
+
+
+class Growing(SimulatedHardware):
+    """Hardware of which only the first ``present`` cards are there."""
+
+    present = 1
+
+    def cards(self) -> tuple[Card, ...]:
+        return super().cards()[: self.present]
+
+
+def test_a_card_that_appears_is_reported() -> None:
+    hardware, clock, ended = Growing(load_profile("t4x2", MemoryFiles()), "n1"), VirtualClock(), threading.Event()
+    reports = HealthFeed(hardware, clock, Settings(), "n1", logger("test")).reports(ended)
+    assert {item.device.split("-")[1] for item in next(reports)} == {"0"}
+    hardware.present = 2
+    assert {item.device.split("-")[1] for item in next(reports)} == {"0", "1"}
+    ended.set()
+    assert list(reports) == []
