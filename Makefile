@@ -63,6 +63,10 @@ kind: $(VENV) ## a kind cluster with the driver on simulated hardware; run it ag
 kind-down: $(VENV) ## remove the kind cluster
 	$(CLUSTERS) kind down
 
+.PHONY: mutants
+mutants: $(VENV) ## make small changes on purpose and list those that no test notices, hours (ARGS="--only publish")
+	nice python -m tests.mutants $(ARGS)
+
 .PHONY: bench
 bench: $(VENV) ## compare with the example driver and kube-scheduler on a kind cluster (ARGS="--pods 20")
 	$(CLUSTERS) kind run --load lode busybox example-driver -- python -m benchmarks.cluster $(ARGS)

@@ -4,10 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 # A busy machine is no defect of the code under test.
 settings.register_profile("lode", deadline=None, max_examples=50)
+# `make mutants` only asks whether a test fails.
+settings.register_profile(
+    "mutants", settings.get_profile("lode"), phases=(Phase.explicit, Phase.generate), database=None
+)
 settings.load_profile("lode")
 
 
