@@ -25,7 +25,8 @@ def record_from(obj: Object) -> ClaimRecord:
     Raises:
         LodeError, KeyError, TypeError, ValueError: the object cannot be decoded.
     """
-    return ClaimRecord(obj, claim_from(obj), json.dumps(obj["spec"], sort_keys=True))
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+    return ClaimRecord({**obj, "metadata": metadata}, claim_from(obj), json.dumps(obj["spec"], sort_keys=True))
 
 
 class Claims(Mapping[str, ClaimRecord]):

@@ -6,13 +6,13 @@ all at once, and the thread that decides does not spend its time on them.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from controller.placement import facts_of
 from controller.state.claims import record_from
 from controller.state.classes import class_record_from
 from controller.state.podview import pod_from
+from controller.state.sharing import SharedPods
 from driver.errors import LodeError
 from driver.kube.api import (
     DEVICE_CLASSES,
@@ -69,8 +69,9 @@ class Decoder:
     """Decodes objects of every kind that the state keeps. Safe in any thread."""
 
     def __init__(self, names: Names, condition_type: str):
+        pods = SharedPods()
         self._decode: Mapping[Resource, Callable[[Object], Any]] = {
-            PODS: partial(pod_from, condition_type=condition_type),
+            PODS: lambda obj: pods.shared(pod_from(obj, condition_type)),
             NODES: facts_of,
             RESOURCE_CLAIMS: record_from,
             RESOURCE_SLICES: SharedSlices().slice_from,

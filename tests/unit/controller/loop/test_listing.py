@@ -4,8 +4,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from controller.loop import Controller
+from controller.state import Decoded, StateDelta
 from driver.kube.api import PODS, RESOURCE_SLICES, Page, Resource
 from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.reflector import Synced
+from driver.model import Slice
 from driver.observe import Metrics, logger
 from tests.unit.controller.loop.world import World
 
@@ -76,3 +79,14 @@ def test_pods_that_were_there_before_the_controller_are_served_by_age_and_not_by
     world.settle()
     assert (world.gates("z"), world.devices("older")) == ([], ["n1/gpu-0"])
     assert world.gates("a")
+
+
+def test_a_list_is_taken_in_object_by_object() -> None:
+    world = World(nodes=30, cards=1)
+    delivered: list[StateDelta] = []
+    controller = Controller(world.api, world.clock, world.settings, Metrics(), logger("test"), "me", delivered.append)
+    for reflector in controller.reflectors:
+        reflector.step()
+    slices = [delta for delta in delivered if isinstance(delta, Decoded) and delta.resource == RESOURCE_SLICES]
+    assert [type(delta.value) for delta in slices] == [Slice] * 30
+    assert sum(isinstance(delta, Synced) for delta in delivered) == len(controller.reflectors)

@@ -1,0 +1,41 @@
+"""Equal parts of pods are kept once, and nothing else about them changes."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.state import PodView, pod_from
+from controller.state.sharing import Kept, SharedPods
+from tests.unit.controller.scene import pod
+
+
+def view(name: str, **options: Any) -> PodView:
+    raw = pod(name, **options)
+    raw["metadata"] |= {"uid": f"uid-{name}"}
+    return pod_from(raw, "lode.dev/Allocated")
+
+
+def test_pods_that_ask_for_the_same_share_what_they_ask_for_and_where_they_are() -> None:
+    pods = SharedPods()
+    first, second = (pods.shared(view(name, cpu="2", nodeName="node-" + "1")) for name in ("a", "b"))
+    assert first.needs is second.needs
+    assert first.node_name is second.node_name
+    assert first.namespace is second.namespace
+    assert pods.shared(view("c", cpu="3")).needs is not first.needs
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("12"), st.sampled_from(["", "n1", "n2"]))))
+def test_a_shared_pod_is_equal_to_the_pod(pods: list[tuple[str, str, str]]) -> None:
+    shared = SharedPods()
+    for name, cpu, node in pods:
+        expected = view(name, cpu=cpu, nodeName=node)
+        found = shared.shared(expected)
+        assert found == expected
+        assert found.needs.shape == expected.needs.shape
+
+
+@given(st.lists(st.integers(0, 20)))
+def test_more_values_than_are_remembered_are_kept_apart_too(numbers: list[int]) -> None:
+    kept: Kept[int] = Kept(str, most=5)
+    assert [kept.one(number) for number in numbers] == numbers
