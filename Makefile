@@ -84,6 +84,11 @@ bench-throughput: $(VENV) ## pods bound per second with 1,000 nodes and API late
 bench-memory: $(VENV) ## memory and start of the controller by size of the cluster, compared with an earlier commit (ARGS)
 	python -m benchmarks.memory $(ARGS)
 
+.PHONY: bench-backlog
+bench-backlog: $(VENV) ## what 5,000 waiting pods cost, and whether others wait for them, with API latency (ARGS)
+	$(CLUSTERS) control-plane >/dev/null
+	python -m benchmarks.backlog $(ARGS)
+
 .PHONY: proto
 proto: $(VENV) ## generate the gRPC code from its definitions
 	kubeletplugin/proto/regenerate.sh

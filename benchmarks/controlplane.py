@@ -22,7 +22,7 @@ import yaml
 from benchmarks import fleet
 from benchmarks.allocation.hardware import Model
 from benchmarks.versions import Version
-from driver.kube.api import NAMESPACES, NODES, RESOURCE_SLICES, Api
+from driver.kube.api import NAMESPACES, NODES, RESOURCE_SLICES, Api, NotFound, Resource
 from driver.kube.client import KubeClient
 from driver.wire import Json
 from testclusters import ControlPlane, start_process
@@ -35,6 +35,7 @@ WRITERS = 8
 START_SECONDS = 60.0
 PROFILED = 30
 """Lines of a profile that are printed."""
+_SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
 _GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{SYSTEM}")
 _RUNS_PODS = ("DaemonSet", "Deployment", "PodDisruptionBudget")
 """Kinds that are not installed: nothing runs pods here, and a pod of each daemon set would wait on every node."""
@@ -80,9 +81,17 @@ def cluster(
             concurrently(lambda raw: client.create(NODES, raw), [fleet.node(number) for number in range(len(cards))])
             concurrently(lambda raw: client.create(RESOURCE_SLICES, raw), fleet.slices(cards))
             client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+            wait_until("pods can be created", lambda: _has_service_account(client))
             yield Cluster(plane, client)
         finally:
             client.close()
+
+
+def _has_service_account(api: Api) -> bool:
+    try:
+        return bool(api.get(_SERVICE_ACCOUNTS, "default", NAMESPACE))
+    except NotFound:
+        return False
 
 
 @dataclass(frozen=True)
@@ -154,9 +163,10 @@ def concurrently(write: Callable[[Json], object], objects: Sequence[Json]) -> No
         list(pool.map(write, objects))
 
 
-def pod(name: str, *, spec: Json, claim: Json) -> Json:
+def pod(name: str, *, spec: Json, claim: Json, requests: Mapping[str, str] | None = None) -> Json:
     """A pod with one claim; ``claim`` says where it comes from, such as ``{"resourceClaimName": "c"}``."""
-    container = {"name": "main", "image": "none", "resources": {"claims": [{"name": "card"}]}}
+    resources = {"claims": [{"name": "card"}], "requests": requests or {}}
+    container = {"name": "main", "image": "none", "resources": resources}
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, Api, ApiError
+from benchmarks.watching import watching
+from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, Api, WatchEvent
 
 TIMEOUT = 180.0
 
@@ -19,36 +20,18 @@ class Phases:
         self._namespace = namespace
         self._seen: dict[tuple[str, str], float] = {}
         self._changed = threading.Condition()
-        self._stopped = False
 
     @contextmanager
     def watching(self) -> Iterator["Phases"]:
         """Watch in a thread during the ``with`` block."""
-        version = self._api.list(PODS, namespace=self._namespace).resource_version
-        thread = threading.Thread(target=self._watch, args=(version,), daemon=True)
-        thread.start()
-        try:
+        with watching(self._api, PODS, self._namespace, self._note):
             yield self
-        finally:
-            self._stopped = True
 
-    def _watch(self, version: str) -> None:
-        while not self._stopped:
-            try:
-                for event in self._api.watch(
-                    PODS, namespace=self._namespace, resource_version=version, timeout_seconds=600
-                ):
-                    now = time.perf_counter()
-                    metadata = event.object["metadata"]
-                    version = metadata["resourceVersion"]
-                    if event.type == "BOOKMARK":
-                        continue
-                    phase = "Gone" if event.type == "DELETED" else event.object["status"].get("phase", "")
-                    with self._changed:
-                        self._seen.setdefault((metadata["name"], phase), now)
-                        self._changed.notify_all()
-            except ApiError:
-                time.sleep(0.5)
+    def _note(self, event: WatchEvent, now: float) -> None:
+        phase = "Gone" if event.type == "DELETED" else event.object["status"].get("phase", "")
+        with self._changed:
+            self._seen.setdefault((event.object["metadata"]["name"], phase), now)
+            self._changed.notify_all()
 
     def when(self, pod: str, phase: str) -> float:
         """Wait until ``pod`` has been seen in ``phase``; returns the time of that in ``perf_counter`` seconds.

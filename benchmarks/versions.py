@@ -5,7 +5,7 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,3 +46,13 @@ def at_commit(commit: str) -> Iterator[Version]:
         with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as tree:
             tree.extractall(folder, filter="data")
         yield Version(f"lode at {commit}", Path(folder))
+
+
+def versions(before: str, ending: ExitStack) -> Iterator[Version]:
+    """The version of the commit ``before``, unless it is "", and the current one.
+
+    The tree of the earlier one exists until ``ending`` ends.
+    """
+    if before:
+        yield ending.enter_context(at_commit(before))
+    yield CURRENT

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 
 from benchmarks.throughput import table
 from benchmarks.throughput.measure import Contender, Throughput, measure
-from benchmarks.versions import BEFORE, CURRENT, at_commit
+from benchmarks.versions import BEFORE, CURRENT, versions
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,10 +58,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def contenders(before: str, ending: ExitStack) -> Iterator[Contender]:
     """The contenders in the order of the table; the earlier version's tree exists until ``ending`` ends."""
-    if before:
-        earlier = ending.enter_context(at_commit(before))
-        yield Contender(earlier.name, earlier, with_controller=True)
-    yield Contender(table.CURRENT, CURRENT, with_controller=True)
+    for version in versions(before, ending):
+        yield Contender(version.name, version, with_controller=True)
     yield Contender(table.PEER, CURRENT, with_controller=False)
 
 

@@ -1,16 +1,15 @@
 """Measures one contender on a control plane of its own: pods are created at once, and a client watches them bound."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from benchmarks import controlplane, fleet
 from benchmarks.controlplane import NAMESPACE, WRITERS, Cluster, wait_until
 from benchmarks.versions import Version
-from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiError, Resource
+from benchmarks.watching import watching
+from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Resource, WatchEvent
 from driver.names import DEFAULT_DRIVER, Names
 from driver.wire import Json, claim_from
 from simulation.invariants import Catalogue, Holding
@@ -65,7 +64,13 @@ def measure(contender: Contender, nodes: int, pods: int, delay: float, *, profil
 def _bind(cluster: Cluster, count: int, check_alive: Callable[[], None], cpu: Callable[[], float]) -> Throughput:
     """Create the pods as fast as the API server accepts them, and wait until all are bound."""
     api = cluster.api
-    with _bindings(api) as bound:
+    bound: dict[str, float] = {}
+
+    def seen(event: WatchEvent, now: float) -> None:
+        if event.object["spec"].get("nodeName"):
+            bound.setdefault(event.object["metadata"]["name"], now)
+
+    with watching(api, PODS, NAMESPACE, seen):
         api.create(PODS, _pod("first"), NAMESPACE)
         wait_until("the first pod is bound", lambda: "first" in bound, check_alive)
         names = [f"pod-{number}" for number in range(count)]
@@ -83,30 +88,6 @@ def _bind(cluster: Cluster, count: int, check_alive: Callable[[], None], cpu: Ca
     latencies = sorted(bound[name] - created[name] for name in names)
     seconds = max(bound.values()) - min(created.values())
     return Throughput(count, seconds, latencies, used, faults(api))
-
-
-@contextmanager
-def _bindings(api: Api) -> Iterator[dict[str, float]]:
-    """When each pod of the namespace was first seen bound, in ``perf_counter`` seconds; a thread fills the mapping."""
-    bound: dict[str, float] = {}
-    version = api.list(PODS, namespace=NAMESPACE).resource_version
-    ended = threading.Event()
-
-    def watch(version: str) -> None:
-        while not ended.is_set():
-            try:
-                for event in api.watch(PODS, namespace=NAMESPACE, resource_version=version, timeout_seconds=600):
-                    version = event.object["metadata"]["resourceVersion"]
-                    if event.type != "BOOKMARK" and event.object["spec"].get("nodeName"):
-                        bound.setdefault(event.object["metadata"]["name"], time.perf_counter())
-            except ApiError:
-                ended.wait(0.5)
-
-    threading.Thread(target=watch, args=(version,), daemon=True).start()
-    try:
-        yield bound
-    finally:
-        ended.set()
 
 
 def faults(api: Api) -> list[str]:

@@ -1,0 +1,237 @@
+"""Measures one version of the controller while thousands of pods wait."""
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+
+import urllib3
+
+from benchmarks import controlplane, fleet
+from benchmarks.backlog import scenario
+from benchmarks.backlog.audit import AuditLog
+from benchmarks.backlog.scenario import Holder
+from benchmarks.controlplane import NAMESPACE, SYSTEM, Cluster, RunningController, concurrently, wait_until
+from benchmarks.versions import Version
+from benchmarks.watching import watching
+from driver.kube.api import LEASES, PODS, RESOURCE_CLAIMS, Api, NotFound, WatchEvent
+from driver.wire import Json
+
+OBSERVE = "127.0.0.1:18080"
+"""Where the controller serves its readiness."""
+QUIET_SECONDS = 10.0
+"""After so long without a write everybody has been told."""
+BETWEEN_FREED = 0.5
+"""Seconds between a card that is used again and the next that is freed."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured; times are in seconds.
+
+    ``delay`` is added to each call; pods that fit are created at intervals of ``interval``; the steady state is
+    measured for ``steady``; no part takes much longer than ``limit``.
+    """
+
+    nodes: int
+    waiting: int
+    fitting: int
+    freed: int
+    delay: float
+    interval: float
+    steady: float
+    limit: float
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """The results of a version, in seconds; `inf` stands for what did not happen within the limit.
+
+    ``early`` and ``late`` are the times of pods that fit from their creation until their gate is removed, right after
+    the start and when nothing changes. ``told`` is the time from the start until the controller stops writing; ``core``
+    and ``writes`` are the part of a core and the writes in the steady state; ``freed`` are the times from a card's
+    release until another claim holds it.
+    """
+
+    ready: float
+    early: Sequence[float]
+    told: float
+    core: float
+    writes: int
+    late: Sequence[float]
+    freed: Sequence[float]
+
+
+def measure(version: Version, plan: Plan) -> Backlog:
+    """Build the cluster with its waiting pods, start the controller, and measure."""
+    with tempfile.TemporaryDirectory(prefix="lode-audit-") as folder:
+        audit = AuditLog(Path(folder))
+        cards = fleet.models(plan.nodes)
+        with controlplane.cluster(cards, plan.delay, flags={"kube-apiserver": audit.flags}) as cluster:
+            held = list(scenario.holders(cards, plan.freed))
+            _say(f"{len(held)} pods that hold cards, and {plan.waiting} that wait")
+            concurrently(lambda raw: cluster.api.create(RESOURCE_CLAIMS, raw), _claims(held, plan.waiting))
+            concurrently(lambda raw: _create_pod(cluster.api, raw), _pods(held, plan.waiting))
+            _hold(cluster.api, held)
+            cluster.install(version, "controller-allocated")
+            cluster.await_gate(scenario.fitting_pod("gated"))
+            with controlplane.controller(cluster.plane, version, observe=OBSERVE) as controller:
+                return _Measurement(cluster, controller, audit, plan).run(held[: plan.freed])
+
+
+def _claims(held: Sequence[Holder], waiting: int) -> list[Json]:
+    return [*map(scenario.holder_claim, held), *map(scenario.waiting_claim, range(waiting))]
+
+
+def _pods(held: Sequence[Holder], waiting: int) -> list[Json]:
+    return [*map(scenario.holder_pod, held), *map(scenario.waiting_pod, range(waiting))]
+
+
+def _create_pod(api: Api, raw: Json) -> None:
+    api.create(PODS, raw)
+
+
+def _hold(api: Api, held: Sequence[Holder]) -> None:
+    """Allocate the claims of the pods that hold cards, as the controller would have done before it was stopped."""
+
+    def allocate(raw: Json) -> None:
+        name = raw["metadata"]["name"]
+        uid = api.get(PODS, name, NAMESPACE)["metadata"]["uid"]
+        current = api.get(RESOURCE_CLAIMS, name, NAMESPACE)
+        api.update(RESOURCE_CLAIMS, {**current, "status": scenario.holder_status(by_name[name], uid)}, "status")
+
+    by_name = {holder.name: holder for holder in held}
+    concurrently(allocate, [{"metadata": {"name": name}} for name in by_name])
+
+
+class _Measurement:
+    """The parts of one measurement, in the order in which they run."""
+
+    def __init__(self, cluster: Cluster, controller: RunningController, audit: AuditLog, plan: Plan):
+        self._api = cluster.api
+        self._controller = controller
+        self._audit = audit
+        self._plan = plan
+
+    def run(self, freed: Sequence[Holder]) -> Backlog:
+        """Run all parts."""
+        began = time.perf_counter()
+        ready = self._wait(_ready(self._api), began)
+        _say(f"ready after {ready:.1f} s")
+        early = self._fitting("early")
+        told = self._quiet(began)
+        _say(f"quiet after {told:.0f} s; writes so far: {dict(self._audit.writes())}")
+        core, writes = self._steady()
+        late = self._fitting("late")
+        return Backlog(ready, early, told, core, writes, late, self._freed(freed))
+
+    def _wait(self, holds: Callable[[], bool], began: float, seconds: float = 0.0) -> float:
+        """Seconds from ``began`` until ``holds`` returns true; `inf` after the limit."""
+        try:
+            wait_until("", holds, self._controller.check_alive, seconds or self._plan.limit)
+        except TimeoutError:
+            return inf
+        return time.perf_counter() - began
+
+    def _fitting(self, prefix: str) -> list[float]:
+        """Create pods that fit at intervals; the seconds until each is let go."""
+        names = [f"{prefix}-{number}" for number in range(self._plan.fitting)]
+        created: dict[str, float] = {}
+        let_go: dict[str, float] = {}
+
+        def seen(event: WatchEvent, now: float) -> None:
+            name = event.object["metadata"]["name"]
+            if name.startswith(prefix) and not scenario.is_gated(event.object):
+                let_go.setdefault(name, now)
+
+        with watching(self._api, PODS, NAMESPACE, seen):
+            for name in names:
+                self._api.create(RESOURCE_CLAIMS, scenario.fitting_claim(name))
+                created[name] = time.perf_counter()
+                self._api.create(PODS, scenario.fitting_pod(name))
+                time.sleep(self._plan.interval)
+            self._wait(lambda: len(let_go) == len(names), 0.0)
+        _say(f"{prefix}: {len(let_go)} of {len(names)} pods that fit were let go")
+        return sorted(let_go[name] - created[name] if name in let_go else inf for name in names)
+
+    def _quiet(self, began: float) -> float:
+        """Seconds until the controller stopped writing; `inf` if it writes on."""
+        last, writes = time.perf_counter(), self._audit.writes()
+
+        def quiet() -> bool:
+            nonlocal last, writes
+            now = self._audit.writes()
+            if now != writes:
+                last, writes = time.perf_counter(), now
+            return time.perf_counter() - last > QUIET_SECONDS
+
+        return self._wait(quiet, began) - QUIET_SECONDS
+
+    def _steady(self) -> tuple[float, int]:
+        """The part of a core, and the writes, of a time in which nothing changes."""
+        began, used, writes = time.perf_counter(), self._controller.cpu_seconds(), self._audit.writes()
+        time.sleep(self._plan.steady)
+        core = (self._controller.cpu_seconds() - used) / (time.perf_counter() - began)
+        made = self._audit.writes() - writes
+        _say(f"steady: {core:.2%} of a core, writes: {dict(made)}")
+        return core, made.total()
+
+    def _freed(self, holders: Sequence[Holder]) -> list[float]:
+        """Delete the holders one after the other; seconds from each release until another claim holds the card."""
+        seconds: list[float] = []
+        deadline = time.perf_counter() + self._plan.limit
+        with _allocations(self._api) as (released, taken):
+            for holder in holders:
+                self._api.delete(PODS, holder.name, NAMESPACE)
+                left = max(1.0, deadline - time.perf_counter())
+                self._wait(lambda holder=holder: holder.device in taken, 0.0, left)  # type: ignore[misc]
+                seconds.append(taken.get(holder.device, inf) - released.get(holder.device, 0.0))
+                if time.perf_counter() > deadline:
+                    break
+                time.sleep(BETWEEN_FREED)
+        _say(f"freed: {sum(it < inf for it in seconds)} of {len(holders)} cards are used again")
+        return sorted(seconds)
+
+
+@contextmanager
+def _allocations(api: Api) -> Iterator[tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]]:
+    """When devices were first seen released, and when first seen in a new allocation; a thread fills the mappings."""
+    released: dict[tuple[str, str], float] = {}
+    taken: dict[tuple[str, str], float] = {}
+    holds: dict[str, list[tuple[str, str]]] = {
+        raw["metadata"]["name"]: scenario.held(raw) for raw in api.list(RESOURCE_CLAIMS, namespace=NAMESPACE).items
+    }
+
+    def seen(event: WatchEvent, now: float) -> None:
+        name = event.object["metadata"]["name"]
+        before, after = holds.get(name, []), [] if event.type == "DELETED" else scenario.held(event.object)
+        holds[name] = after
+        for device in set(before) - set(after):
+            released.setdefault(device, now)
+        for device in set(after) - set(before):
+            taken.setdefault(device, now)
+
+    with watching(api, RESOURCE_CLAIMS, NAMESPACE, seen):
+        yield released, taken
+
+
+def _ready(api: Api) -> Callable[[], bool]:
+    """Whether a controller leads and has listed everything."""
+    http = urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(5.0))
+
+    def ready() -> bool:
+        try:
+            led = api.get(LEASES, "lode-controller", SYSTEM)["spec"].get("holderIdentity")
+            return bool(led) and http.request("GET", f"http://{OBSERVE}/readyz").status == 200
+        except (NotFound, urllib3.exceptions.HTTPError):
+            return False
+
+    return ready
+
+
+def _say(text: str) -> None:
+    print(f"    {text}", file=sys.stderr, flush=True)
