@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from tests.e2e.client import Client, Object
 
 PLUGIN = "/var/lib/kubelet/plugins/lode.dev"
+PLUGIN_ACCOUNT = "system:serviceaccount:lode-system:lode-kubeletplugin"
 _FILES = f"find /var/run/cdi {PLUGIN} -type f \\( -name '*.json' -o -name '*.tmp' \\) ! -name 'checkpoint*' 2>/dev/null"
 
 

@@ -17,7 +17,7 @@ _COMMAND = ("get", "resourceclaims", "--all-namespaces", "--watch", "--output-wa
 class Watcher:
     """Watches with kubectl in a thread. A watch that ends is started again with a list.
 
-    It uses the slices that are published when it is created, and nothing of the controller.
+    It uses the slices that are published when it is created or given to `learn`, and nothing of the controller.
     """
 
     def __init__(self, client: Client):
@@ -36,6 +36,11 @@ class Watcher:
         self.violations: list[str] = []
         self.events = 0
         self._thread.start()
+
+    def learn(self, raw: Object) -> None:
+        """Take a slice into account that a test publishes."""
+        with self._lock:
+            self._catalogue.learn(raw)
 
     def stop(self) -> None:
         """Stop watching, and wait until the thread has ended. Fails if there was no event."""
