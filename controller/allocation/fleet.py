@@ -12,7 +12,7 @@ from controller.allocation.nodefit.candidates import NodeCandidates
 from controller.allocation.nodefit.counting import count_fits
 from controller.allocation.nodefit.fingerprint import fingerprint
 from controller.allocation.nodefit.greedy import GreedyFit, NoFit
-from controller.allocation.nodefit.node_score import NodeScore, node_score
+from controller.allocation.nodefit.node_score import UNSCORED, NodeScore, alternatives, node_score
 from controller.allocation.nodefit.shortages import Failure, Refusals
 from controller.allocation.ordering.partition_cost import PartitionCosts
 from controller.allocation.reasons.unsatisfiable import Unsatisfiable
@@ -176,7 +176,12 @@ class Fleet:
         return self._index.availability.in_order(self._candidates(request, self._memory(request)))
 
     def score(self, slot: NodeSlot, request: CompiledRequest) -> NodeScore | None:
-        """How well the node suits a request with preferences, the smallest is best; None if it cannot satisfy one."""
+        """How well the node suits the request, the smallest is best; None if it cannot satisfy it.
+
+        It may be worse once the node's devices are known: see ``refine``.
+        """
+        if not request.scored:
+            return UNSCORED
         scores = self._scores.get(request)
         if scores is None:
             scores = self._scores[request] = BoundedCache(_MOST_SCORES)
@@ -187,6 +192,17 @@ class Fleet:
             score = node_score(order, request, self._index, self._costs, lambda: self._of_node(slot))
             known = scores[slot] = clock, score
         return known[1]
+
+    def refine(
+        self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim], found: Sequence[Allocation]
+    ) -> NodeScore:
+        """The score with the alternatives that ``fit`` found on the node, which may be later ones; remembered."""
+        known = self.score(slot, request)
+        if known is None or request.single_choice:
+            return UNSCORED if known is None else known
+        score = alternatives(claims, found), known[1]
+        self._scores[request][slot] = (slot.clock, self._index.shared_usage_version), score
+        return score
 
     def fit(self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim]) -> tuple[Allocation, ...] | None:
         """The allocation of each claim on the node; None, which is remembered, if the node does not fit."""

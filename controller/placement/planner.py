@@ -91,7 +91,7 @@ def plan(pods: Sequence[PodDemand], fleet: Fleet, nodes: Nodes) -> Plan | Refusa
     """Where the pods go, all of them or none.
 
     The pods are placed in order, each on the first node that fits, in natural order or the order that its claims
-    prefer (``best_first``).
+    prefer (``place``).
     """
     placements: list[Placement] = []
     with Trial(fleet, nodes) as trial:
@@ -167,6 +167,8 @@ def place(
 ) -> Placed | Unsatisfiable | None:
     """The first node that fits all ``claims`` and what they get there; None if no node does.
 
+    If a request has alternatives or preferences, the best node (``controller.allocation.nodefit.node_score``).
+
     The node also fits the claims ``beside``, which take devices of other drivers than ``claims`` and so take nothing
     away from these.
 
@@ -182,36 +184,88 @@ def place(
         return Unsatisfiable(faults=request)
     if not isinstance(others, CompiledRequest):
         return Unsatisfiable(faults=others)
-    slots: Iterable[NodeSlot] = fleet.candidates(request)
-    if request.ordered:
-        slots = best_first((fleet.score(slot, request), slot) for slot in slots)
-    for slot in _deferring(slots, last):
-        if is_eligible is not None and not is_eligible(slot.name):
-            continue
-        chosen = fleet.fit(slot, others, beside) if beside else ()
-        allocations = None if chosen is None else fleet.fit(slot, request, claims)
-        if chosen is not None and allocations is not None:
-            return Placed(slot.name, allocations, beside=chosen)
-    return None
+    search = _NodeSearch(fleet, (request, claims), (others, beside), is_eligible or _any_node)
+    slots = fleet.candidates(request)
+    found = search.best_first(slots) if request.scored or others.scored else search.in_order(slots)
+    return next(_deferring(found, last), None)
 
 
-def _deferring(slots: Iterable[NodeSlot], last: Sequence[str]) -> Iterator[NodeSlot]:
-    """The slots, those of the nodes ``last`` at the end and in that order."""
+def _deferring(found: Iterable[Placed], last: Sequence[str]) -> Iterator[Placed]:
+    """What was found, on the nodes ``last`` at the end and in that order."""
     place, deferred = {name: position for position, name in enumerate(last)}, []
-    for slot in slots:
-        if slot.name in place:
-            deferred.append(slot)
+    for one in found:
+        if one.node in place:
+            deferred.append(one)
         else:
-            yield slot
-    yield from sorted(deferred, key=lambda slot: place[slot.name])
+            yield one
+    yield from sorted(deferred, key=lambda one: place[one.node])
 
 
-def best_first(scored: Iterable[tuple[NodeScore | None, NodeSlot]]) -> Iterator[NodeSlot]:
-    """The nodes with a score, the smallest score first; nodes with equal scores stay in the order given."""
-    ranked = [(score, place, slot) for place, (score, slot) in enumerate(scored) if score is not None]
-    heapq.heapify(ranked)
-    while ranked:
-        yield heapq.heappop(ranked)[2]
+_Claims = tuple[CompiledRequest, Sequence[Claim]]
+
+
+class _NodeSearch:
+    """Looks for a node for claims of ours and of other drivers."""
+
+    def __init__(self, fleet: Fleet, ours: _Claims, others: _Claims, is_eligible: IsEligible):
+        self._fleet = fleet
+        self._ours = ours
+        self._others = others
+        self._is_eligible = is_eligible
+
+    def fit(self, slot: NodeSlot) -> Placed | None:
+        """What the claims get on the node; None if it is not eligible or does not fit all of them."""
+        if not self._is_eligible(slot.name):
+            return None
+        beside = self._fleet.fit(slot, *self._others) if self._others[1] else ()
+        allocations = None if beside is None else self._fleet.fit(slot, *self._ours)
+        if beside is None or allocations is None:
+            return None
+        return Placed(slot.name, allocations, beside=beside)
+
+    def in_order(self, slots: Iterable[NodeSlot]) -> Iterator[Placed]:
+        """What fits, in the order given."""
+        return (found for slot in slots if (found := self.fit(slot)) is not None)
+
+    def best_first(self, slots: Iterable[NodeSlot]) -> Iterator[Placed]:
+        """What fits, by score, the smallest first; nodes with equal scores stay in the order given.
+
+        A score looks at each request alone. So a node whose devices turn out to be later alternatives is put back, and
+        has its turn when no other can be better.
+        """
+        scored = ((self._score(slot), slot) for slot in slots)
+        ranked: list[tuple[NodeScore, int, NodeSlot, Placed | None]]
+        ranked = [(score, at, slot, None) for at, (score, slot) in enumerate(scored) if score is not None]
+        heapq.heapify(ranked)
+        while ranked:
+            score, at, slot, found = heapq.heappop(ranked)
+            if found is None:
+                found = self.fit(slot)
+                if found is None:
+                    continue
+                refined = self._refined(slot, found)
+                if refined > score:
+                    heapq.heappush(ranked, (refined, at, slot, found))
+                    continue
+            yield found
+
+    def _score(self, slot: NodeSlot) -> NodeScore | None:
+        ours, others = self._fleet.score(slot, self._ours[0]), self._fleet.score(slot, self._others[0])
+        return None if ours is None or others is None else _sum(ours, others)
+
+    def _refined(self, slot: NodeSlot, found: Placed) -> NodeScore:
+        return _sum(
+            self._fleet.refine(slot, *self._ours, found.allocations),
+            self._fleet.refine(slot, *self._others, found.beside),
+        )
+
+
+def _any_node(_: str) -> bool:
+    return True
+
+
+def _sum(ours: NodeScore, others: NodeScore) -> NodeScore:
+    return ours[0] + others[0], ours[1]
 
 
 def _on(name: str, fleet: Fleet, nodes: Nodes, claims: Sequence[Claim]) -> Placed | Unsatisfiable | None:

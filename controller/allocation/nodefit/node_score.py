@@ -1,9 +1,10 @@
-"""How well a node suits a pod whose requests have preferences. Pure.
+"""How well a node suits a pod whose requests have alternatives or preferences. Pure.
 
-Requests are compared one after another, in the order of the claims. Among the nodes that can satisfy a request, the
-better one
+The better node satisfies earlier alternatives of ``firstAvailable``, counted over all requests as kube-scheduler does
+(``computeScore`` of its plugin dynamicresources): the sum of their places is smaller. Among nodes that are equal in
+this, requests with preferences are compared one after another, in the order of the claims. The better node
 
-1. satisfies an earlier one of its alternatives (``firstAvailable``);
+1. satisfies an earlier one of its alternatives;
 2. has the devices closer together (``ordering.device_order``);
 3. for partitions under ``binpack``: has the partition that costs least (``ordering.partition_cost``);
 4. has the better rank by load (``requests.preferences.node_rank``).
@@ -12,6 +13,7 @@ The score is computed from bitsets where these are sufficient, else device by de
 """
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from controller.allocation.devices.device_index import DeviceIndex, Order
 from controller.allocation.devices.pools import PoolDevice
@@ -19,14 +21,17 @@ from controller.allocation.nodefit.candidates import NodeCandidates
 from controller.allocation.ordering.device_order import closeness, in_preferred_order, share_load
 from controller.allocation.ordering.partition_cost import Lost, PartitionCosts, is_partition
 from controller.allocation.requests.compiled import CompiledRequest
-from controller.allocation.requests.demands import Choice
+from controller.allocation.requests.demands import Choice, Demand
 from controller.allocation.requests.preferences import MILLION, node_rank
 from controller.allocation.search.attempt import Candidate
+from driver.model import Allocation, Claim
 
 RequestScore = tuple[int, int, Lost, tuple[int, ...]]
 """Number of the alternative, closeness, cost of a partition, rank by load. The smallest is best."""
-NodeScore = tuple[RequestScore, ...]
-"""A score for each request that has a preference. The smallest is best."""
+NodeScore = tuple[int, tuple[RequestScore, ...]]
+"""The places of all alternatives added up, then a score for each request with a preference. The smallest is best."""
+UNSCORED: Final[NodeScore] = (0, ())
+"""The score of every node for a request with neither alternatives nor preferences."""
 
 
 def node_score(
@@ -38,7 +43,10 @@ def node_score(
     *,
     masks: bool = True,
 ) -> NodeScore | None:
-    """The node's score; None if it cannot satisfy one of the requests that have a preference.
+    """The node's score; None if it cannot satisfy one of the requests that have alternatives or a preference.
+
+    Each request is looked at by itself, so the alternatives that the node satisfies together may be later ones
+    (``alternatives``), but not earlier ones.
 
     Args:
         order: the pools of the node, each with its devices.
@@ -46,8 +54,14 @@ def node_score(
         masks: whether bitsets may be used.
     """
     found: list[RequestScore] = []
+    places = 0
     for demand in request.demands:
         if not any(choice.ordered for choice in demand.choices):
+            if len(demand.choices) > 1:
+                first = _first_possible(order, demand, index)
+                if first is None:
+                    return None
+                places += first
             continue
         for number, choice in enumerate(demand.choices):
             if masks and _is_maskable(order, choice, index):
@@ -56,10 +70,39 @@ def node_score(
                 score = _by_devices(candidates(), choice, costs, number)
             if score is not None:
                 found.append(score)
+                places += number
                 break
         else:
             return None
-    return tuple(found)
+    return places, tuple(found)
+
+
+def alternatives(claims: Sequence[Claim], allocations: Sequence[Allocation]) -> int:
+    """The places of the alternatives that were allocated, from 0, added up over all requests."""
+    places = 0
+    for claim, allocation in zip(claims, allocations, strict=True):
+        given = {result.request for result in allocation.results}
+        for request in claim.spec.requests:
+            if request.prioritized:
+                names = [f"{request.name}/{want.name}" for want in request.wants]
+                places += sum(place for place, name in enumerate(names) if name in given)
+    return places
+
+
+def _first_possible(order: Order, demand: Demand, index: DeviceIndex) -> int | None:
+    """The first alternative for which the node has enough available devices, whatever their capacity."""
+    return next((at for at, choice in enumerate(demand.choices) if _has_enough(order, choice, index)), None)
+
+
+def _has_enough(order: Order, choice: Choice, index: DeviceIndex) -> bool:
+    count = 0
+    for pool, visible in order:
+        if not pool.problem:
+            devices = index.selectors.selection(pool, choice.criteria.filter).match & visible
+            if not choice.want.admin_access:
+                devices &= pool.tolerated(choice.criteria.tolerations) & pool.available
+            count += devices.bit_count()
+    return count >= choice.count
 
 
 def _is_maskable(order: Order, choice: Choice, index: DeviceIndex) -> bool:

@@ -54,6 +54,11 @@ class CompiledRequest:
     total_devices: int
     ordered: bool
 
+    @property
+    def scored(self) -> bool:
+        """Whether one node can be better than another: it has alternatives or preferences."""
+        return self.ordered or not self.single_choice
+
 
 class CompiledRequests:
     """Compiled requests by what claims ask for."""

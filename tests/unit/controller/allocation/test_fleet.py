@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from controller.allocation import Fleet, Unsatisfiable
 from controller.allocation.nodefit.greedy import GreedyFit, NoFit
+from controller.allocation.nodefit.node_score import alternatives
 from controller.placement import Placed, Trial, place
 from driver.model import (
     Allocation,
@@ -233,13 +234,11 @@ class World:
 
 
 def node_by_node(world: World, pod: Pod) -> Placed | None:
-    """What a new fleet says that is asked for each node in turn."""
+    """What a new fleet says that is asked for each node in turn: the first of those with the earliest alternatives."""
     built = world.rebuilt()
-    for node in sorted(world.nodes):
-        answer = built.allocate(node, world.nodes[node], pod)
-        if isinstance(answer, tuple):
-            return Placed(node, answer)
-    return None
+    answers = [(node, built.allocate(node, world.nodes[node], pod)) for node in sorted(world.nodes)]
+    found = [Placed(node, answer) for node, answer in answers if isinstance(answer, tuple)]
+    return min(found, key=lambda one: alternatives(pod, one.allocations), default=None)
 
 
 def had(world: World, pod: Pod) -> list[tuple[Allocation, ...] | None]:
