@@ -16,7 +16,7 @@ GENERATION_SECONDS = 5.0
 
 
 def claims_of(state: State, pod: PodView, now: float) -> tuple[list[ClaimRecord], list[Wait]]:
-    """The pod's claims that exist and are its own, and what is wrong with the others."""
+    """The pod's claims that exist and are its own, each once, and what is wrong with the others."""
     records, problems = [], []
     for reference in pod.references:
         key = f"{pod.namespace}/{reference.claim}"
@@ -30,7 +30,7 @@ def claims_of(state: State, pod: PodView, now: float) -> tuple[list[ClaimRecord]
             problems.append(_missing(message, remaining))
         elif reference.template and record.claim.owner_pod_uid != pod.uid:
             problems.append(Wait(Reason.CLAIM_NOT_OWNED, f"ResourceClaim {key} was created for another pod"))
-        else:
+        elif record not in records:
             records.append(record)
     return records, problems
 
@@ -144,7 +144,7 @@ def combine(problems: Sequence[Wait]) -> Wait:
         return problems[0]
     return Wait(
         reported[0].reason,
-        "; ".join(problem.message for problem in reported),
+        "; ".join(dict.fromkeys(problem.message for problem in reported)),
         tuple(dict.fromkeys(key for problem in reported for key in problem.claims)),
     )
 

@@ -71,8 +71,9 @@ class PodView:
 
     @property
     def claim_keys(self) -> tuple[str, ...]:
-        """``namespace/name`` of the claims known so far."""
-        return tuple(f"{self.namespace}/{reference.claim}" for reference in self.references if reference.claim)
+        """``namespace/name`` of the claims known so far, each once: several entries may name one claim."""
+        keys = (f"{self.namespace}/{reference.claim}" for reference in self.references if reference.claim)
+        return tuple(dict.fromkeys(keys))
 
 
 def pod_from(raw: Json, condition_type: str) -> PodView:

@@ -45,12 +45,15 @@ _CONTENT_TYPES: Mapping[PatchType, str] = {
 }
 _STRICT = {"fieldValidation": "Strict"}
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
-_KEEP_ALIVE = [
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-]
+_KEEP_ALIVE_OPTIONS = {"TCP_KEEPIDLE": 30, "TCP_KEEPALIVE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""Seconds without data before the first probe (macOS: TCP_KEEPALIVE), seconds between probes, and their number."""
+
+
+def keep_alive(platform: Any = socket) -> list[tuple[int, int, int]]:
+    """The socket options that find broken connections, as far as the platform's module ``socket`` has them."""
+    known = [(getattr(platform, name, None), value) for name, value in _KEEP_ALIVE_OPTIONS.items()]
+    options = [(platform.IPPROTO_TCP, option, value) for option, value in known if option is not None]
+    return [(platform.SOL_SOCKET, platform.SO_KEEPALIVE, 1), *options]
 
 
 def _ignore(_: str) -> None:
@@ -72,7 +75,7 @@ class KubeClient:
             "maxsize": connections,
             "retries": False,
             "timeout": urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS),
-            "socket_options": [*HTTPConnection.default_socket_options, *_KEEP_ALIVE],
+            "socket_options": [*HTTPConnection.default_socket_options, *keep_alive()],
             "headers": {"Accept": "application/json", "User-Agent": "lode"},
         }
         if access.server.startswith("https:"):

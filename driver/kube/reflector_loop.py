@@ -29,12 +29,14 @@ class ReflectorLoop:
         An error of the API is logged and causes a growing pause. So does a series of watches that end at once: that is
         not an error, but watching again at once would be a tight loop.
         """
-        resource, started = self._reflector.resource, self._clock.monotonic()
+        resource, started, at_least = self._reflector.resource, self._clock.monotonic(), 0.0
         try:
             self._reflector.step()
             self._failures = 0
         except ApiError as error:
             self._failures += 1
+            at_least = error.retry_after
             self._log.warning("cannot list or watch", resource=resource.plural, error=str(error))
         self._short = self._short + 1 if self._clock.monotonic() - started < SHORT_SECONDS else 0
-        return delay(max(self._failures, self._short - SHORT_WATCHES_ALLOWED), bound=LONGEST_PAUSE_SECONDS)
+        attempts = max(self._failures, self._short - SHORT_WATCHES_ALLOWED)
+        return delay(attempts, bound=LONGEST_PAUSE_SECONDS, at_least=at_least)

@@ -88,6 +88,12 @@ SITUATIONS: list[tuple[str, Build, str]] = [
     ("a claim of another driver", both(claim("nic", ("nic.example.com",)), the_pod("nic")), "remove gate"),
     ("a claim of ours", both(claim("a"), the_pod("a")), "place n1 a=n1/gpu-0"),
     ("two claims", both(claim("a"), claim("b"), the_pod("a", "b")), "place n1 a=n1/gpu-0 b=n1/gpu-1"),
+    ("two entries that name one claim", both(claim("a"), the_pod("a", "a")), "place n1 a=n1/gpu-0"),
+    (
+        "two entries that name one claim, left over",
+        both(claim("a", at="n2/gpu-1", by=("p",)), the_pod("a", "a", condition="True")),
+        "place n2",
+    ),
     (
         "a claim of ours and one of another driver",
         both(claim("a"), claim("nic", ("nic.example.com",)), the_pod("a", "nic")),

@@ -20,9 +20,21 @@ from driver.kube.api import (
     NotFound,
     Unavailable,
 )
-from driver.kube.client import KubeClient, error_from
+from driver.kube.client import KubeClient, error_from, keep_alive
 
 Answer = tuple[int, dict[str, str], bytes]
+
+
+class Platform:
+    """The module ``socket`` of macOS, which has TCP_KEEPALIVE in the place of TCP_KEEPIDLE."""
+
+    SOL_SOCKET, SO_KEEPALIVE, IPPROTO_TCP = 0xFFFF, 0x8, 6
+    TCP_KEEPALIVE, TCP_KEEPINTVL, TCP_KEEPCNT = 0x10, 0x101, 0x102
+
+
+def test_broken_connections_are_found_on_every_platform() -> None:
+    assert keep_alive(Platform) == [(0xFFFF, 0x8, 1), (6, 0x10, 30), (6, 0x101, 10), (6, 0x102, 3)]
+    assert len(keep_alive()) == 4
 
 
 class Server:

@@ -69,6 +69,15 @@ def test_an_api_that_fails_is_asked_ever_more_seldom_but_never_given_up(how: str
     assert rests[-1] == LONGEST_PAUSE_SECONDS
 
 
+def test_an_api_that_says_when_to_come_again_is_not_asked_before() -> None:
+    played = Played()
+
+    def overloaded() -> None:
+        raise Unavailable("too many requests", status=429, retry_after=7)
+
+    assert played.rests(overloaded, 6) == [7, 7, 7, 7, 8, 16]
+
+
 def test_an_api_that_answers_again_is_asked_at_once() -> None:
     played = Played()
     played.rests(played.fail_late, 5)
