@@ -140,7 +140,10 @@ class Api(Protocol):
         field_selector: str = "",
         timeout_seconds: int = 300,
     ) -> Iterator[WatchEvent]:
-        """Changes after ``resource_version``, in order, with bookmarks; ends after the timeout or sooner."""
+        """Changes after ``resource_version``, in order, with bookmarks; ends after the timeout or sooner.
+
+        The watch is open when the call returns; errors can come then, and between two changes.
+        """
         ...
 
     def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object:

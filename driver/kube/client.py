@@ -141,6 +141,8 @@ class KubeClient:
     ) -> Iterator[WatchEvent]:
         """Changes after ``resource_version``, as they come; ends when the server ends it or sends nothing for long.
 
+        The watch is open when the call returns.
+
         Raises:
             Gone: that version is too old; list again.
             ApiError: any other error, before the first or between two changes.
@@ -154,21 +156,14 @@ class KubeClient:
             timeoutSeconds=str(timeout_seconds),
         )
         response = self._send("GET", resource.path(namespace), query, stream=True)
-        try:
-            if response.status >= 400:
+        if response.status >= 400:
+            try:
                 raise _error(response.status, response.read(), response.headers)
-            for line in _lines(response):
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    status = event["object"]
-                    raise error_from(status.get("code") or 500, status)
-                yield WatchEvent(event["type"], event["object"])
-        except ReadTimeoutError:
-            return
-        except (HTTPError, OSError, ValueError) as error:
-            raise Unavailable(f"watch {resource.plural}: connection lost: {error}") from error
-        finally:
-            response.close()
+            except (HTTPError, OSError) as error:
+                raise Unavailable(f"watch {resource.plural}: connection lost: {error}") from error
+            finally:
+                response.close()
+        return _events(resource, response)
 
     def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
         """The stored object. An unknown field is Invalid."""
@@ -293,6 +288,23 @@ def _error(code: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
         status = {"message": body.decode(errors="replace").strip()}
     wait = headers.get("Retry-After", "")
     return error_from(code, status, float(wait) if wait.isdigit() else 0.0)
+
+
+def _events(resource: Resource, response: urllib3.BaseHTTPResponse) -> Iterator[WatchEvent]:
+    """The changes of an open watch."""
+    try:
+        for line in _lines(response):
+            event = json.loads(line)
+            if event["type"] == "ERROR":
+                status = event["object"]
+                raise error_from(status.get("code") or 500, status)
+            yield WatchEvent(event["type"], event["object"])
+    except ReadTimeoutError:
+        return
+    except (HTTPError, OSError, ValueError) as error:
+        raise Unavailable(f"watch {resource.plural}: connection lost: {error}") from error
+    finally:
+        response.close()
 
 
 def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:

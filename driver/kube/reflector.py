@@ -11,7 +11,7 @@ that this version is gone.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from driver.kube.api import Api, Gone, NotFound, Object, Resource, WatchEvent
+from driver.kube.api import Api, ApiError, Gone, NotFound, Object, Resource, WatchEvent
 from driver.kube.objects import object_key
 
 PAGE_SIZE = 500
@@ -86,6 +86,8 @@ class Reflector:
         self._version = ""
         self.synced = False
         """Whether the sink received at least one complete list."""
+        self.error: ApiError | None = None
+        """Why the sink may be out of date; None while a watch is open, and between two calls that succeeded."""
 
     @property
     def position(self) -> str:
@@ -98,6 +100,13 @@ class Reflector:
         Raises:
             ApiError: the call failed; call ``step`` again after a pause.
         """
+        try:
+            self._step()
+        except ApiError as error:
+            self.error = error
+            raise
+
+    def _step(self) -> None:
         if not self._version:
             try:
                 self._list()
@@ -106,16 +115,19 @@ class Reflector:
                     raise
                 self._sink(Synced(self.resource, frozenset(), "0"))
                 self.synced = True
+            self.error = None
             return
         try:
-            for event in self._api.watch(
+            events = self._api.watch(
                 self.resource,
                 resource_version=self._version,
                 namespace=self._namespace,
                 label_selector=self._label_selector,
                 field_selector=self._field_selector,
                 timeout_seconds=self._watch_seconds,
-            ):
+            )
+            self.error = None
+            for event in events:
                 self._take(event)
         except Gone:
             self._version = ""

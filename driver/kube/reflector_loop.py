@@ -22,21 +22,28 @@ class ReflectorLoop:
         self._log = log
         self._failures = 0
         self._short = 0
+        self._logged: tuple[type[ApiError], int] | None = None
+        """Class and status of the error that was logged last; None if the last step succeeded."""
 
     def step(self) -> float:
         """List, or watch until the API ends the watch; the seconds to wait before the next step.
 
-        An error of the API is logged and causes a growing pause. So does a series of watches that end at once: that is
-        not an error, but watching again at once would be a tight loop.
+        An error of the API causes a growing pause. So does a series of watches that end at once: that is not an error,
+        but watching again at once would be a tight loop. Errors of the same kind in a row are logged once.
         """
         resource, started, at_least = self._reflector.resource, self._clock.monotonic(), 0.0
         try:
             self._reflector.step()
             self._failures = 0
+            if self._logged is not None:
+                self._log.info("listed or watched again", resource=resource.plural)
+                self._logged = None
         except ApiError as error:
             self._failures += 1
             at_least = error.retry_after
-            self._log.warning("cannot list or watch", resource=resource.plural, error=str(error))
+            if self._logged != (kind := (type(error), error.status)):
+                self._log.warning("cannot list or watch", resource=resource.plural, error=str(error))
+                self._logged = kind
         self._short = self._short + 1 if self._clock.monotonic() - started < SHORT_SECONDS else 0
         attempts = max(self._failures, self._short - SHORT_WATCHES_ALLOWED)
         return delay(attempts, bound=LONGEST_PAUSE_SECONDS, at_least=at_least)

@@ -1,6 +1,7 @@
 """The reflector tells its sink the truth, whatever the API does."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, cast
 
 import pytest
@@ -129,3 +130,15 @@ def test_a_kind_the_api_does_not_serve_is_an_error_unless_optional() -> None:
     reflector.step()
     assert seen == [synced("0")]
     assert reflector.synced
+
+
+def test_an_error_is_kept_until_a_watch_is_open_or_a_list_complete() -> None:
+    refused = Unavailable("no")
+    api = ScriptedApi([refused, Page([], "1"), Page([], "9")], [[refused], [], [Gone("old")]])
+    reflector, _ = reflect(api)
+    errors = []
+    for _ in range(6):
+        with suppress(Unavailable):
+            reflector.step()
+        errors.append(reflector.error)
+    assert errors == [refused, None, refused, None, None, None]

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import cast
 
 import pytest
+from structlog.testing import capture_logs
 
-from driver.kube.api import NODES, Unavailable
+from driver.kube.api import NODES, Forbidden, Unavailable
 from driver.kube.reflector import Reflector
 from driver.kube.reflector_loop import LONGEST_PAUSE_SECONDS, ReflectorLoop
 from driver.observe import logger
@@ -33,6 +34,9 @@ class Played:
 
     def fail(self) -> None:
         raise Unavailable("connection refused")
+
+    def forbid(self) -> None:
+        raise Forbidden("cannot list nodes", status=403)
 
     def fail_late(self) -> None:
         self.clock.sleep(10)
@@ -82,3 +86,16 @@ def test_an_api_that_answers_again_is_asked_at_once() -> None:
     played = Played()
     played.rests(played.fail_late, 5)
     assert played.rests(played.watch, 1) == [0]
+
+
+def test_errors_of_one_kind_in_a_row_are_logged_once_and_so_is_their_end() -> None:
+    played = Played()
+    with capture_logs() as lines:
+        played.rests(played.fail, 3)
+        played.rests(played.forbid, 2)
+        played.rests(played.watch, 2)
+    assert [(line["event"], line["log_level"]) for line in lines] == [
+        ("cannot list or watch", "warning"),
+        ("cannot list or watch", "warning"),
+        ("listed or watched again", "info"),
+    ]
