@@ -6,7 +6,7 @@ from typing import Final
 from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.devices.node_availability import NodeMemory
 from controller.allocation.devices.pools import NodeSlot, PoolKey
-from controller.allocation.devices.usage import Usage, Use
+from controller.allocation.devices.usage import Usage, Use, consuming
 from controller.allocation.filters import Selectors
 from controller.allocation.nodefit.candidates import NodeCandidates
 from controller.allocation.nodefit.counting import count_fits
@@ -130,6 +130,18 @@ class Fleet:
     def usage_snapshot(self) -> Mapping[DeviceId, Use]:
         """What is in use, by device. Equal to that of a new fleet with the same objects."""
         return dict(self._usage.uses)
+
+    def rivals(self, claim: Claim) -> Mapping[str, str]:
+        """The other claims (by key) that together with this one hold more than there is, and of what.
+
+        It costs a look at the devices of the claim. There are none unless two programs allocated.
+        """
+        found: dict[str, str] = {}
+        for result in consuming(claim.allocation):
+            for uid, what in self._index.overuse(result.device).items():
+                if uid != claim.uid and uid in self._names:
+                    found.setdefault(self._names[uid], f"{what} of {result.device}")
+        return found
 
     def free_counters(self) -> Mapping[PoolKey, tuple[int, ...]]:
         """The free counters of every pool that has counters (nanos, in the pool's order)."""

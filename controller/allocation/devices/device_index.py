@@ -6,6 +6,7 @@ from typing import Final
 from controller.allocation.devices.columns import Columns
 from controller.allocation.devices.hardware import HardwareKinds
 from controller.allocation.devices.node_availability import NodeAvailability
+from controller.allocation.devices.overuse import overuse
 from controller.allocation.devices.pools import NodeSlot, Pool, PoolDevice, PoolKey
 from controller.allocation.devices.selector_index import SelectorIndex
 from controller.allocation.devices.usage import UsageChanges, Use, only_more
@@ -128,6 +129,16 @@ class DeviceIndex:
         """The free counters of every pool that has counters (nanos, in the pool's order)."""
         self.settle()
         return {key: tuple(pool.free) for key, pool in self.pools.items() if pool.free}
+
+    def overuse(self, name: DeviceId) -> Mapping[str, str]:
+        """The claims (by UID) that hold too much of the device or its card, and of what; empty if there is enough."""
+        use = self._uses.get(name)
+        if use is None:
+            return {}
+        key = (name.driver, name.pool)
+        if key in self._members:
+            self._pool(key)
+        return overuse(use, self._devices.get(name))
 
     def slot(self, name: str, labels: Mapping[str, str]) -> NodeSlot:
         """The node of this name as if it had these labels, whether it exists or not."""
