@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import yaml
 
@@ -105,11 +104,6 @@ class RunningController:
         """Raises `RuntimeError` with the end of its log if the controller has ended."""
         if self.process.poll() is not None:
             raise RuntimeError(f"the controller ended with status {self.process.returncode}:\n{self.log()[-2000:]}")
-
-    def cpu_seconds(self) -> float:
-        """The processor time that it has used so far, of all its threads."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager

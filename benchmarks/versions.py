@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 BEFORE = "1e91279"
-"""The last commit whose controller decides and writes in one thread."""
+"""The last commit whose controller decides and writes in one thread, and reads whole lists."""
 
 
 @dataclass(frozen=True)

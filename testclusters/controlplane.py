@@ -173,6 +173,10 @@ class ControlPlane:
         }
         self.kubectl("create", "-f", "-", input=json.dumps(node))
 
+    def pid(self, name: str) -> int:
+        """The process id of a running program, such as `kube-apiserver`; raises `KeyError` if it does not run."""
+        return self._running[name].pid
+
     def log(self, name: str) -> str:
         """The output of a program, such as `kube-scheduler`, so far."""
         return (self.folder / f"{name}.log").read_text(errors="replace")

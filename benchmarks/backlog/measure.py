@@ -16,13 +16,12 @@ from benchmarks.backlog import scenario
 from benchmarks.backlog.audit import AuditLog
 from benchmarks.backlog.scenario import Holder
 from benchmarks.controlplane import NAMESPACE, SYSTEM, Cluster, RunningController, concurrently, wait_until
+from benchmarks.processes import cpu_seconds, free_port
 from benchmarks.versions import Version
 from benchmarks.watching import watching
 from driver.kube.api import LEASES, PODS, RESOURCE_CLAIMS, Api, NotFound, WatchEvent
 from driver.wire import Json
 
-OBSERVE = "127.0.0.1:18080"
-"""Where the controller serves its readiness."""
 QUIET_SECONDS = 10.0
 """After so long without a write everybody has been told."""
 BETWEEN_FREED = 0.5
@@ -53,14 +52,15 @@ class Backlog:
 
     ``early`` and ``late`` are the times of pods that fit from their creation until their gate is removed, right after
     the start and when nothing changes. ``told`` is the time from the start until the controller stops writing; ``core``
-    and ``writes`` are the part of a core and the writes in the steady state; ``freed`` are the times from a card's
-    release until another claim holds it.
+    and ``writes`` are the part of a core and the writes in the steady state, ``api_core`` is the API server's part;
+    ``freed`` are the times from a card's release until another claim holds it.
     """
 
     ready: float
     early: Sequence[float]
     told: float
     core: float
+    api_core: float
     writes: int
     late: Sequence[float]
     freed: Sequence[float]
@@ -79,8 +79,10 @@ def measure(version: Version, plan: Plan) -> Backlog:
             _hold(cluster.api, held)
             cluster.install(version, "controller-allocated")
             cluster.await_gate(scenario.fitting_pod("gated"))
-            with controlplane.controller(cluster.plane, version, observe=OBSERVE) as controller:
-                return _Measurement(cluster, controller, audit, plan).run(held[: plan.freed])
+            address = f"127.0.0.1:{free_port()}"
+            with controlplane.controller(cluster.plane, version, observe=address) as controller:
+                ready = _ready(cluster.api, address)
+                return _Measurement(cluster, controller, audit, plan).run(ready, held[: plan.freed])
 
 
 def _claims(held: Sequence[Holder], waiting: int) -> list[Json]:
@@ -113,21 +115,22 @@ class _Measurement:
 
     def __init__(self, cluster: Cluster, controller: RunningController, audit: AuditLog, plan: Plan):
         self._api = cluster.api
+        self._plane = cluster.plane
         self._controller = controller
         self._audit = audit
         self._plan = plan
 
-    def run(self, freed: Sequence[Holder]) -> Backlog:
+    def run(self, is_ready: Callable[[], bool], freed: Sequence[Holder]) -> Backlog:
         """Run all parts."""
         began = time.perf_counter()
-        ready = self._wait(_ready(self._api), began)
+        ready = self._wait(is_ready, began)
         _say(f"ready after {ready:.1f} s")
         early = self._fitting("early")
         told = self._quiet(began)
         _say(f"quiet after {told:.0f} s; writes so far: {dict(self._audit.writes())}")
-        core, writes = self._steady()
+        core, api_core, writes = self._steady()
         late = self._fitting("late")
-        return Backlog(ready, early, told, core, writes, late, self._freed(freed))
+        return Backlog(ready, early, told, core, api_core, writes, late, self._freed(freed))
 
     def _wait(self, holds: Callable[[], bool], began: float, seconds: float = 0.0) -> float:
         """Seconds from ``began`` until ``holds`` returns true; `inf` after the limit."""
@@ -171,14 +174,16 @@ class _Measurement:
 
         return self._wait(quiet, began) - QUIET_SECONDS
 
-    def _steady(self) -> tuple[float, int]:
-        """The part of a core, and the writes, of a time in which nothing changes."""
-        began, used, writes = time.perf_counter(), self._controller.cpu_seconds(), self._audit.writes()
+    def _steady(self) -> tuple[float, float, int]:
+        """The part of a core that controller and API server use while nothing changes, and the controller's writes."""
+        pids = (self._controller.process.pid, self._plane.pid("kube-apiserver"))
+        writes, began, before = self._audit.writes(), time.perf_counter(), [cpu_seconds(pid) for pid in pids]
         time.sleep(self._plan.steady)
-        core = (self._controller.cpu_seconds() - used) / (time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        core, api_core = ((cpu_seconds(pid) - used) / seconds for pid, used in zip(pids, before, strict=True))
         made = self._audit.writes() - writes
         _say(f"steady: {core:.2%} of a core, writes: {dict(made)}")
-        return core, made.total()
+        return core, api_core, made.total()
 
     def _freed(self, holders: Sequence[Holder]) -> list[float]:
         """Delete the holders one after the other; seconds from each release until another claim holds the card."""
@@ -219,14 +224,14 @@ def _allocations(api: Api) -> Iterator[tuple[dict[tuple[str, str], float], dict[
         yield released, taken
 
 
-def _ready(api: Api) -> Callable[[], bool]:
-    """Whether a controller leads and has listed everything."""
+def _ready(api: Api, address: str) -> Callable[[], bool]:
+    """Whether the controller that serves its readiness at ``address`` leads and has listed everything."""
     http = urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(5.0))
 
     def ready() -> bool:
         try:
             led = api.get(LEASES, "lode-controller", SYSTEM)["spec"].get("holderIdentity")
-            return bool(led) and http.request("GET", f"http://{OBSERVE}/readyz").status == 200
+            return bool(led) and http.request("GET", f"http://{address}/readyz").status == 200
         except (NotFound, urllib3.exceptions.HTTPError):
             return False
 

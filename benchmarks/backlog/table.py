@@ -37,6 +37,7 @@ ROWS = (
     Row("  p95 s", lambda it: percentile(it.early, 95), bar=FITS_SECONDS),
     Row("last write about waiting pods, s after the start", lambda it: it.told, "{:.0f}"),
     Row("steady waiting: part of a core", lambda it: it.core, "{:.2%}", STEADY_CORE),
+    Row("  of the API server", lambda it: it.api_core, "{:.2%}"),
     Row("  writes", lambda it: it.writes, "{:.0f}", STEADY_WRITES),
     Row("a pod that fits, steady: p50 s", lambda it: percentile(it.late, 50)),
     Row("  p95 s", lambda it: percentile(it.late, 95), bar=FITS_SECONDS),

@@ -16,7 +16,7 @@ from benchmarks.allocation import table
 from benchmarks.memory.measure import Start, measure
 from benchmarks.memory.objects import devices
 from benchmarks.memory.sizes import SIZES, Size
-from benchmarks.versions import BEFORE, CURRENT, at_commit
+from benchmarks.versions import BEFORE, CURRENT, versions
 
 HEADER = (
     "cluster", "nodes", "devices", "claims", "pods", "program", "peak MiB", "settled MiB", "ready s", "CPU s",
@@ -33,10 +33,10 @@ def main() -> int:
     names = arguments.sizes.split(",") if arguments.sizes else [size.name for size in SIZES]
     chosen = [size for size in SIZES if size.name in names]
     rows, missed = [], False
-    with ExitStack() as stack:
-        versions = [stack.enter_context(at_commit(arguments.before))] if arguments.before else []
+    with ExitStack() as ending:
+        compared = list(versions(arguments.before, ending))
         for size in chosen:
-            for version in (*versions, CURRENT):
+            for version in compared:
                 print(f"==> {size.name}, {version.name}", file=sys.stderr, flush=True)
                 start = measure(version.root, size)
                 verdict = judge(size, start) if version is CURRENT else "-"

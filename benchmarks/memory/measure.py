@@ -1,6 +1,5 @@
 """One start of the controller's program, and what it costs."""
 
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ import yaml
 
 from benchmarks.memory.apiserver import LET_GO
 from benchmarks.memory.sizes import Size
+from benchmarks.processes import cpu_seconds, free_port
 
 START_SECONDS = 300.0
 SETTLE_SECONDS = 15.0
@@ -49,7 +49,7 @@ def measure(program: Path, size: Size) -> Start:
     """
     with tempfile.TemporaryDirectory() as folder, _api_server(size) as server:
         kubeconfig, settings = Path(folder) / "kubeconfig", Path(folder) / "settings.yaml"
-        port = _free_port()
+        port = free_port()
         kubeconfig.write_text(_kubeconfig(server))
         settings.write_text(yaml.safe_dump({"observeAddress": f"127.0.0.1:{port}", "logLevel": "warning"}))
         command = [sys.executable, "-m", "controller", "--settings", str(settings), "--kubeconfig", str(kubeconfig)]
@@ -60,7 +60,7 @@ def measure(program: Path, size: Size) -> Start:
         health = _Health(f"http://127.0.0.1:{port}/healthz")
         try:
             _wait_until_let_go(process, server, started, log)
-            ready, processor = time.monotonic() - started, _processor_seconds(process.pid)
+            ready, processor = time.monotonic() - started, cpu_seconds(process.pid)
             time.sleep(SETTLE_SECONDS)
             memory = _memory(process.pid)
             return Start(memory["VmHWM"], memory["VmRSS"], ready, processor, health.longest)
@@ -136,19 +136,7 @@ def _kubeconfig(server: str) -> str:
     )
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _memory(pid: int) -> dict[str, float]:
     """VmHWM and VmRSS of a process, in MiB."""
     fields = (line.split() for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return {name.rstrip(":"): int(rest[0]) * 1024 / _MEBIBYTE for name, *rest in fields if name in ("VmHWM:", "VmRSS:")}
-
-
-def _processor_seconds(pid: int) -> float:
-    """The CPU time that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100

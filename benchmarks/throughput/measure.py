@@ -1,12 +1,13 @@
 """Measures one contender on a control plane of its own: pods are created at once, and a client watches them bound."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from benchmarks import controlplane, fleet
 from benchmarks.controlplane import NAMESPACE, WRITERS, Cluster, wait_until
+from benchmarks.processes import cpu_seconds
 from benchmarks.versions import Version
 from benchmarks.watching import watching
 from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Resource, WatchEvent
@@ -17,6 +18,9 @@ from simulation.invariants import Catalogue, Holding
 TEMPLATE = "one"
 TIMEOUT = 600.0
 """Seconds for all pods."""
+CONTROLLER = "controller"
+CONTROL_PLANE = ("kube-scheduler", "kube-apiserver")
+"""The programs of the control plane whose processor time is measured."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +37,13 @@ class Throughput:
     """The results of a contender.
 
     ``latencies`` are the sorted seconds from the creation of a pod to the event that shows it bound; ``cpu`` is the
-    processor time of the controller meanwhile, in seconds, and 0 without a controller.
+    processor time that each program used meanwhile, in seconds.
     """
 
     pods: int
     seconds: float
     latencies: list[float]
-    cpu: float
+    cpu: Mapping[str, float]
     faults: list[str]
 
     @property
@@ -54,16 +58,20 @@ def measure(contender: Contender, nodes: int, pods: int, delay: float, *, profil
         cluster.api.create(RESOURCE_CLAIM_TEMPLATES, _template(), NAMESPACE)
         if not contender.with_controller:
             cluster.install(contender.version, "scheduler-allocated")
-            return _bind(cluster, pods, lambda: None, lambda: 0.0)
+            return _bind(cluster, pods, lambda: None, {})
         cluster.install(contender.version, "controller-allocated")
         cluster.await_gate(_pod("gated"))
         with controlplane.controller(cluster.plane, contender.version, profile=profile) as controller:
-            return _bind(cluster, pods, controller.check_alive, controller.cpu_seconds)
+            return _bind(cluster, pods, controller.check_alive, {CONTROLLER: controller.process.pid})
 
 
-def _bind(cluster: Cluster, count: int, check_alive: Callable[[], None], cpu: Callable[[], float]) -> Throughput:
-    """Create the pods as fast as the API server accepts them, and wait until all are bound."""
+def _bind(cluster: Cluster, count: int, check_alive: Callable[[], None], programs: Mapping[str, int]) -> Throughput:
+    """Create the pods as fast as the API server accepts them, and wait until all are bound.
+
+    ``programs`` are the process ids of the programs besides those of the control plane.
+    """
     api = cluster.api
+    programs = {**programs, **{name: cluster.plane.pid(name) for name in CONTROL_PLANE}}
     bound: dict[str, float] = {}
 
     def seen(event: WatchEvent, now: float) -> None:
@@ -75,7 +83,7 @@ def _bind(cluster: Cluster, count: int, check_alive: Callable[[], None], cpu: Ca
         wait_until("the first pod is bound", lambda: "first" in bound, check_alive)
         names = [f"pod-{number}" for number in range(count)]
         created: dict[str, float] = {}
-        used = cpu()
+        before = {name: cpu_seconds(pid) for name, pid in programs.items()}
 
         def create(name: str) -> None:
             created[name] = time.perf_counter()
@@ -84,7 +92,7 @@ def _bind(cluster: Cluster, count: int, check_alive: Callable[[], None], cpu: Ca
         with ThreadPoolExecutor(WRITERS) as writers:
             list(writers.map(create, names))
         wait_until(f"{count} pods are bound", lambda: len(bound) > count, check_alive, TIMEOUT)
-        used = cpu() - used
+        used = {name: cpu_seconds(pid) - before[name] for name, pid in programs.items()}
     latencies = sorted(bound[name] - created[name] for name in names)
     seconds = max(bound.values()) - min(created.values())
     return Throughput(count, seconds, latencies, used, faults(api))

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Mapping
 
 from benchmarks.allocation.table import lines
-from benchmarks.throughput.measure import Throughput
+from benchmarks.throughput.measure import CONTROL_PLANE, CONTROLLER, Throughput
 from benchmarks.versions import CURRENT as VERSION
 
 CURRENT = VERSION.name
@@ -60,7 +60,8 @@ def _times(results: Results, name: str) -> dict[int, float]:
 
 
 def latencies(results: Results) -> str:
-    """Seconds from the creation of a pod until it is bound, and the controller's processor time for a pod."""
+    """Seconds from the creation of a pod until it is bound, and the processor time of each program for a pod."""
+    programs = (CONTROLLER, *CONTROL_PLANE)
     rows = [
         [
             name,
@@ -68,9 +69,10 @@ def latencies(results: Results) -> str:
             str(figures.pods),
             f"{statistics.median(figures.latencies):.2f}",
             f"{figures.latencies[len(figures.latencies) * 95 // 100]:.2f}",
-            f"{figures.cpu / figures.pods * 1000:.1f}" if figures.cpu else "-",
+            *(f"{figures.cpu[it] / figures.pods * 1000:.1f}" if it in figures.cpu else "-" for it in programs),
         ]
         for name, measured in results.items()
         for milliseconds, figures in sorted(measured.items())
     ]
-    return lines(["who allocates", "latency", "pods", "p50 s", "p95 s", "controller's cpu, ms a pod"], rows)
+    header = ["who allocates", "latency", "pods", "p50 s", "p95 s", *(f"{it}: cpu ms a pod" for it in programs)]
+    return lines(header, rows)

@@ -79,7 +79,7 @@ def test_writes_are_counted_as_the_audit_log_grows(tmp_path: Path) -> None:
 def backlog(
     *, fits: Sequence[float] = (0.1, 0.1), core: float = 0.001, writes: int = 0, freed: Sequence[float] = (0.1,)
 ) -> Backlog:
-    return Backlog(ready=2, early=fits, told=30, core=core, writes=writes, late=fits, freed=freed)
+    return Backlog(ready=2, early=fits, told=30, core=core, api_core=0.01, writes=writes, late=fits, freed=freed)
 
 
 @pytest.mark.parametrize(

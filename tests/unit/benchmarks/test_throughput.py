@@ -10,7 +10,9 @@ from benchmarks.throughput.measure import Throughput
 
 
 def figures(rate: float, *faults: str) -> Throughput:
-    return Throughput(pods=100, seconds=100 / rate, latencies=[1.0] * 100, cpu=1, faults=list(faults))
+    return Throughput(
+        pods=100, seconds=100 / rate, latencies=[1.0] * 100, cpu={"kube-apiserver": 1.0}, faults=list(faults)
+    )
 
 
 @pytest.mark.parametrize(
