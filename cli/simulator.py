@@ -25,6 +25,7 @@ from controller.reconcile import (
     claim_updates,
     decide,
     node_refusals,
+    patched_status,
 )
 from controller.state import ClaimRecord, PodView, State
 from controller.waiting import rank_of
@@ -141,8 +142,9 @@ class Simulator:
     def _apply(self, key: str, decision: Decision) -> None:
         pod = self._state.pods[key]
         for update in claim_updates(decision, Consumer("pods", pod.name, pod.uid), rfc3339(self._now)):
-            raw = self._state.claims[update.claim].raw
-            self._snapshot.put(RESOURCE_CLAIMS, {**raw, "status": update.status(raw.get("status") or {})})
+            record = self._state.claims[update.claim]
+            status = patched_status(record.raw.get("status") or {}, update.status_patch(record.claim))
+            self._snapshot.put(RESOURCE_CLAIMS, {**record.raw, "status": status})
 
     def _verdict(self, decision: Decision) -> Verdict:
         if not isinstance(decision, Unallocatable):

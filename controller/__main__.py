@@ -3,8 +3,8 @@
 What the API server must allow its service account (each write is one of these):
 
     nodes, pods, resourceslices, deviceclasses, devicetaintrules    get list watch
-    resourceclaims                                                  get list watch update (the finalizer)
-    resourceclaims/status, resourceclaims/binding                   update (allocation, reservation; cluster-wide)
+    resourceclaims                                                  get list watch patch update (the finalizer)
+    resourceclaims/status, resourceclaims/binding                   patch (allocation, reservation; cluster-wide)
     pods                                                            patch (removing the gate)
     pods/status                                                     patch (our condition, nominatedNodeName)
     events                                                          create
@@ -21,13 +21,15 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-from controller.election import Election, Fence
+from controller.election import Election
 from controller.loop import Controller
 from controller.state import StateDelta
+from controller.writing import Lane, ThreadedWrites, WriteResult, WritingMetrics
 from driver.clock import Clock, SystemClock
 from driver.errors import InvalidInput, LodeError
 from driver.kube.api import Api
@@ -39,6 +41,8 @@ from driver.threads import start_thread
 
 _IDLE_SECONDS = 1.0
 """Longest sleep of the main loop, so that lost leadership is noticed."""
+_TELLING = 4
+"""The most conditions and Events that are written at the same time."""
 _STUCK_SECONDS = 120.0
 """How long the main loop may take for one turn before the process counts as unhealthy."""
 _COLLECTION_THRESHOLDS = (50_000, 20, 100)
@@ -64,8 +68,9 @@ def main(argv: Sequence[str]) -> int:
     log = logger("controller")
     gc.set_threshold(*_COLLECTION_THRESHOLDS)
     try:
-        api = KubeClient.from_environment(arguments.kubeconfig)
-        process = ControllerProcess(api, SystemClock(), settings, log, os.environ)
+        process = ControllerProcess(
+            _connections(arguments.kubeconfig, settings), SystemClock(), settings, log, os.environ
+        )
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: process.stop())
         return process.run()
@@ -74,43 +79,89 @@ def main(argv: Sequence[str]) -> int:
         return 1
 
 
-class ControllerProcess:
-    """The threads around one controller: the main loop, one for the election and one for each reflector."""
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """The API, once for each purpose, so that none waits for connections or time-outs of another."""
 
-    def __init__(self, api: Api, clock: Clock, settings: Settings, log: Logger, environment: Mapping[str, str]):
+    reading: Api
+    """For lists and watches."""
+    writing: Api
+    """Every call takes at most ``controller.writeSeconds``, at the client and in the API server."""
+    leasing: Api
+    """Every call takes less than a renewal may be late."""
+
+
+def _connections(kubeconfig: str, settings: Settings) -> Connections:
+    chosen = settings.controller
+    connect = partial(KubeClient.from_environment, kubeconfig)
+    return Connections(
+        connect(),
+        connect(call_seconds=chosen.write_seconds, connections=chosen.writes_in_flight + _TELLING),
+        connect(call_seconds=chosen.lease_seconds / 5),
+    )
+
+
+class ControllerProcess:
+    """The threads around one controller: the main loop, one for the election, one for each reflector and writer.
+
+    Attributes:
+        metrics: what is served under /metrics.
+    """
+
+    def __init__(self, api: Connections, clock: Clock, settings: Settings, log: Logger, environment: Mapping[str, str]):
         self._clock = clock
         self._settings = settings
         self._log = log
-        self._metrics = Metrics()
-        self._leads = self._metrics.gauge("controller_leader", "1 while this program leads.")
-        self._inbox: queue.SimpleQueue[StateDelta | None] = queue.SimpleQueue()
+        self.metrics = Metrics()
+        self._leads = self.metrics.gauge("controller_leader", "1 while this program leads.")
+        self._inbox: queue.SimpleQueue[StateDelta | WriteResult | None] = queue.SimpleQueue()
         self._stop = threading.Event()
+        self._ended = threading.Event()
         self._failed = False
+        self._ready = False
+        self._term: int | None = None
         self._busy = threading.Lock()
         self._turned = clock.monotonic()
         identity = f"{environment.get('POD_NAME') or socket.gethostname()}_{uuid4()}"
         namespace = environment.get("POD_NAMESPACE") or "lode-system"
         chosen = settings.controller
-        self._election = Election(api, clock, namespace, chosen.lease_name, identity, chosen.lease_seconds)
-        fence = Fence(api, self._election)
-        self._controller = Controller(fence, clock, settings, self._metrics, log, identity, self._inbox.put)
+        self._election = Election(
+            api.leasing,
+            clock,
+            namespace,
+            chosen.lease_name,
+            identity,
+            chosen.lease_seconds,
+            chosen.longest_write_seconds,
+        )
+        self._writes = ThreadedWrites(
+            api.writing,
+            self._election,
+            self._inbox.put,
+            partial(self._died, "writes"),
+            {Lane.PLACING: chosen.writes_in_flight, Lane.TELLING: _TELLING},
+            clock,
+            WritingMetrics(self.metrics),
+        )
+        self._controller = Controller(
+            api.reading, self._writes, clock, settings, self.metrics, log, identity, self._inbox.put
+        )
 
     def run(self) -> int:
-        """Wait for leadership, then work until ``stop`` is called or leadership is lost; returns the exit status."""
+        """Take part in the election, and work in every term that is won, until ``stop``; returns the exit status."""
         server = self._observe()
         election = self._thread("election", self._elect)
+        for reflector in self._controller.reflectors:
+            following = ReflectorLoop(reflector, self._clock, self._log)
+            self._thread(f"reflect {reflector.resource.plural}", partial(self._reflect, following))
         try:
-            self._log.info("started", seconds_to_ready=round(self._metrics.mark_ready(), 3))
-            while not self._stop.is_set() and not self._election.leading:
-                self._receive(_IDLE_SECONDS)
-            if not self._stop.is_set():
-                self._log.info("leading")
-                self._leads.set(1)
-                self._work()
+            while not self._stop.is_set():
+                self._turn()
         finally:
             self.stop()
+            self._end_writing()
+            self._ended.set()
             election.join(timeout=5)
-            self._election.release()
             if server:
                 server.close()
         self._log.info("stopped", failed=self._failed)
@@ -121,22 +172,38 @@ class ControllerProcess:
         self._stop.set()
         self._inbox.put(None)
 
-    def _work(self) -> None:
-        self._controller.resume()
-        for reflector in self._controller.reflectors:
-            following = ReflectorLoop(reflector, self._clock, self._log)
-            self._thread(f"reflect {reflector.resource.plural}", partial(self._reflect, following))
-        while not self._stop.is_set():
-            self._turned = self._clock.monotonic()
-            if not self._election.leading:
-                self._log.error("leadership lost")
-                self._failed = True
-                return
-            with self._busy:
-                worked = self._controller.step()
-                due = self._controller.next_due()
-            pause = _IDLE_SECONDS if due is None else due - self._clock.monotonic()
-            self._receive(0 if worked else max(0.0, min(_IDLE_SECONDS, pause)))
+    def _turn(self) -> None:
+        """Decide once, and take in what arrives until something is due."""
+        self._turned = self._clock.monotonic()
+        with self._busy:
+            self._follow_election()
+            worked = self._controller.step()
+            due = self._controller.next_due()
+        pause = _IDLE_SECONDS if due is None else due - self._clock.monotonic()
+        self._receive(0 if worked else max(0.0, min(_IDLE_SECONDS, pause)))
+        if not self._ready and self._controller.ready:
+            self._ready = True
+            self._log.info("started", seconds_to_ready=round(self.metrics.mark_ready(), 3))
+
+    def _follow_election(self) -> None:
+        term = self._election.term
+        if term == self._term:
+            return
+        self._term = term
+        self._leads.set(0 if term is None else 1)
+        if term is None:
+            self._log.warning("leadership lost")
+            self._controller.follow()
+        else:
+            self._log.info("leading", term=term)
+            self._controller.lead(term)
+
+    def _end_writing(self) -> None:
+        """Let the writes under way end, and release the lease if the next leader need not wait for any of them."""
+        ended = self._writes.close(self._settings.controller.longest_write_seconds)
+        self._receive(0)
+        if ended and not self._failed and not self._controller.in_doubt:
+            self._election.release()
 
     def _receive(self, seconds: float) -> None:
         """Take in what has arrived; wait at most ``seconds`` for the first.
@@ -157,38 +224,38 @@ class ControllerProcess:
             return
 
     def _elect(self) -> None:
-        while not self._stop.is_set():
-            led = self._election.leading
-            if self._election.step() != led:
+        while not self._ended.is_set():
+            term = self._election.term
+            self._election.step()
+            if self._election.term != term:
                 self._inbox.put(None)
-            self._stop.wait(self._election.interval)
+            self._ended.wait(self._election.interval)
 
     def _reflect(self, following: ReflectorLoop) -> None:
-        while not self._stop.is_set():
-            self._stop.wait(following.step())
+        while not self._ended.is_set():
+            self._ended.wait(following.step())
 
     def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
-        def died() -> None:
-            # Without this thread, the others would go on deciding from objects that are out of date.
-            self._log.error("thread died", thread=name)
-            self._failed = True
-            self.stop()
+        return start_thread(name, work, partial(self._died, name))
 
-        return start_thread(name, work, died)
+    def _died(self, name: str) -> None:
+        # Without this thread, the others would go on deciding from objects that are out of date.
+        self._log.error("thread died", thread=name)
+        self._failed = True
+        self.stop()
 
     def _observe(self) -> ObserveServer | None:
         if not self._settings.observe_address:
             return None
         checks = {"/healthz": self._unhealthy, "/readyz": self._unready}
-        return ObserveServer(self._settings.observe_address, self._metrics, checks, {"/debug/usage": self._usage})
+        return ObserveServer(self._settings.observe_address, self.metrics, checks, {"/debug/usage": self._usage})
 
     def _unhealthy(self) -> str:
         elapsed = self._clock.monotonic() - self._turned
         return f"the main loop is stuck: {elapsed:.0f} s" if elapsed > _STUCK_SECONDS else ""
 
     def _unready(self) -> str:
-        listing = self._election.leading and not self._controller.ready
-        return "leading, but not all objects have been listed yet" if listing else self._unhealthy()
+        return self._unhealthy() if self._controller.ready else "not all objects have been listed yet"
 
     def _usage(self) -> str:
         with self._busy:

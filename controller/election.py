@@ -1,7 +1,12 @@
 """Leader election with one Lease, as client-go does it.
 
 Clocks of two machines are never compared. A candidate takes over only after it has itself seen the Lease unchanged for
-the whole lease time; a leader counts from its own last successful renewal and gives up earlier than that.
+the whole lease time; a leader counts from the moment when it asked for its last successful renewal, and gives up
+earlier than that.
+
+A leader's last write may still be on its way when its lease has run out. Therefore a Lease is released only by a leader
+whose writes have all ended, and whoever takes over one that was not released waits until no earlier write can take
+effect any more. Only then its term begins.
 """
 
 from typing import Any
@@ -9,7 +14,6 @@ from typing import Any
 from driver.clock import Clock, rfc3339
 from driver.errors import LodeError
 from driver.kube.api import LEASES, AlreadyExists, Api, ApiError, Conflict, NotFound, Object
-from driver.kube.decorator import ApiCall, ApiDecorator
 
 _RENEW_SHARE = 2 / 3
 """Part of the lease time after which a leader that could not renew stops (client-go: 10 s of 15 s)."""
@@ -17,7 +21,7 @@ _NEVER = float("-inf")
 
 
 class Deposed(LodeError):
-    """This process is no longer the leader, so the write was not made. Stop, and become a candidate again."""
+    """The write was decided in a term that is over, so it was not made."""
 
 
 class Election:
@@ -26,23 +30,45 @@ class Election:
     Args:
         identity: unique to this run of the process, not only to the pod.
         lease_seconds: how long other candidates wait after the leader's last renewal.
+        longest_write_seconds: after this time a write cannot take effect any more.
     """
 
-    def __init__(self, api: Api, clock: Clock, namespace: str, name: str, identity: str, lease_seconds: int):
+    def __init__(
+        self,
+        api: Api,
+        clock: Clock,
+        namespace: str,
+        name: str,
+        identity: str,
+        lease_seconds: int,
+        longest_write_seconds: float,
+    ):
         self._api = api
         self._clock = clock
         self._namespace = namespace
         self._name = name
         self._identity = identity
         self._lease_seconds = lease_seconds
+        self._longest_write = longest_write_seconds
+        self._term = 0
+        self._write_from = _NEVER
         self._seen: Any = None
         self._seen_at = 0.0
         self._valid_until = _NEVER
 
     @property
     def leading(self) -> bool:
-        """Whether a write is allowed at this moment; turns False by itself when renewals fail for too long."""
+        """Whether this candidate holds the Lease; turns False by itself when renewals fail for too long."""
         return self._clock.monotonic() < self._valid_until
+
+    @property
+    def term(self) -> int | None:
+        """The number of the present term; None while this candidate may not write.
+
+        A lease that has run out ends the term, also if it is renewed later.
+        """
+        now = self._clock.monotonic()
+        return self._term if self._write_from <= now < self._valid_until else None
 
     @property
     def interval(self) -> float:
@@ -53,22 +79,30 @@ class Election:
         """Renew or try to take the Lease; returns whether this candidate leads. An API error changes nothing."""
         asked = self._clock.monotonic()
         try:
-            if self._try_hold():
-                self._valid_until = asked + self._lease_seconds * _RENEW_SHARE
-            else:
-                self._valid_until = _NEVER
+            released_after = self._try_hold()
         except (Conflict, AlreadyExists):
             # Another candidate wrote it; it is read again in the next step.
-            pass
+            return self.leading
         except ApiError:
-            pass
+            return self.leading
+        if released_after is None:
+            self._valid_until = _NEVER
+            return False
+        now = self._clock.monotonic()
+        if now >= self._valid_until:
+            self._term += 1
+            self._write_from = now + released_after
+        self._valid_until = asked + self._lease_seconds * _RENEW_SHARE
         return self.leading
 
     def release(self) -> None:
-        """Give the Lease up, if held, so that another candidate need not wait until it expires."""
-        held = self.leading
+        """Give the Lease up, if held, so that another candidate need not wait until it expires.
+
+        Only for a leader whose writes have all ended. Before its term begins, it does not know that of the last leader.
+        """
+        writing = self.term is not None
         self._valid_until = _NEVER
-        if not held:
+        if not writing:
             return
         try:
             lease = self._api.get(LEASES, self._name, self._namespace)
@@ -79,18 +113,21 @@ class Election:
             # It expires without that.
             return
 
-    def _try_hold(self) -> bool:
+    def _try_hold(self) -> float | None:
+        """Renew or take the Lease; the seconds until no write of the last leader can take effect, None if not held."""
         try:
             lease = self._api.get(LEASES, self._name, self._namespace)
         except NotFound:
+            known = self._seen is not None
             self._observe(self._api.create(LEASES, self._first(), self._namespace))
-            return True
+            # If somebody deleted it, its holder goes on until it notices.
+            return self._lease_seconds + self._longest_write if known else 0.0
         self._observe(lease)
         spec = lease.setdefault("spec", {})
         holder = spec.get("holderIdentity") or ""
         if holder != self._identity:
             if holder and self._clock.monotonic() < self._seen_at + float(spec.get("leaseDurationSeconds") or 0):
-                return False
+                return None
             spec |= {"acquireTime": self._now(), "leaseTransitions": int(spec.get("leaseTransitions") or 0) + 1}
         spec |= {
             "holderIdentity": self._identity,
@@ -98,7 +135,7 @@ class Election:
             "renewTime": self._now(),
         }
         self._observe(self._api.update(LEASES, lease))
-        return True
+        return self._longest_write if holder else 0.0
 
     def _observe(self, lease: Object) -> None:
         spec = lease.get("spec") or {}
@@ -123,16 +160,3 @@ class Election:
 
     def _now(self) -> str:
         return rfc3339(self._clock.now(), micro=True)
-
-
-class Fence(ApiDecorator):
-    """The API for a leader: reads always pass; writes raise ``Deposed`` while the Lease is not held."""
-
-    def __init__(self, api: Api, election: Election):
-        super().__init__(api)
-        self._election = election
-
-    def before(self, call: ApiCall) -> None:
-        """Refuse writes of a program that does not lead."""
-        if call.is_write and not self._election.leading:
-            raise Deposed(f"{call.resource.kind} {call.name}: not written: this program is no longer the leader")

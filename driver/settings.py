@@ -64,6 +64,15 @@ class ControllerSettings(_Section):
     lease_seconds: int = Field(default=15, ge=3)
     max_retry_seconds: float = Field(default=60, gt=0)
     """Upper bound of the back-off of one pod."""
+    writes_in_flight: int = Field(default=16, ge=1, le=256)
+    """The most pods and claims that are written at the same time."""
+    write_seconds: float = Field(default=5, gt=0)
+    """How long one write may take: the client gives up after this time, and the API server too."""
+
+    @property
+    def longest_write_seconds(self) -> float:
+        """After this time a write cannot take effect any more: it is sent in half of it, and carried out in half."""
+        return 2 * self.write_seconds
 
 
 class Settings(_Section):

@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from controller.writing import WriteResult, WriteSequence
 from driver.errors import LodeError
 from driver.files import Files
 from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, PODS, ApiError, Object, Unavailable
+from driver.kube.decorator import ApiCall
 from driver.kube.reflector import Reflector
 from driver.settings import Settings
 from kubeletplugin.hardware.simulated import Profile, SimulatedHardware, load_profile
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from simulation.event_log import EventLog, EventLogger
-from simulation.faults import NO_FAULTS, Crash, FaultProfile, FaultyApi
+from simulation.faults import NO_FAULTS, Crash, FaultProfile, FaultyApi, TimedOut
 from simulation.files import MemoryFiles
 from simulation.invariants import Invariants
 from simulation.kubernetes.admission import CLAIM_CONTROLLER, CONTROLLER, AdmissionApi
@@ -58,6 +60,16 @@ class ProgramSlot:
     """Per watch, the number of writes of its kind when it was read last."""
 
 
+@dataclass(frozen=True, slots=True)
+class HangingWrite:
+    """A write whose answer its sender does not wait for any more."""
+
+    at: float
+    """When the server carries it out (``Clock.monotonic``)."""
+    call: ApiCall
+    proceed: Callable[[], object]
+
+
 class Cluster:
     """One simulated cluster.
 
@@ -89,6 +101,7 @@ class Cluster:
         self.slots: dict[str, ProgramSlot] = {}
         self._faults = NO_FAULTS
         self._networks: dict[str, FaultyApi] = {}
+        self._hanging: list[HangingWrite] = []
         self._depth = 0
         self._checked_writes = -1
         self._crash_after: dict[str, int] = {}
@@ -119,7 +132,8 @@ class Cluster:
             self.user.create(NODES, {"metadata": {"name": name, "labels": node_labels}, "status": status})
 
     def _api(self, process: Process, user: str) -> ProcessApi:
-        network = FaultyApi(AdmissionApi(self.api, self.names, user), self.random, self.faults.network)
+        hang = self._hang if user == CONTROLLER else None
+        network = FaultyApi(AdmissionApi(self.api, self.names, user), self.random, self.faults.network, hang)
         if process.name != "user":
             self._networks[process.name] = network
         return ProcessApi(network, process, self.log)
@@ -130,7 +144,8 @@ class Cluster:
     def _build_controller(self, process: Process) -> SimulatedProgram:
         clock = ProcessClock(self.clock, process)
         logger = EventLogger(self.log, process.name)
-        return SimulatedController(self._api(process, CONTROLLER), clock, self.settings, logger, process.name)
+        api = self._api(process, CONTROLLER)
+        return SimulatedController(api, clock, self.settings, logger, process.name, self._latency, self.random)
 
     def _plugin_builder(self, node: str) -> Callable[[Process], SimulatedProgram]:
         simulated = self.nodes[node]
@@ -181,6 +196,36 @@ class Cluster:
         self._add(CLAIM_CONTROLLER, lambda p: ResourceClaimController(self._api(p, CLAIM_CONTROLLER), self.clock))
         self._add("job-controller", lambda p: JobController(self._api(p, "job-controller"), self.clock))
         self._add("garbage-collector", lambda p: GarbageCollector(self._api(p, "garbage-collector"), self.clock))
+
+    # Slow writes of controllers
+
+    def _latency(self, _: WriteSequence, result: WriteResult | None) -> float:
+        """How long the answer to a write takes."""
+        longest = self.settings.controller.write_seconds
+        if result is not None and isinstance(result.error, TimedOut):
+            return longest
+        if self.random.random() < self.faults.network.slow:
+            return self.random.uniform(0, longest)
+        return 0.0
+
+    def _hang(self, call: ApiCall, proceed: Callable[[], object]) -> None:
+        """Carry a write out that hangs, at some time before no write of that time can take effect, or never."""
+        if self.random.random() < 0.5:
+            after = self.random.uniform(0, self.settings.controller.longest_write_seconds)
+            self._hanging.append(HangingWrite(self.clock.monotonic() + after, call, proceed))
+
+    def _carry_out_hanging(self) -> None:
+        due = [write for write in self._hanging if write.at <= self.clock.monotonic()]
+        for write in due:
+            self._hanging.remove(write)
+            try:
+                write.proceed()
+                self.log.note(
+                    "api", f"carries out late: {write.call.verb} {write.call.resource.kind} {write.call.name}"
+                )
+            except ApiError as error:
+                self.log.note("api", f"refuses a late write: {write.call}: {error}")
+            self.log.count_write(write.call.resource)
 
     @property
     def faults(self) -> FaultProfile:
@@ -260,6 +305,7 @@ class Cluster:
         Raises:
             Violation: an invariant does not hold afterwards.
         """
+        self._carry_out_hanging()
         ready = [slot for slot in self.slots.values() if self._ready(slot)]
         if not ready:
             return False
@@ -305,9 +351,9 @@ class Cluster:
             self._advance_to_next_due()
 
     def _has_pending_work(self) -> bool:
-        """Whether a program is down or stalled, a kubelet has work left, or no controller leads."""
+        """Whether a program is down or stalled, a write hangs, a kubelet has work left, or no controller leads."""
         now = self.clock.monotonic()
-        if any(slot.program is None or slot.not_before > now for slot in self.slots.values()):
+        if self._hanging or any(slot.program is None or slot.not_before > now for slot in self.slots.values()):
             return True
         kubelets = [kubelet for node in self.nodes if (kubelet := self.kubelet(node))]
         leaderless = any(name.startswith("controller-") for name in self.slots) and not any(
@@ -322,7 +368,7 @@ class Cluster:
         self.clock.advance(max(left, min(LONGEST_ADVANCE_SECONDS, self.settings.controller.lease_seconds / 5)))
 
     def _next_due(self) -> float | None:
-        times = (self._due(slot) for slot in self.slots.values())
+        times = [self._due(slot) for slot in self.slots.values()] + [write.at for write in self._hanging]
         return min((due for due in times if due is not None), default=None)
 
     def _due(self, slot: ProgramSlot) -> float | None:

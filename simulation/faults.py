@@ -16,6 +16,10 @@ T = TypeVar("T")
 RETRY_AFTER_SECONDS = 1.0
 
 
+class TimedOut(Unavailable):
+    """No answer came in time. The server may carry the write out later, or never."""
+
+
 class Crash(BaseException):
     """The program dies here and loses its memory. Only the code that runs programs may catch it."""
 
@@ -32,6 +36,10 @@ class NetworkFaults:
     """Any call: the connection breaks after the call took effect."""
     busy: float = 0.0
     """Any call: the server answers 429 with Retry-After."""
+    slow: float = 0.0
+    """A write of a controller: the answer takes up to the time-out."""
+    hang: float = 0.0
+    """A write of a controller: no answer comes before the time-out. The server carries it out later, or never."""
     conflict: float = 0.0
     """update, patch, and delete of a given version: another writer was faster, as far as the program can tell."""
     gone: float = 0.0
@@ -60,14 +68,29 @@ class FaultProfile:
 NO_FAULTS = FaultProfile()
 
 
-class FaultyApi(ApiDecorator):
-    """The API as one program reaches it over a faulty network."""
+Hang = Callable[[ApiCall, Callable[[], object]], None]
+"""Takes over a write whose answer never comes, to carry it out later or never."""
 
-    def __init__(self, api: Api, randomness: random.Random, faults: NetworkFaults = NO_NETWORK_FAULTS):
+
+class FaultyApi(ApiDecorator):
+    """The API as one program reaches it over a faulty network.
+
+    Args:
+        hang: takes over the writes that hang; None if none does.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        randomness: random.Random,
+        faults: NetworkFaults = NO_NETWORK_FAULTS,
+        hang: Hang | None = None,
+    ):
         super().__init__(api)
         self.faults = faults
         """May be changed at any time, for example to end all faults before a cluster settles."""
         self._random = randomness
+        self._hang = hang
 
     def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
         """The answer, unless a fault occurs before or after the call takes effect."""
@@ -76,6 +99,9 @@ class FaultyApi(ApiDecorator):
         self._fail_before(call)
         if _may_conflict(call) and self._occurs(self.faults.conflict):
             raise Conflict(f"{call}: the object has been modified", status=409, reason="Conflict")
+        if self._hang is not None and call.is_write and self._occurs(self.faults.hang):
+            self._hang(call, proceed)
+            raise TimedOut(f"{call}: timed out")
         answer = proceed()
         if self._occurs(self.faults.lost_response):
             raise _connection_lost(call)

@@ -1,10 +1,12 @@
 """The two programs of a simulated cluster, each built from what is in the API and on its node."""
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from controller.election import Election, Fence
+from controller.election import Election
 from controller.loop import Controller
+from controller.writing import Lane, Latency, SteppedWrites
 from driver.clock import Clock
 from driver.files import Files
 from driver.kube.api import Api
@@ -38,44 +40,80 @@ class SimulatedProgram(Protocol):
 
 
 class SimulatedController:
-    """``lode controller`` without its threads: it takes part in the leader election and works while it leads."""
+    """``lode controller`` without its threads: it takes part in the leader election and works while it leads.
 
-    def __init__(self, api: Api, clock: Clock, settings: Settings, log: Logger, identity: str):
+    Args:
+        latency: how long the answers to its writes take.
+        randomness: chooses what is done next: a decision, or a call for one of the sequences under way.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        clock: Clock,
+        settings: Settings,
+        log: Logger,
+        identity: str,
+        latency: Latency,
+        randomness: random.Random,
+    ):
         section = settings.controller
         self._clock = clock
-        self._election = Election(api, clock, NAMESPACE, section.lease_name, identity, section.lease_seconds)
-        fenced = Fence(api, self._election)
-        self.controller = Controller(fenced, clock, settings, Metrics(), log, identity)
-        self.controller.pause()
+        self._election = Election(
+            api,
+            clock,
+            NAMESPACE,
+            section.lease_name,
+            identity,
+            section.lease_seconds,
+            section.longest_write_seconds,
+        )
+        self._random = randomness
+        self._writes = SteppedWrites(
+            api,
+            self._election,
+            lambda result: self.controller.handle(result),
+            clock,
+            randomness.choice,
+            latency,
+            {Lane.PLACING: section.writes_in_flight, Lane.TELLING: 2},
+        )
+        self.controller = Controller(api, self._writes, clock, settings, Metrics(), log, identity)
+        self.reflectors: Sequence[Reflector] = self.controller.reflectors
         self._election_due = clock.monotonic()
-        self.leads = False
+        self._term: int | None = None
 
     @property
-    def reflectors(self) -> Sequence[Reflector]:
-        """What the controller watches while it leads; each leadership has new ones."""
-        return self.controller.reflectors if self.leads else ()
+    def leads(self) -> bool:
+        """Whether this controller may write."""
+        return self._election.term is not None
 
     def step(self) -> bool:
-        """Renew or acquire the Lease when that is due, else work if leading.
-
-        Raises:
-            Crash: leadership is lost; the program ends and must be started again.
-        """
+        """Take part in the election when that is due, else make a call, else decide."""
         if self._election_due <= self._clock.monotonic():
             self._election_due = self._clock.monotonic() + self._election.interval
             self._election.step()
-        if self._election.leading and not self.leads:
-            self.leads = True
-            self.controller.resume()
-            return True
-        if self.leads and not self._election.leading:
-            raise Crash("leadership lost")
-        return self.leads and self.controller.step()
+        self._follow_election()
+        steps = [self._writes.step, self.controller.step]
+        self._random.shuffle(steps)
+        return any(step() for step in steps)
 
     def next_due(self) -> float | None:
-        """When the election or the controller is due."""
-        due = self.controller.next_due() if self.leads else None
-        return self._election_due if due is None else min(due, self._election_due)
+        """When the election, the controller or a write is due."""
+        if self._term != self._election.term:
+            return self._clock.monotonic()
+        times = (self._election_due, self.controller.next_due(), self._writes.next_due())
+        return min(due for due in times if due is not None)
+
+    def _follow_election(self) -> None:
+        term = self._election.term
+        if term == self._term:
+            return
+        self._term = term
+        if term is None:
+            self.controller.follow()
+        else:
+            self.controller.lead(term)
 
 
 class SimulatedPlugin:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from controller.__main__ import Connections
 from controller.__main__ import ControllerProcess as ControllerRun
 from driver.clock import SystemClock
 from driver.files import SystemFiles
@@ -93,7 +94,8 @@ class RealTimeCluster:
         self.invariants = Invariants(_NonBlockingApi(self.api), self._names, simulated)
         controller_api = AdmissionApi(self.api, self._names, CONTROLLER)
         environment = {"POD_NAME": "lode-controller-0", "POD_NAMESPACE": NAMESPACE}
-        self._controller = ControllerRun(controller_api, SystemClock(), settings, logger("controller"), environment)
+        connections = Connections(controller_api, controller_api, controller_api)
+        self._controller = ControllerRun(connections, SystemClock(), settings, logger("controller"), environment)
         self._stop = threading.Event()
         self._failures: list[str] = []
         self._threads = [self._thread("controller", self._controller.run)]

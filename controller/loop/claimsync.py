@@ -1,12 +1,14 @@
-"""Decides about one claim at a time: clears allocations that nobody uses."""
+"""Decides about one claim at a time: has allocations cleared that nobody uses."""
 
-from controller.loop.claimwriter import ClaimWriter
 from controller.loop.metrics import ControllerMetrics, DecisionOutcome
 from controller.loop.queue import Key, KeyedQueue
+from controller.loop.underway import Progress, Underway
 from controller.reconcile import ORPHAN_SECONDS, Deallocate, Free, Idle, Wait, decide_claim
-from controller.state import State
+from controller.state import Changes, State
+from controller.writing import WriteSequence
+from controller.writing.sequences import claim_steps
 from driver.clock import Clock
-from driver.kube.api import ApiError
+from driver.kube.api import RESOURCE_CLAIMS
 from driver.observe import Logger
 
 
@@ -17,45 +19,55 @@ class ClaimSync:
         self,
         state: State,
         queue: KeyedQueue[Key],
-        writer: ClaimWriter,
+        underway: Underway,
         clock: Clock,
         metrics: ControllerMetrics,
         log: Logger,
     ):
         self._state = state
         self._queue = queue
-        self._writer = writer
+        self._underway = underway
         self._clock = clock
         self._metrics = metrics
         self._log = log
         self._unused_since: dict[str, float] = {}
 
-    def sync(self, key: str) -> DecisionOutcome:
-        """Decide about the claim ``key`` and carry the decision out.
+    def sync(self, key: str, changes: Changes) -> DecisionOutcome | None:
+        """Decide about the claim ``key``, and have the decision carried out.
 
-        Raises:
-            Deposed: leadership is lost; nothing more was written.
+        Args:
+            changes: what has to be looked at again is added.
+
+        Returns:
+            What came of it; None if writes are under way, so that there was nothing to decide, or it is told later.
         """
-        now = self._clock.monotonic()
-        try:
-            if self._writer.lost_answer(key):
-                self._writer.resolve(key)
-            decision = decide_claim(self._state, key, self._clock.now(), self._unused_since.get(key))
-            match decision:
-                case Wait(after=after):
-                    self._unused_since.setdefault(key, self._clock.now())
-                    self._queue.add(("claim", key), now + (after or ORPHAN_SECONDS))
-                    return DecisionOutcome.CLAIM_WAITS
-                case Free(message):
-                    self._writer.write(Deallocate(key))
-                    self._unused_since.pop(key, None)
-                    self._log.info("allocation cleared", claim=key, reason=message)
-                    return DecisionOutcome.CLAIM_FREED
-                case Idle():
-                    self._unused_since.pop(key, None)
-                    return DecisionOutcome.CLAIM_IDLE
-        except ApiError as error:
-            self._metrics.failed(error)
-            self._log.info("retrying claim", claim=key, error=str(error))
-            self._queue.add(("claim", key), now + ORPHAN_SECONDS)
+        if self._underway.is_busy([(RESOURCE_CLAIMS, key)]):
+            # The claim is looked at again when the writes have ended.
+            return None
+        decision = decide_claim(self._state, key, self._clock.now(), self._unused_since.get(key))
+        match decision:
+            case Wait(after=after):
+                self._unused_since.setdefault(key, self._clock.now())
+                self._queue.add(("claim", key), self._clock.monotonic() + (after or ORPHAN_SECONDS))
+                return DecisionOutcome.CLAIM_WAITS
+            case Free(message):
+                self._log.info("clearing allocation", claim=key, reason=message)
+                steps = tuple(claim_steps(self._state, (Deallocate(key),)))
+                changes.add(self._underway.submit(WriteSequence(("claim", key), steps)))
+                return None
+            case Idle():
+                self._unused_since.pop(key, None)
+        return DecisionOutcome.CLAIM_IDLE
+
+    def written(self, key: str, progress: Progress, error: Exception | None) -> DecisionOutcome:
+        """Take in what came of the writes for the claim ``key``; returns what is known about the decision now."""
+        if error is None:
+            self._unused_since.pop(key, None)
+            return DecisionOutcome.CLAIM_FREED
+        self._metrics.failed(error)
+        if progress is Progress.IN_DOUBT:
             return DecisionOutcome.UNAVAILABLE
+        self._log.info("retrying claim", claim=key, error=str(error))
+        self._queue.discard(("claim", key))
+        self._queue.add(("claim", key), self._clock.monotonic() + ORPHAN_SECONDS)
+        return DecisionOutcome.CONFLICT

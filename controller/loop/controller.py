@@ -1,32 +1,37 @@
 """The controller: takes in what changes, and decides about one pod or claim at a time.
 
-It has no threads and never sleeps: its owner feeds ``handle`` and calls ``step``. Except for retry times, it keeps only
-what is rebuilt from the API, so an instance may be dropped at any moment and a new one continues its work.
+It has no threads and never sleeps or waits for the API: its owner feeds ``handle`` and calls ``step``, and the port
+``Writes`` carries decisions out. Except for retry times, it keeps only what is rebuilt from the API, so an instance may
+be dropped at any moment and a new one continues its work.
+
+Its state is kept up to date all the time. It decides only in a term of leadership, from ``lead`` to ``follow``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from controller.allocation import Fleet, Use
 from controller.election import Deposed
 from controller.loop.claimsync import ClaimSync
-from controller.loop.claimwriter import ClaimWriter
 from controller.loop.metrics import ControllerMetrics
 from controller.loop.podsync import PodSync
-from controller.loop.podwriter import PodWriter
 from controller.loop.queue import Key, KeyedQueue
-from controller.loop.reader import ObjectReader
 from controller.loop.report import Reporter
+from controller.loop.underway import Underway
 from controller.state import OPTIONAL_RESOURCES, Changes, State, StateDelta
+from controller.writing import WriteResult, Writes, WriteSequence
+from controller.writing.steps import ReadPage, Target
 from driver.clock import Clock
-from driver.kube.api import PODS, RESOURCE_SLICES, Api
-from driver.kube.reflector import PAGE_SIZE, Delta, Reflector
+from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api
+from driver.kube.reflector import PAGE_SIZE, Reflector
 from driver.model import DeviceId
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
 
 _GAUGE_SECONDS = 5.0
 """Least time between two updates of the gauge of allocated devices."""
+_READ_AGAIN_SECONDS = 1.0
+"""Pause before the claims are read anew at the start of a term, after they could not be read."""
 _FIELD_SELECTORS: Final = {PODS: "status.phase!=Succeeded,status.phase!=Failed"}
 """A pod that has ended uses nothing. The API reports it as deleted when it ends."""
 _PAGE_SIZES: Final = {RESOURCE_SLICES: 20}
@@ -37,15 +42,20 @@ class Controller:
     """One controller.
 
     Args:
-        api: writes go through it; with several replicas, an ``election.Fence``.
+        api: read by the reflectors; nothing else goes through it.
+        writes: carries decisions out; its owner passes every result on to ``handle``.
         identity: of this run of the program, for Events.
         deliver: where the reflectors put what they see, decoded, if they run in other threads than ``step``; its owner
             passes everything on to ``handle``.
+
+    Attributes:
+        reflectors: the owner steps them, whether this controller leads or not.
     """
 
     def __init__(
         self,
         api: Api,
+        writes: Writes,
         clock: Clock,
         settings: Settings,
         metrics: Metrics,
@@ -53,105 +63,146 @@ class Controller:
         identity: str,
         deliver: Callable[[StateDelta], None] | None = None,
     ):
-        self._api = api
+        self._writes = writes
         self._clock = clock
         self._settings = settings
         self._metrics = ControllerMetrics(metrics)
         self._log = log
-        self._identity = identity
-        self._deliver = deliver or self.handle
-        self._paused = False
-        self._start()
-
-    def _start(self) -> None:
-        """Start from nothing: an empty state, an empty queue and new reflectors."""
-        self._fleet = Fleet(names=self._settings.names)
-        self._state = State(self._fleet, self._settings.names)
-        self._queue: KeyedQueue[Key] = KeyedQueue()
+        self._fleet = Fleet(names=settings.names)
+        self._state = State(self._fleet, settings.names)
+        self._reporter = Reporter(writes, clock, self._state, identity)
+        self._term: int | None = None
         self._gauge_at = 0.0
-        self._first = Changes()
-        """What to look at once everything has been listed."""
-        api, clock, state, log = self._api, self._clock, self._state, self._log
-        reader = ObjectReader(api, state, self._requeue)
-        claim_writer = ClaimWriter(api, state, reader, self._requeue)
-        pod_writer = PodWriter(api, clock, state, reader, self._requeue)
-        reporter = Reporter(api, clock, state, pod_writer, log, self._identity)
+        self.reflectors = _reflectors(api, self._state, deliver or self.handle)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget what was decided. What is being written is not counted any more: a later term reads it first."""
+        self._caught_up = False
+        """Whether the claims were read in this term."""
+        self._deciding = False
+        self._read_at: float | None = None
+        """When the claims are read anew, after they could not be read."""
+        state, clock, metrics, log = self._state, self._clock, self._metrics, self._log
+        self._queue: KeyedQueue[Key] = KeyedQueue()
+        self._underway = Underway(state, self._writes, clock, log, self._settings.controller.longest_write_seconds)
         max_wait = self._settings.controller.max_retry_seconds
-        self._pods = PodSync(
-            state, self._queue, reader, claim_writer, pod_writer, reporter, clock, self._metrics, log, max_wait
-        )
-        self._claims = ClaimSync(state, self._queue, claim_writer, clock, self._metrics, log)
+        self._pods = PodSync(state, self._queue, self._underway, self._reporter, clock, metrics, log, max_wait)
+        self._claims = ClaimSync(state, self._queue, self._underway, clock, metrics, log)
 
-        def sink(delta: Delta) -> None:
-            # Reflectors of an earlier leadership may still be running; what they report is out of date.
-            if state is self._state:
-                self._deliver(state.decode(delta))
+    # Leading
 
-        self.reflectors = [
-            Reflector(
-                api,
-                resource,
-                sink,
-                field_selector=_FIELD_SELECTORS.get(resource, ""),
-                page_size=_PAGE_SIZES.get(resource, PAGE_SIZE),
-                optional=resource in OPTIONAL_RESOURCES,
-            )
-            for resource in state.resources
-        ]
-        """The owner steps them; ``resume`` replaces them."""
+    def lead(self, term: int) -> None:
+        """Leadership is won. Claims are read once more before anything is decided: watches may lag behind writes."""
+        self.follow()
+        self._term = term
+        self._read_claims("")
+
+    def follow(self) -> None:
+        """Leadership is lost: decide nothing more, and go on keeping the state up to date."""
+        if self._term is not None:
+            self._term = None
+            self._state.end_promises()
+            self._forget()
+
+    def _read_claims(self, token: str) -> None:
+        step = ReadPage(Target(RESOURCE_CLAIMS, "", ""), token)
+        self._writes.submit(WriteSequence(("list", ""), (step,)))
+
+    def _claims_read(self, result: WriteResult) -> None:
+        if result.error is not None:
+            self._log.warning("cannot read claims", error=str(result.error))
+            self._read_at = self._clock.monotonic() + _READ_AGAIN_SECONDS
+        elif result.next_page:
+            self._read_claims(result.next_page)
+        else:
+            self._caught_up = True
+            self._begin()
+
+    def _begin(self) -> None:
+        """Decide from now on, if everything is known that decisions need. Pods are served by age."""
+        if self._deciding or not (self._caught_up and self._state.complete):
+            return
+        self._deciding = True
+        pods = [pod for pod in self._state.pods.values() if pod.gates or pod.references]
+        keys = (pod.key for pod in sorted(pods, key=lambda pod: pod.created))
+        self._requeue(Changes(pods=dict.fromkeys(keys), claims=dict.fromkeys(self._state.claims)))
 
     # Running
 
-    def handle(self, delta: StateDelta) -> None:
-        """Take in what a reflector saw, as it was delivered. Must not be called while ``step`` runs."""
-        listed = self._state.complete
-        changes = self._state.apply(delta)
-        if listed:
-            self._requeue(changes)
-            return
-        self._first.add(changes)
-        if self._state.complete:
-            # Pods are listed by name, and served by age.
-            self._first.pods = dict.fromkeys(sorted(self._first.pods, key=self._created))
-            self._requeue(self._first)
-            self._first = Changes()
+    def handle(self, event: StateDelta | WriteResult) -> None:
+        """Take in what a reflector saw or what came of a write, as it was delivered. Not while ``step`` runs."""
+        if isinstance(event, WriteResult):
+            self._written(event)
+        else:
+            self._requeue(self._state.apply(event))
+            self._begin()
 
-    def _created(self, key: str) -> str:
-        pod = self._state.pods.get(key)
-        return pod.created if pod else ""
+    def _written(self, result: WriteResult) -> None:
+        changes = self._answered(result)
+        kind, key = result.sequence.subject
+        if result.term != self._term or isinstance(result.error, Deposed):
+            # What comes of an earlier term says how the objects are, and nothing more.
+            self._requeue(changes)
+        elif kind == "list":
+            self._requeue(changes)
+            self._claims_read(result)
+        elif kind == "told":
+            self._requeue(changes)
+            if result.error is not None:
+                self._log.warning("condition or event not written", object=key, error=str(result.error))
+        else:
+            progress, error = self._underway.take(result, changes)
+            self._requeue(changes)
+            sync = self._pods if kind == "pod" else self._claims
+            outcome = sync.written(key, progress, error)
+            if outcome is not None:
+                self._metrics.decided(outcome)
+
+    def _answered(self, result: WriteResult) -> Changes:
+        changes = Changes()
+        for answer in result.answers:
+            if answer.object is None:
+                changes.add(self._state.drop(answer.resource, answer.key))
+            else:
+                changes.add(self._state.put(answer.resource, answer.object))
+        return changes
 
     def step(self) -> bool:
-        """Do the next due piece of work; False if nothing is due, or if nothing may be done yet."""
-        if self._paused or not self._state.complete:
+        """Do the next due piece of work; False if nothing is due, or if nothing may be decided."""
+        now = self._clock.monotonic()
+        if self._read_at is not None and self._read_at <= now:
+            self._read_at = None
+            self._read_claims("")
+            return True
+        if not self._deciding:
             return False
-        started = self._clock.monotonic()
-        key = self._queue.pop(started)
-        if key is None:
-            self._measure(started)
-            return False
-        kind, name = key
-        try:
-            outcome = self._pods.sync(name) if kind == "pod" else self._claims.sync(name)
-        except Deposed as error:
-            self._log.warning("leadership lost", error=str(error))
-            self.pause()
-            return False
-        self._metrics.decided(outcome, self._clock.monotonic() - started)
-        self._measure(started)
-        return True
+        return self._underway.repeat_due() or self._decide(now)
+
+    def _decide(self, now: float) -> bool:
+        key = self._queue.pop(now)
+        if key is not None:
+            kind, name = key
+            changes = Changes()
+            outcome = self._pods.sync(name, changes) if kind == "pod" else self._claims.sync(name, changes)
+            self._requeue(changes)
+            self._metrics.took(self._clock.monotonic() - now)
+            if outcome is not None:
+                self._metrics.decided(outcome)
+        self._measure(now)
+        return key is not None
 
     def next_due(self) -> float | None:
-        """When ``step`` has something to do (monotonic seconds); None if only a change can give it something."""
-        return None if self._paused or not self._state.complete else self._queue.next_due()
+        """When ``step`` has something to do (monotonic seconds); None if only an event can give it something."""
+        times = [self._read_at]
+        if self._deciding:
+            times += [self._queue.next_due(), self._underway.next_due()]
+        return min((due for due in times if due is not None), default=None)
 
-    def pause(self) -> None:
-        """Leadership is lost: decide and write nothing more until ``resume``."""
-        self._paused = True
-
-    def resume(self) -> None:
-        """Leadership is won: forget everything. The new ``reflectors`` list everything before anything is decided."""
-        self._start()
-        self._paused = False
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a write may have been made, or may yet be, without this program knowing; keep the lease then."""
+        return self._underway.in_doubt
 
     @property
     def ready(self) -> bool:
@@ -186,6 +237,8 @@ class Controller:
         now = self._clock.monotonic()
         for problem in changes.unreadable:
             self._log.error("object ignored because it cannot be decoded", problem=problem)
+        if not self._deciding:
+            return
         for pod in changes.pods:
             self._queue.add(("pod", pod), now)
         for claim in changes.claims:
@@ -199,3 +252,17 @@ class Controller:
         if now >= self._gauge_at:
             self._gauge_at = now + _GAUGE_SECONDS
             self._metrics.allocated(self._state.allocated_by_kind())
+
+
+def _reflectors(api: Api, state: State, deliver: Callable[[StateDelta], None]) -> Sequence[Reflector]:
+    return tuple(
+        Reflector(
+            api,
+            resource,
+            lambda delta: deliver(state.decode(delta)),
+            field_selector=_FIELD_SELECTORS.get(resource, ""),
+            page_size=_PAGE_SIZES.get(resource, PAGE_SIZE),
+            optional=resource in OPTIONAL_RESOURCES,
+        )
+        for resource in state.resources
+    )

@@ -31,17 +31,18 @@ class ControllerMetrics:
         self._depth = metrics.gauge("controller_queue_depth", "Pods and claims that wait for a decision.")
         self._waiting = metrics.gauge("controller_waiting_pods", "Pods that cannot be placed at present.")
         self._decisions = metrics.counter("controller_decisions", "Decisions about pods and claims.", "outcome")
-        self._seconds = metrics.histogram(
-            "controller_decision_seconds", "Time to decide and to carry it out, by outcome.", "outcome"
-        )
+        self._seconds = metrics.histogram("controller_decision_seconds", "Time to decide about one pod or claim.")
         self._errors = metrics.counter("controller_api_errors", "Calls of the API that failed, by error.", "error")
         self._allocated = metrics.gauge("allocated_devices", "Allocations of our devices in live claims.", "kind")
         self._known: set[str] = set()
 
-    def decided(self, outcome: DecisionOutcome | Reason, seconds: float) -> None:
-        """One decision was made and carried out."""
+    def decided(self, outcome: DecisionOutcome | Reason) -> None:
+        """This came of one decision; of one that means writes, it is known when they have ended."""
         self._decisions.labels(outcome.value).inc()
-        self._seconds.labels(outcome.value).observe(seconds)
+
+    def took(self, seconds: float) -> None:
+        """One decision was made."""
+        self._seconds.observe(seconds)
 
     def failed(self, error: Exception) -> None:
         """A call of the API failed; the label is the class of the error (``driver.kube.api``)."""

@@ -1,17 +1,14 @@
-"""Decides about one pod at a time and carries the decision out."""
+"""Decides about one pod at a time, and has decisions carried out."""
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
 
-from controller.loop.claimwriter import ClaimWriter
 from controller.loop.metrics import ControllerMetrics, DecisionOutcome
-from controller.loop.podwriter import PodWriter
 from controller.loop.queue import Key, KeyedQueue
-from controller.loop.reader import ObjectReader
 from controller.loop.report import LastReport, Reporter
+from controller.loop.underway import Progress, Underway
 from controller.reconcile import (
     RELEASE_SECONDS,
-    Decision,
     Idle,
     NodeOrder,
     Place,
@@ -23,19 +20,33 @@ from controller.reconcile import (
     TakeBack,
     Unallocatable,
     Wait,
+    WriteRefusal,
     claim_updates,
     decide,
     node_refusals,
     refusal_message,
 )
-from controller.state import PodView, State
+from controller.state import Changes, PodView, State
 from controller.waiting import OpenQuestions
+from controller.writing import WriteSequence
+from controller.writing.sequences import admit_steps, claim_steps, gate_steps, promises_of, unbound_step, verdict_step
+from controller.writing.steps import ObjectKey, Step
 from driver.backoff import delay
 from driver.clock import Clock, rfc3339
 from driver.errors import OperatorFault
-from driver.kube.api import PODS, AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
+from driver.kube.api import PODS, RESOURCE_CLAIMS, AlreadyExists, Conflict, NotFound
 from driver.model import Consumer
 from driver.observe import Logger
+
+_CONFLICTS = (Conflict, NotFound, AlreadyExists)
+_OUTCOMES = {
+    RemoveGate: DecisionOutcome.POD_GATE_REMOVED,
+    Place: DecisionOutcome.POD_PLACED,
+    Release: DecisionOutcome.POD_RELEASED,
+    TakeBack: DecisionOutcome.POD_TAKEN_BACK,
+}
+Written = RemoveGate | Place | Release | TakeBack
+"""Decisions that mean writes."""
 
 
 @dataclass(slots=True)
@@ -48,9 +59,9 @@ class _RetryState:
     """Monotonic seconds."""
     wait: tuple[Reason, str] | None = None
     """Reason and message of the wait that ``retry_at`` belongs to."""
-    stale: bool = False
-    """Whether a write failed, so that the pod and its claims must be read again before the next decision."""
     history: PlacementHistory = field(default_factory=PlacementHistory)
+    carrying_out: Written | None = None
+    """The decision that is being written."""
     last_report: LastReport | None = None
 
 
@@ -65,9 +76,7 @@ class PodSync:
         self,
         state: State,
         queue: KeyedQueue[Key],
-        reader: ObjectReader,
-        claims: ClaimWriter,
-        pods: PodWriter,
+        underway: Underway,
         reporter: Reporter,
         clock: Clock,
         metrics: ControllerMetrics,
@@ -76,9 +85,7 @@ class PodSync:
     ):
         self._state = state
         self._queue = queue
-        self._reader = reader
-        self._claims = claims
-        self._pods = pods
+        self._underway = underway
         self._reporter = reporter
         self._clock = clock
         self._metrics = metrics
@@ -94,11 +101,14 @@ class PodSync:
         """Keys of the pods that cannot be placed at present; they are to be tried again when capacity is freed."""
         return self._waiting
 
-    def sync(self, key: str) -> DecisionOutcome | Reason:
-        """Decide about the pod ``key`` and carry the decision out.
+    def sync(self, key: str, changes: Changes) -> DecisionOutcome | Reason | None:
+        """Decide about the pod ``key``, and have the decision carried out.
 
-        Raises:
-            Deposed: leadership is lost; nothing more was written.
+        Args:
+            changes: what has to be looked at again is added.
+
+        Returns:
+            What came of it; None if writes are under way, so that there was nothing to decide, or it is told later.
         """
         pod = self._state.pods.get(key)
         if pod is None:
@@ -106,29 +116,12 @@ class PodSync:
             self._waiting.pop(key, None)
             self._questions.settled(key)
             return DecisionOutcome.POD_GONE
+        if self._underway.is_busy(_objects_of(pod)):
+            # The pod is looked at again when the writes have ended.
+            return None
         retry = self._retries.get(key)
         if retry is None or retry.uid != pod.uid:
             retry = self._retries[key] = _RetryState(pod.uid)
-        try:
-            return self._advance(key, retry)
-        except (Conflict, NotFound, AlreadyExists) as error:
-            return self._retry(key, retry, DecisionOutcome.CONFLICT, error, min(delay(retry.attempts), self._max_wait))
-        except (Invalid, Forbidden) as error:
-            self._report(key, retry, Wait(Reason.WRITE_REFUSED, f"the API server refused a write: {error}"))
-            return self._retry(key, retry, DecisionOutcome.REFUSED, error)
-        except OperatorFault as error:
-            self._report(key, retry, Wait(Reason.FIELDS_DROPPED, str(error)))
-            return self._retry(key, retry, DecisionOutcome.REFUSED, error)
-        except ApiError as error:
-            return self._retry(key, retry, DecisionOutcome.UNAVAILABLE, error)
-
-    def _advance(self, key: str, retry: _RetryState) -> DecisionOutcome | Reason:
-        for claim in self._state.pods[key].claim_keys:
-            if self._claims.lost_answer(claim):
-                self._claims.resolve(claim)
-        if retry.stale:
-            self._reader.read_pod_and_claims(key)
-            retry.stale = False
         order = NodeOrder(asked=self._questions.asked_for_others(key))
         decision = decide(self._state, key, self._clock.now(), retry.history, self._memory, self._max_wait, order)
         if isinstance(decision, Unallocatable):
@@ -138,71 +131,90 @@ class PodSync:
             retry.history = retry.history.after(decision, self._clock.now())
             return self._wait(key, retry, decision)
         self._waiting.pop(key, None)
-        pod = self._state.pods.get(key)
-        return self._carry_out(pod, retry, decision) if pod else DecisionOutcome.POD_IDLE
+        if isinstance(decision, Idle):
+            if pod.node_name or pod.terminal:
+                del self._retries[pod.key]
+                self._questions.settled(pod.key)
+            return DecisionOutcome.POD_IDLE
+        return self._carry_out(pod, retry, decision, changes)
 
     # Carrying out
 
     def _carry_out(
-        self, pod: PodView, retry: _RetryState, decision: Idle | RemoveGate | Place | Release | TakeBack
-    ) -> DecisionOutcome:
+        self, pod: PodView, retry: _RetryState, decision: Written, changes: Changes
+    ) -> DecisionOutcome | None:
+        retry.carrying_out = decision
+        timestamp = rfc3339(self._clock.now())
+        updates = claim_updates(decision, Consumer("pods", pod.name, pod.uid), timestamp)
+        steps = (*claim_steps(self._state, updates), *self._pod_steps(pod, decision, timestamp))
+        if isinstance(decision, TakeBack):
+            steps = (unbound_step(self._state, pod), *steps)
+        elif isinstance(decision, Place) and decision.outdates_verdict:
+            steps = (verdict_step(pod, timestamp), *steps)
+        if not steps:
+            self._carried_out(pod.key, retry, decision)
+            return _OUTCOMES[type(decision)]
+        if isinstance(decision, Place) and decision.allocations:
+            self._questions.placed(pod.key, decision.shape, decision.node)
+        sequence = WriteSequence(("pod", pod.key), steps)
+        changes.add(self._underway.submit(sequence, promises_of(self._state, updates)))
+        return None
+
+    def _pod_steps(self, pod: PodView, decision: Written, timestamp: str) -> Iterable[Step]:
         match decision:
             case RemoveGate():
-                self._pods.remove_gate(pod)
-                return DecisionOutcome.POD_GATE_REMOVED
+                return gate_steps(self._state, pod)
             case Place():
-                self._place(pod, retry, decision)
-                return DecisionOutcome.POD_PLACED
-            case Release():
-                self._release(pod, retry, decision)
-                return DecisionOutcome.POD_RELEASED
-            case TakeBack():
-                self._take_back(pod, retry, decision)
-                return DecisionOutcome.POD_TAKEN_BACK
-        if pod.node_name or pod.terminal:
-            del self._retries[pod.key]
-            self._questions.settled(pod.key)
-        return DecisionOutcome.POD_IDLE
+                return admit_steps(self._state, pod, decision, timestamp)
+        return ()
 
-    def _place(self, pod: PodView, retry: _RetryState, decision: Place) -> None:
-        if decision.outdates_verdict:
-            self._pods.outdate_verdict(pod)
-        self._update_claims(pod, decision)
-        if decision.allocations:
-            self._questions.placed(pod.key, decision.shape, decision.node)
-        self._pods.admit(pod, decision.node)
-        retry.attempts, retry.last_report, retry.wait = 0, None, None
-        claims = [claim for claim, _ in decision.allocations]
-        self._log.info("pod placed", pod=pod.key, node=decision.node, claims=claims)
+    def written(self, key: str, progress: Progress, error: Exception | None) -> DecisionOutcome | None:
+        """Take in what came of the writes for the pod ``key``; returns what is known about the decision now."""
+        if error is not None:
+            self._metrics.failed(error)
+        if progress is Progress.IN_DOUBT:
+            return DecisionOutcome.UNAVAILABLE
+        retry = self._retries.get(key)
+        if retry is None or retry.carrying_out is None:
+            return None
+        decision, retry.carrying_out = retry.carrying_out, None
+        if error is None:
+            self._carried_out(key, retry, decision)
+            return _OUTCOMES[type(decision)]
+        if isinstance(error, _CONFLICTS):
+            return self._retry(key, retry, DecisionOutcome.CONFLICT, error, min(delay(retry.attempts), self._max_wait))
+        reason = Reason.FIELDS_DROPPED if isinstance(error, OperatorFault) else Reason.WRITE_REFUSED
+        message = str(error) if isinstance(error, OperatorFault) else f"the API server refused a write: {error}"
+        pause = delay(retry.attempts + 1, bound=self._max_wait)
+        if isinstance(decision, Place | RemoveGate):
+            refusal = WriteRefusal(reason, message, self._clock.now() + pause)
+            retry.history = replace(retry.history, refusal=refusal)
+            pod = self._state.pods.get(key)
+            if pod is not None and pod.allocated is not None and pod.allocated.status == "True":
+                retry.last_report = None
+            return self._retry(key, retry, DecisionOutcome.REFUSED, error, 0)
+        self._report(key, retry, Wait(reason, message))
+        return self._retry(key, retry, DecisionOutcome.REFUSED, error, pause)
 
-    def _release(self, pod: PodView, retry: _RetryState, decision: Release) -> None:
-        self._update_claims(pod, decision)
+    def _carried_out(self, key: str, retry: _RetryState, decision: Written) -> None:
+        now = self._clock.monotonic()
         retry.history = retry.history.after(decision, self._clock.now())
-        self._log.info("reservations dropped", pod=pod.key, node=decision.node, unschedulable=pod.unschedulable)
-        self._queue.add(("pod", pod.key), self._clock.monotonic() + RELEASE_SECONDS)
-
-    def _take_back(self, pod: PodView, retry: _RetryState, decision: TakeBack) -> None:
-        if not decision.unschedulable or self._still_unschedulable(pod):
-            self._update_claims(pod, decision)
-            self._log.warning("allocation taken back", pod=pod.key, node=decision.node, reason=decision.message)
-            retry.history = retry.history.after(decision, self._clock.now())
-            if decision.unschedulable:
-                self._questions.refused(pod.key)
-            current = self._state.pods.get(pod.key, pod)
-            self._reporter.report_taken_back(current, decision.node, decision.message)
-        retry.attempts += 1
-        self._queue.add(("pod", pod.key), self._clock.monotonic())
-
-    def _still_unschedulable(self, pod: PodView) -> bool:
-        """Whether the pod, read again, is still not bound; kube-scheduler may have bound it after all."""
-        self._reader.read(PODS, pod.key)
-        current = self._state.pods.get(pod.key)
-        return bool(current and current.uid == pod.uid and not current.node_name and current.unschedulable)
-
-    def _update_claims(self, pod: PodView, decision: Decision) -> None:
-        consumer = Consumer("pods", pod.name, pod.uid)
-        for update in claim_updates(decision, consumer, rfc3339(self._clock.now())):
-            self._claims.write(update)
+        match decision:
+            case Place(node, allocations):
+                retry.attempts, retry.last_report, retry.wait = 0, None, None
+                self._log.info("pod placed", pod=key, node=node, claims=[claim for claim, _ in allocations])
+            case Release(_, node):
+                self._log.info("reservations dropped", pod=key, node=node)
+                self._queue.add(("pod", key), now + RELEASE_SECONDS)
+            case TakeBack(_, node, message):
+                self._log.warning("allocation taken back", pod=key, node=node, reason=message)
+                if decision.unschedulable:
+                    self._questions.refused(key)
+                # A refused write is reported as the reason why the pod waits.
+                if retry.history.refusal is None and (pod := self._state.pods.get(key)):
+                    self._reporter.report_taken_back(pod, node, message)
+                retry.attempts += 1
+                self._queue.add(("pod", key), now)
 
     # Waiting
 
@@ -241,15 +253,16 @@ class PodSync:
             retry.last_report = self._reporter.report_wait(pod, wait, attempt, self._max_wait, retry.last_report)
 
     def _retry(
-        self, key: str, retry: _RetryState, outcome: DecisionOutcome, error: Exception, pause: float | None = None
+        self, key: str, retry: _RetryState, outcome: DecisionOutcome, error: Exception, pause: float
     ) -> DecisionOutcome:
-        """Try the pod again after a back-off, from objects that are read again."""
+        """Try the pod again after a back-off."""
         retry.attempts += 1
-        retry.stale = True
-        self._metrics.failed(error)
         self._log.info("retrying pod", pod=key, error=str(error), attempt=retry.attempts)
-        pause = delay(retry.attempts, bound=self._max_wait) if pause is None else pause
         # The failed write may have woken the pod through its own effects; the back-off holds nevertheless.
         self._queue.discard(("pod", key))
         self._queue.add(("pod", key), self._clock.monotonic() + pause)
         return outcome
+
+
+def _objects_of(pod: PodView) -> Iterable[ObjectKey]:
+    return ((PODS, pod.key), *((RESOURCE_CLAIMS, key) for key in pod.claim_keys))

@@ -2,23 +2,15 @@
 
 from dataclasses import dataclass
 
-from controller.loop.podwriter import PodWriter
 from controller.reconcile import Reason, Wait
 from controller.state import PodView, State
+from controller.writing import Lane, Writes, WriteSequence
+from controller.writing.sequences import condition, pod_target
+from controller.writing.steps import CreateObject, ObjectKey, PatchPodStatus, Step, Target
 from driver.backoff import delay
 from driver.clock import Clock, rfc3339
-from driver.kube.api import (
-    EVENTS,
-    PODS,
-    RESOURCE_CLAIMS,
-    AlreadyExists,
-    Api,
-    ApiError,
-    Object,
-    Resource,
-)
+from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIMS, Object, Resource
 from driver.limits import MAX_EVENT_MESSAGE
-from driver.observe import Logger
 
 _NAME_LIMIT = 200
 """Characters of the object's name in an Event's name, which has to fit into 253 with its suffix."""
@@ -37,14 +29,12 @@ class LastReport:
 
 
 class Reporter:
-    """Writes conditions and Events. A failure to write one is logged and never keeps a pod from being served."""
+    """Has conditions and Events written, in the telling lane: no pod ever waits for them to be served."""
 
-    def __init__(self, api: Api, clock: Clock, state: State, writer: PodWriter, log: Logger, identity: str):
-        self._api = api
+    def __init__(self, writes: Writes, clock: Clock, state: State, identity: str):
+        self._writes = writes
         self._clock = clock
         self._state = state
-        self._writer = writer
-        self._log = log
         self._identity = identity
         self._sequence = 0
 
@@ -82,10 +72,11 @@ class Reporter:
         self._write_event(PODS, pod.key, pod.uid, "AllocationTakenBack", text)
 
     def _set_condition(self, pod: PodView, reason: str, message: str, *, clear: bool) -> None:
-        try:
-            self._writer.set_condition(pod, "False", reason, message, clear=clear)
-        except ApiError as error:
-            self._log.warning("condition not written", pod=pod.key, error=str(error))
+        timestamp = rfc3339(self._clock.now())
+        status: Object = {"conditions": [condition(self._state, pod, "False", reason, message, timestamp)]}
+        if clear:
+            status["nominatedNodeName"] = None
+        self._tell((PODS, pod.key), "condition", PatchPodStatus(pod_target(pod), status))
 
     def _write_event(self, resource: Resource, key: str, uid: str, reason: str, message: str) -> None:
         """Write a Warning about an object."""
@@ -116,9 +107,9 @@ class Reporter:
             "lastTimestamp": rfc3339(now),
             "count": 1,
         }
-        try:
-            self._api.create(EVENTS, event, namespace)
-        except AlreadyExists:
-            return
-        except ApiError as error:
-            self._log.warning("event not written", object=key, reason=reason, error=str(error))
+        target = Target(EVENTS, f"{namespace}/{event['metadata']['name']}", "")
+        self._tell((resource, key), reason, CreateObject(target, event))
+
+    def _tell(self, about: ObjectKey, reason: str, step: Step) -> None:
+        """Have something told about an object; it takes the place of what was to be told with the same reason."""
+        self._writes.tell((about, reason), WriteSequence(("told", about[1]), (step,), Lane.TELLING))

@@ -2,7 +2,7 @@
 
     decide           what to do about a pod: one of the values in ``decisions``
     decide_claim     what to do about a claim that nobody uses
-    claim_updates    what a decision means for claims, as their new ``status``
+    claim_updates    what a decision means for claims, as changes of their ``status``
     node_refusals    why each node refuses a pod, and ``refusal_message`` the text of it
 
 What is remembered between decisions belongs to their owner, who fills it from what decisions say: a
@@ -29,13 +29,22 @@ from controller.reconcile.history import (
     PATIENCE_SECONDS,
     NodeVerdict,
     PlacementHistory,
+    WriteRefusal,
 )
 from controller.reconcile.messages import Explanation, explanation_of, refusal_message, refusal_summary
 from controller.reconcile.nodes import ANY_NODE, NodeOrder
 from controller.reconcile.pods import RELEASE_SECONDS, decide
 from controller.reconcile.prospects import could_take, depends_on_other_pods, node_to_hold, would_take
 from controller.reconcile.refusals import NO_MEMORY, NodeRefusal, RefusalMemory, node_refusals
-from controller.reconcile.updates import Allocate, ClaimUpdate, Deallocate, Reserve, Unreserve, claim_updates
+from controller.reconcile.updates import (
+    Allocate,
+    ClaimUpdate,
+    Deallocate,
+    Reserve,
+    Unreserve,
+    claim_updates,
+    patched_status,
+)
 from controller.reconcile.verdicts import useful_clause
 
 __all__ = [
@@ -68,6 +77,7 @@ __all__ = [
     "Unallocatable",
     "Unreserve",
     "Wait",
+    "WriteRefusal",
     "claim_updates",
     "could_take",
     "decide",
@@ -76,6 +86,7 @@ __all__ = [
     "explanation_of",
     "node_refusals",
     "node_to_hold",
+    "patched_status",
     "refusal_message",
     "refusal_summary",
     "useful_clause",

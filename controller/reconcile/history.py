@@ -16,7 +16,7 @@ The rules
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from controller.reconcile.decisions import Decision, Reason, Release, TakeBack, Wait
+from controller.reconcile.decisions import Decision, Place, Reason, Release, RemoveGate, TakeBack, Wait
 from controller.state import NodeRevisions, Revision
 from driver.backoff import delay
 
@@ -41,6 +41,16 @@ class NodeVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteRefusal:
+    """The API server refused a write of the pod's last placement, and will refuse it again unless somebody acts."""
+
+    reason: Reason
+    message: str
+    until: float
+    """When (epoch seconds) the placement is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementHistory:
     """Where the pod was placed in vain. Losing it costs retries, never correctness."""
 
@@ -52,6 +62,7 @@ class PlacementHistory:
     """When (epoch seconds) the pod's reservations were dropped by a ``Release``."""
     spared: float = 0.0
     """When (epoch seconds) kube-scheduler was last seen making room for the pod where its devices are."""
+    refusal: WriteRefusal | None = None
 
     def patience(self, max_wait: float) -> float:
         """Seconds that kube-scheduler gets to bind the pod after its devices were allocated."""
@@ -74,6 +85,8 @@ class PlacementHistory:
     def after(self, decision: Decision, now: float) -> "PlacementHistory":
         """The history once the decision was carried out at ``now`` (epoch seconds)."""
         match decision:
+            case Place() | RemoveGate():
+                return replace(self, refusal=None)
             case Release():
                 return replace(self, released=now)
             case Wait(reason=Reason.PREEMPTING):

@@ -11,9 +11,10 @@ How a pod is kept on its node
 How an allocation is taken back
     From a gated pod in one write, because it cannot be bound meanwhile. From a pod that kube-scheduler may be binding
     at this moment in two writes: the first drops its reservation. From then on kube-scheduler has to write the claim
-    before it binds, and the second write, which carries the claim's version, fails if it did. A pod that was bound
-    nevertheless gets its devices on that node. Two kinds of claims are never touched: those reserved for other
-    consumers, and those of a pod that is bound.
+    before it binds. The second is made only to a version in which nothing is reserved, and fails if there is a newer
+    one; a reservation that was made again starts the procedure over. Before anything is cleared, the pod is read once
+    more. A pod that was bound nevertheless gets its devices on that node. Two kinds of claims are never touched: those
+    reserved for other consumers, and those of a pod that is bound.
 
 Everything is derived from the objects, so a controller that died between two writes is continued by the next one: the
 gate of a gated pod whose claims are all allocated is removed; if only some of its claims are allocated, the rest is
@@ -37,7 +38,7 @@ from controller.reconcile.decisions import (
     Wait,
 )
 from controller.reconcile.expected import expected_use
-from controller.reconcile.history import NO_HISTORY, PATIENCE_SECONDS, PlacementHistory
+from controller.reconcile.history import NO_HISTORY, PATIENCE_SECONDS, PlacementHistory, WriteRefusal
 from controller.reconcile.nodes import ANY_NODE, NodeOrder, choose_node, reachable_nodes
 from controller.reconcile.podclaims import (
     claims_of,
@@ -92,6 +93,8 @@ def decide(
     problems += faults_of(state, ours)
     if problems:
         return combine(problems)
+    if history.refusal and (refused := _refused(state, pod, ours, now, history.refusal)):
+        return refused
     unallocated = [record for record in ours if record.claim.allocation is None]
     if unallocated:
         return _allocate(state, pod, records, unallocated, by_driver.others, now, history, memory, order)
@@ -101,6 +104,18 @@ def decide(
         return _unschedulable(state, pod, ours, now, history, max_wait)
     reported = pod.allocated is None or pod.allocated.status == "True"
     return Idle() if reported else Place(node_of(ours))
+
+
+def _refused(
+    state: State, pod: PodView, ours: Sequence[ClaimRecord], now: float, refusal: WriteRefusal
+) -> Decision | None:
+    """The API server refused a write of the pod's placement, so the pod cannot use what its claims hold."""
+    own = exclusive((record for record in ours if state.holds_ours(record.claim)), pod)
+    if own and not pod.node_name:
+        return TakeBack(tuple(record.claim.key for record in own), node_of(own), refusal.message)
+    if now < refusal.until:
+        return Wait(refusal.reason, refusal.message, after=refusal.until - now)
+    return None
 
 
 def _allocate(
@@ -195,11 +210,14 @@ def _unschedulable(
         return Wait(Reason.PREEMPTING, message, report=False, after=PATIENCE_SECONDS)
     allocations = (record.claim.allocation for record in ours)
     since = max((epoch_seconds(allocation.timestamp) for allocation in allocations if allocation), default=0)
-    since, patience = max(since, history.spared), history.patience(max_wait)
+    # kube-scheduler that reserved the claims again after a release is binding the pod, and gets as long as before.
+    since = max(since, history.spared, history.released or 0)
+    reserved = any(record.claim.reserved_for for record in own)
     refusal = f"kube-scheduler refuses the pod on node {node}: {useful_clause(pod.unschedulable)}"
-    if now - since < patience:
-        return Wait(Reason.REFUSED, refusal, report=False, after=since + patience - now)
-    if history.released is None:
+    if reserved or history.released is None:
+        remaining = since + history.patience(max_wait) - now
+        if remaining > 0:
+            return Wait(Reason.REFUSED, refusal, report=False, after=remaining)
         return Release(keys, node)
     if now - history.released < RELEASE_SECONDS:
         after = history.released + RELEASE_SECONDS - now

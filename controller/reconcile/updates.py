@@ -1,6 +1,6 @@
-"""What a decision means for the claims it is about: the new ``status`` of each. Pure.
+"""What a decision means for the claims it is about: the change of the ``status`` of each. Pure.
 
-The one interpretation of decisions: the controller writes these updates through the API, ``lode simulate`` and ``lode
+The one interpretation of decisions: the controller writes these changes through the API, ``lode simulate`` and ``lode
 explain`` apply them to their own state.
 """
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from controller.reconcile.decisions import Decision, Place, Release, TakeBack
 from driver.kube.api import Object
-from driver.model import Allocation, Consumer
+from driver.model import Allocation, Claim, Consumer
 from driver.wire import allocation_to, consumer_to
 
 
@@ -21,9 +21,9 @@ class Allocate:
     allocation: Allocation
     consumer: Consumer
 
-    def status(self, before: Object) -> Object:
-        """The claim's status after the update."""
-        return {**before, "allocation": allocation_to(self.allocation), "reservedFor": [consumer_to(self.consumer)]}
+    def status_patch(self, claim: Claim) -> Object:
+        """The merge patch of the claim's status."""
+        return {"allocation": allocation_to(self.allocation), "reservedFor": [consumer_to(self.consumer)]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Reserve:
     claim: str
     consumer: Consumer
 
-    def status(self, before: Object) -> Object:
-        """The claim's status after the update."""
-        return {**before, "reservedFor": [*(before.get("reservedFor") or ()), consumer_to(self.consumer)]}
+    def status_patch(self, claim: Claim) -> Object:
+        """The merge patch of the claim's status."""
+        return {"reservedFor": [consumer_to(consumer) for consumer in (*claim.reserved_for, self.consumer)]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,12 @@ class Unreserve:
     claim: str
     consumer: Consumer
 
-    def status(self, before: Object) -> Object:
-        """The claim's status after the update; ``before`` itself if the claim is not reserved for the consumer."""
-        consumers = before.get("reservedFor") or []
-        kept = [consumer for consumer in consumers if consumer["uid"] != self.consumer.uid]
-        return {**before, "reservedFor": kept} if len(kept) < len(consumers) else before
+    def status_patch(self, claim: Claim) -> Object:
+        """The merge patch of the claim's status; empty if the claim is not reserved for the consumer."""
+        kept = [consumer for consumer in claim.reserved_for if consumer.uid != self.consumer.uid]
+        if len(kept) == len(claim.reserved_for):
+            return {}
+        return {"reservedFor": [consumer_to(consumer) for consumer in kept]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,11 @@ class Deallocate:
 
     claim: str
 
-    def status(self, before: Object) -> Object:
-        """The claim's status after the update."""
-        return {}
+    def status_patch(self, claim: Claim) -> Object:
+        """The merge patch of the claim's status; empty if the claim holds nothing."""
+        if claim.allocation is None and not claim.reserved_for:
+            return {}
+        return {"allocation": None, "reservedFor": None, "devices": None}
 
 
 ClaimUpdate = Allocate | Reserve | Unreserve | Deallocate
@@ -84,3 +87,8 @@ def claim_updates(decision: Decision, pod: Consumer, timestamp: str) -> tuple[Cl
         case TakeBack(claims):
             return tuple(Deallocate(key) for key in claims)
     return ()
+
+
+def patched_status(before: Object, patch: Object) -> Object:
+    """A claim's status after a merge patch of its fields."""
+    return {name: value for name, value in {**before, **patch}.items() if value is not None}

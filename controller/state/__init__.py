@@ -6,6 +6,7 @@
     ObjectVersions   the known version of every object; an older one never replaces a newer one
     Pods             pods by key and by the claims they refer to
     Claims           claims by key
+    Promise          what was decided to give to a claim and is not known to be written
     DeviceClasses    device classes, and whose devices requests for them can get
     SliceNodes       the node of each slice; whether some devices can be reached from several nodes
     NodeRevisions    how often others than this controller have changed each node
@@ -16,7 +17,7 @@ Nodes with the pods that count on them are ``controller.placement.Nodes``; devic
 """
 
 from controller.state.changes import Changes
-from controller.state.claims import ClaimRecord, Claims
+from controller.state.claims import ClaimRecord, Claims, Promise
 from controller.state.classes import ClassRecord, DeviceClasses
 from controller.state.decoding import DEVICE_TAINT_RULES_BETA, Decoded, Deleted, StateDelta
 from controller.state.pods import Pods
@@ -39,6 +40,7 @@ __all__ = [
     "NodeRevisions",
     "PodView",
     "Pods",
+    "Promise",
     "Revision",
     "State",
     "StateDelta",

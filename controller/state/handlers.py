@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar
 from controller.allocation import Fleet
 from controller.placement import Needs, NodeFacts, Nodes
 from controller.state.changes import Changes
-from controller.state.claims import ClaimRecord, Claims, holds_devices_of
+from controller.state.claims import ClaimRecord, Claims, Promise, holds_devices_of
 from controller.state.classes import ClassRecord, DeviceClasses
 from controller.state.kinds import DeviceKinds
 from controller.state.pods import Pods
@@ -157,11 +157,17 @@ class ClaimHandler:
 
     def on_update(self, record: ClaimRecord, changes: Changes) -> None:
         """See ``Handler``."""
-        before, claim = self._claims.put(record), record.claim
-        self._devices.upsert_claim(claim)
-        self._mark_nodes(before, claim, changes)
-        self._recount_pods(claim.key, changes)
-        changes.claims[claim.key] = None
+        self._changed(*self._claims.put(record), changes)
+
+    def promise(self, key: str, promise: Promise, changes: Changes) -> None:
+        """Something was promised to the claim ``key``."""
+        if claims := self._claims.promise(key, promise):
+            self._changed(*claims, changes)
+
+    def end_promise(self, key: str, changes: Changes) -> None:
+        """What was promised to the claim ``key`` is written, or never will be."""
+        if claims := self._claims.end_promise(key):
+            self._changed(*claims, changes)
 
     def on_delete(self, key: str, changes: Changes) -> None:
         """See ``Handler``."""
@@ -169,6 +175,12 @@ class ClaimHandler:
             self._devices.remove_claim(claim.uid)
             self._mark_nodes(claim, None, changes)
             self._recount_pods(key, changes)
+
+    def _changed(self, before: Claim | None, claim: Claim, changes: Changes) -> None:
+        self._devices.upsert_claim(claim)
+        self._mark_nodes(before, claim, changes)
+        self._recount_pods(claim.key, changes)
+        changes.claims[claim.key] = None
 
     def _mark_nodes(self, before: Claim | None, after: Claim | None, changes: Changes) -> None:
         old, new = before.allocation if before else None, after.allocation if after else None

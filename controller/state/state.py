@@ -1,8 +1,8 @@
 """What the controller knows of the cluster, kept up to date change by change. Pure.
 
-The API holds the truth. This is what the API said last, plus what was written and has not come back through a watch
-yet. An older version of an object never replaces a newer one, so a watch that lags behind the controller's own writes
-cannot make a device look free again.
+The API holds the truth. This is what the API said last, plus what was decided and is not known to be written yet. An
+older version of an object never replaces a newer one, so a watch that lags behind the controller's own writes cannot
+make a device look free again.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Any, Final
 from controller.allocation import Fleet
 from controller.placement import Nodes
 from controller.state.changes import Changes
-from controller.state.claims import Claims, holds_devices_of
+from controller.state.claims import Claims, Promise, holds_devices_of
 from controller.state.classes import DeviceClasses
 from controller.state.decoding import DEVICE_TAINT_RULES_BETA, Decoded, Decoder, Deleted, StateDelta
 from controller.state.handlers import (
@@ -41,7 +41,7 @@ from driver.kube.api import (
     Resource,
 )
 from driver.kube.reflector import Delta, Synced
-from driver.model import Allocation, Claim
+from driver.model import Claim
 from driver.names import Names
 
 OPTIONAL_RESOURCES: Final = (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
@@ -49,7 +49,7 @@ OPTIONAL_RESOURCES: Final = (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
 
 
 class State:
-    """Everything decisions are made from. Only ``apply``, ``put``, ``drop``, ``assume`` and ``forget`` change it.
+    """Everything decisions are made from. Only ``apply``, ``put``, ``drop``, ``promise`` and ``end_promise`` change it.
 
     Attributes:
         devices: pools of devices and what is in use.
@@ -73,12 +73,13 @@ class State:
         counter = PodCounter(self.pods, self.claims, self.nodes, names.driver)
         self.awaiting: Mapping[str, str] = counter.awaiting
         taint_rules = TaintRuleHandler(self.nodes, devices)
+        self._claim_handler = ClaimHandler(
+            self.claims, self.pods, counter, self.nodes, self.revisions, self._slices, devices, names.driver
+        )
         self._handlers: Mapping[Resource, Handler[Any]] = {
             PODS: PodHandler(self.pods, counter, self.revisions),
             NODES: NodeHandler(self.nodes, self.revisions, devices),
-            RESOURCE_CLAIMS: ClaimHandler(
-                self.claims, self.pods, counter, self.nodes, self.revisions, self._slices, devices, names.driver
-            ),
+            RESOURCE_CLAIMS: self._claim_handler,
             RESOURCE_SLICES: SliceHandler(self._slices, self._kinds, self.nodes, self.revisions, devices),
             DEVICE_CLASSES: ClassHandler(self.classes, self.nodes, devices),
             DEVICE_TAINT_RULES: taint_rules,
@@ -152,18 +153,24 @@ class State:
         if self._versions.forget(resource, key):
             self._handlers[resource].on_delete(key, changes)
 
-    # Writes without an answer
+    # Decisions that are being written
 
-    def assume(self, key: str, allocation: Allocation) -> None:
-        """Count devices as in use by the claim ``key`` until the API says what the claim holds."""
-        self.devices.assume(self.claims[key].claim.uid, allocation)
-        self.nodes.mark_changed(self._slices.affected_by(allocation))
+    def promise(self, key: str, promise: Promise) -> Changes:
+        """Count what is given to the claim ``key`` until ``end_promise`` is called: its devices are in use."""
+        changes = Changes()
+        self._claim_handler.promise(key, promise, changes)
+        return changes
 
-    def forget(self, key: str, allocation: Allocation) -> None:
-        """Undo ``assume``."""
-        if record := self.claims.get(key):
-            self.devices.forget(record.claim.uid)
-        self.nodes.mark_changed(self._slices.affected_by(allocation))
+    def end_promise(self, key: str) -> Changes:
+        """From now on the claim ``key`` is what the API says."""
+        changes = Changes()
+        self._claim_handler.end_promise(key, changes)
+        return changes
+
+    def end_promises(self) -> None:
+        """From now on every claim is what the API says."""
+        for key in self.claims.promised:
+            self.end_promise(key)
 
     # Questions
 

@@ -66,15 +66,26 @@ class KubeClient:
     Args:
         on_warning: called with each warning in a response, for example that a field is deprecated.
         connections: the maximum number of idle connections; more are opened and closed as needed.
+        call_seconds: how long a call may take, at the client and, if it changes something, in the API server as well;
+            0 leaves it to the server, and to the time-outs of connections. Watches last longer.
     """
 
-    def __init__(self, access: Access, *, on_warning: Callable[[str], None] = _ignore, connections: int = 16):
+    def __init__(
+        self,
+        access: Access,
+        *,
+        on_warning: Callable[[str], None] = _ignore,
+        connections: int = 16,
+        call_seconds: float = 0,
+    ):
         self._access = access
         self._on_warning = on_warning
+        self._server_timeout = {"timeout": f"{call_seconds:g}s"} if call_seconds else {}
+        timeout = urllib3.Timeout(total=call_seconds or None, connect=CONNECT_SECONDS, read=READ_SECONDS)
         settings: dict[str, Any] = {
             "maxsize": connections,
             "retries": False,
-            "timeout": urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS),
+            "timeout": timeout,
             "socket_options": [*HTTPConnection.default_socket_options, *keep_alive()],
             "headers": {"Accept": "application/json", "User-Agent": "lode"},
         }
@@ -90,13 +101,21 @@ class KubeClient:
         self._pool = urllib3.ProxyManager(proxy, **settings) if proxy else urllib3.PoolManager(**settings)
 
     @classmethod
-    def from_environment(cls, kubeconfig: str = "", *, on_warning: Callable[[str], None] = _ignore) -> "KubeClient":
+    def from_environment(
+        cls,
+        kubeconfig: str = "",
+        *,
+        on_warning: Callable[[str], None] = _ignore,
+        connections: int = 16,
+        call_seconds: float = 0,
+    ) -> "KubeClient":
         """The client for ``kubeconfig``, else ``$KUBECONFIG``, else the pod's service account, else ``~/.kube/config``.
 
         Raises:
             OperatorFault: no valid credentials; the message says what is missing.
         """
-        return cls(from_environment(kubeconfig), on_warning=on_warning)
+        access = from_environment(kubeconfig)
+        return cls(access, on_warning=on_warning, connections=connections, call_seconds=call_seconds)
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -241,6 +260,8 @@ class KubeClient:
         *,
         stream: bool = False,
     ) -> urllib3.BaseHTTPResponse:
+        if method != "GET":
+            query = {**query, **self._server_timeout}
         url = self._access.server + quote(path) + (f"?{urlencode(query)}" if query else "")
         headers = dict(self._pool.headers)
         if body is not None:

@@ -4,13 +4,21 @@ import json
 
 import pytest
 
-from controller.loop.finalizer import add_finalizer
-from driver.kube.api import RESOURCE_CLAIMS, Api, Conflict, Invalid
+from controller.writing import calls
+from controller.writing.steps import AddFinalizer, Target
+from driver.kube.api import RESOURCE_CLAIMS, Api, Conflict, Invalid, Object
 from driver.names import FINALIZER
 from testclusters import ControlPlane
 from tests.contract.objects import claim
 
 PARAMETERS = {"kind": "PlacementConfig", "policy": "binpack", "apiVersion": "lode.dev/v1alpha1", "note": "<1 & é>"}
+
+
+def add_finalizer(api: Api, seen: Object) -> Object:
+    metadata = seen["metadata"]
+    key = f"{metadata['namespace']}/{metadata['name']}"
+    target = Target(RESOURCE_CLAIMS, key, metadata["uid"], metadata["resourceVersion"])
+    return calls.add_finalizer(api, AddFinalizer(target, (FINALIZER,)))
 
 
 def with_parameters(name: str, namespace: str) -> dict[str, object]:

@@ -29,8 +29,8 @@ CLUSTER_WIDE = {
     | rights("list watch", "", "nodes pods")
     | rights("get", DRA, "resourceclaims")
     | rights("get", "", "pods")
-    | rights("update", DRA, "resourceclaims resourceclaims/status resourceclaims/binding")
-    | rights("patch", DRA, "resourceclaims")
+    | rights("patch", DRA, "resourceclaims resourceclaims/status resourceclaims/binding")
+    | rights("update", DRA, "resourceclaims")
     | rights("patch", "", "pods pods/status")
     | rights("create", "", "events"),
     PLUGIN: rights("get list watch create update delete", DRA, "resourceslices")
@@ -72,8 +72,8 @@ def test_a_service_account_has_exactly_the_rights_of_its_program(admin: Identity
 
 REVIEWS = {
     CONTROLLER: [
-        (True, "update", DRA, "resourceclaims", "binding", ""),
-        (True, "update", DRA, "resourceclaims", "status", ""),
+        (True, "patch", DRA, "resourceclaims", "binding", ""),
+        (True, "patch", DRA, "resourceclaims", "status", ""),
         (True, "update", "coordination.k8s.io", "leases", "", "lode-controller"),
         (False, "update", "coordination.k8s.io", "leases", "", "another"),
         (False, "delete", DRA, "resourceclaims", "", ""),

@@ -39,6 +39,8 @@ FAULT_PROFILES = (
     FaultProfile(network=NetworkFaults(conflict=0.3), interleave=0.2),
     FaultProfile(network=NetworkFaults(lost_response=0.2), skip_watch=0.2),
     FaultProfile(network=NetworkFaults(gone=0.3, lag=0.5)),
+    FaultProfile(network=NetworkFaults(slow=0.5, hang=0.1), interleave=0.1),
+    FaultProfile(crash=0.01, skip_watch=0.4, network=NetworkFaults(slow=0.3, hang=0.2, conflict=0.05)),
     FaultProfile(crash=0.01, interleave=0.2, skip_watch=0.4, network=BAD_NETWORK),
 )
 OFFERS: tuple[tuple[Offer, ...], ...] = (

@@ -14,6 +14,8 @@ from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, templ
 FAULT_PROFILES = {
     "responses are lost": FaultProfile(network=NetworkFaults(lost_response=0.3)),
     "requests are lost": FaultProfile(network=NetworkFaults(lost_request=0.3)),
+    "writes are slow": FaultProfile(network=NetworkFaults(slow=0.8)),
+    "writes hang": FaultProfile(network=NetworkFaults(hang=0.3)),
     "the server is busy": FaultProfile(network=NetworkFaults(busy=0.3)),
     "many conflicts": FaultProfile(network=NetworkFaults(conflict=0.5)),
     "history is compacted": FaultProfile(network=NetworkFaults(gone=0.5)),
@@ -34,7 +36,12 @@ WANTED = [
 ]
 
 
-CASES = [*((name, 1) for name in FAULT_PROFILES), ("programs crash", 2), ("programs are interleaved", 2)]
+CASES = [
+    *((name, 1) for name in FAULT_PROFILES),
+    ("programs crash", 2),
+    ("programs are interleaved", 2),
+    ("writes hang", 2),
+]
 
 
 @pytest.mark.parametrize(("profile", "controllers"), CASES)

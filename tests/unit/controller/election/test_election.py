@@ -1,13 +1,19 @@
 """At most one candidate leads at any moment, whatever their clocks say."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.election import Deposed, Election, Fence
-from driver.kube.api import LEASES, NAMESPACES, NODES, Unavailable
+from controller.election import Election
+from driver.kube.api import LEASES, NAMESPACES, Api, Unavailable
+from driver.kube.decorator import ApiCall, ApiDecorator
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
+
+T = TypeVar("T")
 
 
 class SkewedClock:
@@ -27,8 +33,8 @@ class SkewedClock:
         self._truth.sleep(seconds)
 
 
-def candidate(api: MemoryApi, clock: VirtualClock, name: str, skew: float = 0) -> Election:
-    return Election(api, SkewedClock(clock, skew), "lode-system", "lode-controller", name, 15)
+def candidate(api: Api, clock: VirtualClock, name: str, skew: float = 0) -> Election:
+    return Election(api, SkewedClock(clock, skew), "lode-system", "lode-controller", name, 15, 10)
 
 
 def world() -> tuple[MemoryApi, VirtualClock]:
@@ -114,45 +120,132 @@ def test_a_leader_without_an_api_stops_leading_by_itself() -> None:
     assert not one.step()
 
 
-def test_a_deposed_leader_cannot_write_but_read() -> None:
+class Slow(ApiDecorator):
+    """An API whose calls take time, before and after they take effect."""
+
+    def __init__(self, api: MemoryApi, clock: VirtualClock):
+        super().__init__(api)
+        self._clock = clock
+        self.seconds = (0.0, 0.0)
+
+    def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
+        self._clock.advance(self.seconds[0])
+        answer = proceed()
+        self._clock.advance(self.seconds[1])
+        return answer
+
+
+def test_the_lease_counts_from_the_question() -> None:
+    api, clock = world()
+    slow = Slow(api, clock)
+    one = Election(slow, clock, "lode-system", "lode-controller", "one", 15, 10)
+    assert one.step()
+    slow.seconds = (0, 6)
+    assert not one.step(), "two calls took 12 s of the 10 s for which a renewal counts"
+    assert one.term is None
+
+
+def test_a_term_begins_when_no_earlier_write_can_take_effect_any_more() -> None:
+    api, clock = world()
+    one, two = candidate(api, clock, "one"), candidate(api, clock, "two")
+    one.step()
+    assert one.term == 1
+    two.step()
+    clock.advance(15)
+    assert two.step()
+    assert two.term is None
+    for _ in range(3):
+        clock.advance(3)
+        assert two.step()
+        assert two.term is None
+    clock.advance(1)
+    assert two.term == 1
+
+
+def test_a_lease_that_lapses_and_is_renewed_is_another_term() -> None:
     api, clock = world()
     one = candidate(api, clock, "one")
-    fence = Fence(api, one)
-    with pytest.raises(Deposed):
-        fence.create(NODES, {"metadata": {"name": "n"}})
     one.step()
-    node = fence.create(NODES, {"metadata": {"name": "n"}})
-    clock.advance(11)
-    for write in (
-        lambda: fence.create(NODES, {"metadata": {"name": "m"}}),
-        lambda: fence.update(NODES, node),
-        lambda: fence.patch(NODES, "n", {}),
-        lambda: fence.delete(NODES, "n"),
-    ):
-        with pytest.raises(Deposed):
-            write()
-    assert fence.get(NODES, "n")["metadata"]["name"] == "n"
-    assert [item["metadata"]["name"] for item in fence.list(NODES).items] == ["n"]
+    clock.advance(10.5)
+    assert one.term is None
+    assert one.step()
+    assert one.term is None, "what was sent before may still take effect"
+    clock.advance(6)
+    one.step()
+    clock.advance(4)
+    assert one.term == 2
+
+
+def test_a_released_lease_begins_a_term_at_once() -> None:
+    api, clock = world()
+    one, two = candidate(api, clock, "one"), candidate(api, clock, "two")
+    one.step()
+    two.step()
+    one.release()
+    assert two.step()
+    assert two.term == 1
+
+
+def test_a_leader_whose_term_has_not_begun_does_not_release_the_lease() -> None:
+    api, clock = world()
+    one, two = candidate(api, clock, "one"), candidate(api, clock, "two")
+    one.step()
+    two.step()
+    clock.advance(15)
+    assert two.step()
+    two.release()
+    assert api.get(LEASES, "lode-controller", "lode-system")["spec"]["holderIdentity"] == "two"
+
+
+def test_a_lease_that_was_deleted_under_its_holder_gives_nobody_a_term_before_the_holder_has_noticed() -> None:
+    api, clock = world()
+    one, two = candidate(api, clock, "one"), candidate(api, clock, "two")
+    one.step()
+    two.step()
+    api.delete(LEASES, "lode-controller", "lode-system")
+    assert two.step()
+    assert (one.term, two.term) == (1, None)
+    for _ in range(8):
+        clock.advance(3)
+        two.step()
+        assert two.term is None
+    clock.advance(1)
+    assert two.term == 1
 
 
 Moves = st.lists(st.tuples(st.sampled_from(["one", "two", "three", "release"]), st.floats(0, 8)), max_size=60)
 
 
-@settings(max_examples=60)
-@given(Moves, st.floats(-100, 100), st.floats(-100, 100))
-def test_never_do_two_lead(moves: list[tuple[str, float]], skew: float, other: float) -> None:
-    api, clock = world()
+Latencies = st.lists(st.tuples(st.floats(0, 8), st.floats(0, 8)), min_size=1, max_size=8)
+
+
+@settings(max_examples=100)
+@given(Moves, st.floats(-100, 100), st.floats(-100, 100), Latencies)
+def test_never_do_two_lead_and_no_term_begins_while_an_earlier_write_may_take_effect(
+    moves: list[tuple[str, float]], skew: float, other: float, latencies: list[tuple[float, float]]
+) -> None:
+    memory, clock = world()
+    api = Slow(memory, clock)
     candidates = {
         "one": candidate(api, clock, "one"),
         "two": candidate(api, clock, "two", skew),
         "three": candidate(api, clock, "three", other),
     }
-    for who, pause in moves:
+    could_write: dict[str, float] = {}
+    """When each candidate was last seen in a term that it did not end by releasing the lease."""
+    for number, (who, pause) in enumerate(moves):
         clock.advance(pause)
+        api.seconds = latencies[number % len(latencies)] if who != "release" else (0, 0)
         if who == "release":
-            for one in candidates.values():
-                if one.leading:
+            for name, one in candidates.items():
+                if one.term is not None:
                     one.release()
+                    could_write.pop(name, None)
         else:
             candidates[who].step()
         assert sum(one.leading for one in candidates.values()) <= 1
+        for name, one in candidates.items():
+            if one.term is not None:
+                others = [at for other, at in could_write.items() if other != name]
+                assert all(clock.monotonic() >= at + 10 for at in others)
+                could_write[name] = clock.monotonic()

@@ -23,7 +23,7 @@ def test_the_writes_come_in_order_and_no_more_than_needed() -> None:
     world.settle()
     assert world.meddler.calls == [
         "patch resourceclaims",
-        "update resourceclaims/status",
+        "patch resourceclaims/status",
         "patch pods/status",
         "patch pods",
     ]

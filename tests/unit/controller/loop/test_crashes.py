@@ -102,8 +102,8 @@ def test_a_write_that_arrives_late_cannot_take_devices_given_to_somebody_else() 
     late: list[Any] = []
 
     def hold_back(what: str, obj: Any) -> None:
-        if what == "update resourceclaims/status" and not late:
-            late.append(obj)
+        if what == "patch resourceclaims/status" and not late:
+            late.append(world.meddler.bodies[-1][1])
             raise Unavailable("no answer")
 
     world.meddler.before = hold_back
@@ -112,6 +112,6 @@ def test_a_write_that_arrives_late_cannot_take_devices_given_to_somebody_else() 
     world.add_pod("q", "b")
     world.settle(30)
     with pytest.raises(Conflict):
-        world.api.update(RESOURCE_CLAIMS, late[0], "status")
+        world.api.patch(RESOURCE_CLAIMS, "a", late[0], namespace="default", subresource="status")
     world.check()
     assert world.devices("a") + world.devices("b") == ["n1/gpu-0"]

@@ -2,33 +2,23 @@
 
 from typing import Any
 
-from controller.election import Election, Fence
-from controller.loop import Controller
 from controller.state.decoding import Decoder
-from driver.kube.api import NAMESPACES, RESOURCE_CLAIMS, Unavailable
+from driver.kube.api import (
+    DEVICE_CLASSES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Unavailable,
+)
+from driver.kube.decorator import ApiCall
 from driver.kube.reflector import Upserted
-from driver.observe import Metrics, logger
+from tests.unit.controller.loop.replica import LEASE_SECONDS, LONGEST_WRITE_SECONDS, world_of_two
 from tests.unit.controller.loop.world import World
-
-
-def replica(world: World, name: str) -> tuple[Controller, Election]:
-    election = Election(world.api, world.clock, "lode-system", "lode-controller", name, 15)
-    fence = Fence(world.api, election)
-    controller = Controller(fence, world.clock, world.settings, Metrics(), logger(name), name)
-    controller.pause()
-    return controller, election
 
 
 def is_ready(world: World) -> bool:
     return world.controller.ready
-
-
-def drive(controller: Controller) -> None:
-    for _ in range(200):
-        for reflector in controller.reflectors:
-            reflector.step()
-        if not controller.step():
-            return
 
 
 def test_nothing_is_decided_before_every_kind_has_been_listed() -> None:
@@ -45,49 +35,134 @@ def test_nothing_is_decided_before_every_kind_has_been_listed() -> None:
     assert world.controller.step()
 
 
-def test_a_paused_controller_does_nothing() -> None:
+def test_a_standby_decides_nothing_but_knows_everything() -> None:
     world = World()
     world.add_claim("a")
     world.add_pod("p", "a")
-    world.controller.pause()
+    world.controller.follow()
     world.settle(10)
+    assert is_ready(world)
     assert world.devices("a") == []
-    world.controller.resume()
+    world.controller.lead(1)
     world.settle()
     assert world.devices("a") == ["n1/gpu-0"]
 
 
-def test_a_deposed_leader_stops_before_its_next_write_and_the_new_one_sees_what_it_did() -> None:
-    world = World(cards=1)
-    world.api.create(NAMESPACES, {"metadata": {"name": "lode-system"}})
+def test_a_standby_takes_over_without_listing_anything_but_the_claims() -> None:
+    world, old, new = world_of_two(cards=1)
+    old.election.step()
+    old.work()
+    new.election.step()
+    new.work()
+    old.election.release()
+    world.clock.advance(1)
+    new.election.step()
     world.add_claim("a")
     world.add_pod("p", "a")
-    (old, lease), (new, other) = replica(world, "old"), replica(world, "new")
-    assert lease.step()
-    old.resume()
-    for reflector in old.reflectors:
-        reflector.step()
+    new.network.listed.clear()
+    new.work()
+    assert world.devices("a") == ["n1/gpu-0"]
+    assert RESOURCE_CLAIMS in new.network.listed
+    assert not {PODS, NODES, RESOURCE_SLICES, DEVICE_CLASSES} & set(new.network.listed)
+
+
+def test_a_deposed_leader_stops_before_its_next_write_and_the_new_one_sees_what_it_did() -> None:
+    world, old, new = world_of_two(cards=1)
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    assert old.election.step()
+    old.follow_election()
+    old.observe()
     world.add_claim("b")
     world.add_pod("q", "b")
-    assert not other.step()
-    world.clock.advance(16)
-    assert other.step()
-    new.resume()
-    drive(new)
+    assert not new.election.step()
+    world.clock.advance(LEASE_SECONDS + 1)
+    assert new.election.step()
+    new.elect(LONGEST_WRITE_SECONDS + 3)
+    new.work()
     assert world.devices("a") == ["n1/gpu-0"]
     before = world.claim("a")
-    assert not old.step()
+    old.controller.step()
+    while old.writes.step():
+        pass
     assert world.claim("a") == before
     world.check()
 
 
-def test_what_an_old_reflector_still_says_is_not_heard_after_a_new_start() -> None:
+def allocates(call: ApiCall) -> bool:
+    return call.resource == RESOURCE_CLAIMS and call.subresource == "status"
+
+
+def test_a_write_of_a_leader_that_died_takes_effect_before_the_next_leader_decides() -> None:
+    world, old, new = world_of_two(cards=1)
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    old.election.step()
+    new.election.step()
+    old.network.loses = allocates
+    old.work()
+    (arrive,) = old.network.late
+    world.remove_pod("p")
+    world.add_claim("b")
+    world.add_pod("q", "b")
+    new.elect(LEASE_SECONDS + 3)
+    assert new.election.leading
+    new.work_on(LONGEST_WRITE_SECONDS - 4)
+    assert world.devices("b") == [], "the write of the old leader may still arrive"
+    arrive()
+    new.work_on(3)
+    assert new.election.term is not None
+    assert (world.devices("a"), world.devices("b")) == (["n1/gpu-0"], [])
+
+
+def test_a_new_leader_knows_what_was_written_although_its_watch_of_claims_lags_behind() -> None:
+    world, old, new = world_of_two(cards=1)
+    world.add_claim("a")
+    world.add_claim("b")
+    world.add_pod("p", "a")
+    new.observe()
+    old.election.step()
+    old.work()
+    old.election.release()
+    world.clock.advance(1)
+    new.election.step()
+    world.api.delete(PODS, "p", "default", grace_period_seconds=0)
+    world.add_pod("q", "b")
+    for reflector in new.controller.reflectors:
+        if reflector.resource == PODS:
+            reflector.step()
+    new.work(watching=False)
+    assert (world.devices("a"), world.devices("b")) == (["n1/gpu-0"], [])
+
+
+def test_a_lease_that_lapses_during_a_write_and_is_renewed_leaves_a_leader_that_works() -> None:
+    world, leader, _ = world_of_two()
+    leader.election.step()
+    leader.work()
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    leader.observe()
+    world.clock.advance(10.5)
+    assert leader.controller.step(), "the pod is decided before anybody notices that the lease has lapsed"
+    assert leader.writes.step()
+    assert world.devices("a") == []
+    assert leader.election.step()
+    leader.work_on(LONGEST_WRITE_SECONDS + 6)
+    assert world.devices("a") == ["n1/gpu-0"]
+    assert world.gates("p") == []
+
+
+def test_what_comes_of_an_earlier_term_is_not_taken_for_the_same_pod_in_the_next() -> None:
     world = World()
-    stale = world.controller.reflectors
-    world.controller.resume()
-    for reflector in stale:
-        reflector.step()
-    assert not is_ready(world)
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    world.observe()
+    assert world.controller.step()
+    world.terms.term = 2
+    world.controller.lead(2)
+    world.settle(1)
+    assert world.devices("a") == ["n1/gpu-0"]
+    assert world.gates("p") == []
 
 
 def test_a_new_start_counts_what_the_last_one_gave_out() -> None:
@@ -105,21 +180,24 @@ def test_a_new_start_counts_what_the_last_one_gave_out() -> None:
     assert world.devices("b") == ["n1/gpu-1"]
 
 
-def test_what_is_in_use_is_shown_by_claim_and_so_is_a_write_whose_answer_was_lost() -> None:
+def test_what_is_in_use_is_shown_by_claim_also_while_the_answer_to_its_write_is_lost() -> None:
     world = World()
-    claim = world.add_claim("a")
+    world.add_claim("a")
     world.add_pod("p", "a")
 
     def lose(what: str, _: Any) -> None:
-        if what in ("update resourceclaims/status", "get resourceclaims"):
+        if what == "patch resourceclaims/status":
             raise Unavailable("no answer")
 
     world.meddler.before = lose
     world.settle(1)
-    assert world.controller.in_use() == {"n1/lode.dev/gpu-0/": claim["metadata"]["uid"]}
+    assert world.devices("a") == []
+    assert world.controller.in_use() == {"n1/lode.dev/gpu-0/": "default/a"}
+    assert world.controller.in_doubt
     world.meddler.before = None
     world.settle(10)
     assert world.controller.in_use() == {"n1/lode.dev/gpu-0/": "default/a"}
+    assert not world.controller.in_doubt
 
 
 def test_an_unreadable_object_does_not_keep_others_from_being_served() -> None:

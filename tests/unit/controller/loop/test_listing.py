@@ -37,7 +37,7 @@ def pages_read(world: World) -> dict[Resource, list[Page]]:
     """The pages that a controller reads when it starts."""
     api = Recording(world.api)
     api.pages = {}
-    controller = Controller(api, world.clock, world.settings, Metrics(), logger("test"), "me")
+    controller = Controller(api, world.writes, world.clock, world.settings, Metrics(), logger("test"), "me")
     for reflector in controller.reflectors:
         reflector.step()
     return api.pages
@@ -84,7 +84,9 @@ def test_pods_that_were_there_before_the_controller_are_served_by_age_and_not_by
 def test_a_list_is_taken_in_object_by_object() -> None:
     world = World(nodes=30, cards=1)
     delivered: list[StateDelta] = []
-    controller = Controller(world.api, world.clock, world.settings, Metrics(), logger("test"), "me", delivered.append)
+    controller = Controller(
+        world.api, world.writes, world.clock, world.settings, Metrics(), logger("test"), "me", delivered.append
+    )
     for reflector in controller.reflectors:
         reflector.step()
     slices = [delta for delta in delivered if isinstance(delta, Decoded) and delta.resource == RESOURCE_SLICES]

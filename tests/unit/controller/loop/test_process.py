@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from controller.__main__ import ControllerProcess, main
+from controller.__main__ import Connections, ControllerProcess, main
 from driver.clock import SystemClock
 from driver.kube.api import LEASES, NAMESPACES, RESOURCE_CLAIMS, Conflict, Unavailable
 from driver.observe import logger
 from driver.settings import Settings
 from memoryapi import MemoryApi
-from tests.unit.controller.loop.world import World
+from tests.unit.controller.loop.world import GATE, World
 
 # A thread that dies as it should may be noticed only while the next test runs.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -34,7 +34,10 @@ def blocking() -> World:
 
 @contextmanager
 def running(api: Any) -> Iterator[tuple[ControllerProcess, list[int]]]:
-    process, status = ControllerProcess(api, SystemClock(), SETTINGS, logger("test"), {}), list[int]()
+    process, status = (
+        ControllerProcess(Connections(api, api, api), SystemClock(), SETTINGS, logger("test"), {}),
+        list[int](),
+    )
     thread = threading.Thread(target=lambda: status.append(process.run()))
     thread.start()
     try:
@@ -52,6 +55,10 @@ def eventually(holds: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def leads(process: ControllerProcess) -> bool:
+    return process.metrics.registry.get_sample_value("lode_controller_leader") == 1
+
+
 def test_it_leads_works_and_hands_the_lease_over_when_stopped() -> None:
     world = blocking()
     with running(world.api) as (_, status):
@@ -65,17 +72,31 @@ def test_it_leads_works_and_hands_the_lease_over_when_stopped() -> None:
     assert world.api.get(LEASES, "lode-controller", "lode-system")["spec"].get("holderIdentity", "") == ""
 
 
-def test_a_program_that_loses_the_lease_ends_to_be_started_anew() -> None:
+def test_a_program_that_loses_the_lease_becomes_a_standby_and_leads_again_when_it_is_free() -> None:
     world = blocking()
-    with running(world.api) as (_, status):
-        eventually(lambda: world.api.list(LEASES).items != [])
+    with running(world.api) as (process, status):
+        eventually(lambda: leads(process))
         eventually(lambda: _taken(world))
-        eventually(lambda: status == [1])
+        eventually(lambda: not leads(process))
+        world.add_claim("a")
+        world.add_pod("p", "a")
+        assert world.gates("p") == [GATE]
+        eventually(lambda: _released(world))
+        eventually(lambda: world.gates("p") == [])
+    assert status == [0]
 
 
 def _taken(world: World) -> bool:
+    return _rewritten(world, "somebody else", 60)
+
+
+def _released(world: World) -> bool:
+    return _rewritten(world, "", 1)
+
+
+def _rewritten(world: World, holder: str, seconds: int) -> bool:
     lease = world.api.get(LEASES, "lode-controller", "lode-system")
-    lease["spec"] |= {"holderIdentity": "somebody else", "leaseDurationSeconds": 60}
+    lease["spec"] |= {"holderIdentity": holder, "leaseDurationSeconds": seconds}
     try:
         world.api.update(LEASES, lease)
     except Conflict:

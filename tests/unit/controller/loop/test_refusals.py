@@ -1,5 +1,7 @@
 """A pod that kube-scheduler refuses where its devices are loses them there and gets others elsewhere."""
 
+import pytest
+
 from controller.reconcile import LAST_RESORT_SECONDS, PATIENCE_SECONDS
 from driver.kube.api import RESOURCE_CLAIMS
 from tests.unit.controller.loop.world import World
@@ -54,6 +56,34 @@ def test_kube_scheduler_reserving_again_between_the_two_steps_wins() -> None:
     world.bind("p", "n1")
     world.settle(60)
     assert world.devices("a") == ["n1/gpu-0"]
+
+
+@pytest.mark.parametrize("rival", [False, True])
+def test_kube_scheduler_that_reserves_again_and_binds_a_moment_later_keeps_the_devices(rival: bool) -> None:
+    world = refused(nodes=1)
+    world.settle(PATIENCE_SECONDS + 0.5)
+    if rival:
+        world.add_claim("b", count=2)
+        world.add_pod("q", "b")
+    claim = world.claim("a")
+    assert claim["status"].get("reservedFor") is None, "the reservation is dropped first"
+    claim["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": world.pod("p")["metadata"]["uid"]}]
+    world.api.update(RESOURCE_CLAIMS, claim, "status")
+    world.settle(0.6)
+    assert world.devices("a") == ["n1/gpu-0"], "kube-scheduler is about to bind the pod"
+    world.bind("p", "n1")
+    world.settle(120)
+    assert world.devices("a") == ["n1/gpu-0"]
+
+
+def test_a_pod_that_is_reserved_again_and_never_bound_is_moved_in_the_end() -> None:
+    world = refused()
+    world.settle(PATIENCE_SECONDS + 0.5)
+    claim = world.claim("a")
+    claim["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": world.pod("p")["metadata"]["uid"]}]
+    world.api.update(RESOURCE_CLAIMS, claim, "status")
+    world.settle(10)
+    assert world.devices("a") == ["n2/gpu-0"]
 
 
 def test_a_pod_bound_before_the_controller_has_heard_of_it_keeps_its_devices() -> None:

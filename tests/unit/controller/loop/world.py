@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from controller.loop import Controller
+from controller.writing import Lane, Latency, SteppedWrites
 from driver.kube.api import (
     DEVICE_CLASSES,
     EVENTS,
@@ -21,6 +22,7 @@ from driver.observe import Metrics, logger
 from driver.settings import Settings
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
+from tests.unit.controller.writing.terms import OneTerm
 
 NAMES = Names()
 GATE = NAMES.gate
@@ -36,6 +38,8 @@ class Meddler:
     def __init__(self, api: Api):
         self._api = api
         self.calls: list[str] = []
+        self.bodies: list[Any] = []
+        """What each call was about: the object or its name, and the patch."""
         self.before: Any = None
         self.after: Any = None
 
@@ -47,6 +51,7 @@ class Meddler:
         def meddled(resource: Any, *args: Any, **options: Any) -> Any:
             what = f"{name} {resource.plural}{'/status' if 'status' in (*args, options.get('subresource')) else ''}"
             self.calls.append(what)
+            self.bodies.append(args)
             if self.before:
                 self.before(what, args[0] if args else None)
             answer = call(resource, *args, **options)
@@ -73,7 +78,21 @@ class World:
         """A new run of the controller, in place of the old one."""
         self.meddler = Meddler(self.api)
         self.metrics = Metrics()
-        self.controller = Controller(self.meddler, self.clock, self.settings, self.metrics, logger("test"), "me")
+        self.terms = OneTerm()
+        self.latency: Latency = lambda sequence, result: 0
+        self.writes = SteppedWrites(
+            self.meddler,
+            self.terms,
+            lambda result: self.controller.handle(result),
+            self.clock,
+            latency=lambda sequence, result: self.latency(sequence, result),
+            bounds={Lane.PLACING: 8, Lane.TELLING: 1},
+        )
+        self.controller = Controller(
+            self.meddler, self.writes, self.clock, self.settings, self.metrics, logger("test"), "me"
+        )
+        self.controller.lead(1)
+        self.writes.step()
         return self.meddler
 
     # The cluster
@@ -159,9 +178,10 @@ class World:
         until = self.clock.monotonic() + seconds
         for _ in range(10_000):
             self.observe()
-            if self.controller.step():
+            if self.controller.step() or self.writes.step():
                 continue
-            due = self.controller.next_due()
+            times = (self.controller.next_due(), self.writes.next_due())
+            due = min((time for time in times if time is not None), default=None)
             if due is not None and due <= self.clock.monotonic():
                 continue
             if due is None or due > until:

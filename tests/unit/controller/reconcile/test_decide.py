@@ -344,22 +344,27 @@ def refused(**options: Any) -> Scene:
 
 
 @pytest.mark.parametrize(
-    ("later", "history", "expected"),
+    ("later", "history", "reserved_by", "expected"),
     [
-        (1, PlacementHistory(), "wait Refused without report"),
-        (3, PlacementHistory(), "release n1 a"),
-        (3, PlacementHistory(failures=7), "wait Refused without report"),
-        (24, PlacementHistory(failures=8), "release n1 a"),
-        (59, PlacementHistory(failures=99), "wait Refused without report"),
-        (60, PlacementHistory(failures=99), "release n1 a"),
-        (6, PlacementHistory(released=NOW + 5.5), "wait Refused without report"),
-        (7, PlacementHistory(released=NOW + 5.5), "take back n1 a unschedulable"),
-        (9, PlacementHistory(spared=NOW + 7), "wait Refused without report"),
-        (10, PlacementHistory(spared=NOW + 7), "release n1 a"),
+        (1, PlacementHistory(), ("p",), "wait Refused without report"),
+        (3, PlacementHistory(), ("p",), "release n1 a"),
+        (3, PlacementHistory(failures=7), ("p",), "wait Refused without report"),
+        (24, PlacementHistory(failures=8), ("p",), "release n1 a"),
+        (59, PlacementHistory(failures=99), ("p",), "wait Refused without report"),
+        (60, PlacementHistory(failures=99), ("p",), "release n1 a"),
+        (6, PlacementHistory(released=NOW + 5.5), (), "wait Refused without report"),
+        (7, PlacementHistory(released=NOW + 5.5), (), "take back n1 a unschedulable"),
+        (9, PlacementHistory(spared=NOW + 7), ("p",), "wait Refused without report"),
+        (10, PlacementHistory(spared=NOW + 7), ("p",), "release n1 a"),
+        # kube-scheduler reserved the claim again: the procedure starts over.
+        (7, PlacementHistory(released=NOW + 5.5), ("p",), "wait Refused without report"),
+        (8, PlacementHistory(released=NOW + 5.5), ("p",), "wait Refused without report"),
+        (9, PlacementHistory(released=NOW + 5.5), ("p",), "release n1 a"),
     ],
 )
-def test_a_refused_pod(later: float, history: PlacementHistory, expected: str) -> None:
-    assert about(decide(refused().state, "default/p", NOW + later, history)) == expected
+def test_a_refused_pod(later: float, history: PlacementHistory, reserved_by: tuple[str, ...], expected: str) -> None:
+    scene = refused(by=reserved_by)
+    assert about(decide(scene.state, "default/p", NOW + later, history)) == expected
 
 
 def test_a_refused_pod_whose_claim_others_use_is_left_where_it_is() -> None:

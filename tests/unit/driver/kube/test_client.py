@@ -284,3 +284,17 @@ def test_an_object_without_its_namespace_is_not_sent(server: Server, client: Kub
 
 def test_an_error_without_words_says_its_code() -> None:
     assert str(error_from(503, {})) == "HTTP status 503"
+
+
+def test_a_client_with_a_bound_gives_up_and_has_the_server_give_up(server: Server) -> None:
+    client = KubeClient(Access(server.url), call_seconds=0.2)
+    server.stalled.clear()
+    with pytest.raises(Unavailable):
+        client.patch(LEASES, "l", {}, namespace="n")
+    with pytest.raises(Unavailable):
+        client.get(LEASES, "l", "n")
+    server.stalled.set()
+    client.close()
+    writing, reading = (path for _, path, _, _ in server.requests)
+    assert writing.endswith("?fieldValidation=Strict&timeout=0.2s")
+    assert "timeout" not in reading

@@ -1,0 +1,160 @@
+"""What was decided and is being written, and what counts meanwhile."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from controller.loop.queue import KeyedQueue
+from controller.state import Changes, Promise, State
+from controller.writing import Subject, WriteResult, Writes, WriteSequence
+from controller.writing.steps import ObjectKey, PatchClaimStatus, Step
+from driver.backoff import delay
+from driver.clock import Clock
+from driver.kube.api import PODS, RESOURCE_CLAIMS, ApiError, Unavailable
+from driver.observe import Logger
+
+_LONGEST_PAUSE_SECONDS = 10.0
+
+
+class Progress(Enum):
+    """What came of a sequence."""
+
+    DONE = auto()
+    FAILED = auto()
+    """A step was not made. The state has the objects as they are now, and nothing counts that was only decided."""
+    IN_DOUBT = auto()
+    """Nobody knows whether a write was made. What was decided goes on counting, and the write is repeated."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    """The sequence of one subject."""
+
+    objects: frozenset[ObjectKey]
+    promised: tuple[str, ...]
+    """Keys of the claims to which something is given."""
+    rest: tuple[Step, ...] = ()
+    """What has to be repeated because the answer to its first step was lost."""
+    doubt_ends: float = 0.0
+    """When a write without an answer cannot take effect any more (monotonic seconds)."""
+    doubtful: PatchClaimStatus | None = None
+    """The change of a claim that may take effect until then."""
+    repeats: int = 0
+    failure: Exception | None = None
+    """Why a step was not made, while the objects cannot be read again."""
+
+
+class Underway:
+    """The sequences that have no final result yet, by subject.
+
+    Args:
+        longest_write: seconds after which a write without an answer cannot take effect any more.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        writes: Writes,
+        clock: Clock,
+        log: Logger,
+        longest_write: float,
+    ):
+        self._state = state
+        self._writes = writes
+        self._clock = clock
+        self._log = log
+        self._longest_write = longest_write
+        self._pending: dict[Subject, _Pending] = {}
+        self._busy: set[ObjectKey] = set()
+        self._repeats: KeyedQueue[Subject] = KeyedQueue()
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a write may have been made, or may yet be, without this program knowing."""
+        return any(pending.repeats for pending in self._pending.values())
+
+    def is_busy(self, objects: Iterable[ObjectKey]) -> bool:
+        """Whether one of the objects is being written, so that nothing can be decided about it now."""
+        return not self._busy.isdisjoint(objects)
+
+    def submit(self, sequence: WriteSequence, promises: Mapping[str, Promise] | None = None) -> Changes:
+        """Have the sequence carried out; what it gives to claims counts from now on."""
+        changes = Changes()
+        for key, value in (promises or {}).items():
+            changes.add(self._state.promise(key, value))
+        self._pending[sequence.subject] = _Pending(sequence.objects, tuple(promises or ()))
+        self._busy |= sequence.objects
+        self._writes.submit(sequence)
+        return changes
+
+    def take(self, result: WriteResult, changes: Changes) -> tuple[Progress, Exception | None]:
+        """Take in what came of a sequence, after its answers; returns also the error that kept a step from being made.
+
+        Args:
+            changes: what has to be looked at again is added.
+        """
+        subject, error = result.sequence.subject, result.error
+        pending = self._pending[subject]
+        pending.failure = result.failure or pending.failure
+        if isinstance(error, Unavailable):
+            self._doubt(subject, pending, result.rest, error)
+            return Progress.IN_DOUBT, error
+        error = error or pending.failure
+        if error is not None and self._may_still_be_made(pending):
+            self._repeat_later(subject, pending, error)
+            return Progress.IN_DOUBT, error
+        self._end(subject, pending, changes)
+        return (Progress.DONE if error is None else Progress.FAILED), error
+
+    def repeat_due(self) -> bool:
+        """Repeat the next sequence that is in doubt and due; False if none is."""
+        subject = self._repeats.pop(self._clock.monotonic())
+        if subject is None:
+            return False
+        self._writes.submit(WriteSequence(subject, self._pending[subject].rest))
+        return True
+
+    def next_due(self) -> float | None:
+        """When ``repeat_due`` has something to do (monotonic seconds)."""
+        return self._repeats.next_due()
+
+    def _doubt(self, subject: Subject, pending: _Pending, rest: tuple[Step, ...], error: Unavailable) -> None:
+        pending.rest = rest
+        if isinstance(rest[0], PatchClaimStatus):
+            pending.doubtful = rest[0]
+            pending.doubt_ends = self._clock.monotonic() + self._longest_write
+        self._repeat_later(subject, pending, error)
+
+    def _repeat_later(self, subject: Subject, pending: _Pending, error: Exception) -> None:
+        pending.repeats += 1
+        asked_to_wait = error.retry_after if isinstance(error, ApiError) else 0.0
+        now = self._clock.monotonic()
+        self._repeats.add(subject, now + delay(pending.repeats, bound=_LONGEST_PAUSE_SECONDS, at_least=asked_to_wait))
+        if pending.doubt_ends > now:
+            # From then on it is known whether the write was made.
+            self._repeats.add(subject, pending.doubt_ends)
+        self._log.info("repeating a write", subject=subject[1], error=str(error), attempt=pending.repeats)
+
+    def _may_still_be_made(self, pending: _Pending) -> bool:
+        """Whether a write without an answer may still take effect: its time is not over, and the claim is the same.
+
+        Every write of a claim carries the version that was decided on, so a claim that has changed ends the doubt.
+        """
+        if pending.doubtful is None or self._clock.monotonic() >= pending.doubt_ends:
+            return False
+        target = pending.doubtful.target
+        record = self._state.claims.get(target.key)
+        version = record and (record.claim.uid, record.claim.resource_version)
+        return version == (target.uid, target.version)
+
+    def _end(self, subject: Subject, pending: _Pending, changes: Changes) -> None:
+        del self._pending[subject]
+        self._busy -= pending.objects
+        for key in pending.promised:
+            changes.add(self._state.end_promise(key))
+        for resource, key in pending.objects:
+            if resource == PODS:
+                changes.pods[key] = None
+            elif resource == RESOURCE_CLAIMS:
+                changes.pods.update(dict.fromkeys(self._state.pods.using(key)))
+                changes.claims[key] = None

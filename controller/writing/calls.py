@@ -1,0 +1,175 @@
+"""Carries out one step through the API."""
+
+from dataclasses import dataclass
+
+from controller.writing.steps import (
+    AddFinalizer,
+    Answer,
+    CreateObject,
+    ExpectUnbound,
+    PatchClaimStatus,
+    PatchObject,
+    PatchPodStatus,
+    ReadObject,
+    ReadPage,
+    RemoveGate,
+    Step,
+    Target,
+)
+from driver.errors import OperatorFault
+from driver.kube.api import PODS, AlreadyExists, Api, Conflict, Invalid, NotFound, Object
+from driver.wire import allocation_from
+
+_REMEDY = (
+    "if it has opaque parameters, make the claim or its template again with kubectl: the API server compares the bytes "
+    "in which they were written first, spaces and escapes too"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The pods and claims that the API answered with, and where the next page of a list begins."""
+
+    answers: tuple[Answer, ...]
+    next_page: str = ""
+
+
+def carry_out(api: Api, step: Step) -> Answered:
+    """Make the call that the step stands for.
+
+    Raises:
+        ApiError: the step was not made, or (Unavailable) it is not known whether it was.
+        OperatorFault: the API server does not store all fields of an allocation.
+    """
+    match step:
+        case ReadPage(target, token):
+            page = api.list(target.resource, continue_token=token)
+            return Answered(tuple(_answer(target, obj) for obj in page.items), page.continue_token)
+        case ReadObject(target):
+            return Answered((Answer(target.resource, target.key, _read(api, target)),))
+        case CreateObject(target, obj):
+            _create(api, target, obj)
+            return Answered(())
+        case PatchObject(target, patch, patch_type):
+            api.patch(target.resource, target.name, patch, namespace=target.namespace, patch_type=patch_type)
+            return Answered(())
+    return Answered((_answer(step.target, _change(api, step)),))
+
+
+def _change(api: Api, step: Step) -> Object:
+    match step:
+        case AddFinalizer():
+            return add_finalizer(api, step)
+        case PatchClaimStatus():
+            return _patch_claim_status(api, step)
+        case PatchPodStatus():
+            return _patch_pod_status(api, step)
+        case RemoveGate():
+            return _remove_gate(api, step)
+        case ExpectUnbound():
+            return _expect_unbound(api, step)
+    raise TypeError(f"not a step: {step!r}")
+
+
+def add_finalizer(api: Api, step: AddFinalizer) -> Object:
+    """The claim as stored with the finalizers, if it is still in the version of the step.
+
+    A claim's spec cannot be changed, and its opaque parameters are compared as bytes. A patch has the server write them
+    as Go does, which is how kubectl and Kubernetes' own controllers wrote them; an update writes them as Python does,
+    which is how Python's clients did.
+
+    Raises:
+        Conflict: the claim has changed; decide again.
+        Invalid: the parameters were written in yet another way; the claim's author must act.
+    """
+    target, finalizers = step.target, [*step.finalizers]
+    patch = {"metadata": {**target.preconditions, "finalizers": finalizers}}
+    try:
+        return api.patch(target.resource, target.name, patch, namespace=target.namespace)
+    except Invalid:
+        claim = api.get(target.resource, target.name, target.namespace)
+        if not claim["spec"].get("devices", {}).get("config"):
+            raise
+    metadata = {**claim["metadata"], **target.preconditions, "finalizers": finalizers}
+    try:
+        return api.update(target.resource, {**claim, "metadata": metadata})
+    except Invalid as error:
+        raise Invalid(f"{error}; {_REMEDY}", status=error.status, reason=error.reason) from error
+
+
+def _patch_claim_status(api: Api, step: PatchClaimStatus) -> Object:
+    target = step.target
+    patch = {"metadata": target.preconditions, "status": step.status}
+    stored = api.patch(target.resource, target.name, patch, namespace=target.namespace, subresource="status")
+    if step.allocation is not None and allocation_from(stored["status"]["allocation"]) != step.allocation:
+        raise OperatorFault(
+            f"ResourceClaim {target.key}: the API server does not store all fields of the allocation; enable the "
+            "feature gates DRAConsumableCapacity, DRAPartitionableDevices and DRADeviceTaints on it"
+        )
+    return stored
+
+
+def _patch_pod_status(api: Api, step: PatchPodStatus) -> Object:
+    target = step.target
+    patch = {"metadata": target.preconditions, "status": step.status}
+    try:
+        return api.patch(
+            target.resource,
+            target.name,
+            patch,
+            namespace=target.namespace,
+            subresource="status",
+            patch_type="strategic",
+        )
+    except Invalid as error:
+        # If another pod has the name now, the API server answers 422 to the other uid, not 409.
+        current = _read(api, target)
+        if current is not None and current["metadata"]["uid"] == target.uid:
+            raise
+        raise Conflict(error.message, status=error.status, reason=error.reason) from error
+
+
+def _remove_gate(api: Api, step: RemoveGate) -> Object:
+    target, path = step.target, f"/spec/schedulingGates/{step.position}"
+    patch = [
+        {"op": "test", "path": "/metadata/uid", "value": target.uid},
+        {"op": "test", "path": f"{path}/name", "value": step.gate},
+        {"op": "remove", "path": path},
+    ]
+    try:
+        return api.patch(target.resource, target.name, patch, namespace=target.namespace, patch_type="json")
+    except Invalid as error:
+        # A test of the patch failed: the gates have changed.
+        raise Conflict(error.message, status=error.status, reason=error.reason) from error
+
+
+def _expect_unbound(api: Api, step: ExpectUnbound) -> Object:
+    pod = api.get(PODS, step.target.name, step.target.namespace)
+    spec, conditions = pod["spec"], (pod.get("status") or {}).get("conditions") or ()
+    gates = [gate["name"] for gate in spec.get("schedulingGates") or ()]
+    refused = any(
+        condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable" for condition in conditions
+    )
+    held = step.gate in gates if step.gate else refused
+    if pod["metadata"]["uid"] != step.target.uid or spec.get("nodeName") or not held:
+        raise Conflict(f"Pod {step.target.key}: kube-scheduler may bind it now", status=409, reason="Conflict")
+    return pod
+
+
+def _create(api: Api, target: Target, obj: Object) -> None:
+    try:
+        api.create(target.resource, obj, target.namespace)
+    except AlreadyExists:
+        return
+
+
+def _read(api: Api, target: Target) -> Object | None:
+    try:
+        return api.get(target.resource, target.name, target.namespace)
+    except NotFound:
+        return None
+
+
+def _answer(target: Target, obj: Object) -> Answer:
+    metadata = obj["metadata"]
+    return Answer(target.resource, f"{metadata.get('namespace') or ''}/{metadata['name']}", obj)

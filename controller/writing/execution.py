@@ -1,0 +1,57 @@
+"""One sequence on its way, call by call."""
+
+from typing import Any
+
+from controller.election import Deposed
+from controller.writing.calls import Answered, carry_out
+from controller.writing.steps import Answer, Lane, ObjectKey, ReadObject, Step, WriteResult, WriteSequence, at_version
+from controller.writing.terms import Terms
+from driver.errors import LodeError
+from driver.kube.api import Api, Unavailable
+
+
+class Execution:
+    """Carries out the steps of one sequence in order, as long as the term lasts in which it was submitted."""
+
+    def __init__(self, sequence: WriteSequence, terms: Terms):
+        self.sequence = sequence
+        self._terms = terms
+        self._term = terms.term
+        self._rest = sequence.steps
+        self._answers: dict[ObjectKey, Answer] = {}
+        self._versions: dict[ObjectKey, str] = {}
+        self._failure: Exception | None = None
+
+    def step(self, api: Api) -> WriteResult | None:
+        """Make the next call; returns the result of the sequence if that was the last.
+
+        Raises nothing that the API or the election causes: errors are part of the result.
+        """
+        try:
+            self._check(self._rest[0])
+            answered = carry_out(api, self._rest[0])
+        except (Deposed, Unavailable) as error:
+            return self._result(error, rest=self._rest, failure=self._failure)
+        except LodeError as error:
+            if self._failure is None and self.sequence.lane is Lane.PLACING:
+                self._failure = error
+                self._rest = tuple(dict.fromkeys(ReadObject(step.target) for step in self.sequence.steps))
+                return None
+            return self._result(error)
+        self._take(answered)
+        return None if self._rest else self._result(self._failure, next_page=answered.next_page)
+
+    def _take(self, answered: Answered) -> None:
+        for answer in answered.answers:
+            self._answers[answer.resource, answer.key] = answer
+            if answer.object is not None:
+                self._versions[answer.resource, answer.key] = answer.object["metadata"]["resourceVersion"]
+        self._rest = tuple(at_version(step, self._versions) for step in self._rest[1:])
+
+    def _result(self, error: Exception | None, **more: Any) -> WriteResult:
+        return WriteResult(self.sequence, tuple(self._answers.values()), error, term=self._term, **more)
+
+    def _check(self, step: Step) -> None:
+        if self._term is None or self._terms.term != self._term:
+            target = step.target
+            raise Deposed(f"{target.resource.kind} {target.key}: not written: the term of leadership is over")

@@ -1,0 +1,29 @@
+"""The port to carrying out: decisions go in as sequences, and what came of them comes back as events."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from controller.writing.lanes import TellKey
+from controller.writing.steps import WriteResult, WriteSequence
+
+Deliver = Callable[[WriteResult], None]
+"""Takes what came of a sequence."""
+
+
+class Writes(Protocol):
+    """Carries out sequences, many at once: in order within one, and never two that are about one object at once.
+
+    A sequence belongs to the term in which it was submitted. When that is over, no further step of it is made.
+    """
+
+    def submit(self, sequence: WriteSequence) -> None:
+        """Carry the sequence out; returns at once. The result is delivered later, exactly once."""
+        ...
+
+    def tell(self, key: TellKey, sequence: WriteSequence) -> None:
+        """Carry out a sequence of the telling lane when there is room; returns at once.
+
+        At most one sequence of a key waits: a newer one takes the place of an older one that has not started. One that
+        has not started when a sequence about the same object is submitted is dropped. Neither then has a result.
+        """
+        ...

@@ -1,0 +1,120 @@
+"""What a decision means as a sequence of writes. Pure.
+
+A placement: for each claim the finalizer and then the status, then the pod's condition with the nominated node, then
+the gate. The gate comes last, so a pod without it has everything.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from controller.reconcile import Allocate, ClaimUpdate, Place, Reserve
+from controller.state import PodView, Promise, State
+from controller.writing.steps import (
+    AddFinalizer,
+    ExpectUnbound,
+    PatchClaimStatus,
+    PatchPodStatus,
+    ReadObject,
+    RemoveGate,
+    Step,
+    Subject,
+    Target,
+    WriteSequence,
+)
+from driver.kube.api import PODS, RESOURCE_CLAIMS, Object
+from driver.model import Claim
+from driver.names import FINALIZER
+
+
+def claim_target(claim: Claim) -> Target:
+    """The claim in the version that is known."""
+    return Target(RESOURCE_CLAIMS, claim.key, claim.uid, claim.resource_version)
+
+
+def pod_target(pod: PodView) -> Target:
+    """The pod, in any version."""
+    return Target(PODS, pod.key, pod.uid)
+
+
+def claim_steps(state: State, updates: Iterable[ClaimUpdate]) -> Iterator[Step]:
+    """The writes of the updates that change anything; before an allocation the finalizer, in a write of its own."""
+    for update in updates:
+        claim = state.claims[update.claim].claim
+        patch = update.status_patch(claim)
+        if not patch:
+            continue
+        target, allocation = claim_target(claim), None
+        if isinstance(update, Allocate):
+            allocation = update.allocation
+            if FINALIZER not in claim.finalizers:
+                yield AddFinalizer(target, (*claim.finalizers, FINALIZER))
+        yield PatchClaimStatus(target, patch, allocation)
+
+
+def promises_of(state: State, updates: Iterable[ClaimUpdate]) -> Mapping[str, Promise]:
+    """What the updates give to claims, by the claims' keys. What they take away counts only when it is written."""
+    promises = {}
+    for update in updates:
+        if isinstance(update, Allocate | Reserve):
+            allocation = update.allocation if isinstance(update, Allocate) else None
+            promises[update.claim] = Promise(state.claims[update.claim].claim.uid, update.consumer, allocation)
+    return promises
+
+
+def admit_steps(state: State, pod: PodView, decision: Place, timestamp: str) -> Iterator[Step]:
+    """Say that the pod has its devices, nominate the node, and remove our gate if the pod has it.
+
+    kube-scheduler tries ``nominatedNodeName`` before all other nodes and keeps its CPU and memory for the pod.
+    """
+    node = decision.node
+    reported = pod.allocated is not None and pod.allocated.status == "True"
+    nominated = "" if pod.node_name else node
+    if not reported or (nominated and nominated != pod.nominated):
+        message = f"on node {node}" if node else "reachable from every node"
+        status: Object = {"conditions": [condition(state, pod, "True", "Allocated", message, timestamp)]}
+        if nominated:
+            status["nominatedNodeName"] = nominated
+        yield PatchPodStatus(pod_target(pod), status)
+    yield from gate_steps(state, pod)
+
+
+def gate_steps(state: State, pod: PodView) -> Iterator[Step]:
+    """Remove our gate if the pod has it."""
+    gate = state.names.gate
+    if gate in pod.gates:
+        yield RemoveGate(pod_target(pod), gate, pod.gates.index(gate))
+
+
+def verdict_step(pod: PodView, timestamp: str) -> Step:
+    """Mark what kube-scheduler said about the pod as older than the allocation that follows.
+
+    The mark is ``lastProbeTime`` of the condition PodScheduled; ``PodView.unschedulable`` says how it works.
+    """
+    mark = {"type": "PodScheduled", "lastProbeTime": timestamp}
+    return PatchPodStatus(pod_target(pod), {"conditions": [mark]})
+
+
+def unbound_step(state: State, pod: PodView) -> Step:
+    """Make sure that kube-scheduler is not binding the pod; before anything is taken from it."""
+    gate = state.names.gate
+    return ExpectUnbound(pod_target(pod), gate if gate in pod.gates else "")
+
+
+def read_sequence(state: State, subject: Subject, pod: PodView) -> WriteSequence:
+    """Read the pod and its claims again."""
+    claims = (state.claims[key].claim for key in pod.claim_keys if key in state.claims)
+    unknown = (Target(RESOURCE_CLAIMS, key, "") for key in pod.claim_keys if key not in state.claims)
+    targets = (pod_target(pod), *map(claim_target, claims), *unknown)
+    return WriteSequence(subject, tuple(ReadObject(target) for target in targets))
+
+
+def condition(state: State, pod: PodView, status: str, reason: str, message: str, timestamp: str) -> Object:
+    """Our condition on the pod (core/v1 PodCondition)."""
+    before = pod.allocated
+    since = before.since if before and before.status == status and before.since else timestamp
+    return {
+        "type": state.condition_type,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": since,
+    }

@@ -1,0 +1,198 @@
+"""What is to be written, as values: sequences of steps, each of which is one change of one object. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Literal
+
+from driver.kube.api import Object, PatchType, Resource
+from driver.model import Allocation
+
+ObjectKey = tuple[Resource, str]
+"""One object: its kind and its key (``namespace/name``)."""
+Subject = tuple[Literal["pod", "claim", "list", "told"], str]
+"""What a sequence is about: a pod or claim that was decided about, a list that is read, or something that is told."""
+
+
+class Lane(StrEnum):
+    """Which bound of writes in flight a sequence counts against; a label value of metrics."""
+
+    PLACING = "placing"
+    """What gives devices to pods and takes them back."""
+    TELLING = "telling"
+    """Conditions and Events of pods that wait. Placing never waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The object that a step is about, in the version that was decided on."""
+
+    resource: Resource
+    key: str
+    """``namespace/name``."""
+    uid: str
+    version: str = ""
+    """``metadata.resourceVersion``, the precondition of the write; "" if it may be made to any version."""
+
+    @property
+    def namespace(self) -> str:
+        """The object's namespace."""
+        return self.key.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """The object's name."""
+        return self.key.partition("/")[2]
+
+    @property
+    def preconditions(self) -> dict[str, str]:
+        """``metadata`` of a patch that is refused for any other object, and for any other version if one is given."""
+        return {"uid": self.uid, **({"resourceVersion": self.version} if self.version else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """Set the finalizers of a claim, which has to be done before it is allocated."""
+
+    target: Target
+    finalizers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PatchClaimStatus:
+    """Change a claim's status by a merge patch."""
+
+    target: Target
+    status: Object
+    allocation: Allocation | None = None
+    """What must be stored afterwards; None if that is not checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchPodStatus:
+    """Change a pod's status by a strategic merge patch."""
+
+    target: Target
+    status: Object
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveGate:
+    """Remove one scheduling gate of a pod, and nothing else."""
+
+    target: Target
+    gate: str
+    position: int
+    """Of the gate in ``spec.schedulingGates``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectUnbound:
+    """Read a pod; the sequence ends here with a Conflict if the pod can be running, or be bound, by now."""
+
+    target: Target
+    gate: str
+    """The pod has to have this gate; "" if it has to be one that kube-scheduler finds unschedulable."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadObject:
+    """Read an object as it is now."""
+
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPage:
+    """Read a page of all objects of a kind."""
+
+    target: Target
+    token: str = ""
+    """Where the page before ended; "" for the first page."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateObject:
+    """Create an object, such as an Event; that it exists already is no error."""
+
+    target: Target
+    obj: Object
+
+
+@dataclass(frozen=True, slots=True)
+class PatchObject:
+    """Change an object of any kind, such as an Event that is counted up."""
+
+    target: Target
+    patch: Any
+    patch_type: PatchType = "merge"
+
+
+Step = (
+    AddFinalizer
+    | PatchClaimStatus
+    | PatchPodStatus
+    | RemoveGate
+    | ExpectUnbound
+    | ReadObject
+    | ReadPage
+    | CreateObject
+    | PatchObject
+)
+
+
+def at_version(step: Step, versions: Mapping[ObjectKey, str]) -> Step:
+    """The step with the version of its object that an earlier step of the sequence left; unchanged if it has none."""
+    target = step.target
+    version = versions.get((target.resource, target.key), target.version)
+    if not target.version or version == target.version:
+        return step
+    return replace(step, target=replace(target, version=version))
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSequence:
+    """Steps that are carried out in order, up to the first that fails.
+
+    If a step of the placing lane fails, all objects of the sequence are read again: its result says how they are now.
+    """
+
+    subject: Subject
+    steps: tuple[Step, ...]
+    lane: Lane = Lane.PLACING
+
+    @property
+    def objects(self) -> frozenset[ObjectKey]:
+        """The objects that the sequence is about."""
+        return frozenset((step.target.resource, step.target.key) for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An object as the API answered; None if it does not exist."""
+
+    resource: Resource
+    key: str
+    object: Object | None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """What came of a sequence."""
+
+    sequence: WriteSequence
+    answers: tuple[Answer, ...]
+    """The objects as the steps left them."""
+    error: Exception | None = None
+    """Why the sequence ended: an ``ApiError``, an ``OperatorFault`` or ``Deposed``; None if every step succeeded.
+
+    After ``Unavailable`` nobody knows whether the first step of ``rest`` was made. After every other error it was not.
+    """
+    rest: tuple[Step, ...] = ()
+    """The step that failed and those after it, with the versions that earlier steps left."""
+    failure: Exception | None = None
+    """With ``Unavailable``: the error of an earlier step, if it was its objects that could not be read again."""
+    next_page: str = ""
+    """After ``ReadPage``: where the next page begins; "" if there is none."""
+    term: int | None = None
+    """The term of leadership in which the sequence was submitted."""

@@ -1,0 +1,225 @@
+"""One sequence: each step is made to the version that the step before left, and ends with its term."""
+
+from typing import Any
+
+import pytest
+
+from controller.election import Deposed
+from controller.writing.execution import Execution
+from controller.writing.steps import (
+    AddFinalizer,
+    Answer,
+    CreateObject,
+    ExpectUnbound,
+    Lane,
+    PatchClaimStatus,
+    PatchObject,
+    PatchPodStatus,
+    ReadObject,
+    RemoveGate,
+    Step,
+    Target,
+    WriteResult,
+    WriteSequence,
+)
+from driver.errors import OperatorFault
+from driver.kube.api import (
+    EVENTS,
+    PODS,
+    RESOURCE_CLAIMS,
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Object,
+    Resource,
+    Unavailable,
+)
+from driver.names import FINALIZER
+from driver.wire import allocation_from
+from tests.contract.objects import allocation, consumer
+from tests.unit.controller.loop.world import GATE, World
+from tests.unit.controller.writing.terms import OneTerm
+
+STATUS: Object = {"allocation": allocation(), "reservedFor": [consumer("u")]}
+
+
+def target(obj: Object, resource: Resource, *, versioned: bool = True) -> Target:
+    metadata = obj["metadata"]
+    version = metadata["resourceVersion"] if versioned else ""
+    return Target(resource, f"default/{metadata['name']}", metadata["uid"], version)
+
+
+class Rig:
+    """A pod with one claim, and the sequence that allocates the claim and lets the pod go."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.terms = OneTerm()
+        self.claim = target(self.world.add_claim("a"), RESOURCE_CLAIMS)
+        self.pod = target(self.world.add_pod("p", "a"), PODS, versioned=False)
+        self.placement: tuple[Step, ...] = (
+            AddFinalizer(self.claim, (FINALIZER,)),
+            PatchClaimStatus(self.claim, STATUS, allocation_from(STATUS["allocation"])),
+            PatchPodStatus(self.pod, {"nominatedNodeName": "n1"}),
+            RemoveGate(self.pod, GATE, 0),
+        )
+
+    def run(self, *steps: Step, lane: Lane = Lane.PLACING) -> WriteResult:
+        execution = Execution(WriteSequence(("pod", "default/p"), steps, lane), self.terms)
+        while (result := execution.step(self.world.meddler)) is None:
+            pass
+        return result
+
+    def fail(self, call: str, error: Exception, times: int = 1) -> None:
+        """Let the next calls of this kind fail."""
+        left = [error] * times
+
+        def meddle(what: str, _: Any) -> None:
+            if what == call and left:
+                raise left.pop()
+
+        self.world.meddler.before = meddle
+
+
+def objects(result: WriteResult) -> dict[str, Object | None]:
+    return {answer.key: answer.object for answer in result.answers}
+
+
+def test_all_steps_are_made_in_order_each_to_the_version_before() -> None:
+    rig = Rig()
+    result = rig.run(*rig.placement)
+    assert (result.error, result.rest) == (None, ())
+    assert rig.world.meddler.calls == [
+        "patch resourceclaims",
+        "patch resourceclaims/status",
+        "patch pods/status",
+        "patch pods",
+    ]
+    assert objects(result) == {"default/a": rig.world.claim("a"), "default/p": rig.world.pod("p")}
+    assert rig.world.gates("p") == []
+
+
+def test_a_version_that_is_not_the_one_decided_on_is_a_conflict_and_everything_is_read_again() -> None:
+    rig = Rig()
+    rig.world.api.patch(RESOURCE_CLAIMS, "a", {"metadata": {"labels": {"x": "y"}}}, namespace="default")
+    result = rig.run(*rig.placement)
+    assert isinstance(result.error, Conflict)
+    assert objects(result) == {"default/a": rig.world.claim("a"), "default/p": rig.world.pod("p")}
+    assert rig.world.devices("a") == []
+
+
+def test_an_object_that_is_gone_is_answered_as_gone() -> None:
+    rig = Rig()
+    rig.world.remove_pod("p")
+    result = rig.run(*rig.placement)
+    assert isinstance(result.error, NotFound)
+    assert objects(result)["default/p"] is None
+
+
+def test_after_a_lost_answer_the_rest_begins_with_the_step_in_doubt() -> None:
+    rig = Rig()
+    rig.fail("patch resourceclaims/status", Unavailable("no answer"))
+    result = rig.run(*rig.placement)
+    assert isinstance(result.error, Unavailable)
+    assert [type(step) for step in result.rest] == [PatchClaimStatus, PatchPodStatus, RemoveGate]
+    assert result.rest[0].target.version == rig.world.claim("a")["metadata"]["resourceVersion"]
+    assert rig.run(*result.rest).error is None
+    assert rig.world.gates("p") == []
+
+
+def test_objects_that_cannot_be_read_again_are_the_rest_and_the_failure_is_kept() -> None:
+    rig = Rig()
+    rig.fail("patch resourceclaims/status", Forbidden("no"))
+    forbid = rig.world.meddler.before
+
+    def meddle(what: str, name: Any) -> None:
+        forbid(what, name)
+        if what == "get pods":
+            raise Unavailable("no answer")
+
+    rig.world.meddler.before = meddle
+    result = rig.run(*rig.placement)
+    assert isinstance(result.error, Unavailable)
+    assert isinstance(result.failure, Forbidden)
+    assert result.rest == (ReadObject(rig.pod),)
+
+
+@pytest.mark.parametrize("made", range(4))
+def test_no_step_is_made_after_the_term(made: int) -> None:
+    rig = Rig()
+    execution = Execution(WriteSequence(("pod", "default/p"), rig.placement), rig.terms)
+    for _ in range(made):
+        assert execution.step(rig.world.meddler) is None
+    rig.terms.term = 2
+    result = execution.step(rig.world.meddler)
+    assert result is not None
+    assert isinstance(result.error, Deposed)
+    assert len(rig.world.meddler.calls) == made
+
+
+def test_what_is_submitted_without_a_term_is_not_made() -> None:
+    rig = Rig()
+    rig.terms.term = None
+    assert isinstance(rig.run(*rig.placement).error, Deposed)
+
+
+def test_fields_that_are_not_stored_are_the_operators_fault_and_end_the_sequence() -> None:
+    rig = Rig()
+    wanted = allocation_from(allocation(device="gpu-1"))
+    finalizer, _, *rest = rig.placement
+    result = rig.run(finalizer, PatchClaimStatus(rig.claim, STATUS, wanted), *rest)
+    assert isinstance(result.error, OperatorFault)
+    assert rig.world.gates("p") == [GATE]
+    assert objects(result)["default/a"] == rig.world.claim("a")
+
+
+def test_an_unbound_pod_is_expected_behind_its_gate_or_refused_by_kube_scheduler() -> None:
+    rig = Rig()
+    assert rig.run(ExpectUnbound(rig.pod, GATE)).error is None
+    assert isinstance(rig.run(ExpectUnbound(rig.pod, "")).error, Conflict)
+    rig.run(RemoveGate(rig.pod, GATE, 0))
+    assert isinstance(rig.run(ExpectUnbound(rig.pod, GATE)).error, Conflict)
+    rig.world.refuse("p")
+    assert rig.run(ExpectUnbound(rig.pod, "")).error is None
+    rig.world.bind("p", "n1")
+    assert isinstance(rig.run(ExpectUnbound(rig.pod, "")).error, Conflict)
+
+
+def test_a_namesake_gets_nothing() -> None:
+    rig = Rig()
+    rig.world.remove_pod("p")
+    rig.world.add_pod("p", "a")
+    for step in (PatchPodStatus(rig.pod, {"nominatedNodeName": "n1"}), RemoveGate(rig.pod, GATE, 0)):
+        assert isinstance(rig.run(step).error, Conflict)
+    assert isinstance(rig.run(ExpectUnbound(rig.pod, GATE)).error, Conflict)
+    assert rig.world.gates("p") == [GATE]
+
+
+def test_what_is_told_is_not_read_again_when_it_fails() -> None:
+    rig = Rig()
+    rig.fail("patch pods/status", Invalid("no"))
+    result = rig.run(PatchPodStatus(rig.pod, {"nominatedNodeName": "n1"}), lane=Lane.TELLING)
+    assert isinstance(result.error, Invalid)
+    assert result.answers == ()
+
+
+def test_an_event_is_created_once_and_patched_afterwards() -> None:
+    rig = Rig()
+    about = {"kind": "Pod", "namespace": "default", "name": "p"}
+    event = {"metadata": {"name": "e", "namespace": "default"}, "involvedObject": about, "reason": "R", "count": 1}
+    where = Target(EVENTS, "default/e", "")
+    for _ in range(2):
+        assert rig.run(CreateObject(where, event), lane=Lane.TELLING).error is None
+    rig.fail("create events", AlreadyExists("e"))
+    assert rig.run(CreateObject(where, event), lane=Lane.TELLING).error is None
+    assert rig.run(PatchObject(where, {"count": 2}), lane=Lane.TELLING).error is None
+    assert rig.world.api.get(EVENTS, "e", "default")["count"] == 2
+
+
+def test_a_sequence_knows_its_objects() -> None:
+    rig = Rig()
+    sequence = WriteSequence(("pod", "default/p"), rig.placement)
+    assert sequence.objects == {(RESOURCE_CLAIMS, "default/a"), (PODS, "default/p")}
+    assert Answer(PODS, "default/p", None).object is None
