@@ -64,6 +64,8 @@ class ControllerSettings(_Section):
     lease_seconds: int = Field(default=15, ge=3)
     max_retry_seconds: float = Field(default=60, gt=0)
     """Upper bound of the back-off of one pod."""
+    hold_after_seconds: float = Field(default=300, gt=0)
+    """How long a pod waits before a node is held back for it from pods that come after it."""
     writes_in_flight: int = Field(default=16, ge=1, le=256)
     """The most pods and claims that are written at the same time."""
     write_seconds: float = Field(default=5, gt=0)

@@ -3,7 +3,7 @@
 Controller    queue, reflectors and one step at a time; no threads, and no calls of the API
 PodSync       decides about one pod; ClaimSync the same for a claim nobody uses
 Underway      what is being written: what counts meanwhile, what is in doubt, what is repeated
-Reporter      conditions and Events that say why a pod waits
+PodWaits      the pods that wait: what wakes them, and the nodes that are held back for them
 """
 
 from controller.loop.controller import Controller

@@ -15,10 +15,13 @@ from controller.election import Deposed
 from controller.loop.claimsync import ClaimSync
 from controller.loop.metrics import ControllerMetrics
 from controller.loop.podsync import PodSync
+from controller.loop.podwaits import PodWaits
 from controller.loop.queue import Key, KeyedQueue
-from controller.loop.report import Reporter
 from controller.loop.underway import Underway
+from controller.reconcile import RefusalMemory
 from controller.state import OPTIONAL_RESOURCES, Changes, State, StateDelta
+from controller.telling import Teller
+from controller.waiting import Rank, rank_of
 from controller.writing import WriteResult, Writes, WriteSequence
 from controller.writing.steps import ReadPage, Target
 from driver.clock import Clock
@@ -70,7 +73,7 @@ class Controller:
         self._log = log
         self._fleet = Fleet(names=settings.names)
         self._state = State(self._fleet, settings.names)
-        self._reporter = Reporter(writes, clock, self._state, identity)
+        self._identity = identity
         self._term: int | None = None
         self._gauge_at = 0.0
         self.reflectors = _reflectors(api, self._state, deliver or self.handle)
@@ -84,10 +87,23 @@ class Controller:
         self._read_at: float | None = None
         """When the claims are read anew, after they could not be read."""
         state, clock, metrics, log = self._state, self._clock, self._metrics, self._log
-        self._queue: KeyedQueue[Key] = KeyedQueue()
-        self._underway = Underway(state, self._writes, clock, log, self._settings.controller.longest_write_seconds)
-        max_wait = self._settings.controller.max_retry_seconds
-        self._pods = PodSync(state, self._queue, self._underway, self._reporter, clock, metrics, log, max_wait)
+        settings, memory = self._settings.controller, RefusalMemory()
+        self._queue: KeyedQueue[Key] = KeyedQueue(self._rank)
+        teller = Teller(self._writes, clock, state, self._identity)
+        self._underway = Underway(state, self._writes, clock, log, settings.longest_write_seconds)
+        self._waits = PodWaits(state, self._queue, teller, memory, clock, log, settings.hold_after_seconds)
+        self._pods = PodSync(
+            state,
+            self._queue,
+            self._underway,
+            self._waits,
+            teller,
+            memory,
+            clock,
+            metrics,
+            log,
+            settings.max_retry_seconds,
+        )
         self._claims = ClaimSync(state, self._queue, self._underway, clock, metrics, log)
 
     # Leading
@@ -120,13 +136,13 @@ class Controller:
             self._begin()
 
     def _begin(self) -> None:
-        """Decide from now on, if everything is known that decisions need. Pods are served by age."""
+        """Decide from now on, if everything is known that decisions need."""
         if self._deciding or not (self._caught_up and self._state.complete):
             return
         self._deciding = True
         pods = [pod for pod in self._state.pods.values() if pod.gates or pod.references]
-        keys = (pod.key for pod in sorted(pods, key=lambda pod: pod.created))
-        self._requeue(Changes(pods=dict.fromkeys(keys), claims=dict.fromkeys(self._state.claims)))
+        keys = dict.fromkeys(pod.key for pod in pods)
+        self._requeue(Changes(pods=keys, claims=dict.fromkeys(self._state.claims)))
 
     # Running
 
@@ -151,6 +167,7 @@ class Controller:
             self._requeue(changes)
             if result.error is not None:
                 self._log.warning("condition or event not written", object=key, error=str(result.error))
+                self._waits.tell_again(key)
         else:
             progress, error = self._underway.take(result, changes)
             self._requeue(changes)
@@ -243,12 +260,16 @@ class Controller:
             self._queue.add(("pod", pod), now)
         for claim in changes.claims:
             self._queue.add(("claim", claim), now)
-        if changes.favoured:
-            for pod in self._pods.waiting:
-                self._queue.add(("pod", pod), now)
+        self._waits.wake(changes)
+
+    def _rank(self, key: Key) -> tuple[int, Rank]:
+        """Claims are decided first, because they may free devices; then pods in the order in which they are served."""
+        kind, name = key
+        pod = self._state.pods.get(name) if kind == "pod" else None
+        return (0 if kind == "claim" else 1), rank_of(pod) if pod else Rank(0, "", name)
 
     def _measure(self, now: float) -> None:
-        self._metrics.queued(len(self._queue), len(self._pods.waiting))
+        self._metrics.queued(len(self._queue), len(self._waits.pods), self._waits.held_nodes)
         if now >= self._gauge_at:
             self._gauge_at = now + _GAUGE_SECONDS
             self._metrics.allocated(self._state.allocated_by_kind())

@@ -30,6 +30,7 @@ class ControllerMetrics:
     def __init__(self, metrics: Metrics):
         self._depth = metrics.gauge("controller_queue_depth", "Pods and claims that wait for a decision.")
         self._waiting = metrics.gauge("controller_waiting_pods", "Pods that cannot be placed at present.")
+        self._held = metrics.gauge("controller_held_nodes", "Nodes that are held back for pods that have waited long.")
         self._decisions = metrics.counter("controller_decisions", "Decisions about pods and claims.", "outcome")
         self._seconds = metrics.histogram("controller_decision_seconds", "Time to decide about one pod or claim.")
         self._errors = metrics.counter("controller_api_errors", "Calls of the API that failed, by error.", "error")
@@ -48,10 +49,11 @@ class ControllerMetrics:
         """A call of the API failed; the label is the class of the error (``driver.kube.api``)."""
         self._errors.labels(type(error).__name__).inc()
 
-    def queued(self, depth: int, waiting: int) -> None:
-        """The number of keys in the queue, and of pods that cannot be placed."""
+    def queued(self, depth: int, waiting: int, held: int) -> None:
+        """The number of keys in the queue, of pods that cannot be placed, and of nodes that are held back."""
         self._depth.set(depth)
         self._waiting.set(waiting)
+        self._held.set(held)
 
     def allocated(self, by_kind: Mapping[str, int]) -> None:
         """The number of allocated devices by kind; kinds that are gone are set to 0."""

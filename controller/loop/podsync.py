@@ -1,16 +1,15 @@
 """Decides about one pod at a time, and has decisions carried out."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from controller.loop.metrics import ControllerMetrics, DecisionOutcome
+from controller.loop.podwaits import PodWaits
 from controller.loop.queue import Key, KeyedQueue
-from controller.loop.report import LastReport, Reporter
 from controller.loop.underway import Progress, Underway
 from controller.reconcile import (
     RELEASE_SECONDS,
     Idle,
-    NodeOrder,
     Place,
     PlacementHistory,
     Reason,
@@ -23,11 +22,9 @@ from controller.reconcile import (
     WriteRefusal,
     claim_updates,
     decide,
-    node_refusals,
-    refusal_message,
 )
 from controller.state import Changes, PodView, State
-from controller.waiting import OpenQuestions
+from controller.telling import Teller
 from controller.writing import WriteSequence
 from controller.writing.sequences import admit_steps, claim_steps, gate_steps, promises_of, unbound_step, verdict_step
 from controller.writing.steps import ObjectKey, Step
@@ -51,18 +48,14 @@ Written = RemoveGate | Place | Release | TakeBack
 
 @dataclass(slots=True)
 class _RetryState:
-    """When one pod is tried again, and what was reported about it. Never what is allocated."""
+    """What is remembered about one pod between decisions. Never what is allocated."""
 
     uid: str
     attempts: int = 0
-    retry_at: float = 0.0
-    """Monotonic seconds."""
-    wait: tuple[Reason, str] | None = None
-    """Reason and message of the wait that ``retry_at`` belongs to."""
+    """Writes that failed, one after the other."""
     history: PlacementHistory = field(default_factory=PlacementHistory)
     carrying_out: Written | None = None
     """The decision that is being written."""
-    last_report: LastReport | None = None
 
 
 class PodSync:
@@ -77,7 +70,9 @@ class PodSync:
         state: State,
         queue: KeyedQueue[Key],
         underway: Underway,
-        reporter: Reporter,
+        waits: PodWaits,
+        teller: Teller,
+        memory: RefusalMemory,
         clock: Clock,
         metrics: ControllerMetrics,
         log: Logger,
@@ -86,20 +81,14 @@ class PodSync:
         self._state = state
         self._queue = queue
         self._underway = underway
-        self._reporter = reporter
+        self._waits = waits
+        self._teller = teller
+        self._memory = memory
         self._clock = clock
         self._metrics = metrics
         self._log = log
         self._max_wait = max_wait
         self._retries: dict[str, _RetryState] = {}
-        self._waiting: dict[str, None] = {}
-        self._memory = RefusalMemory()
-        self._questions = OpenQuestions()
-
-    @property
-    def waiting(self) -> Collection[str]:
-        """Keys of the pods that cannot be placed at present; they are to be tried again when capacity is freed."""
-        return self._waiting
 
     def sync(self, key: str, changes: Changes) -> DecisionOutcome | Reason | None:
         """Decide about the pod ``key``, and have the decision carried out.
@@ -113,8 +102,7 @@ class PodSync:
         pod = self._state.pods.get(key)
         if pod is None:
             self._retries.pop(key, None)
-            self._waiting.pop(key, None)
-            self._questions.settled(key)
+            self._waits.settle(key)
             return DecisionOutcome.POD_GONE
         if self._underway.is_busy(_objects_of(pod)):
             # The pod is looked at again when the writes have ended.
@@ -122,19 +110,18 @@ class PodSync:
         retry = self._retries.get(key)
         if retry is None or retry.uid != pod.uid:
             retry = self._retries[key] = _RetryState(pod.uid)
-        order = NodeOrder(asked=self._questions.asked_for_others(key))
-        decision = decide(self._state, key, self._clock.now(), retry.history, self._memory, self._max_wait, order)
+        order, now = self._waits.order(pod), self._clock.now()
+        decision = decide(self._state, key, now, retry.history, self._memory, self._max_wait, order)
         if isinstance(decision, Unallocatable):
-            self._memory.remember(decision, self._state.nodes.generation)
-            return self._wait_for_capacity(key, retry, decision)
+            return self._waits.wait_for_node(pod, decision)
         if isinstance(decision, Wait):
-            retry.history = retry.history.after(decision, self._clock.now())
-            return self._wait(key, retry, decision)
-        self._waiting.pop(key, None)
+            retry.history = retry.history.after(decision, now)
+            return self._waits.wait(pod, decision)
+        self._waits.end(key)
         if isinstance(decision, Idle):
             if pod.node_name or pod.terminal:
                 del self._retries[pod.key]
-                self._questions.settled(pod.key)
+                self._waits.settle(key)
             return DecisionOutcome.POD_IDLE
         return self._carry_out(pod, retry, decision, changes)
 
@@ -144,6 +131,8 @@ class PodSync:
         self, pod: PodView, retry: _RetryState, decision: Written, changes: Changes
     ) -> DecisionOutcome | None:
         retry.carrying_out = decision
+        if isinstance(decision, Place) and decision.allocations:
+            self._waits.questions.placed(pod.key, decision.shape, decision.node)
         timestamp = rfc3339(self._clock.now())
         updates = claim_updates(decision, Consumer("pods", pod.name, pod.uid), timestamp)
         steps = (*claim_steps(self._state, updates), *self._pod_steps(pod, decision, timestamp))
@@ -154,8 +143,6 @@ class PodSync:
         if not steps:
             self._carried_out(pod.key, retry, decision)
             return _OUTCOMES[type(decision)]
-        if isinstance(decision, Place) and decision.allocations:
-            self._questions.placed(pod.key, decision.shape, decision.node)
         sequence = WriteSequence(("pod", pod.key), steps)
         changes.add(self._underway.submit(sequence, promises_of(self._state, updates)))
         return None
@@ -189,11 +176,9 @@ class PodSync:
         if isinstance(decision, Place | RemoveGate):
             refusal = WriteRefusal(reason, message, self._clock.now() + pause)
             retry.history = replace(retry.history, refusal=refusal)
-            pod = self._state.pods.get(key)
-            if pod is not None and pod.allocated is not None and pod.allocated.status == "True":
-                retry.last_report = None
             return self._retry(key, retry, DecisionOutcome.REFUSED, error, 0)
-        self._report(key, retry, Wait(reason, message))
+        if pod := self._state.pods.get(key):
+            self._teller.tell_wait(pod, Wait(reason, message))
         return self._retry(key, retry, DecisionOutcome.REFUSED, error, pause)
 
     def _carried_out(self, key: str, retry: _RetryState, decision: Written) -> None:
@@ -201,7 +186,8 @@ class PodSync:
         retry.history = retry.history.after(decision, self._clock.now())
         match decision:
             case Place(node, allocations):
-                retry.attempts, retry.last_report, retry.wait = 0, None, None
+                retry.attempts = 0
+                self._teller.forget(key)
                 self._log.info("pod placed", pod=key, node=node, claims=[claim for claim, _ in allocations])
             case Release(_, node):
                 self._log.info("reservations dropped", pod=key, node=node)
@@ -209,48 +195,11 @@ class PodSync:
             case TakeBack(_, node, message):
                 self._log.warning("allocation taken back", pod=key, node=node, reason=message)
                 if decision.unschedulable:
-                    self._questions.refused(key)
-                # A refused write is reported as the reason why the pod waits.
+                    self._waits.questions.refused(key)
+                # A refused write is told as the reason why the pod waits.
                 if retry.history.refusal is None and (pod := self._state.pods.get(key)):
-                    self._reporter.report_taken_back(pod, node, message)
-                retry.attempts += 1
+                    self._teller.tell_taken_back(pod, node, message)
                 self._queue.add(("pod", key), now)
-
-    # Waiting
-
-    def _wait_for_capacity(self, key: str, retry: _RetryState, decision: Unallocatable) -> Reason:
-        """Wait until capacity is freed. The reasons are costly on many nodes, so they are found only when reported."""
-        waits_already = retry.wait is not None and retry.wait[0] is Reason.UNALLOCATABLE
-        if waits_already and self._clock.monotonic() < retry.retry_at:
-            self._waiting[key] = None
-            self._queue.add(("pod", key), retry.retry_at)
-            return Reason.UNALLOCATABLE
-        refusals = node_refusals(self._state, decision, self._memory)
-        self._memory.remember_refusals(decision.shape, refusals)
-        message = refusal_message(refusals, decision.claims)
-        return self._wait(key, retry, Wait(Reason.UNALLOCATABLE, message, after=decision.after))
-
-    def _wait(self, key: str, retry: _RetryState, wait: Wait) -> Reason:
-        now = self._clock.monotonic()
-        if not wait.report:
-            if wait.after is not None:
-                self._queue.add(("pod", key), now + wait.after)
-            return wait.reason
-        self._waiting[key] = None
-        if retry.wait != (wait.reason, wait.message) or now >= retry.retry_at:
-            # A pod that was woken in between, perhaps by this controller's own report, has made no new attempt.
-            retry.attempts += 1
-            retry.wait = (wait.reason, wait.message)
-            pause = delay(retry.attempts, bound=self._max_wait) if wait.after is None else wait.after
-            retry.retry_at = now + pause
-            self._report(key, retry, wait)
-        self._queue.add(("pod", key), retry.retry_at)
-        return wait.reason
-
-    def _report(self, key: str, retry: _RetryState, wait: Wait) -> None:
-        if pod := self._state.pods.get(key):
-            attempt = max(1, retry.attempts)
-            retry.last_report = self._reporter.report_wait(pod, wait, attempt, self._max_wait, retry.last_report)
 
     def _retry(
         self, key: str, retry: _RetryState, outcome: DecisionOutcome, error: Exception, pause: float

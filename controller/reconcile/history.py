@@ -6,8 +6,9 @@ The rules
     every node that could take the pod has refused it, the pod waits for a change.
 
     Some causes cannot be seen here: a plugin of kube-scheduler that looks at objects which the controller does not
-    watch. Therefore a last resort: every ``LAST_RESORT_SECONDS`` without a refusal, one node is tried again, the one
-    that refused longest ago. kube-scheduler itself does the same after that time (podMaxInUnschedulablePodsDuration).
+    watch. Therefore a last resort: ``LAST_RESORT_SECONDS`` after the last refusal, one node is tried again, the one
+    that refused longest ago. kube-scheduler itself tries pods again after that time
+    (podMaxInUnschedulablePodsDuration). The time doubles with each refusal that follows, up to an hour.
 
     ``PATIENCE_SECONDS`` is long enough for the second attempt of kube-scheduler, which follows after one second
     (podInitialBackoffSeconds): the first may have missed the allocation, because a watch was late.
@@ -26,6 +27,10 @@ QUICK_REFUSALS = 6
 """Refusals after which the patience doubles each time, so that a pod that fits nowhere is moved ever more rarely."""
 LAST_RESORT_SECONDS = 300.0
 """How long a pod that every node refused waits for a change before one node is tried again without any."""
+
+
+RAREST_RESORT_SECONDS = 3600.0
+"""Bound of that time, which doubles with each refusal of a node that had refused before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,9 @@ class PlacementHistory:
     @property
     def last_resort_at(self) -> float:
         """When (epoch seconds) a node that refused is tried again although nothing has changed."""
-        return max((verdict.at for verdict in self.refused.values()), default=0.0) + LAST_RESORT_SECONDS
+        repeated = self.failures - len(self.refused)
+        pause = delay(max(1, repeated + 1), base=LAST_RESORT_SECONDS, bound=RAREST_RESORT_SECONDS)
+        return max((verdict.at for verdict in self.refused.values()), default=0.0) + pause
 
     def after(self, decision: Decision, now: float) -> "PlacementHistory":
         """The history once the decision was carried out at ``now`` (epoch seconds)."""

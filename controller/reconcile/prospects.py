@@ -17,12 +17,12 @@ ComesAfter = Callable[[PodView], bool]
 
 
 def could_take(state: State, decision: Unallocatable, node: str) -> bool:
-    """Whether this node might take the pod now. True if that is not known without deciding."""
+    """Whether this node, if it is not held back, might take the pod now. True if only deciding can tell."""
     pod = state.pods.get(decision.pod)
     claims = _claims(state, decision)
     if pod is None or claims is None:
         return True
-    return node not in decision.held and _takes(state, pod, claims, node)
+    return _takes(state, pod, claims, node)
 
 
 def depends_on_other_pods(state: State, pod: PodView) -> bool:

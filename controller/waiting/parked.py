@@ -69,12 +69,16 @@ class ParkedPods(Collection[str]):
         known = self._parked.get(pod)
         return known is not None and known[0][0] is Help.NODES and self._groups[Help.NODES][known[0]][0].pod == pod
 
+    def first_for_nodes(self) -> list[str]:
+        """The first pod of each group that waits for nodes."""
+        return [ranks[0].pod for ranks in self._groups[Help.NODES].values()]
+
     def woken(self, nodes: Iterable[str], can_use: CanUse) -> list[str]:
         """The pods to be tried after changes in favour of these nodes ("": of every node): the first of each group."""
         changed = list(nodes)
         if not changed:
             return []
-        waiting = [ranks[0].pod for ranks in self._groups[Help.NODES].values()]
+        waiting = self.first_for_nodes()
         if "" not in changed:
             return [pod for pod in waiting if any(can_use(pod, node) for node in changed)]
         return waiting + [ranks[0].pod for ranks in self._groups[Help.CLUSTER].values()]

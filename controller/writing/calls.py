@@ -12,6 +12,7 @@ from controller.writing.steps import (
     PatchPodStatus,
     ReadObject,
     ReadPage,
+    RecordEvent,
     RemoveGate,
     Step,
     Target,
@@ -49,6 +50,9 @@ def carry_out(api: Api, step: Step) -> Answered:
             return Answered((Answer(target.resource, target.key, _read(api, target)),))
         case CreateObject(target, obj):
             _create(api, target, obj)
+            return Answered(())
+        case RecordEvent():
+            _record_event(api, step)
             return Answered(())
         case PatchObject(target, patch, patch_type):
             api.patch(target.resource, target.name, patch, namespace=target.namespace, patch_type=patch_type)
@@ -154,6 +158,16 @@ def _expect_unbound(api: Api, step: ExpectUnbound) -> Object:
     if pod["metadata"]["uid"] != step.target.uid or spec.get("nodeName") or not held:
         raise Conflict(f"Pod {step.target.key}: kube-scheduler may bind it now", status=409, reason="Conflict")
     return pod
+
+
+def _record_event(api: Api, step: RecordEvent) -> None:
+    target, event = step.target, step.event
+    try:
+        api.create(target.resource, event, target.namespace)
+    except AlreadyExists:
+        count = api.get(target.resource, target.name, target.namespace).get("count") or 1
+        patch = {name: event[name] for name in ("message", "lastTimestamp", "reportingInstance")}
+        api.patch(target.resource, target.name, {**patch, "count": count + 1}, namespace=target.namespace)
 
 
 def _create(api: Api, target: Target, obj: Object) -> None:

@@ -120,6 +120,14 @@ class CreateObject:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordEvent:
+    """Create a core/v1 Event; if it exists, count it up, with the new message and time."""
+
+    target: Target
+    event: Object
+
+
+@dataclass(frozen=True, slots=True)
 class PatchObject:
     """Change an object of any kind, such as an Event that is counted up."""
 
@@ -137,6 +145,7 @@ Step = (
     | ReadObject
     | ReadPage
     | CreateObject
+    | RecordEvent
     | PatchObject
 )
 

@@ -176,7 +176,7 @@ class World:
     def settle(self, seconds: float = 0) -> None:
         """Work until nothing is due for ``seconds`` more of the clock."""
         until = self.clock.monotonic() + seconds
-        for _ in range(10_000):
+        for _ in range(200_000):
             self.observe()
             if self.controller.step() or self.writes.step():
                 continue

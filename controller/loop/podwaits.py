@@ -1,0 +1,209 @@
+"""The pods that wait: what wakes them, what is said about them, and the nodes that are held back for them."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+
+from controller.loop.queue import Key, KeyedQueue
+from controller.reconcile import (
+    NodeOrder,
+    Reason,
+    RefusalMemory,
+    Unallocatable,
+    Wait,
+    could_take,
+    depends_on_other_pods,
+    node_to_hold,
+    would_take,
+)
+from controller.state import Changes, PodView, State
+from controller.telling import Explanations, Teller
+from controller.waiting import HeldNodes, Help, OpenQuestions, ParkedPods, Rank, rank_of
+from driver.clock import Clock
+from driver.observe import Logger
+
+_HELP: Final = {
+    Reason.AMBIGUOUS_CLASS: Help.CLUSTER,
+    Reason.INVALID_CLAIM: Help.CLUSTER,
+    Reason.INVALID_PARAMETERS: Help.CLUSTER,
+    Reason.MIXED_CLAIM: Help.CLUSTER,
+    Reason.UNKNOWN_CLASS: Help.CLUSTER,
+    Reason.NODE_UNUSABLE: Help.NODES,
+    Reason.REFUSED: Help.NODES,
+}
+"""What helps pods that wait for these reasons; for all others, a change of the pod or of its claims."""
+
+
+_TELL_AGAIN_SECONDS: Final = 10.0
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A pod that waits."""
+
+    since: float
+    """Monotonic seconds."""
+    answer: Unallocatable | None = None
+    """The last answer if it waits for a node."""
+
+
+class PodWaits:
+    """Pods that wait. None is tried again without a change, but for the last resort of pods that were refused.
+
+    Args:
+        memory: what nodes refused.
+        hold_after: seconds that a pod waits before a node is held back for it.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        queue: KeyedQueue[Key],
+        teller: Teller,
+        memory: RefusalMemory,
+        clock: Clock,
+        log: Logger,
+        hold_after: float,
+    ):
+        self._state = state
+        self._queue = queue
+        self._teller = teller
+        self._memory = memory
+        self._clock = clock
+        self._log = log
+        self._hold_after = hold_after
+        self._waiting: dict[str, _Waiting] = {}
+        self._parked = ParkedPods()
+        self._held = HeldNodes()
+        self._explanations = Explanations()
+        self.questions = OpenQuestions()
+
+    @property
+    def pods(self) -> Collection[str]:
+        """Keys of the pods that wait."""
+        return self._parked
+
+    @property
+    def held_nodes(self) -> int:
+        """How many nodes are held back."""
+        return len(self._held.holders(""))
+
+    def order(self, pod: PodView) -> NodeOrder:
+        """What other pods mean for the nodes of this one."""
+        return NodeOrder(self._held.from_pod(rank_of(pod)), self.questions.asked_for_others(pod.key))
+
+    # Waiting
+
+    def wait(self, pod: PodView, wait: Wait) -> Reason:
+        """The pod waits for something else than a node."""
+        now = self._clock.monotonic()
+        if wait.after is not None:
+            self._queue.add(("pod", pod.key), now + wait.after)
+        if wait.report:
+            self._park(pod, None, _HELP.get(wait.reason, Help.OWN))
+            self._tell(pod, wait)
+        return wait.reason
+
+    def wait_for_node(self, pod: PodView, answer: Unallocatable) -> Reason:
+        """The pod waits until a node can take it. The reasons are costly to find, so that is done only to tell them."""
+        now = self._clock.monotonic()
+        self._memory.remember(answer, self._state.nodes.generation)
+        self._park(pod, answer, Help.NODES)
+        if answer.after is not None:
+            self._queue.add(("pod", pod.key), now + answer.after)
+        retell = self._teller.retell_at(pod, Reason.UNALLOCATABLE)
+        if retell is not None and now < retell:
+            self._queue.add(("pod", pod.key), retell)
+        else:
+            message = self._explanations.message(self._state, answer, self._memory, now)
+            self._teller.tell_wait(pod, Wait(Reason.UNALLOCATABLE, message))
+        self._hold_node(pod, answer, now)
+        return Reason.UNALLOCATABLE
+
+    def _tell(self, pod: PodView, wait: Wait) -> None:
+        retell = self._teller.tell_wait(pod, wait)
+        if retell is not None:
+            self._queue.add(("pod", pod.key), retell)
+
+    def tell_again(self, pod: str) -> None:
+        """Telling failed; the pod is looked at once more."""
+        self._teller.forget(pod)
+        if pod in self._parked:
+            self._queue.add(("pod", pod), self._clock.monotonic() + _TELL_AGAIN_SECONDS)
+
+    def _park(self, pod: PodView, answer: Unallocatable | None, by: Help) -> None:
+        waiting = self._waiting.setdefault(pod.key, _Waiting(self._clock.monotonic()))
+        waiting.answer = answer
+        self._try_soon(self._parked.park(rank_of(pod), by, answer.group if answer else pod.key))
+
+    def end(self, pod: str) -> None:
+        """The pod waits no longer."""
+        self._waiting.pop(pod, None)
+        self._try_soon(self._parked.leave(pod))
+        self._end_hold(pod)
+
+    def settle(self, pod: str) -> None:
+        """The pod is bound, has ended or is gone: nothing about it is remembered."""
+        self.end(pod)
+        self._teller.forget(pod)
+        self.questions.settled(pod)
+
+    def _try_soon(self, pod: str | None) -> None:
+        if pod is not None:
+            self._queue.add(("pod", pod), self._clock.monotonic())
+
+    # Waking
+
+    def wake(self, changes: Changes) -> None:
+        """Have those pods tried that the changes can help, and those for which a changed node is held back."""
+        woken = self._parked.woken(changes.favoured, self._could_use)
+        if changes.terms:
+            woken += [pod for pod in self._parked.first_for_nodes() if self._depends_on_others(pod)]
+        for node in changes.favoured:
+            woken += [pod for pod in self._held.holders(node) if not self._serves(pod)]
+        for pod in woken:
+            self._try_soon(pod)
+
+    def _could_use(self, pod: str, node: str) -> bool:
+        answer, view = self._waiting[pod].answer, self._state.pods.get(pod)
+        if answer is None or view is None:
+            return True
+        return node not in self._held.from_pod(rank_of(view)) and could_take(self._state, answer, node)
+
+    def _depends_on_others(self, key: str) -> bool:
+        pod = self._state.pods.get(key)
+        return pod is None or depends_on_other_pods(self._state, pod)
+
+    # Holding nodes back
+
+    def _hold_node(self, pod: PodView, answer: Unallocatable, now: float) -> None:
+        """Hold a node back for the pod if it has waited long, or end that if the node can no longer take the pod."""
+        rank = rank_of(pod)
+        if self._serves(pod.key):
+            return
+        self._end_hold(pod.key)
+        if not self._parked.is_first(pod.key) or self._held.full:
+            return
+        due = self._waiting[pod.key].since + self._hold_after
+        if now < due:
+            self._queue.add(("pod", pod.key), due)
+        elif found := node_to_hold(self._state, answer, _after(rank)):
+            self._held.hold(rank, found)
+            self._log.info("node held back", pod=pod.key, node=found)
+
+    def _serves(self, key: str) -> bool:
+        """Whether a node is held back for the pod that can take it if the pods that come after it end there."""
+        node, pod = self._held.node_of(key), self._state.pods.get(key)
+        answer = self._waiting[key].answer if key in self._waiting else None
+        if not node or pod is None or answer is None:
+            return False
+        return would_take(self._state, answer, node, _after(rank_of(pod)))
+
+    def _end_hold(self, pod: str) -> None:
+        if node := self._held.end(pod):
+            self._log.info("node held back no longer", pod=pod, node=node)
+            self.wake(Changes(favoured={node: None}))
+
+
+def _after(rank: Rank) -> Callable[[PodView], bool]:
+    return lambda pod: rank_of(pod) > rank

@@ -1,0 +1,10 @@
+"""Says why pods wait, after placing: a condition on the pod, and one Event for each object and reason, counted up.
+
+Teller         has conditions and Events written in the telling lane, if they are news
+Explanations   why no node takes a pod, found once for all pods of a shape
+"""
+
+from controller.telling.explanations import Explanations
+from controller.telling.teller import Teller
+
+__all__ = ["Explanations", "Teller"]

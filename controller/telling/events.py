@@ -1,0 +1,53 @@
+"""Events as ``kubectl describe`` shows them. Pure."""
+
+from hashlib import sha256
+from typing import Final
+
+from controller.writing.steps import RecordEvent, Target
+from driver.kube.api import EVENTS, Object, Resource
+from driver.limits import MAX_EVENT_MESSAGE
+
+_NAME_LIMIT: Final = 200
+"""Characters of the object's name in an Event's name, which has to fit into 253 with its suffix."""
+_DIGEST_LENGTH: Final = 16
+
+
+def warning(
+    resource: Resource, key: str, uid: str, reason: str, message: str, *, reporter: str, instance: str, timestamp: str
+) -> RecordEvent:
+    """A Warning about an object: there is one Event for an object and reason, which is counted up.
+
+    The Event's name follows from the object's uid and the reason, so a new run of the program counts up the Event of
+    an earlier one. It is a core/v1 Event with ``count``, which ``kubectl describe`` shows as ``x5 over 10m``.
+
+    Args:
+        key: of the object, ``namespace/name``.
+        reporter: the reporting component, ``<driver>/controller``.
+        instance: of this run of the program.
+        timestamp: RFC 3339 in whole seconds.
+    """
+    namespace, name = key.split("/")
+    digest = sha256(f"{uid} {reason}".encode()).hexdigest()[:_DIGEST_LENGTH]
+    target = Target(EVENTS, f"{namespace}/{name[:_NAME_LIMIT]}.{digest}", "")
+    event: Object = {
+        "apiVersion": EVENTS.api_version,
+        "kind": EVENTS.kind,
+        "metadata": {"name": target.name, "namespace": namespace},
+        "involvedObject": {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "namespace": namespace,
+            "name": name,
+            "uid": uid,
+        },
+        "type": "Warning",
+        "reason": reason,
+        "message": message if len(message) <= MAX_EVENT_MESSAGE else message[: MAX_EVENT_MESSAGE - 1] + "…",
+        "source": {"component": "lode-controller"},
+        "reportingComponent": reporter,
+        "reportingInstance": instance[:128],
+        "firstTimestamp": timestamp,
+        "lastTimestamp": timestamp,
+        "count": 1,
+    }
+    return RecordEvent(target, event)

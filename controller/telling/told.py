@@ -1,0 +1,63 @@
+"""What was told about each pod last, and whether something is news. Pure."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from controller.state import PodView
+
+RETELL_SECONDS: Final = 600.0
+"""How long a message stays as it is while only its words change: in a busy cluster its numbers change all the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The last message about a pod that waits."""
+
+    uid: str
+    reason: str
+    message: str
+    at: float
+    """When the words were told, or looked at again (monotonic seconds)."""
+
+
+class ToldPods:
+    """What was told about pods that wait.
+
+    After a start, the pod's own condition says what an earlier run has told.
+    """
+
+    def __init__(self) -> None:
+        self._told: dict[str, Told] = {}
+
+    def retell_at(self, pod: PodView, reason: str, now: float) -> float | None:
+        """From when on (monotonic seconds) other words of the reason are news; None if any words are news now."""
+        last = self._last(pod, now)
+        return last.at + RETELL_SECONDS if last is not None and last.reason == reason else None
+
+    def tell(self, pod: PodView, reason: str, message: str, now: float) -> bool:
+        """Take in that the message is to be told; returns whether it is news."""
+        last, retell = self._last(pod, now), self.retell_at(pod, reason, now)
+        if last is not None and retell is not None and (last.message == message or now < retell):
+            if now >= retell:
+                self._told[pod.key] = replace(last, at=now)
+            return False
+        self._told[pod.key] = Told(pod.uid, reason, message, now)
+        return True
+
+    def is_told(self, pod: PodView, message: str) -> bool:
+        """Whether these are the last words about the pod."""
+        last = self._told.get(pod.key)
+        return last is not None and last.message == message
+
+    def forget(self, pod: str) -> None:
+        """The pod waits no longer, or telling failed: whatever comes next is news."""
+        self._told.pop(pod, None)
+
+    def _last(self, pod: PodView, now: float) -> Told | None:
+        last = self._told.get(pod.key)
+        if last is not None and last.uid == pod.uid:
+            return last
+        if pod.allocated is None or pod.allocated.status != "False":
+            return None
+        last = self._told[pod.key] = Told(pod.uid, pod.allocated.reason, pod.allocated.message, now)
+        return last

@@ -1,0 +1,115 @@
+"""Thousands of waiting pods cost nothing while nothing changes; a change costs one decision for each shape it helps."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from controller.reconcile import decide
+from controller.telling.told import RETELL_SECONDS
+from driver.kube.api import EVENTS, NODES
+from tests.unit.controller.loop.world import World
+
+PODS = 600
+SHAPES = 3
+
+
+class Count:
+    """Counts calls of a function."""
+
+    def __init__(self, function: Callable[..., Any]):
+        self._function = function
+        self.calls: list[str] = []
+
+    def __call__(self, state: Any, key: str, *args: Any) -> Any:
+        self.calls.append(key)
+        return self._function(state, key, *args)
+
+
+@pytest.fixture
+def decisions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    counted = Count(decide)
+    monkeypatch.setattr("controller.loop.podsync.decide", counted)
+    return counted.calls
+
+
+def crowded(**settings: Any) -> World:
+    """Three nodes with a card each, in use; pods of three shapes wait: for a card, for two, and for a lot of CPU."""
+    world = World(nodes=3, cards=1, **settings)
+    for number in range(3):
+        world.add_claim(f"c-run{number}")
+        world.add_pod(f"run{number}", f"c-run{number}", cpu="100m")
+    world.settle()
+    for number in range(3):
+        world.bind(f"run{number}", f"n{number + 1}")
+    for number in range(PODS):
+        shape = number % SHAPES
+        world.add_claim(f"c{number}", count=2 if shape == 1 else 1)
+        world.add_pod(f"p{number}", f"c{number}", cpu="99" if shape == 2 else "100m")
+    world.settle(60)
+    return world
+
+
+def test_what_nothing_changes_for_costs_nothing(decisions: list[str]) -> None:
+    world = crowded()
+    world.settle(1_000)
+    decisions.clear()
+    world.meddler.calls.clear()
+    assert world.controller.next_due() is None
+    world.settle(24 * 3600)
+    assert (decisions, world.meddler.calls) == ([], [])
+
+
+def test_each_pod_is_told_once_with_a_condition_and_an_event(decisions: list[str]) -> None:
+    world = crowded()
+    calls = [call for call in world.meddler.calls if "pods/status" in call or "events" in call]
+    assert len([call for call in calls if "events" in call]) == PODS
+    assert len(calls) == 2 * PODS + 3, "three pods were placed"
+    assert world.condition(f"p{PODS - 1}")[0] == "False"
+    assert f"claim default/c{PODS - 3}, request gpu" in world.condition(f"p{PODS - 3}")[2], "in its own words"
+
+
+def test_a_freed_device_wakes_the_first_pod_of_each_shape_that_can_use_it(decisions: list[str]) -> None:
+    world = crowded()
+    world.settle(1_000)
+    decisions.clear()
+    world.remove_pod("run0")
+    world.settle(1)
+    assert world.devices("c0") == ["n1/gpu-0"]
+    shapes = {key: int(key.removeprefix("default/p")) % SHAPES for key in decisions if key.startswith("default/p")}
+    assert set(shapes.values()) == {0}, "neither two cards nor 99 CPUs are there now"
+    assert len(shapes) == 2, "the first is placed, the next is refused, no other is tried"
+
+
+def test_a_change_of_a_node_that_helps_nobody_wakes_nobody(decisions: list[str]) -> None:
+    world = crowded()
+    world.settle(1_000)
+    decisions.clear()
+    world.meddler.calls.clear()
+    for beat in range(20):
+        node = world.api.get(NODES, "n1")
+        node["metadata"].setdefault("labels", {})["beat"] = str(beat)
+        world.api.update(NODES, node)
+        world.settle(1)
+    assert (decisions, world.meddler.calls) == ([], [])
+
+
+def test_a_busy_cluster_does_not_make_waiting_pods_talk(decisions: list[str]) -> None:
+    """Pods come and go on other nodes, so the numbers of every message change all the time."""
+    world = crowded()
+    world.settle(1_000)
+    world.meddler.calls.clear()
+    for number in range(30):
+        world.add_node(f"x{number}", 0)
+        world.settle(RETELL_SECONDS / 30)
+    written = [call for call in world.meddler.calls if call.startswith(("patch pods", "create events"))]
+    assert len(written) <= 2 * SHAPES, "at most the first pod of each shape, once"
+
+
+def test_after_a_restart_nothing_is_told_again() -> None:
+    world = crowded()
+    events = {event["metadata"]["name"]: event["count"] for event in world.api.list(EVENTS).items}
+    calls = world.start().calls
+    world.settle(2 * RETELL_SECONDS)
+    assert calls == []
+    assert {event["metadata"]["name"]: event["count"] for event in world.api.list(EVENTS).items} == events

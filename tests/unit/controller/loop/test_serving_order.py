@@ -1,0 +1,157 @@
+"""Pods are served by priority, then age, and a stream of small pods does not starve a large one."""
+
+from typing import Any
+
+from driver.kube.api import NODES, PODS
+from tests.unit.controller.loop.world import GATE, World
+
+
+def waiting(*pods: tuple[str, int], nodes: int = 1, cards: int = 1, **settings: Any) -> World:
+    """All cards are held by ``run0``, ``run1``, ...; then these pods come, one after the other, for a card each."""
+    world = World(nodes=nodes, cards=cards, **settings)
+    for number in range(nodes * cards):
+        world.add_claim(f"c-run{number}")
+        world.add_pod(f"run{number}", f"c-run{number}", cpu="100m")
+    world.settle()
+    for number in range(nodes * cards):
+        world.bind(f"run{number}", world.devices(f"c-run{number}")[0].split("/")[0])
+    for name, priority in pods:
+        world.add_claim(f"c-{name}")
+        world.add_pod(name, f"c-{name}", priority=priority, cpu="100m")
+        world.settle(1)
+        assert world.gates(name) == [GATE]
+    return world
+
+
+def served(world: World, *pods: str) -> list[str]:
+    return [name for name in pods if world.devices(f"c-{name}")]
+
+
+def test_a_freed_card_goes_to_the_highest_priority_then_to_the_oldest() -> None:
+    world = waiting(("low", 0), ("old", 5), ("young", 5), ("urgent", 1_000_000), cards=4)
+    for number, expected in enumerate((["urgent"], ["urgent", "old"], ["urgent", "old", "young"])):
+        world.remove_pod(f"run{number}")
+        world.settle()
+        assert sorted(served(world, "urgent", "old", "young", "low")) == sorted(expected)
+
+
+def test_of_pods_that_are_new_the_highest_priority_is_served_first() -> None:
+    world = World(cards=1)
+    for name, priority in (("low", 0), ("high", 1)):
+        world.add_claim(f"c-{name}")
+        world.add_pod(name, f"c-{name}", priority=priority)
+    world.settle()
+    assert served(world, "low", "high") == ["high"]
+
+
+def test_only_as_many_pods_are_let_go_as_devices_were_freed_in_one_moment() -> None:
+    world = waiting(*[(f"w{number}", 0) for number in range(5)], cards=3)
+    for number in range(3):
+        world.remove_pod(f"run{number}")
+    world.settle()
+    assert served(world, *[f"w{number}" for number in range(5)]) == ["w0", "w1", "w2"]
+
+
+class Stream:
+    """Small pods, each with one card for ten seconds; one comes every second."""
+
+    def __init__(self, world: World):
+        self.world = world
+        self.bound: dict[str, float] = {}
+        self.number = 0
+
+    def second(self) -> None:
+        world = self.world
+        for name, since in list(self.bound.items()):
+            if world.clock.monotonic() - since >= 10:
+                world.remove_pod(name)
+                del self.bound[name]
+        name = f"s{self.number}"
+        self.number += 1
+        world.add_claim(f"c-{name}")
+        world.add_pod(name, f"c-{name}", cpu="10m")
+        world.settle(1)
+        for pod in world.api.list(PODS).items:
+            name = pod["metadata"]["name"]
+            if name.startswith("s") and not world.gates(name) and not pod["spec"].get("nodeName"):
+                world.bind(name, world.devices(f"c-{name}")[0].split("/")[0])
+                self.bound[name] = world.clock.monotonic()
+
+
+def test_a_stream_of_small_pods_does_not_starve_a_large_one() -> None:
+    world = World(nodes=2, cards=4, holdAfterSeconds=30)
+    stream = Stream(world)
+    for _ in range(15):
+        stream.second()
+    world.add_claim("c-large", count=4)
+    world.add_pod("large", "c-large", cpu="10m")
+    seconds = 0
+    while not world.devices("c-large") and seconds < 60:
+        stream.second()
+        seconds += 1
+    assert 30 <= seconds < 45, "ten seconds after a node was held back, all pods on it have ended"
+    assert len(set(world.devices("c-large"))) == 4
+    assert stream.bound, "the other node went on serving small pods"
+
+
+def test_small_pods_of_higher_priority_pass_a_held_node() -> None:
+    world = World(nodes=1, cards=2, holdAfterSeconds=30)
+    world.add_claim("c-run")
+    world.add_pod("run", "c-run", cpu="10m")
+    world.settle()
+    world.bind("run", "n1")
+    world.add_claim("c-large", count=2)
+    world.add_pod("large", "c-large", cpu="10m")
+    world.settle(31)
+    for name, priority in (("later", 0), ("urgent", 1)):
+        world.add_claim(f"c-{name}")
+        world.add_pod(name, f"c-{name}", cpu="10m", priority=priority)
+        world.settle(1)
+    assert served(world, "later", "urgent", "large") == ["urgent"]
+    assert "held back for pod default/large, which comes first" in world.condition("later")[2]
+    world.bind("urgent", "n1")
+    world.remove_pod("large")
+    world.remove_pod("urgent")
+    world.settle(1)
+    assert served(world, "later") == ["later"], "the pod that the node was held for is gone"
+
+
+def test_a_node_that_can_no_longer_take_the_pod_is_not_held_any_more() -> None:
+    world = World(nodes=1, cards=2, holdAfterSeconds=30)
+    world.add_claim("c-run")
+    world.add_pod("run", "c-run", cpu="10m")
+    world.settle()
+    world.bind("run", "n1")
+    world.add_claim("c-large", count=2)
+    world.add_pod("large", "c-large", cpu="8")
+    world.settle(31)
+    node = world.api.get(NODES, "n1")
+    node["status"]["allocatable"]["cpu"] = "4"
+    world.api.update(NODES, node, "status")
+    world.settle(1)
+    world.add_claim("c-later")
+    world.add_pod("later", "c-later", cpu="10m")
+    world.settle(1)
+    assert served(world, "later") == ["later"]
+
+
+def test_a_pod_that_kube_scheduler_makes_room_for_keeps_its_devices_until_the_victims_have_ended() -> None:
+    world = World(nodes=2, cards=1)
+    world.add_pod("victim", gates=(), cpu="6", priority=-5)
+    world.bind("victim", "n1")
+    world.add_claim("a")
+    world.add_pod("p", "a", priority=5, cpu="1")
+    world.settle()
+    assert world.devices("a") == ["n1/gpu-0"]
+    disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    patch = {"status": {"conditions": [disrupted]}}
+    world.api.patch(PODS, "victim", patch, namespace="default", subresource="status", patch_type="strategic")
+    world.refuse("p", "0/2 nodes are available: 1 Insufficient example.com/x, 1 cannot allocate all claims.")
+    world.settle(300)
+    assert world.devices("a") == ["n1/gpu-0"]
+    world.api.delete(PODS, "victim", "default", grace_period_seconds=0)
+    world.settle(2)
+    assert world.devices("a") == ["n1/gpu-0"], "kube-scheduler gets the time to bind it"
+    world.bind("p", "n1")
+    world.settle(60)
+    assert world.devices("a") == ["n1/gpu-0"]
