@@ -5,12 +5,21 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from cli.live import DECIDING, MissingRight, NoRights, get_one, list_all, stored
+from cli.live import (
+    DECIDING,
+    MissingRight,
+    NoRights,
+    consequence,
+    get_one,
+    list_all,
+    read_what_may_be_read,
+    stored,
+)
 from cli.outcomes import DEVICE_HEADER, Json, Outcome, Verdict, device_rows
 from cli.simulator import Simulator
 from cli.snapshot import ClusterSnapshot, snapshot_of
 from cli.tables import age, table
-from controller.state import Condition, PodView, pod_from
+from controller.state import VOLUME_RESOURCES, Condition, PodView, pod_from
 from controller.waiting import rank_of
 from driver.errors import OperatorFault
 from driver.kube.api import (
@@ -219,9 +228,12 @@ class Explainer:
         if any(right.resource in _NEEDED for right in missing):
             raise NoRights(missing)
         stored_objects = [obj for resource, listed in objects.items() for obj in stored(resource, listed)]
+        more, unread = read_what_may_be_read(self._api) if complete else ([], [])
         assume_nodes = any(right.resource == NODES for right in missing)
-        snapshot = snapshot_of(stored_objects, self._names, assume_nodes=assume_nodes)
+        unread_kinds = [right.resource for right in unread] if complete else VOLUME_RESOURCES
+        snapshot = snapshot_of([*stored_objects, *more], self._names, assume_nodes=assume_nodes, unread=unread_kinds)
         snapshot.notes += [f"{right}: {_CONSEQUENCES[right.resource]}" for right in missing]
+        snapshot.notes += map(consequence, unread)
         return snapshot
 
     def _nearby(self, resource: Resource, known: dict[Resource, list[Object]]) -> list[Object]:

@@ -7,12 +7,13 @@ from typing import Final
 
 from cli.checks import InputObject
 from cli.documents import LIVE
-from controller.state import DEVICE_TAINT_RULES_BETA
+from controller.state import DEVICE_TAINT_RULES_BETA, VOLUME_RESOURCES
 from driver.errors import OperatorFault
 from driver.kube.access import from_environment
 from driver.kube.api import (
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
+    NAMESPACES,
     NODES,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
@@ -30,6 +31,8 @@ from driver.kube.client import KubeClient
 
 DECIDING: Final = (NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, DEVICE_TAINT_RULES)
 """Kinds that a decision depends on."""
+CHOOSING_NODES: Final = (NAMESPACES, *VOLUME_RESOURCES)
+"""Kinds that are read only to choose nodes; without the right to read them, the answer says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,29 @@ def fault_of_api_error(error: ApiError) -> OperatorFault:
     if isinstance(error, Gone):
         return OperatorFault(f"the list took so long that the API server forgot it: {error}; try again")
     return OperatorFault(f"the API server gave no usable answer: {error}; see that the kubeconfig names the right one")
+
+
+def read_what_may_be_read(api: Api) -> tuple[list[InputObject], list[MissingRight]]:
+    """What is read only to choose nodes, as far as the user may, and the missing rights.
+
+    Raises:
+        OperatorFault: see ``list_all``.
+    """
+    objects: list[InputObject] = []
+    missing: list[MissingRight] = []
+    for resource in CHOOSING_NODES:
+        try:
+            objects += stored(resource, list_all(api, resource))
+        except NoRights as error:
+            missing += error.missing
+    return objects, missing
+
+
+def consequence(right: MissingRight) -> str:
+    """What an answer does not consider without the right to read a kind of ``CHOOSING_NODES``."""
+    if right.resource == NAMESPACES:
+        return f"{right}: terms of pod affinity that select namespaces by labels are taken to select none"
+    return f"{right}: volumes exclude no node"
 
 
 def read_all(api: Api, overlay: Sequence[InputObject]) -> tuple[list[InputObject], list[str]]:

@@ -59,8 +59,10 @@ def _snapshot(arguments: argparse.Namespace) -> ClusterSnapshot:
     with live.cluster(arguments.kubeconfig) as (api, namespace):
         from_files, notes = _read_files(arguments.file, arguments.namespace or namespace)
         objects, live_notes = live.read_all(api, from_files)
-        snapshot = snapshot_of(objects, names, assume_nodes=False)
-        snapshot.notes += [*live_notes, *notes]
+        more, missing = live.read_what_may_be_read(api)
+        unread = [right.resource for right in missing]
+        snapshot = snapshot_of([*objects, *more], names, assume_nodes=False, unread=unread)
+        snapshot.notes += [*live_notes, *map(live.consequence, missing), *notes]
         return snapshot
 
 

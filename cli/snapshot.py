@@ -4,7 +4,7 @@ Every object gets a uid and a version; workloads get their pods, pods the claims
 nodes or no device classes, the obvious ones are assumed, and a note says so.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from cli.checks import WORKLOADS, InputObject, Key, damage
 from cli.documents import LIVE, BadInput, InputFault
 from cli.expand import MAX_PODS, claims_of, owned_claims, pods_of, uid_of, wanted_pods
 from controller.allocation import Fleet
-from controller.state import State
+from controller.state import VOLUME_RESOURCES, State
 from driver.errors import Fault
 from driver.kube.api import (
     DEVICE_CLASSES,
@@ -25,6 +25,7 @@ from driver.kube.api import (
     Resource,
 )
 from driver.kube.objects import is_deleting, is_terminal
+from driver.kube.reflector import Unreadable
 from driver.names import Names
 from memoryapi.admission import gate_pod
 
@@ -56,13 +57,19 @@ class ClusterSnapshot:
 
 
 def snapshot_of(
-    inputs: Sequence[InputObject], names: Names, classes: Sequence[Object] = (), *, assume_nodes: bool = True
+    inputs: Sequence[InputObject],
+    names: Names,
+    classes: Sequence[Object] = (),
+    *,
+    assume_nodes: bool = True,
+    unread: Collection[Resource] = VOLUME_RESOURCES,
 ) -> ClusterSnapshot:
     """The snapshot made of the input objects.
 
     Args:
         classes: DeviceClasses to assume if the input has none.
         assume_nodes: whether to assume the nodes that ResourceSlices name if the input has none.
+        unread: kinds that were not looked for. Files are not searched for volumes, so these are the default.
 
     Raises:
         BadInput: stored objects cannot be decoded; carries every fault.
@@ -74,6 +81,8 @@ def snapshot_of(
     _create_claims(tables)
     pods = {f"{namespace}/{name}": pod for (_, namespace, name), pod in tables.get(PODS, {}).items()}
     snapshot = ClusterSnapshot(State(Fleet(names=names), names), notes, pods)
+    for resource in unread:
+        snapshot.state.apply(Unreadable(resource))
     problems = []
     for resource in snapshot.state.resources:
         for _, obj in sorted(tables.get(resource, {}).items()):
@@ -81,7 +90,7 @@ def snapshot_of(
     faults, left_out = _unreadable(inputs, problems)
     if faults:
         raise BadInput(faults)
-    snapshot.notes += [*left_out, *_missing_claims(snapshot.state)]
+    snapshot.notes += [*left_out, *_missing_claims(snapshot.state), *_unread_volumes(snapshot.state)]
     return snapshot
 
 
@@ -219,6 +228,13 @@ def _missing_claims(state: State) -> Iterator[str]:
     ]
     if pods:
         yield f"{_name_some(pods)} on a node with ResourceClaims that are not in the input: their devices count as free"
+
+
+def _unread_volumes(state: State) -> Iterator[str]:
+    """A note on waiting pods with volumes, if volumes were not read."""
+    pods = [f"Pod {pod.key}" for pod in state.pods.values() if pod.needs.volumes and not pod.node_name]
+    if pods and (kinds := sorted(state.nodes.storage.unreadable)):
+        yield f"{', '.join(kinds)}: not read, so that volumes exclude no node; with volumes {_name_some(pods)} waiting"
 
 
 def _name_some(names: Sequence[str]) -> str:

@@ -1,9 +1,19 @@
-"""The kinds with few rules: Nodes, Namespaces, Events, Leases, Jobs."""
+"""The kinds with few rules: Nodes, Namespaces, Events, Leases, Jobs, and those of volumes."""
 
 from collections.abc import Iterable
 
 from driver.errors import Fault
-from driver.kube.api import EVENTS, LEASES, NAMESPACES, NODES, Resource
+from driver.kube.api import (
+    CSI_NODES,
+    EVENTS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+    Resource,
+)
 from driver.limits import MAX_EVENT_MESSAGE
 from memoryapi.kind_rules import COMMON_FIELDS, KindRules, Write, at, selectable
 
@@ -80,4 +90,10 @@ EVENT_RULES = KindRules(
 LEASE_RULES = KindRules(LEASES, unconditional_update=False, create_on_update=True, faults=_lease_faults)
 JOB_RULES = KindRules(
     JOBS, fields=selectable("status.successful"), has_status=True, counts_generation=True, default=_default_job
+)
+VOLUME_RULES = (
+    KindRules(PERSISTENT_VOLUMES, has_status=True),
+    KindRules(PERSISTENT_VOLUME_CLAIMS, has_status=True),
+    KindRules(STORAGE_CLASSES),
+    KindRules(CSI_NODES),
 )

@@ -8,7 +8,9 @@ and ``PodCheck`` whether the pod could run there otherwise.
     predicates    what the node itself says about a pod
     podaffinity   required affinity and anti-affinity between pods
     spread        topology spread constraints
+    volumes       where a pod's volumes are, or can be
     PodIndex      pods on nodes, by what terms of other pods select
+    Storage       volumes, claims for them, storage classes and limits of nodes
 """
 
 from controller.placement.needs import HostPort, Needs, NodeToleration, needs_of, requests_of
@@ -17,6 +19,17 @@ from controller.placement.planner import Placed, Placement, Plan, PodDemand, Ref
 from controller.placement.podcheck import PodCheck
 from controller.placement.podterms import PodLabels
 from controller.placement.predicates import fits, tolerates
+from controller.placement.storage import (
+    Storage,
+    StorageClass,
+    Volume,
+    VolumeClaim,
+    VolumeLimits,
+    storage_class_from,
+    volume_claim_from,
+    volume_from,
+    volume_limits_from,
+)
 
 __all__ = [
     "HostPort",
@@ -33,12 +46,21 @@ __all__ = [
     "PodDemand",
     "PodLabels",
     "Refusal",
+    "Storage",
+    "StorageClass",
     "Trial",
+    "Volume",
+    "VolumeClaim",
+    "VolumeLimits",
     "facts_of",
     "fits",
     "needs_of",
     "place",
     "plan",
     "requests_of",
+    "storage_class_from",
     "tolerates",
+    "volume_claim_from",
+    "volume_from",
+    "volume_limits_from",
 ]

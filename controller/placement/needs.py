@@ -54,6 +54,19 @@ class NodeToleration:
 
 
 @dataclass(frozen=True, slots=True)
+class VolumeUse:
+    """A volume of a pod that a PersistentVolumeClaim stands for.
+
+    Attributes:
+        claim: its key, ``namespace/name``.
+        owner: uid of the pod if the claim is created for it (a generic ephemeral volume), else "".
+    """
+
+    claim: str
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Needs:
     """Everything the node predicates look at in a pod."""
 
@@ -72,6 +85,12 @@ class Needs:
     """Those with ``DoNotSchedule``."""
     features: tuple[str, ...] = ()
     """Features that the node has to declare (``status.declaredFeatures``), sorted."""
+    volumes: tuple[VolumeUse, ...] = ()
+
+    @property
+    def taken(self) -> object:
+        """What the pod takes of its node."""
+        return self.requests, self.ports, self.volumes
 
     @property
     def shape(self) -> Hashable:
@@ -109,6 +128,7 @@ def needs_of(pod: Json) -> Needs:
         pod_anti_affinity=required_terms(pod, "podAntiAffinity"),
         spread=spread_constraints(pod, "DoNotSchedule"),
         features=tuple(sorted(_features(spec))),
+        volumes=tuple(_volumes(pod)),
     )
 
 
@@ -122,6 +142,16 @@ def _features(spec: Json) -> Iterable[str]:
         yield "UserNamespacesHostNetworkSupport"
     if any(mount.get("bindMountOptions") for container in containers for mount in container.get("volumeMounts") or ()):
         yield "VolumeBindMountOptions"
+
+
+def _volumes(pod: Json) -> Iterable[VolumeUse]:
+    metadata = pod.get("metadata") or {}
+    namespace = metadata.get("namespace") or ""
+    for volume in pod["spec"].get("volumes") or ():
+        if named := volume.get("persistentVolumeClaim"):
+            yield VolumeUse(f"{namespace}/{named['claimName']}")
+        elif volume.get("ephemeral"):
+            yield VolumeUse(f"{namespace}/{metadata['name']}-{volume['name']}", metadata["uid"])
 
 
 def _affinity(required: Json) -> NodeSelector:

@@ -2,16 +2,20 @@
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from controller.placement.needs import Amounts, HostPort, Needs
 from controller.placement.podindex import PodIndex
+from controller.placement.storage import Storage
 from driver.bounded import BoundedCache
 from driver.quantity import Quantity
 
 Json = Mapping[str, Any]
+
+Reasons = Callable[[str, Mapping[str, str]], Iterable[str]]
+"""Why a node of this name with these labels does not take a certain pod; empty if it does."""
 
 _MAX_DOMAINS = 64
 """Kinds of topology spread whose nodes are remembered."""
@@ -66,13 +70,14 @@ class NodeView:
     pod must not be sent to the same CPU meanwhile.
     """
 
-    __slots__ = ("_held", "facts", "ports", "used", "version")
+    __slots__ = ("_held", "_volume_claims", "facts", "ports", "used", "version")
 
     def __init__(self, name: str):
         self.facts: NodeFacts | None = None
         """None while only pods name the node."""
         self.used: Counter[str] = Counter()
         self.ports: Counter[HostPort] = Counter()
+        self._volume_claims: Counter[str] = Counter()
         self.version = 0
         """Grows with every change that can change a predicate's answer, or an allocation on the node."""
         self._held: dict[str, Needs] = {}
@@ -91,11 +96,17 @@ class NodeView:
         """What ``pod`` (namespace/name) takes here, or None."""
         return self._held.get(pod)
 
+    def volume_claims(self, pod: str) -> Iterable[str]:
+        """Keys of the PersistentVolumeClaims that pods other than ``pod`` use here."""
+        own = self._held.get(pod)
+        return (self._volume_claims - Counter(use.claim for use in own.volumes) if own else self._volume_claims).keys()
+
     def add(self, pod: str, needs: Needs) -> None:
         """Count the pod, which does not count here yet."""
         self._held[pod] = needs
         self.used.update(needs.requests)
         self.ports.update(needs.ports)
+        self._volume_claims.update(use.claim for use in needs.volumes)
         self.version += 1
 
     def remove(self, pod: str) -> Needs:
@@ -104,6 +115,9 @@ class NodeView:
         self.used.subtract(needs.requests)
         self.ports.subtract(needs.ports)
         self.ports = +self.ports
+        if needs.volumes:
+            self._volume_claims.subtract(use.claim for use in needs.volumes)
+            self._volume_claims = +self._volume_claims
         self.version += 1
         return needs
 
@@ -119,6 +133,7 @@ class Nodes(Mapping[str, NodeView]):
 
     Attributes:
         pods: the same pods by what terms of other pods select.
+        storage: volumes and what belongs to them.
     """
 
     def __init__(self) -> None:
@@ -131,6 +146,7 @@ class Nodes(Mapping[str, NodeView]):
         self.domains: BoundedCache[Hashable, tuple[int, Mapping[str, str]]] = BoundedCache(_MAX_DOMAINS)
         """For ``spread``: nodes with their domains, and the ``topology`` for which they were found."""
         self.pods = PodIndex()
+        self.storage = Storage()
         self._common_version = 0
         self._views: dict[str, NodeView] = {}
         self._order: list[str] = []
@@ -215,7 +231,7 @@ class Nodes(Mapping[str, NodeView]):
             return known != needs and self._recount(pod, known, needs, node)
         freed = self.discount(pod)
         self._stored_view(node).add(pod, needs)
-        self.pods.add(needs.pod, needs.pod_anti_affinity, node)
+        self.pods.add(needs, node)
         self._node_of[pod] = node
         self.generation += 1
         return freed
@@ -226,11 +242,11 @@ class Nodes(Mapping[str, NodeView]):
         version = view.version
         view.remove(pod)
         view.add(pod, after)
-        takes_other = (before.requests, before.ports) != (after.requests, after.ports)
+        takes_other = before.taken != after.taken
         if not takes_other:
             view.version = version
-        self.pods.remove(before.pod, before.pod_anti_affinity, node)
-        self.pods.add(after.pod, after.pod_anti_affinity, node)
+        self.pods.remove(before, node)
+        self.pods.add(after, node)
         changed = takes_other or self.pods.clock != clock
         self.generation += changed
         return changed
@@ -241,7 +257,7 @@ class Nodes(Mapping[str, NodeView]):
         if node is None:
             return False
         needs = self._views[node].remove(pod)
-        self.pods.remove(needs.pod, needs.pod_anti_affinity, node)
+        self.pods.remove(needs, node)
         self.generation += 1
         return True
 
@@ -253,7 +269,7 @@ class Nodes(Mapping[str, NodeView]):
         version = view.version
         view.add(key, needs)
         view.version = version
-        self.pods.add(needs.pod, needs.pod_anti_affinity, node, trial=True)
+        self.pods.add(needs, node, trial=True)
 
     def release(self, node: str, key: str) -> None:
         """End a ``hold``."""
@@ -261,7 +277,7 @@ class Nodes(Mapping[str, NodeView]):
         version = view.version
         needs = view.remove(key)
         view.version = version
-        self.pods.remove(needs.pod, needs.pod_anti_affinity, node, trial=True)
+        self.pods.remove(needs, node, trial=True)
 
     def _stored_view(self, name: str) -> NodeView:
         return self._views.setdefault(name, NodeView(name))

@@ -1,13 +1,10 @@
 """Required affinity and anti-affinity between pods (kube-scheduler's plugin InterPodAffinity). Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from controller.placement.needs import Needs
-from controller.placement.nodes import Nodes
+from controller.placement.nodes import Nodes, Reasons
 from controller.placement.podindex import Selectors
-
-Reasons = Callable[[Mapping[str, str]], Iterable[str]]
-"""Why a node with these labels does not take the pod; empty if it does."""
 
 
 def affinity_check(pod: str, needs: Needs, nodes: Nodes) -> Reasons | None:
@@ -25,7 +22,7 @@ def affinity_check(pod: str, needs: Needs, nodes: Nodes) -> Reasons | None:
         checks.append(against)
     if not checks:
         return None
-    return lambda labels: (reason for check in checks for reason in check(labels))
+    return lambda name, labels: (reason for check in checks for reason in check(name, labels))
 
 
 def affinity_version(needs: Needs, nodes: Nodes) -> tuple[int, ...]:
@@ -48,7 +45,7 @@ def _affinity(needs: Needs, nodes: Nodes, own_node: str) -> Reasons:
     domains = {key: _domains(by_node, key, nodes) for key in keys}
     first = itself and not any(domains.values())
 
-    def reasons(labels: Mapping[str, str]) -> Iterator[str]:
+    def reasons(_: str, labels: Mapping[str, str]) -> Iterator[str]:
         for key in keys:
             if key not in labels:
                 yield f"the node has no label {key}, which the pod's required pod affinity needs"
@@ -66,7 +63,7 @@ def _anti_affinity(needs: Needs, nodes: Nodes, own_node: str) -> Reasons:
         by_node = _without(nodes.pods.group((term.pods,)).by_node, own_node if itself else "")
         excluded.setdefault(term.topology_key, set()).update(_domains(by_node, term.topology_key, nodes))
 
-    def reasons(labels: Mapping[str, str]) -> Iterator[str]:
+    def reasons(_: str, labels: Mapping[str, str]) -> Iterator[str]:
         for key, values in excluded.items():
             if labels.get(key) in values:
                 yield f"a pod that the pod's required anti-affinity excludes is in the node's {key}"
@@ -83,7 +80,7 @@ def _existing(needs: Needs, nodes: Nodes, own_node: str) -> Reasons | None:
     if not any(excluded.values()):
         return None
 
-    def reasons(labels: Mapping[str, str]) -> Iterator[str]:
+    def reasons(_: str, labels: Mapping[str, str]) -> Iterator[str]:
         for key, values in excluded.items():
             if labels.get(key) in values:
                 yield f"the required anti-affinity of a pod in the node's {key} excludes the pod"

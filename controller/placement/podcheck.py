@@ -1,14 +1,13 @@
 """Whether one pod can run on nodes, asked node by node, and if not, why. Pure."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 
 from controller.placement.needs import Needs
-from controller.placement.nodes import Nodes
+from controller.placement.nodes import Nodes, Reasons
 from controller.placement.podaffinity import affinity_check, affinity_version
 from controller.placement.predicates import fits
 from controller.placement.spread import spread_check, spread_version
-
-_Check = Callable[[Mapping[str, str]], Iterable[str]]
+from controller.placement.volumes import volume_check, volume_version
 
 
 class PodCheck:
@@ -22,14 +21,13 @@ class PodCheck:
         self._pod = pod
         self._needs = needs
         self._nodes = nodes
-        self._prepared: tuple[_Check, ...] | None = None
+        self._prepared: tuple[Reasons, ...] | None = None
 
     def passes(self, node: str) -> bool:
         """Whether the pod can run on the node of this name."""
         if fits(self._pod, self._needs, self._nodes.view(node), self._nodes.extended_resources):
             return False
-        labels = self._nodes.labels_of(node)
-        return not any(reason for check in self._checks for reason in check(labels))
+        return not any(self._common_reasons(node))
 
     def reasons(self, node: str) -> tuple[str, ...]:
         """Every reason why the pod cannot run there; empty if it can. They name no node: equal ones are counted."""
@@ -37,19 +35,24 @@ class PodCheck:
         own = fits(self._pod, self._needs, view, self._nodes.extended_resources)
         if view.facts is None:
             return own
-        labels = view.facts.labels
-        return (*own, *(reason for check in self._checks for reason in check(labels)))
+        return (*own, *self._common_reasons(node))
 
     @property
     def version(self) -> Hashable:
         """With ``Nodes.version_of`` a node: differs from earlier if an answer there can have changed since."""
-        return affinity_version(self._needs, self._nodes), spread_version(self._needs, self._nodes)
+        needs, nodes = self._needs, self._nodes
+        return affinity_version(needs, nodes), spread_version(needs, nodes), volume_version(needs, nodes)
+
+    def _common_reasons(self, node: str) -> Iterable[str]:
+        labels = self._nodes.labels_of(node)
+        return (reason for check in self._checks for reason in check(node, labels))
 
     @property
-    def _checks(self) -> tuple[_Check, ...]:
+    def _checks(self) -> tuple[Reasons, ...]:
         if self._prepared is None:
             found = (
                 affinity_check(self._pod, self._needs, self._nodes),
+                volume_check(self._pod, self._needs, self._nodes),
                 spread_check(self._pod, self._needs, self._nodes),
             )
             self._prepared = tuple(check for check in found if check is not None)

@@ -6,6 +6,7 @@ pods on nodes select a given pod. Pods with equal labels are one entry, and so a
 
 from collections.abc import Mapping, Sequence
 
+from controller.placement.needs import Needs, VolumeUse
 from controller.placement.podterms import PodLabels, PodSelector, PodTerm
 
 Selectors = tuple[PodSelector, ...]
@@ -41,6 +42,7 @@ class PodIndex:
         self._groups: dict[Selectors, NodeCounts] = {}
         self._counted: dict[PodLabels, tuple[NodeCounts, ...]] = {}
         self._terms: dict[PodTerm, NodeCounts] = {}
+        self._users: dict[str, NodeCounts] = {}
         self._by_label: dict[tuple[str, str], dict[PodTerm, None]] = {}
 
     # Questions
@@ -62,6 +64,10 @@ class PodIndex:
             candidates.update(self._by_label.get(pair, {}))
         return [(term, self._terms[term]) for term in candidates if self._selects(term.pods, pod, labels)]
 
+    def users(self, claim: str) -> NodeCounts:
+        """Where the pods are that name the PersistentVolumeClaim ``claim`` (namespace/name)."""
+        return self._users.get(claim) or NodeCounts(-1)
+
     def selects(self, selectors: Selectors, pod: PodLabels) -> bool:
         """Whether all of the selectors select the pod."""
         labels = dict(pod.labels)
@@ -69,19 +75,23 @@ class PodIndex:
 
     # Changes
 
-    def add(self, pod: PodLabels, terms: Sequence[PodTerm], node: str, *, trial: bool = False) -> None:
-        """Count a pod with these required anti-affinity terms on the node."""
-        self._count(pod, node, 1, trial)
-        for term in terms:
+    def add(self, needs: Needs, node: str, *, trial: bool = False) -> None:
+        """Count a pod on the node."""
+        self._count(needs.pod, node, 1, trial)
+        for use in needs.volumes:
+            self._count_user(use, node, 1, trial)
+        for term in needs.pod_anti_affinity:
             if term not in self._terms:
                 self._terms[term] = NodeCounts(self.clock)
                 self._by_label.setdefault(_pair(term), {})[term] = None
             self._count_term(term, node, 1, trial)
 
-    def remove(self, pod: PodLabels, terms: Sequence[PodTerm], node: str, *, trial: bool = False) -> None:
+    def remove(self, needs: Needs, node: str, *, trial: bool = False) -> None:
         """Count such a pod there no more."""
-        self._count(pod, node, -1, trial)
-        for term in terms:
+        self._count(needs.pod, node, -1, trial)
+        for use in needs.volumes:
+            self._count_user(use, node, -1, trial)
+        for term in needs.pod_anti_affinity:
             self._count_term(term, node, -1, trial)
             if not self._terms[term].by_node:
                 del self._terms[term]
@@ -126,6 +136,17 @@ class PodIndex:
             self._counted.pop(pod, None)
             if not alike:
                 del self._pods[pod.namespace]
+
+    def _count_user(self, use: VolumeUse, node: str, by: int, trial: bool) -> None:
+        if use.owner:
+            return
+        nodes = self._users.setdefault(use.claim, NodeCounts(self.clock))
+        _add(nodes.by_node, node, by)
+        if not trial:
+            self.clock += 1
+            nodes.changed = self.clock
+        if not nodes.by_node:
+            del self._users[use.claim]
 
     def _count_term(self, term: PodTerm, node: str, by: int, trial: bool) -> None:
         nodes = self._terms[term]

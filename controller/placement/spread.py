@@ -1,14 +1,11 @@
 """Topology spread constraints with ``DoNotSchedule`` (kube-scheduler's plugin PodTopologySpread). Pure."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from controller.placement.needs import Needs
-from controller.placement.nodes import Nodes
+from controller.placement.nodes import Nodes, Reasons
 from controller.placement.podterms import SpreadConstraint
 from controller.placement.predicates import selects_node, untolerated
-
-Reasons = Callable[[Mapping[str, str]], Iterator[str]]
-"""Why a node with these labels does not take the pod; empty if it does."""
 
 
 def spread_check(pod: str, needs: Needs, nodes: Nodes) -> Reasons | None:
@@ -21,7 +18,7 @@ def spread_check(pod: str, needs: Needs, nodes: Nodes) -> Reasons | None:
     own_node = nodes.node_of(pod)
     surplus = [(constraint, *_fullest_allowed(constraint, needs, nodes, own_node)) for constraint in needs.spread]
 
-    def reasons(labels: Mapping[str, str]) -> Iterator[str]:
+    def reasons(_: str, labels: Mapping[str, str]) -> Iterator[str]:
         for constraint, counts, most in surplus:
             key = constraint.topology_key
             if key not in labels:

@@ -8,6 +8,7 @@
     Claims           claims by key
     Promise          what was decided to give to a claim and is not known to be written
     DeviceClasses    device classes, and whose devices requests for them can get
+    scheduling       namespaces and volumes, which are read only to choose nodes
     SliceNodes       the node of each slice; whether some devices can be reached from several nodes
     NodeRevisions    how often others than this controller have changed each node
     DeviceKinds      the kind of each published device, for a metric
@@ -23,11 +24,12 @@ from controller.state.decoding import DEVICE_TAINT_RULES_BETA, Decoded, Deleted,
 from controller.state.pods import Pods
 from controller.state.podview import ClaimReference, Condition, PodView, pod_from
 from controller.state.revisions import NodeRevisions, Revision
-from controller.state.state import OPTIONAL_RESOURCES, State
+from controller.state.state import OPTIONAL_RESOURCES, VOLUME_RESOURCES, State
 
 __all__ = [
     "DEVICE_TAINT_RULES_BETA",
     "OPTIONAL_RESOURCES",
+    "VOLUME_RESOURCES",
     "Changes",
     "ClaimRecord",
     "ClaimReference",

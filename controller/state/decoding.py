@@ -8,24 +8,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controller.placement import facts_of
+from controller.placement import facts_of, storage_class_from, volume_claim_from, volume_from, volume_limits_from
 from controller.state.claims import record_from
 from controller.state.classes import class_record_from
 from controller.state.podview import pod_from
+from controller.state.scheduling import namespace_from
 from controller.state.sharing import SharedPods
 from driver.errors import LodeError
 from driver.kube.api import (
+    CSI_NODES,
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
+    NAMESPACES,
     NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    STORAGE_CLASSES,
     Object,
     Resource,
 )
 from driver.kube.objects import object_key
-from driver.kube.reflector import Delta, Removed, Synced
+from driver.kube.reflector import Delta, Removed, Synced, Unreadable
 from driver.names import Names
 from driver.wire import SharedSlices, taint_rule_from
 
@@ -61,7 +67,7 @@ class Deleted:
     version: int
 
 
-StateDelta = Decoded | Deleted | Synced
+StateDelta = Decoded | Deleted | Synced | Unreadable
 """What ``State.apply`` takes in."""
 
 
@@ -78,11 +84,16 @@ class Decoder:
             DEVICE_CLASSES: class_record_from,
             DEVICE_TAINT_RULES: taint_rule_from,
             DEVICE_TAINT_RULES_BETA: taint_rule_from,
+            NAMESPACES: namespace_from,
+            PERSISTENT_VOLUME_CLAIMS: volume_claim_from,
+            PERSISTENT_VOLUMES: volume_from,
+            STORAGE_CLASSES: storage_class_from,
+            CSI_NODES: volume_limits_from,
         }
 
     def delta(self, delta: Delta) -> StateDelta:
         """What a reflector reports. Never fails: an object that cannot be decoded carries the reason."""
-        if isinstance(delta, Synced):
+        if isinstance(delta, Synced | Unreadable):
             return delta
         if isinstance(delta, Removed):
             metadata = delta.object["metadata"]

@@ -11,6 +11,7 @@ from controller.state.kinds import DeviceKinds
 from controller.state.pods import Pods
 from controller.state.podview import PodView
 from controller.state.revisions import NodeRevisions
+from controller.state.scheduling import PodsWithVolumes
 from controller.state.slices import SliceNodes
 from driver.model import Claim, Slice, TaintRule
 
@@ -71,15 +72,17 @@ class PodCounter:
 class PodHandler:
     """Pods: their index by claim, and the node they count on."""
 
-    def __init__(self, pods: Pods, counter: PodCounter, revisions: NodeRevisions):
+    def __init__(self, pods: Pods, counter: PodCounter, revisions: NodeRevisions, volumes: PodsWithVolumes):
         self._pods = pods
         self._counter = counter
         self._revisions = revisions
+        self._volumes = volumes
 
     def on_update(self, pod: PodView, changes: Changes) -> None:
         """See ``Handler``."""
         self._revise(self._pods.get(pod.key), pod)
         self._pods.put(pod)
+        self._volumes.put(pod)
         if pod.gates or pod.references:
             changes.pods[pod.key] = None
         if pod.terminal:
@@ -89,6 +92,7 @@ class PodHandler:
     def on_delete(self, key: str, changes: Changes) -> None:
         """See ``Handler``."""
         pod = self._pods.remove(key)
+        self._volumes.remove(key)
         if pod is not None:
             changes.pods[key] = None
             changes.claims.update(dict.fromkeys(pod.claim_keys))

@@ -27,25 +27,33 @@ from controller.state.handlers import (
 from controller.state.kinds import DeviceKinds
 from controller.state.pods import Pods
 from controller.state.revisions import NodeRevisions
+from controller.state.scheduling import NamespaceHandler, PodsWithVolumes, VolumeClaimHandler, VolumeHandler
 from controller.state.slices import SliceNodes
 from controller.state.versions import Arrival, ObjectVersions
 from driver.errors import LodeError
 from driver.kube.api import (
+    CSI_NODES,
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
+    NAMESPACES,
     NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    STORAGE_CLASSES,
     Object,
     Resource,
 )
-from driver.kube.reflector import Delta, Synced
+from driver.kube.reflector import Delta, Synced, Unreadable
 from driver.model import Claim
 from driver.names import Names
 
-OPTIONAL_RESOURCES: Final = (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
-"""Kinds of objects that a cluster need not serve."""
+VOLUME_RESOURCES: Final = (PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, CSI_NODES)
+"""What volumes of pods are judged by. While one of these cannot be read, volumes exclude no node."""
+OPTIONAL_RESOURCES: Final = (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA, NAMESPACES, *VOLUME_RESOURCES)
+"""Kinds of objects that a cluster need not serve, or let this program read."""
 
 
 class State:
@@ -76,14 +84,21 @@ class State:
         self._claim_handler = ClaimHandler(
             self.claims, self.pods, counter, self.nodes, self.revisions, self._slices, devices, names.driver
         )
+        volumes = PodsWithVolumes()
+        storage = self.nodes.storage
         self._handlers: Mapping[Resource, Handler[Any]] = {
-            PODS: PodHandler(self.pods, counter, self.revisions),
+            PODS: PodHandler(self.pods, counter, self.revisions, volumes),
             NODES: NodeHandler(self.nodes, self.revisions, devices),
             RESOURCE_CLAIMS: self._claim_handler,
             RESOURCE_SLICES: SliceHandler(self._slices, self._kinds, self.nodes, self.revisions, devices),
             DEVICE_CLASSES: ClassHandler(self.classes, self.nodes, devices),
             DEVICE_TAINT_RULES: taint_rules,
             DEVICE_TAINT_RULES_BETA: taint_rules,
+            NAMESPACES: NamespaceHandler(self.nodes),
+            PERSISTENT_VOLUME_CLAIMS: VolumeClaimHandler(self.nodes, volumes),
+            PERSISTENT_VOLUMES: VolumeHandler(self.nodes, volumes, storage.put_volume, storage.remove_volume),
+            STORAGE_CLASSES: VolumeHandler(self.nodes, volumes, storage.put_class, storage.remove_class),
+            CSI_NODES: VolumeHandler(self.nodes, volumes, storage.put_limits, storage.remove_limits),
         }
 
     @property
@@ -117,8 +132,13 @@ class State:
                 if self._versions.remove(resource, key, uid, version):
                     self._handlers[resource].on_delete(key, changes)
             case Synced(resource, keys, version):
+                self.nodes.storage.unreadable.discard(resource.kind)
                 for key in self._versions.list(resource, keys, int(version)):
                     self._delete(resource, key, changes)
+            case Unreadable(resource):
+                if resource in VOLUME_RESOURCES:
+                    self.nodes.storage.unreadable.add(resource.kind)
+                self._versions.list(resource, (), 0)
         return changes
 
     def put(self, resource: Resource, obj: Object) -> Changes:

@@ -11,7 +11,7 @@ that this version is gone.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from driver.kube.api import Api, ApiError, Gone, NotFound, Object, Resource, WatchEvent
+from driver.kube.api import Api, ApiError, Forbidden, Gone, NotFound, Object, Resource, WatchEvent
 from driver.kube.objects import object_key
 
 PAGE_SIZE = 500
@@ -48,7 +48,14 @@ class Removed:
     object: Object
 
 
-Delta = Synced | Upserted | Removed
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The API does not serve this optional kind, or does not let it be read: nothing is known about it."""
+
+    resource: Resource
+
+
+Delta = Synced | Upserted | Removed | Unreadable
 Sink = Callable[[Delta], None]
 
 
@@ -58,7 +65,7 @@ class Reflector:
     Args:
         watch_seconds: the requested duration of one watch.
         page_size: the most objects of one page of a list.
-        optional: if the API does not serve this kind, the sink gets an empty Synced and nothing more.
+        optional: the kind may be missing, or forbidden: then the sink gets ``Unreadable``.
     """
 
     def __init__(
@@ -85,7 +92,7 @@ class Reflector:
         self._optional = optional
         self._version = ""
         self.synced = False
-        """Whether the sink received at least one complete list."""
+        """Whether the sink received at least one complete list, or that there is none to wait for."""
         self.error: ApiError | None = None
         """Why the sink may be out of date; None while a watch is open, and between two calls that succeeded."""
 
@@ -103,18 +110,21 @@ class Reflector:
         try:
             self._step()
         except ApiError as error:
-            self.error = error
+            # The owner knows of what is optional and forbidden, and does without it.
+            self.error = None if self._optional and isinstance(error, Forbidden) else error
             raise
 
     def _step(self) -> None:
         if not self._version:
             try:
                 self._list()
-            except NotFound:
+            except (NotFound, Forbidden) as error:
                 if not self._optional:
                     raise
-                self._sink(Synced(self.resource, frozenset(), "0"))
+                self._sink(Unreadable(self.resource))
                 self.synced = True
+                if isinstance(error, Forbidden):
+                    raise
             self.error = None
             return
         try:

@@ -3,7 +3,7 @@
 import threading
 
 from driver.kube.api import NODES, RESOURCE_SLICES, Object
-from driver.kube.reflector import Delta, Removed, Synced
+from driver.kube.reflector import Delta, Removed, Synced, Unreadable
 
 
 class PoolView:
@@ -30,6 +30,8 @@ class PoolView:
     def handle(self, delta: Delta) -> bool:
         """Apply a change; False if it changes nothing that slices depend on."""
         with self._lock:
+            if isinstance(delta, Unreadable):
+                return False
             if isinstance(delta, Synced):
                 self._synced.add(delta.resource.plural)
                 if delta.resource == NODES and self._node_name not in delta.keys:

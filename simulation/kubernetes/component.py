@@ -8,7 +8,7 @@ from typing import Any
 from driver.clock import Clock
 from driver.kube.api import PODS, Api, ApiError, Conflict, NotFound, Object, Resource
 from driver.kube.objects import name_key, object_key
-from driver.kube.reflector import Delta, Reflector, Removed, Synced
+from driver.kube.reflector import Delta, Reflector, Removed, Synced, Upserted
 
 Key = tuple[str, ...]
 """The subject of one piece of work; the first item is the kind of work."""
@@ -36,7 +36,7 @@ class ObjectCache:
         elif isinstance(delta, Removed):
             self._objects.pop(name_key(delta.object), None)
             self._changed(delta.object)
-        else:
+        elif isinstance(delta, Upserted):
             self._objects[name_key(delta.object)] = delta.object
             self._changed(delta.object)
 

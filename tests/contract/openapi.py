@@ -15,9 +15,13 @@ from testclusters import ControlPlane
 
 SCHEMA = Path(__file__).parents[2] / "memoryapi" / "schema.json"
 DOCUMENTS = {
-    "/openapi/v3/api/v1": ("core.v1", ("Node", "Namespace", "Pod", "Event")),
+    "/openapi/v3/api/v1": (
+        "core.v1",
+        ("Node", "Namespace", "Pod", "Event", "PersistentVolume", "PersistentVolumeClaim"),
+    ),
     "/openapi/v3/apis/batch/v1": ("batch.v1", ("Job",)),
     "/openapi/v3/apis/coordination.k8s.io/v1": ("coordination.v1", ("Lease",)),
+    "/openapi/v3/apis/storage.k8s.io/v1": ("storage.v1", ("CSINode", "StorageClass")),
     "/openapi/v3/apis/resource.k8s.io/v1": (
         "resource.v1",
         ("DeviceClass", "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"),

@@ -14,7 +14,9 @@ from cli.shipped import device_classes
 from driver.errors import OperatorFault
 from driver.kube.api import (
     DEVICE_CLASSES,
+    NAMESPACES,
     NODES,
+    PERSISTENT_VOLUMES,
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
@@ -244,9 +246,9 @@ def test_an_api_that_does_not_answer_is_told_without_a_traceback(
 # Rights
 
 
-def pending(user: User) -> None:
+def pending(user: User, **spec: Any) -> None:
     add(user, claim("c"))
-    add(user, pod("p", "c", schedulingGates=[{"name": "lode.dev/allocation"}]))
+    add(user, pod("p", "c", schedulingGates=[{"name": "lode.dev/allocation"}], **spec))
 
 
 def test_without_the_right_to_get_it_nothing_is_known(cluster: User, explained: Any) -> None:
@@ -276,6 +278,15 @@ def test_without_the_right_to_get_it_nothing_is_known(cluster: User, explained: 
             {("list", RESOURCE_CLAIMS, "")},
             "you may not list resourceclaims of API group resource.k8s.io in the whole cluster: devices that claims of "
             "other namespaces hold look free",
+        ),
+        (
+            {("list", PERSISTENT_VOLUMES, "")},
+            "you may not list persistentvolumes in the whole cluster: volumes exclude no node",
+        ),
+        (
+            {("list", NAMESPACES, "")},
+            "you may not list namespaces in the whole cluster: terms of pod affinity that select namespaces by labels "
+            "are taken to select none",
         ),
     ],
 )
@@ -389,3 +400,18 @@ def test_pods_that_are_served_first_are_counted(cluster: User, explained: Any) -
     (note,) = explained("p").json["notes"]
     assert note == "2 pods that wait come before it, by priority, then age; the first is default/urgent"
     assert explained("urgent").json["notes"] == []
+
+
+def test_a_pod_with_a_volume_waits_for_it(cluster: User, explained: Any) -> None:
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    pending(cluster, volumes=[volume])
+    answer = explained("pod/p")
+    assert (answer.status, answer.json["result"]) == (1, "waiting")
+    assert "PersistentVolumeClaim default/data does not exist" in answer.json["message"]
+    cluster.denied = {("list", PERSISTENT_VOLUMES, "")}
+    answer = explained("pod/p")
+    assert (answer.status, answer.json["result"]) == (0, "placed")
+    assert (
+        "PersistentVolume: not read, so that volumes exclude no node; with volumes Pod default/p is waiting"
+        in (answer.json["notes"])
+    )

@@ -18,13 +18,14 @@ STAMP = "2027-01-15T08:00:00Z"
 class Scene:
     """A state filled by hand. Nodes have two cards and 8 CPUs."""
 
-    def __init__(self, nodes: int = 2):
+    def __init__(self, nodes: int = 2, *, host_labels: bool = False):
         self.state = State(Fleet(), NAMES)
         self._version = 0
         self.put(DEVICE_CLASSES, device_class("gpu.lode.dev", 'device.driver == "lode.dev"'))
         self.put(DEVICE_CLASSES, device_class("nic.example.com", "device.driver == 'nic.example.com'"))
         for number in range(1, nodes + 1):
-            self.put(NODES, node(f"n{number}"))
+            labels = {"kubernetes.io/hostname": f"n{number}"} if host_labels else {}
+            self.put(NODES, node(f"n{number}", labels=labels))
             self.put(RESOURCE_SLICES, slice_on(f"n{number}"))
 
     def put(self, resource: Any, obj: Object) -> Any:
@@ -43,9 +44,10 @@ def device_class(name: str, expression: str, **spec: Any) -> Object:
     return {"metadata": {"name": name}, "spec": {"selectors": [{"cel": {"expression": expression}}], **spec}}
 
 
-def node(name: str, ready: bool = True, cpu: str = "8") -> Object:
+def node(name: str, ready: bool = True, cpu: str = "8", labels: dict[str, str] | None = None) -> Object:
     conditions = [{"type": "Ready", "status": str(ready)}]
-    return {"metadata": {"name": name}, "status": {"conditions": conditions, "allocatable": {"cpu": cpu, "pods": "10"}}}
+    metadata = {"name": name, "labels": labels or {}}
+    return {"metadata": metadata, "status": {"conditions": conditions, "allocatable": {"cpu": cpu, "pods": "10"}}}
 
 
 def slice_on(name: str, cards: int = 2, driver: str = NAMES.driver, kind: str = "gpu") -> Object:

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from driver.kube.api import NODES, Api, Gone, NotFound, Object, Page, Unavailable, WatchEvent
-from driver.kube.reflector import Delta, Reflector, Removed, Synced, Upserted
+from driver.kube.api import NODES, Api, Forbidden, Gone, NotFound, Object, Page, Unavailable, WatchEvent
+from driver.kube.reflector import Delta, Reflector, Removed, Synced, Unreadable, Upserted
 
 
 def node(name: str, version: int) -> Object:
@@ -128,7 +128,7 @@ def test_a_kind_the_api_does_not_serve_is_an_error_unless_optional() -> None:
         reflector.step()
     reflector, seen = reflect(ScriptedApi([NotFound("no such kind", status=404)], []), optional=True)
     reflector.step()
-    assert seen == [synced("0")]
+    assert seen == [Unreadable(NODES)]
     assert reflector.synced
 
 
@@ -142,3 +142,14 @@ def test_an_error_is_kept_until_a_watch_is_open_or_a_list_complete() -> None:
             reflector.step()
         errors.append(reflector.error)
     assert errors == [refused, None, refused, None, None, None]
+
+
+def test_an_optional_kind_that_is_forbidden_is_reported_and_asked_for_again() -> None:
+    answers = [Forbidden("no right", status=403), Page([node("a", 5)], "5")]
+    reflector, seen = reflect(ScriptedApi(answers, []), optional=True)
+    with pytest.raises(Forbidden):
+        reflector.step()
+    assert seen == [Unreadable(NODES)]
+    assert (reflector.synced, reflector.error) == (True, None)
+    reflector.step()
+    assert len(seen) == 3
