@@ -86,6 +86,9 @@ class Needs:
     features: tuple[str, ...] = ()
     """Features that the node has to declare (``status.declaredFeatures``), sorted."""
     volumes: tuple[VolumeUse, ...] = ()
+    priority: int = 0
+    preempts: bool = False
+    """Whether kube-scheduler may evict pods of lower priority for it (``preemptionPolicy``)."""
 
     @property
     def taken(self) -> object:
@@ -129,6 +132,8 @@ def needs_of(pod: Json) -> Needs:
         spread=spread_constraints(pod, "DoNotSchedule"),
         features=tuple(sorted(_features(spec))),
         volumes=tuple(_volumes(pod)),
+        priority=spec.get("priority") or 0,
+        preempts=(spec.get("preemptionPolicy") or "PreemptLowerPriority") != "Never",
     )
 
 

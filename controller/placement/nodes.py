@@ -70,9 +70,10 @@ class NodeView:
     pod must not be sent to the same CPU meanwhile.
     """
 
-    __slots__ = ("_held", "_volume_claims", "facts", "ports", "used", "version")
+    __slots__ = ("_held", "_volume_claims", "facts", "name", "ports", "used", "version")
 
     def __init__(self, name: str):
+        self.name = name
         self.facts: NodeFacts | None = None
         """None while only pods name the node."""
         self.used: Counter[str] = Counter()
@@ -91,6 +92,10 @@ class NodeView:
     def pod_keys(self) -> Sequence[str]:
         """Keys of the pods that count."""
         return tuple(self._held)
+
+    def held(self) -> Iterable[tuple[str, Needs]]:
+        """The pods that count (namespace/name), and what each takes."""
+        return self._held.items()
 
     def holds(self, pod: str) -> Needs | None:
         """What ``pod`` (namespace/name) takes here, or None."""

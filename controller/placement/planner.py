@@ -8,13 +8,18 @@ fleet and the nodes are afterwards as they were before.
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from types import TracebackType
 
 from controller.allocation import ClaimFault, CompiledRequest, Fleet, NodeScore, NodeSlot, Unsatisfiable
 from controller.placement.needs import Needs
 from controller.placement.nodes import Nodes
 from controller.placement.podcheck import PodCheck
+from controller.placement.preemption import harm
 from driver.model import Allocation, Claim
+
+_MAX_PREEMPTIBLE = 100
+"""Nodes that are compared by what eviction does there; kube-scheduler compares as many."""
 
 IsEligible = Callable[[str], bool]
 """Whether the node of this name may be chosen, apart from devices."""
@@ -129,7 +134,10 @@ class Trial:
         if pod.bound_to:
             found = _on(pod.bound_to, self._fleet, self._nodes, pod.claims)
         else:
-            found = place(self._fleet, pod.claims, _eligible(pod, self._nodes), pod.beside, pod.last)
+            check = PodCheck(pod.key, pod.needs, self._nodes)
+            found = place(self._fleet, pod.claims, _eligible(pod, check), pod.beside, pod.last)
+            if found is None:
+                found = self._preempting(pod, check)
         if isinstance(found, Placed):
             return Placement(found.node, found.allocations, pod.key, beside=found.beside)
         return Refusal(pod.key, len(self._held), () if found is None else found.faults)
@@ -148,6 +156,14 @@ class Trial:
             for uid in reversed(uids):
                 self._fleet.release(uid)
             self._nodes.release(node, key)
+
+    def _preempting(self, pod: PodDemand, check: PodCheck) -> Placed | Unsatisfiable | None:
+        """Where the pod would go if kube-scheduler evicts pods of lower priority for it."""
+        for name in _preemptible(pod, check, self._nodes):
+            found = place(self._fleet, pod.claims, _only(name), pod.beside)
+            if found is not None:
+                return found
+        return None
 
     def _hold(self, pod: PodDemand, placed: Placement) -> None:
         pairs = zip((*pod.claims, *pod.beside), (*placed.allocations, *placed.beside), strict=True)
@@ -276,12 +292,26 @@ def _on(name: str, fleet: Fleet, nodes: Nodes, claims: Sequence[Claim]) -> Place
     return Placed(name, found)
 
 
-def _eligible(pod: PodDemand, nodes: Nodes) -> IsEligible:
-    check = PodCheck(pod.key, pod.needs, nodes)
+def _eligible(pod: PodDemand, check: PodCheck) -> IsEligible:
+    return lambda name: _is_allowed(pod, name) and check.passes(name)
 
-    def is_eligible(name: str) -> bool:
-        if name in pod.avoid or (pod.among is not None and name not in pod.among):
-            return False
-        return check.passes(name)
 
-    return is_eligible
+def _only(name: str) -> IsEligible:
+    return lambda other: other == name
+
+
+def _is_allowed(pod: PodDemand, name: str) -> bool:
+    return name not in pod.avoid and (pod.among is None or name in pod.among)
+
+
+def _preemptible(pod: PodDemand, check: PodCheck, nodes: Nodes) -> Sequence[str]:
+    """The nodes where kube-scheduler would make room for the pod, those first where it does the least harm.
+
+    None if any node has room as it is. For kube-scheduler, only the pod's allocation speaks against that node then, and
+    it tries to clear the allocation instead of evicting pods (plugin DynamicResources, PostFilter).
+    """
+    if not pod.needs.preempts or not nodes.pods.has_below(pod.needs.priority) or any(map(check.passes, nodes)):
+        return ()
+    found = ((check.victims(name), name) for name in nodes if _is_allowed(pod, name))
+    some = islice(((harm(its), name) for its, name in found if its is not None), _MAX_PREEMPTIBLE)
+    return [name for _, name in sorted(some)]

@@ -6,6 +6,7 @@ from controller.placement.needs import Needs
 from controller.placement.nodes import Nodes, Reasons
 from controller.placement.podaffinity import affinity_check, affinity_version
 from controller.placement.predicates import fits
+from controller.placement.preemption import Victims, victims
 from controller.placement.spread import spread_check, spread_version
 from controller.placement.volumes import volume_check, volume_version
 
@@ -36,6 +37,11 @@ class PodCheck:
         if view.facts is None:
             return own
         return (*own, *self._common_reasons(node))
+
+    def victims(self, node: str) -> Victims | None:
+        """The pods that kube-scheduler would evict there for the pod; None if evicting pods does not help."""
+        found = victims(self._pod, self._needs, self._nodes.view(node), self._nodes.extended_resources)
+        return None if found is None or any(self._common_reasons(node)) else found
 
     @property
     def version(self) -> Hashable:

@@ -4,6 +4,7 @@ Two questions are answered without a loop over pods: on which nodes are pods tha
 pods on nodes select a given pod. Pods with equal labels are one entry, and so are pods with equal terms.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from controller.placement.needs import Needs, VolumeUse
@@ -43,6 +44,7 @@ class PodIndex:
         self._counted: dict[PodLabels, tuple[NodeCounts, ...]] = {}
         self._terms: dict[PodTerm, NodeCounts] = {}
         self._users: dict[str, NodeCounts] = {}
+        self._priorities: Counter[int] = Counter()
         self._by_label: dict[tuple[str, str], dict[PodTerm, None]] = {}
 
     # Questions
@@ -64,6 +66,10 @@ class PodIndex:
             candidates.update(self._by_label.get(pair, {}))
         return [(term, self._terms[term]) for term in candidates if self._selects(term.pods, pod, labels)]
 
+    def has_below(self, priority: int) -> bool:
+        """Whether any pod has a lower priority."""
+        return any(known < priority for known in self._priorities)
+
     def users(self, claim: str) -> NodeCounts:
         """Where the pods are that name the PersistentVolumeClaim ``claim`` (namespace/name)."""
         return self._users.get(claim) or NodeCounts(-1)
@@ -77,6 +83,7 @@ class PodIndex:
 
     def add(self, needs: Needs, node: str, *, trial: bool = False) -> None:
         """Count a pod on the node."""
+        self._priorities[needs.priority] += 1
         self._count(needs.pod, node, 1, trial)
         for use in needs.volumes:
             self._count_user(use, node, 1, trial)
@@ -88,6 +95,9 @@ class PodIndex:
 
     def remove(self, needs: Needs, node: str, *, trial: bool = False) -> None:
         """Count such a pod there no more."""
+        self._priorities[needs.priority] -= 1
+        if not self._priorities[needs.priority]:
+            del self._priorities[needs.priority]
         self._count(needs.pod, node, -1, trial)
         for use in needs.volumes:
             self._count_user(use, node, -1, trial)

@@ -189,7 +189,11 @@ def _misplacement(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> st
         return f"the pod's claims are allocated on different nodes: {', '.join(names)}"
     if not names:
         return ""
-    reasons = PodCheck(pod.key, pod.needs, state.nodes).reasons(names[0])
+    check = PodCheck(pod.key, pod.needs, state.nodes)
+    reasons = check.reasons(names[0])
+    if reasons and check.victims(names[0]) is not None:
+        # It was placed so that kube-scheduler evicts pods for it.
+        return ""
     return f"the pod's claims are allocated on node {names[0]}: {'; '.join(reasons)}" if reasons else ""
 
 

@@ -1,9 +1,10 @@
 """A plan places all pods of a group or none, counts what each takes for the next, and leaves everything as it was."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -131,6 +132,55 @@ def test_pods_of_a_group_are_spread() -> None:
     )
     group = [replace(pod(name), needs=spread) for name in "abcd"]
     assert nodes_of(plan(group, *cluster([8, 8, 8]))) == ["n1", "n2", "n3", "n1"]
+
+
+def prior(name: str, priority: int, cpus: int = 2, count: int = 1, **fields: Any) -> PodDemand:
+    demand = pod(name, count=count, cpus=cpus)
+    return replace(demand, needs=replace(demand.needs, priority=priority, preempts=True, **fields))
+
+
+def full(priorities: Mapping[str, Sequence[int]], devices: Sequence[int] = (8, 8, 8)) -> tuple[Fleet, Nodes]:
+    """Nodes of 3 CPUs with pods of one CPU and these priorities."""
+    built, nodes = cluster(devices, cpus=3)
+    for node, its in priorities.items():
+        for number, priority in enumerate(its):
+            nodes.count(f"ns/{node}-{number}", prior("", priority, cpus=1).needs, node)
+    return built, nodes
+
+
+PREEMPTION: list[tuple[str, dict[str, Sequence[int]], PodDemand, list[str]]] = [
+    ("the lowest highest victim", {"n1": (5, 5), "n2": (1, 1), "n3": (9, 9)}, prior("p", 10), ["n2"]),
+    ("as few victims as needed", {"n1": (1, 1, 1), "n2": (1, 1), "n3": (1, 1, 1)}, prior("p", 10), ["n2"]),
+    ("the first of equal nodes", {"n1": (1, 1), "n2": (1, 1), "n3": (1, 1)}, prior("p", 10), ["n1"]),
+    ("the victim of the lowest priority", {"n1": (9, 1), "n2": (2, 2), "n3": (9, 9)}, prior("p", 10), ["n1"]),
+    ("equal priority stays", {"n1": (10, 10), "n2": (1, 10), "n3": (10, 10)}, prior("p", 10), ["n2"]),
+    ("nothing to evict", {"n1": (10, 10), "n2": (11, 11), "n3": (10, 10)}, prior("p", 10), []),
+    ("too few to evict", {"n1": (1, 1), "n2": (1, 1), "n3": (1, 1)}, prior("p", 10, cpus=4), []),
+    ("room without eviction", {"n1": (1, 1), "n2": (), "n3": (1, 1)}, prior("p", 10), ["n2"]),
+    ("a pod that evicts nobody", {"n1": (1, 1), "n2": (1, 1), "n3": (1, 1)}, pod("p", cpus=2), []),
+]
+
+
+@pytest.mark.parametrize(
+    ("running", "asked", "expected"), [case[1:] for case in PREEMPTION], ids=[case[0] for case in PREEMPTION]
+)
+def test_a_pod_goes_where_kube_scheduler_makes_room(
+    running: Mapping[str, Sequence[int]], asked: PodDemand, expected: list[str]
+) -> None:
+    answer = plan([asked], *full(running))
+    assert (nodes_of(answer) if isinstance(answer, Plan) else []) == expected
+
+
+def test_no_room_is_made_while_a_node_without_devices_has_some() -> None:
+    running = {"n1": (1, 1), "n2": (1, 1)}
+    assert isinstance(plan([prior("p", 10)], *full(running, (8, 8, 0))), Refusal)
+    assert nodes_of(plan([prior("p", 10)], *full({**running, "n3": (1, 1)}, (8, 8, 0)))) == ["n1"]
+    assert nodes_of(plan([prior("p", 10)], *full({**running, "n3": (1, 1)}, (0, 8, 0)))) == ["n2"], "n1 has no devices"
+
+
+def test_two_pods_of_a_group_do_not_evict_the_same_pods() -> None:
+    running = {"n1": (1, 1), "n2": (1, 1), "n3": (11, 11)}
+    assert nodes_of(plan([prior("p", 10), prior("q", 10)], *full(running))) == ["n1", "n2"]
 
 
 def required_on_host(app: str) -> dict[str, Any]:
