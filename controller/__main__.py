@@ -11,6 +11,7 @@ What the API server must allow its service account (each write is one of these):
     pods/status                                                     patch (our condition, nominatedNodeName)
     events                                                          create
     leases in its own namespace                                     get create update
+    the admission policies and bindings of manifests/controller     get
 """
 
 import argparse
@@ -23,6 +24,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,6 +32,7 @@ from uuid import uuid4
 
 from controller.election import Election
 from controller.loop import Controller
+from controller.policies import PolicyGuard, expected_policies
 from controller.state import StateDelta
 from controller.writing import Lane, ThreadedWrites, WriteResult, WritingMetrics
 from driver.clock import Clock, SystemClock
@@ -122,7 +125,8 @@ class ControllerProcess:
         self._failed = False
         self._ready = False
         self._term: int | None = None
-        self._busy = threading.Lock()
+        self._questions: queue.SimpleQueue[Future[str]] = queue.SimpleQueue()
+        """From /debug/usage; the main loop answers them between two decisions."""
         self._turned = clock.monotonic()
         identity = f"{environment.get('POD_NAME') or socket.gethostname()}_{uuid4()}"
         namespace = environment.get("POD_NAMESPACE") or "lode-system"
@@ -145,13 +149,24 @@ class ControllerProcess:
             clock,
             WritingMetrics(self.metrics),
         )
+        policies = expected_policies(namespace) if chosen.verify_policies else ()
+        self._guard = PolicyGuard(api.reading, policies, self.metrics, log)
         self._controller = Controller(
-            api.reading, self._writes, clock, settings, self.metrics, log, identity, self._inbox.put
+            api.reading,
+            self._writes,
+            clock,
+            settings,
+            self.metrics,
+            log,
+            identity,
+            self._inbox.put,
+            lambda: self._guard.problem,
         )
 
     def run(self) -> int:
         """Take part in the election, and work in every term that is won, until ``stop``; returns the exit status."""
-        server = self._observe()
+        servers = self._observe()
+        self._thread("policies", self._watch_policies)
         election = self._thread("election", self._elect)
         for reflector in self._controller.reflectors:
             following = ReflectorLoop(reflector, self._clock, self._log)
@@ -164,7 +179,7 @@ class ControllerProcess:
             self._end_writing()
             self._ended.set()
             election.join(timeout=5)
-            if server:
+            for server in servers:
                 server.close()
         self._log.info("stopped", failed=self._failed)
         return 1 if self._failed else 0
@@ -177,10 +192,9 @@ class ControllerProcess:
     def _turn(self) -> None:
         """Decide once, and take in what arrives until something is due."""
         self._turned = self._clock.monotonic()
-        with self._busy:
-            self._follow_election()
-            worked = self._controller.step()
-            due = self._controller.next_due()
+        self._follow_election()
+        worked = self._controller.step()
+        due = self._controller.next_due()
         pause = _IDLE_SECONDS if due is None else due - self._clock.monotonic()
         self._receive(0 if worked else max(0.0, min(_IDLE_SECONDS, pause)))
         if not self._ready and self._controller.ready:
@@ -213,12 +227,12 @@ class ControllerProcess:
         A list of many thousand objects is not taken in at once, so that lost leadership is noticed meanwhile.
         """
         self._turned = self._clock.monotonic()
+        self._answer()
         try:
             delta = self._inbox.get(timeout=seconds) if seconds > 0 else self._inbox.get_nowait()
             while True:
                 if delta is not None:
-                    with self._busy:
-                        self._controller.handle(delta)
+                    self._controller.handle(delta)
                 if self._clock.monotonic() - self._turned > _IDLE_SECONDS:
                     return
                 delta = self._inbox.get_nowait()
@@ -237,6 +251,10 @@ class ControllerProcess:
         while not self._ended.is_set():
             self._ended.wait(following.step())
 
+    def _watch_policies(self) -> None:
+        while not self._ended.is_set():
+            self._ended.wait(self._guard.step())
+
     def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
         return start_thread(name, work, partial(self._died, name))
 
@@ -246,22 +264,35 @@ class ControllerProcess:
         self._failed = True
         self.stop()
 
-    def _observe(self) -> ObserveServer | None:
-        if not self._settings.observe_address:
-            return None
+    def _observe(self) -> list[ObserveServer]:
         checks = {"/healthz": self._unhealthy, "/readyz": self._unready}
-        return ObserveServer(self._settings.observe_address, self.metrics, checks, {"/debug/usage": self._usage})
+        pages = {"/debug/usage": self._usage}
+        public, private = self._settings.observe_address, self._settings.controller.debug_address
+        servers = [ObserveServer(public, self.metrics, checks)] if public else []
+        return [*servers, *([ObserveServer(private, self.metrics, checks, pages)] if private else [])]
 
     def _unhealthy(self) -> str:
         elapsed = self._clock.monotonic() - self._turned
         return f"the main loop is stuck: {elapsed:.0f} s" if elapsed > _STUCK_SECONDS else ""
 
     def _unready(self) -> str:
-        return self._unhealthy() if self._controller.ready else "not all objects have been listed yet"
+        return self._controller.unready or self._unhealthy()
 
     def _usage(self) -> str:
-        with self._busy:
-            return json.dumps(self._controller.in_use(), sort_keys=True)
+        """In a thread of the server. The main loop answers when it has time, so nobody can hold it up by asking."""
+        question: Future[str] = Future()
+        self._questions.put(question)
+        self._inbox.put(None)
+        return question.result(_STUCK_SECONDS)
+
+    def _answer(self) -> None:
+        questions = []
+        while not self._questions.empty():
+            questions.append(self._questions.get())
+        if questions:
+            answer = json.dumps(self._controller.in_use(), sort_keys=True)
+            for question in questions:
+                question.set_result(answer)
 
 
 if __name__ == "__main__":

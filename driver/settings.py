@@ -71,6 +71,11 @@ class ControllerSettings(_Section):
     write_seconds: float = Field(default=5, gt=0)
     """How long one write may take: the client gives up after this time, and the API server too."""
 
+    debug_address: str = "127.0.0.1:8081"
+    """Where /debug/usage is served, which names the claims of every namespace; "" serves nothing."""
+    verify_policies: bool = True
+    """Whether to allocate only while the admission policies of ``manifests/controller`` are in force."""
+
     @property
     def longest_write_seconds(self) -> float:
         """After this time a write cannot take effect any more: it is sent in half of it, and carried out in half."""

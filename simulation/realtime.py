@@ -85,7 +85,9 @@ class RealTimeCluster:
 
     def __init__(self, folder: Path, nodes: Mapping[str, Mapping[str, str]], classes: Sequence[Object]):
         self.api = MemoryApi(SystemClock(), blocking=True)
-        settings = Settings(observe_address="", controller=ControllerSettings(lease_seconds=15))
+        settings = Settings(
+            observe_address="", controller=ControllerSettings(lease_seconds=15, debug_address="", verify_policies=False)
+        )
         self._names = settings.names
         self.user = AdmissionApi(self.api, self._names, "kubectl")
         self._install(nodes, classes)

@@ -13,6 +13,7 @@ from typing import Final
 from controller.allocation import Fleet, Use
 from controller.election import Deposed
 from controller.loop.claimsync import ClaimSync
+from controller.loop.contact import Contact
 from controller.loop.metrics import ControllerMetrics
 from controller.loop.podsync import PodSync
 from controller.loop.podwaits import PodWaits
@@ -50,6 +51,7 @@ class Controller:
         identity: of this run of the program, for Events.
         deliver: where the reflectors put what they see, decoded, if they run in other threads than ``step``; its owner
             passes everything on to ``handle``.
+        unsafe: says why nothing may be decided for a reason outside of this program's state; "" while there is none.
 
     Attributes:
         reflectors: the owner steps them, whether this controller leads or not.
@@ -65,6 +67,7 @@ class Controller:
         log: Logger,
         identity: str,
         deliver: Callable[[StateDelta], None] | None = None,
+        unsafe: Callable[[], str] = lambda: "",
     ):
         self._writes = writes
         self._clock = clock
@@ -74,6 +77,8 @@ class Controller:
         self._fleet = Fleet(names=settings.names)
         self._state = State(self._fleet, settings.names)
         self._identity = identity
+        self._unsafe = unsafe
+        self._contact = Contact(self._metrics)
         self._term: int | None = None
         self._gauge_at = 0.0
         self.reflectors = _reflectors(api, self._state, deliver or self.handle)
@@ -192,7 +197,8 @@ class Controller:
             self._read_at = None
             self._read_claims("")
             return True
-        if not self._deciding:
+        self._contact.check(self.reflectors, now)
+        if not self._may_decide:
             return False
         return self._underway.repeat_due() or self._decide(now)
 
@@ -212,9 +218,13 @@ class Controller:
     def next_due(self) -> float | None:
         """When ``step`` has something to do (monotonic seconds); None if only an event can give it something."""
         times = [self._read_at]
-        if self._deciding:
+        if self._may_decide:
             times += [self._queue.next_due(), self._underway.next_due()]
         return min((due for due in times if due is not None), default=None)
+
+    @property
+    def _may_decide(self) -> bool:
+        return self._deciding and not self._contact.stale and not self._unsafe()
 
     @property
     def in_doubt(self) -> bool:
@@ -225,6 +235,12 @@ class Controller:
     def ready(self) -> bool:
         """Whether everything has been listed."""
         return self._state.complete
+
+    @property
+    def unready(self) -> str:
+        """Why this program cannot do its work, and an operator may have to act; "" if it can."""
+        listing = "" if self._state.complete else "not all objects have been listed yet"
+        return self._contact.lasting or self._unsafe() or listing
 
     # What is in use
 

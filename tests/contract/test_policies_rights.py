@@ -24,6 +24,12 @@ def rights(verbs: str, group: str, resources: str, name: str = "") -> set[Right]
 
 
 DRA = "resource.k8s.io"
+POLICIES = {
+    ("get", "admissionregistration.k8s.io", f"{kind}admission{part}", f"{name}.lode.dev")
+    for kind in ("mutating", "validating")
+    for part in ("policies", "policybindings")
+    for name in ("allocation-gate", "no-extended-resource-claims", "single-allocator")
+}
 CLUSTER_WIDE = {
     CONTROLLER: rights("list watch", DRA, "resourceclaims resourceslices deviceclasses devicetaintrules")
     | rights("list watch", "", "nodes pods")
@@ -32,7 +38,8 @@ CLUSTER_WIDE = {
     | rights("patch", DRA, "resourceclaims resourceclaims/status resourceclaims/binding")
     | rights("update", DRA, "resourceclaims")
     | rights("patch", "", "pods pods/status")
-    | rights("create", "", "events"),
+    | rights("create", "", "events")
+    | POLICIES,
     PLUGIN: rights("get list watch create update delete", DRA, "resourceslices")
     | rights("get", DRA, "resourceclaims")
     | rights("get", "", "pods")

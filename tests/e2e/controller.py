@@ -1,4 +1,4 @@
-"""Queries to the controller's replicas, through the API server's proxy."""
+"""Queries to the controller's replicas, from inside their pods."""
 
 import json
 
@@ -20,8 +20,8 @@ def leader(client: Client) -> str:
 
 def usage(client: Client, pod: str) -> object:
     """The devices that a replica considers in use."""
-    path = f"/api/v1/namespaces/{SYSTEM}/pods/{pod}:8080/proxy/debug/usage"
-    return json.loads(client.kubectl("get", "--raw", path))
+    program = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8081/debug/usage').read().decode())"
+    return json.loads(client.kubectl("-n", SYSTEM, "exec", pod, "--", "python3", "-c", program))
 
 
 def check_usage_matches_claims(client: Client, watcher: Watcher) -> None:

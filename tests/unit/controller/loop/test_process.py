@@ -1,16 +1,19 @@
 """The program around the controller: it leads, works, hands over quickly, and never goes on half alive."""
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from http.client import HTTPConnection
 from typing import Any
 
 import pytest
 
 from controller.__main__ import Connections, ControllerProcess, main
 from driver.clock import SystemClock
-from driver.kube.api import LEASES, NAMESPACES, RESOURCE_CLAIMS, Conflict, Unavailable
+from driver.kube.api import LEASES, NAMESPACES, RESOURCE_CLAIMS, Conflict, NotFound, Unavailable
+from driver.kube.decorator import ApiCall, ApiDecorator
 from driver.observe import logger
 from driver.settings import Settings
 from memoryapi import MemoryApi
@@ -19,7 +22,8 @@ from tests.unit.controller.loop.world import GATE, World
 # A thread that dies as it should may be noticed only while the next test runs.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 
-SETTINGS = Settings.model_validate({"observeAddress": "", "controller": {"leaseSeconds": 3}})
+CONTROLLER = {"leaseSeconds": 3, "debugAddress": "", "verifyPolicies": False}
+SETTINGS = Settings.model_validate({"observeAddress": "", "controller": CONTROLLER})
 
 
 def blocking() -> World:
@@ -33,9 +37,9 @@ def blocking() -> World:
 
 
 @contextmanager
-def running(api: Any) -> Iterator[tuple[ControllerProcess, list[int]]]:
+def running(api: Any, settings: Settings = SETTINGS) -> Iterator[tuple[ControllerProcess, list[int]]]:
     process, status = (
-        ControllerProcess(Connections(api, api, api), SystemClock(), SETTINGS, logger("test"), {}),
+        ControllerProcess(Connections(api, api, api), SystemClock(), settings, logger("test"), {}),
         list[int](),
     )
     thread = threading.Thread(target=lambda: status.append(process.run()))
@@ -70,6 +74,53 @@ def test_it_leads_works_and_hands_the_lease_over_when_stopped() -> None:
     assert time.monotonic() - began < 3
     assert status == [0]
     assert world.api.get(LEASES, "lode-controller", "lode-system")["spec"].get("holderIdentity", "") == ""
+
+
+def test_who_holds_what_is_told_on_the_debug_address_alone() -> None:
+    world = blocking()
+    public, private = (f"127.0.0.1:{port}" for port in free_ports(2))
+    settings = {"observeAddress": public, "controller": {**CONTROLLER, "debugAddress": private}}
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    with running(world.api, Settings.model_validate(settings)):
+        eventually(lambda: world.gates("p") == [])
+        assert get(private, "/debug/usage") == (200, '{"n1/lode.dev/gpu-0/": "default/a"}')
+        assert get(public, "/readyz") == (200, "ok\n")
+        assert get(public, "/debug/usage")[0] == 404
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [one.getsockname()[1] for one in sockets]
+
+
+def get(address: str, path: str) -> tuple[int, str]:
+    connection = HTTPConnection(address, timeout=10)
+    with closing(connection):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def test_policies_that_are_not_in_force_make_the_program_unready_and_idle() -> None:
+    world = blocking()
+    (public,) = (f"127.0.0.1:{port}" for port in free_ports(1))
+    settings = {"observeAddress": public, "controller": {**CONTROLLER, "verifyPolicies": True}}
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    with running(WithoutPolicies(world.api), Settings.model_validate(settings)):
+        eventually(lambda: "single-allocator.lode.dev: does not exist" in get(public, "/readyz")[1])
+    assert world.gates("p") == [GATE]
+
+
+class WithoutPolicies(ApiDecorator):
+    """An API without any admission policy."""
+
+    def around(self, call: ApiCall, proceed: Callable[[], Any]) -> Any:
+        if "admission" in call.resource.group:
+            raise NotFound("no such policy", status=404)
+        return proceed()
 
 
 def test_a_program_that_loses_the_lease_becomes_a_standby_and_leads_again_when_it_is_free() -> None:

@@ -74,6 +74,13 @@ class World:
             self.add_node(f"n{number}", cards)
         self.start()
 
+    unsafe = ""
+    """Why nothing may be decided."""
+
+    def reading(self) -> Any:
+        """The API as the reflectors have it."""
+        return self.meddler
+
     def start(self) -> Meddler:
         """A new run of the controller, in place of the old one."""
         self.meddler = Meddler(self.api)
@@ -89,7 +96,14 @@ class World:
             bounds={Lane.PLACING: 8, Lane.TELLING: 1},
         )
         self.controller = Controller(
-            self.meddler, self.writes, self.clock, self.settings, self.metrics, logger("test"), "me"
+            self.reading(),
+            self.writes,
+            self.clock,
+            self.settings,
+            self.metrics,
+            logger("test"),
+            "me",
+            unsafe=lambda: self.unsafe,
         )
         self.controller.lead(1)
         self.writes.step()

@@ -1,0 +1,72 @@
+"""Looks at the admission policies again and again. Without them, two programs could allocate one device."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from controller.policies.comparison import deviation
+from driver.kube.api import Api, ApiError, Forbidden, NotFound, Object, Resource
+from driver.observe import Logger, Metrics
+
+INTERVAL_SECONDS: Final = 10.0
+"""Time between two looks: how long a missing policy can go unnoticed."""
+_PLURALS: Final = {
+    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+}
+_REMEDY: Final = "apply the manifests of this version again, or set controller.verifyPolicies to false"
+
+
+class PolicyGuard:
+    """Compares the policies in the API with those that are expected. It has no threads: its owner calls ``step``."""
+
+    def __init__(self, api: Api, expected: Sequence[Object], metrics: Metrics, log: Logger):
+        self._api = api
+        self._expected = {f"{obj['kind']} {obj['metadata']['name']}": obj for obj in expected}
+        self._problems: dict[str, str | None] = dict.fromkeys(self._expected)
+        """Why each is not in force, "" if it is; None while it could not be read yet."""
+        self._log = log
+        self._gauge = metrics.gauge(
+            "controller_policy_in_force", "1 while the admission policy or binding is as expected.", "policy"
+        )
+
+    @property
+    def problem(self) -> str:
+        """Why nothing may be allocated; "" if every policy was in force when last looked at. Safe in any thread."""
+        problems = dict(self._problems)
+        wrong = [f"{name}: {problem}" for name, problem in problems.items() if problem]
+        if wrong:
+            return f"admission policies are not in force: {'; '.join(wrong)}; {_REMEDY}"
+        return "the admission policies could not be read yet" if None in problems.values() else ""
+
+    def step(self) -> float:
+        """Look at every policy; the seconds to wait before the next step.
+
+        An API that does not answer changes nothing: what was seen last holds.
+        """
+        for name, expected in self._expected.items():
+            problem = self._look_at(expected)
+            if problem is not None and problem != self._problems[name]:
+                self._note(name, problem)
+        return INTERVAL_SECONDS
+
+    def _look_at(self, expected: Object) -> str | None:
+        kind = expected["kind"]
+        resource = Resource("admissionregistration.k8s.io", "v1", _PLURALS[kind], kind, namespaced=False)
+        try:
+            return deviation(expected, self._api.get(resource, expected["metadata"]["name"]))
+        except NotFound:
+            return "does not exist"
+        except Forbidden as error:
+            return f"cannot be read: {error}"
+        except ApiError:
+            return None
+
+    def _note(self, name: str, problem: str) -> None:
+        if problem:
+            self._log.error("admission policy not in force", policy=name, problem=problem, remedy=_REMEDY)
+        elif self._problems[name]:
+            self._log.info("admission policy in force again", policy=name)
+        self._problems[name] = problem
+        self._gauge.labels(name).set(0 if problem else 1)

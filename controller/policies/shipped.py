@@ -1,0 +1,30 @@
+"""The policies of ``manifests/controller``: beside this module in the wheel, in ``manifests`` in a checkout."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from driver.errors import Fault, InvalidInput
+from driver.kube.api import Object
+
+_HERE = Path(__file__).parent
+_PLACES = (_HERE / "manifests", _HERE.parents[1] / "manifests" / "controller")
+_NAMESPACE = "system:serviceaccount:lode-system:"
+"""How the manifests name service accounts of the namespace that they install into."""
+
+
+def expected_policies(namespace: str) -> Sequence[Object]:
+    """The admission policies and their bindings, as they must be if this program runs in ``namespace``.
+
+    Raises:
+        InvalidInput: the files are missing; the installation is damaged.
+    """
+    files = next((found for place in _PLACES if (found := sorted(place.glob("*-policy.yaml")))), None)
+    if files is None:
+        raise InvalidInput("manifests", [Fault(str(_PLACES[0]), "missing files *-policy.yaml; reinstall lode-dra")])
+    documents = [document for file in files for document in yaml.safe_load_all(file.read_text()) if document]
+    text = json.dumps([document for document in documents if "AdmissionPolicy" in document["kind"]])
+    policies: list[Object] = json.loads(text.replace(_NAMESPACE, f"system:serviceaccount:{namespace}:"))
+    return policies

@@ -1,0 +1,120 @@
+"""What cannot be read any more: nothing is decided from it, and an operator is told."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from controller.loop.contact import LASTING_SECONDS
+from driver.kube.api import (
+    DEVICE_CLASSES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    ApiError,
+    Forbidden,
+    Resource,
+    Unavailable,
+)
+from driver.kube.decorator import ApiCall, ApiDecorator
+from tests.unit.controller.loop.world import World
+
+NO_RIGHT = Forbidden("resourceclaims is forbidden", status=403)
+DOWN = Unavailable("connection refused")
+
+
+class Unreadable(ApiDecorator):
+    """An API of which some kinds cannot be listed or watched."""
+
+    errors: dict[Resource, ApiError]
+
+    def around(self, call: ApiCall, proceed: Callable[[], Any]) -> Any:
+        if call.verb in ("list", "watch") and call.resource in self.errors:
+            raise self.errors[call.resource]
+        return proceed()
+
+
+class Reading(World):
+    """A world whose controller may lose contact."""
+
+    def reading(self) -> Any:
+        self.readable = Unreadable(self.api)
+        self.readable.errors = {}
+        return self.readable
+
+    def observe(self) -> None:
+        for reflector in self.controller.reflectors:
+            with suppress(ApiError):
+                reflector.step()
+
+    def out_of_contact(self, resource: Resource) -> float:
+        return self.metrics.registry.get_sample_value(
+            "lode_controller_out_of_contact_seconds", {"resource": resource.plural}
+        )  # type: ignore[return-value]
+
+
+def test_a_lost_right_to_claims_stops_decisions_and_is_told_to_operators_not_to_users() -> None:
+    world = Reading()
+    world.settle()
+    assert world.controller.unready == ""
+    world.readable.errors = {RESOURCE_CLAIMS: NO_RIGHT}
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    world.settle(600)
+    assert world.controller.unready == "cannot list or watch resourceclaims: resourceclaims is forbidden"
+    assert world.condition("p") == ("", "", "")
+    assert world.events("p") == []
+    world.controller.step()
+    assert world.out_of_contact(RESOURCE_CLAIMS) > 0
+    world.readable.errors = {}
+    world.settle(60)
+    assert world.controller.unready == ""
+    assert world.devices("a") == ["n1/gpu-0"]
+    assert world.out_of_contact(RESOURCE_CLAIMS) == 0
+
+
+@pytest.mark.parametrize("resource", [RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES])
+def test_nothing_is_decided_from_what_may_be_out_of_date(resource: Resource) -> None:
+    world = Reading()
+    world.add_claim("a")
+    world.settle()
+    world.readable.errors = {resource: DOWN}
+    world.add_pod("p", "a")
+    world.settle(600)
+    assert world.devices("a") == []
+
+
+def test_pods_go_on_from_nodes_that_may_be_out_of_date() -> None:
+    world = Reading()
+    world.settle()
+    world.readable.errors = {NODES: NO_RIGHT}
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    world.settle(1)
+    assert world.devices("a") == ["n1/gpu-0"]
+    assert "cannot list or watch nodes" in world.controller.unready
+
+
+def test_an_outage_makes_the_program_unready_only_if_it_lasts() -> None:
+    world = Reading()
+    world.settle()
+    world.readable.errors = {PODS: DOWN}
+    world.settle()
+    assert world.controller.unready == ""
+    world.clock.advance(LASTING_SECONDS)
+    world.settle()
+    assert world.controller.unready == "cannot list or watch pods: connection refused"
+
+
+def test_nothing_is_decided_while_it_would_not_be_safe() -> None:
+    world = Reading()
+    world.unsafe = "the policies are gone"
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    world.settle(600)
+    assert (world.devices("a"), world.controller.unready) == ([], "the policies are gone")
+    world.unsafe = ""
+    world.settle()
+    assert world.devices("a") == ["n1/gpu-0"]

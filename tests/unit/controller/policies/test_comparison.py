@@ -1,0 +1,85 @@
+"""What makes an admission policy weaker is noticed, and what does not is not."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from controller.policies import deviation, expected_policies
+from driver.kube.api import Object
+
+POLICIES = {f"{one['kind']} {one['metadata']['name']}": one for one in expected_policies("lode-system")}
+SINGLE = "ValidatingAdmissionPolicy single-allocator.lode.dev"
+BINDING = "ValidatingAdmissionPolicyBinding single-allocator.lode.dev"
+GATE = "MutatingAdmissionPolicy allocation-gate.lode.dev"
+Change = Callable[[Any], Any]
+
+
+def changed(name: str, change: Change) -> tuple[Object, Object]:
+    actual = copy.deepcopy(POLICIES[name])
+    change(actual["spec"])
+    return POLICIES[name], actual
+
+
+WEAKER: list[tuple[str, Change, str]] = [
+    (SINGLE, lambda spec: spec.update(failurePolicy="Ignore"), "spec.failurePolicy: Ignore"),
+    (SINGLE, lambda spec: spec["validations"].clear(), "spec.validations: nothing"),
+    (SINGLE, lambda spec: spec["validations"][0].update(expression="true"), "spec.validations[0].expression: true"),
+    (SINGLE, lambda spec: spec["matchConditions"].append({"name": "x", "expression": "false"}), "spec.matchConditions"),
+    (
+        SINGLE,
+        lambda spec: spec["matchConstraints"]["resourceRules"][0].update(resourceNames=["a"]),
+        "spec.matchConstraints.resourceRules[0].resourceNames",
+    ),
+    (
+        SINGLE,
+        lambda spec: spec["matchConstraints"].update(excludeResourceRules=[{"resources": ["*"]}]),
+        "spec.matchConstraints.excludeResourceRules",
+    ),
+    (
+        SINGLE,
+        lambda spec: spec["matchConstraints"].update(namespaceSelector={"matchLabels": {"a": "b"}}),
+        "spec.matchConstraints.namespaceSelector",
+    ),
+    (SINGLE, lambda spec: spec.update(paramKind={"kind": "ConfigMap"}), "spec.paramKind"),
+    (BINDING, lambda spec: spec.update(validationActions=["Warn", "Audit"]), "spec.validationActions"),
+    (
+        BINDING,
+        lambda spec: spec.update(matchResources={"namespaceSelector": {"matchLabels": {"a": "b"}}}),
+        "spec.matchR",
+    ),
+    (BINDING, lambda spec: spec.update(policyName="another"), "spec.policyName: another"),
+    (GATE, lambda spec: spec["mutations"].clear(), "spec.mutations: nothing"),
+    (GATE, lambda spec: spec.update(reinvocationPolicy="Never"), "spec.reinvocationPolicy: nothing"),
+]
+HARMLESS: list[tuple[str, Change]] = [
+    (SINGLE, lambda spec: spec["matchConstraints"].update(matchPolicy="Equivalent", namespaceSelector={})),
+    (SINGLE, lambda spec: spec["matchConstraints"]["resourceRules"][0].update(scope="*")),
+    (SINGLE, lambda spec: spec["validations"][0].update(messageExpression="'no'", reason="Invalid")),
+    (SINGLE, lambda spec: spec["variables"][0].update(expression=f"  {spec['variables'][0]['expression']}\n")),
+    (BINDING, lambda spec: spec.update(validationActions=["Deny", "Audit"])),
+    (GATE, lambda spec: spec["matchConstraints"].update(namespaceSelector={"matchLabels": {"gated": "yes"}})),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "found"), WEAKER)
+def test_a_weaker_policy_is_told_by_its_field(name: str, change: Change, found: str) -> None:
+    assert found in deviation(*changed(name, change))
+
+
+@pytest.mark.parametrize(("name", "change"), HARMLESS)
+def test_what_takes_nothing_away_is_no_deviation(name: str, change: Change) -> None:
+    assert deviation(*changed(name, change)) == ""
+
+
+def test_labels_and_annotations_do_not_matter() -> None:
+    for policy in POLICIES.values():
+        marked = {**policy, "metadata": {**policy["metadata"], "labels": {"a": "b"}, "annotations": {"c": "d"}}}
+        assert deviation(policy, marked) == ""
+
+
+def test_the_service_account_is_that_of_the_namespace() -> None:
+    moved = {one["metadata"]["name"]: one for one in expected_policies("elsewhere") if "Binding" not in one["kind"]}
+    assert "system:serviceaccount:elsewhere:lode-controller" in str(moved["single-allocator.lode.dev"])
+    assert "spec.validations[0]" in deviation(moved["single-allocator.lode.dev"], POLICIES[SINGLE])
