@@ -112,7 +112,7 @@ class PodWaits:
         if answer.after is not None:
             self._queue.add(("pod", pod.key), now + answer.after)
         retell = self._teller.retell_at(pod, Reason.UNALLOCATABLE)
-        if retell is not None and now < retell:
+        if retell is not None and now < retell and self._teller.shows(pod, Reason.UNALLOCATABLE):
             self._queue.add(("pod", pod.key), retell)
         else:
             message = self._explanations.message(self._state, answer, self._memory, now)

@@ -88,11 +88,6 @@ class NodeView:
         """How many pods count."""
         return len(self._held)
 
-    @property
-    def pod_keys(self) -> Sequence[str]:
-        """Keys of the pods that count."""
-        return tuple(self._held)
-
     def held(self) -> Iterable[tuple[str, Needs]]:
         """The pods that count (namespace/name), and what each takes."""
         return self._held.items()

@@ -63,7 +63,8 @@ def would_take(state: State, decision: Unallocatable, node: str, comes_after: Co
 
 
 def _takes(state: State, pod: PodView, claims: Sequence[ClaimRecord], node: str) -> bool:
-    if not PodCheck(pod.key, pod.needs, state.nodes).passes(node):
+    check = PodCheck(pod.key, pod.needs, state.nodes)
+    if not check.passes(node) and check.victims(node) is None:
         return False
     values = tuple(record.claim for record in claims)
     return isinstance(state.devices.allocate(node, state.nodes.labels_of(node), values), tuple)
@@ -77,7 +78,7 @@ def _claims(state: State, decision: Unallocatable) -> Sequence[ClaimRecord] | No
 
 def _pods_after(state: State, node: str, comes_after: ComesAfter) -> Sequence[PodView]:
     """The pods that count on the node and come after the pod that waits."""
-    pods = (state.pods.get(key) for key in state.nodes.view(node).pod_keys)
+    pods = (state.pods.get(key) for key, _ in state.nodes.view(node).held())
     return [pod for pod in pods if pod is not None and comes_after(pod)]
 
 

@@ -31,6 +31,11 @@ class Teller:
         self._identity = identity
         self._told = ToldPods()
 
+    def shows(self, pod: PodView, reason: Reason) -> bool:
+        """Whether the pod's condition says so. It may not: a write for the pod drops what was still to be told."""
+        known = pod.allocated
+        return known is not None and (known.status, known.reason) == ("False", reason.value)
+
     def retell_at(self, pod: PodView, reason: Reason) -> float | None:
         """From when on (monotonic seconds) other words of the reason are told; None if any words are told now."""
         return self._told.retell_at(pod, reason.value, self._clock.monotonic())
@@ -39,7 +44,7 @@ class Teller:
         """Say why the pod waits if that is news; returns when other words may be told, if these are not told now."""
         now, reason = self._clock.monotonic(), wait.reason.value
         if not self._told.tell(pod, reason, wait.message, now):
-            if pod.allocated is not None and pod.allocated.status == "True":
+            if not self.shows(pod, wait.reason):
                 self._set_condition(pod, reason, wait.message)
             return None if self._told.is_told(pod, wait.message) else self._told.retell_at(pod, reason, now)
         known = pod.allocated

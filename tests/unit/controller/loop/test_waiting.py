@@ -2,7 +2,7 @@
 
 import pytest
 
-from driver.kube.api import DEVICE_CLASSES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from driver.kube.api import DEVICE_CLASSES, EVENTS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.unit.controller.loop.world import GATE, World
 
 
@@ -178,8 +178,6 @@ def test_a_template_that_never_makes_its_claim_is_reported_but_not_before_it_had
             "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gone"}],
         },
     }
-    from driver.kube.api import PODS
-
     world.api.create(PODS, pod, "default")
     world.settle(2)
     assert world.events("p") == []
@@ -212,3 +210,24 @@ def test_devices_without_a_consumer_are_freed() -> None:
     assert world.devices("a") == ["n1/gpu-0"], "the resource-claim-controller goes first"
     world.settle(3)
     assert world.devices("a") == []
+
+
+def test_bad_input_is_told_once_at_the_pod_and_at_the_claim() -> None:
+    world = World()
+    world.add_claim("bad", device_class="gpu-typo")
+    world.add_pod("p", "bad")
+    world.settle(3600)
+    counts = [event["count"] for event in world.api.list(EVENTS).items]
+    assert counts == [1, 1]
+    assert [call for call in world.meddler.calls if call.startswith("patch pods")] == ["patch pods/status"]
+
+
+def test_words_that_a_write_for_the_pod_drops_are_told_later() -> None:
+    world = full()
+    world.settle(60)
+    patch = {"status": {"conditions": [{"type": "lode.dev/Allocated", "$patch": "delete"}]}}
+    world.api.patch(PODS, "pod-b", patch, namespace="default", subresource="status", patch_type="strategic")
+    assert world.condition("pod-b") == ("", "", "")
+    world.settle(1)
+    assert world.condition("pod-b")[:2] == ("False", "Unallocatable")
+    assert len(world.events("pod-b")) == 1

@@ -69,6 +69,15 @@ def test_only_a_node_that_could_take_the_pod_helps() -> None:
     assert [name for name in scene.state.nodes if could_take(scene.state, decision, name)] == ["n3"]
 
 
+def test_a_node_where_kube_scheduler_can_make_room_helps() -> None:
+    scene, decision = scene_of(*FULL)
+    scene.pod("filler", gates=(), nodeName="n3", priority=1, cpu="7")
+    scene.claim("low-claim")
+    assert [name for name in scene.state.nodes if could_take(scene.state, decision, name)] == ["n3"]
+    scene.pod("filler", gates=(), nodeName="n3", priority=11, cpu="8")
+    assert [name for name in scene.state.nodes if could_take(scene.state, decision, name)] == []
+
+
 def test_pods_with_terms_about_other_pods_depend_on_them() -> None:
     scene = Scene()
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
