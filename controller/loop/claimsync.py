@@ -3,8 +3,9 @@
 from controller.loop.metrics import ControllerMetrics, DecisionOutcome
 from controller.loop.queue import Key, KeyedQueue
 from controller.loop.underway import Progress, Underway
-from controller.reconcile import ORPHAN_SECONDS, Deallocate, Free, Idle, Wait, decide_claim
+from controller.reconcile import ORPHAN_SECONDS, Deallocate, DoubleUse, Free, Idle, Wait, decide_claim, double_use
 from controller.state import Changes, State
+from controller.telling import Teller
 from controller.writing import WriteSequence
 from controller.writing.sequences import claim_steps
 from driver.clock import Clock
@@ -20,6 +21,7 @@ class ClaimSync:
         state: State,
         queue: KeyedQueue[Key],
         underway: Underway,
+        teller: Teller,
         clock: Clock,
         metrics: ControllerMetrics,
         log: Logger,
@@ -27,10 +29,13 @@ class ClaimSync:
         self._state = state
         self._queue = queue
         self._underway = underway
+        self._teller = teller
         self._clock = clock
         self._metrics = metrics
         self._log = log
         self._unused_since: dict[str, float] = {}
+        self._doubles: dict[str, DoubleUse] = {}
+        """The double uses that were told, by the youngest claim."""
 
     def sync(self, key: str, changes: Changes) -> DecisionOutcome | None:
         """Decide about the claim ``key``, and have the decision carried out.
@@ -44,6 +49,7 @@ class ClaimSync:
         if self._underway.is_busy([(RESOURCE_CLAIMS, key)]):
             # The claim is looked at again when the writes have ended.
             return None
+        self._look_for_double_use(key)
         decision = decide_claim(self._state, key, self._clock.now(), self._unused_since.get(key))
         match decision:
             case Wait(after=after):
@@ -58,6 +64,22 @@ class ClaimSync:
             case Idle():
                 self._unused_since.pop(key, None)
         return DecisionOutcome.CLAIM_IDLE
+
+    def _look_for_double_use(self, key: str) -> None:
+        """Tell what the claim ``key`` and others hold together beyond what there is; the pods of the youngest act."""
+        concerned = [known.claim for known in self._doubles.values() if key in known.rivals]
+        for claim in dict.fromkeys((key, *concerned)):
+            found, known = double_use(self._state, claim), self._doubles.get(claim)
+            if found is not None and (remaining := found.settled_at - self._clock.now()) > 0:
+                self._queue.add(("claim", claim), self._clock.monotonic() + remaining)
+            elif found is None and known is not None:
+                del self._doubles[claim]
+                self._log.info("double use ended", claim=claim)
+            elif found is not None and found != known:
+                self._doubles[claim] = found
+                self._log.error("double use", claim=claim, rivals=found.rivals, what=found.what)
+                self._teller.tell_double_use(found)
+        self._metrics.double_uses(len(self._doubles))
 
     def written(self, key: str, progress: Progress, error: Exception | None) -> DecisionOutcome:
         """Take in what came of the writes for the claim ``key``; returns what is known about the decision now."""

@@ -109,7 +109,7 @@ class Controller:
             log,
             settings.max_retry_seconds,
         )
-        self._claims = ClaimSync(state, self._queue, self._underway, clock, metrics, log)
+        self._claims = ClaimSync(state, self._queue, self._underway, teller, clock, metrics, log)
 
     # Leading
 

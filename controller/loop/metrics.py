@@ -35,6 +35,9 @@ class ControllerMetrics:
         self._seconds = metrics.histogram("controller_decision_seconds", "Time to decide about one pod or claim.")
         self._errors = metrics.counter("controller_api_errors", "Calls of the API that failed, by error.", "error")
         self._allocated = metrics.gauge("allocated_devices", "Allocations of our devices in live claims.", "kind")
+        self._double_uses = metrics.gauge(
+            "controller_double_uses", "Claims that hold what older claims hold, too; anything but 0 is an alarm."
+        )
         self._out_of_contact = metrics.gauge(
             "controller_out_of_contact_seconds", "Time since a kind of object cannot be listed or watched.", "resource"
         )
@@ -51,6 +54,10 @@ class ControllerMetrics:
     def failed(self, error: Exception) -> None:
         """A call of the API failed; the label is the class of the error (``driver.kube.api``)."""
         self._errors.labels(type(error).__name__).inc()
+
+    def double_uses(self, count: int) -> None:
+        """The number of claims that hold what older claims hold, too."""
+        self._double_uses.set(count)
 
     def out_of_contact(self, resource: str, seconds: float) -> None:
         """For how long a kind of object cannot be listed or watched; 0 if it can."""

@@ -2,6 +2,7 @@
 
     decide           what to do about a pod: one of the values in ``decisions``
     decide_claim     what to do about a claim that nobody uses
+    double_use       whether a claim holds what older claims hold, too
     claim_updates    what a decision means for claims, as changes of their ``status``
     node_refusals    why each node refuses a pod, and ``refusal_message`` the text of it
 
@@ -23,6 +24,7 @@ from controller.reconcile.decisions import (
     Unallocatable,
     Wait,
 )
+from controller.reconcile.doubles import SETTLING_SECONDS, DoubleUse, double_use
 from controller.reconcile.history import (
     LAST_RESORT_SECONDS,
     NO_HISTORY,
@@ -55,11 +57,13 @@ __all__ = [
     "ORPHAN_SECONDS",
     "PATIENCE_SECONDS",
     "RELEASE_SECONDS",
+    "SETTLING_SECONDS",
     "Allocate",
     "ClaimDecision",
     "ClaimUpdate",
     "Deallocate",
     "Decision",
+    "DoubleUse",
     "Explanation",
     "Free",
     "Idle",
@@ -83,6 +87,7 @@ __all__ = [
     "decide",
     "decide_claim",
     "depends_on_other_pods",
+    "double_use",
     "explanation_of",
     "node_refusals",
     "node_to_hold",

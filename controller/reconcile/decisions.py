@@ -16,6 +16,7 @@ class Reason(StrEnum):
     CLAIM_FULL = "ClaimFull"
     CLAIM_MISSING = "ClaimMissing"
     CLAIM_NOT_OWNED = "ClaimNotOwned"
+    DOUBLE_USE = "DoubleUse"
     FIELDS_DROPPED = "FieldsDropped"
     INVALID_CLAIM = "InvalidClaim"
     INVALID_PARAMETERS = "InvalidParameters"

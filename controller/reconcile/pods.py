@@ -37,6 +37,7 @@ from controller.reconcile.decisions import (
     Unallocatable,
     Wait,
 )
+from controller.reconcile.doubles import double_use
 from controller.reconcile.expected import expected_use
 from controller.reconcile.history import NO_HISTORY, PATIENCE_SECONDS, PlacementHistory, WriteRefusal
 from controller.reconcile.nodes import ANY_NODE, NodeOrder, choose_node, reachable_nodes
@@ -93,6 +94,8 @@ def decide(
     problems += faults_of(state, ours)
     if problems:
         return combine(problems)
+    if not pod.node_name and (given_back := _give_back(state, pod, ours, now, history)):
+        return given_back
     if history.refusal and (refused := _refused(state, pod, ours, now, history.refusal)):
         return refused
     unallocated = [record for record in ours if record.claim.allocation is None]
@@ -104,6 +107,27 @@ def decide(
         return _unschedulable(state, pod, ours, now, history, max_wait)
     reported = pod.allocated is None or pod.allocated.status == "True"
     return Idle() if reported else Place(node_of(ours))
+
+
+def _give_back(
+    state: State, pod: PodView, ours: Sequence[ClaimRecord], now: float, history: PlacementHistory
+) -> Decision | None:
+    """Claims of the pod hold what older claims hold, too: they give it back, unless others use them as well."""
+    found = [double for record in ours if (double := double_use(state, record.claim.key))]
+    records = [state.claims[double.claim] for double in found]
+    if not found or len(exclusive(records, pod)) < len(records):
+        return None
+    keys, node, message = tuple(double.claim for double in found), node_of(records), found[0].message(found[0].claim)
+    remaining = max(double.settled_at for double in found) - now
+    if remaining > 0:
+        return Wait(Reason.DOUBLE_USE, message, report=False, after=remaining)
+    if state.names.gate not in pod.gates:
+        # kube-scheduler may be binding the pod: as in _unschedulable.
+        if history.released is None or any(record.claim.reserved_for for record in records):
+            return Release(keys, node)
+        if now - history.released < RELEASE_SECONDS:
+            return Wait(Reason.DOUBLE_USE, message, report=False, after=history.released + RELEASE_SECONDS - now)
+    return TakeBack(keys, node, message)
 
 
 def _refused(

@@ -176,6 +176,7 @@ class ClaimHandler:
     def on_delete(self, key: str, changes: Changes) -> None:
         """See ``Handler``."""
         if claim := self._claims.remove(key):
+            changes.claims[key] = None
             self._devices.remove_claim(claim.uid)
             self._mark_nodes(claim, None, changes)
             self._recount_pods(key, changes)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from controller.reconcile import Reason, Wait
+from controller.reconcile import DoubleUse, Reason, Wait
 from controller.state import PodView, State
 from controller.telling.events import warning
 from controller.telling.told import ToldPods
@@ -60,6 +60,13 @@ class Teller:
         """Say that the pod lost its devices on a node. The condition follows when it is placed anew or has to wait."""
         text = f"took back the devices on node {node}: {message}"
         self._warn(PODS, pod.key, pod.uid, "AllocationTakenBack", text)
+
+    def tell_double_use(self, double: DoubleUse) -> None:
+        """Say on every claim that takes part that something is held by more claims than there is of it."""
+        for key in (double.claim, *double.rivals):
+            if record := self._state.claims.get(key):
+                reason = Reason.DOUBLE_USE.value
+                self._warn(RESOURCE_CLAIMS, key, record.claim.uid, reason, double.message(key))
 
     def forget(self, pod: str) -> None:
         """The pod has its devices, or telling failed; whatever is to be said next is news."""

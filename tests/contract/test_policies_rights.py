@@ -38,7 +38,7 @@ CLUSTER_WIDE = {
     | rights("patch", DRA, "resourceclaims resourceclaims/status resourceclaims/binding")
     | rights("update", DRA, "resourceclaims")
     | rights("patch", "", "pods pods/status")
-    | rights("create", "", "events")
+    | rights("create get patch", "", "events")
     | POLICIES,
     PLUGIN: rights("get list watch create update delete", DRA, "resourceslices")
     | rights("get", DRA, "resourceclaims")

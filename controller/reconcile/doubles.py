@@ -1,0 +1,52 @@
+"""Claims that together hold more than there is. It never happens while this controller is the only allocator. Pure."""
+
+from dataclasses import dataclass
+
+from controller.reconcile.podclaims import epoch_seconds
+from controller.state import State
+from driver.model import Claim
+
+SETTLING_SECONDS = 5.0
+"""How long a double use must last: a claim may have been read ahead of the watch that reports the end of another."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleUse:
+    """A claim that holds what other claims held before it."""
+
+    claim: str
+    """Key of the youngest claim, which has to give its devices back."""
+    rivals: tuple[str, ...]
+    """Keys of the others."""
+    what: str
+    """What is held by more than there is of it."""
+    settled_at: float
+    """From when on (epoch seconds) it is to be acted on."""
+
+    def message(self, reader: str) -> str:
+        """The text for the author of the claim ``reader``; claims of other namespaces are not named."""
+        namespace = reader.split("/")[0]
+        others = [key for key in (self.claim, *self.rivals) if key != reader]
+        named = [key for key in others if key.split("/")[0] == namespace]
+        if len(named) < len(others):
+            named.append(f"{len(others) - len(named)} of other namespaces")
+        return f"{self.what} is also held by ResourceClaims: {', '.join(named)}; another program has allocated it"
+
+
+def double_use(state: State, key: str) -> DoubleUse | None:
+    """Whether the claim ``key`` is the youngest of claims that together hold more than there is; None if it is not."""
+    record = state.claims.get(key)
+    if record is None or not state.holds_ours(record.claim):
+        return None
+    rivals = {name: what for name, what in state.devices.rivals(record.claim).items() if name in state.claims}
+    if not rivals or any(_age(state.claims[name].claim) > _age(record.claim) for name in rivals):
+        return None
+    allocation = record.claim.allocation
+    settled_at = epoch_seconds(allocation.timestamp if allocation else "") + SETTLING_SECONDS
+    return DoubleUse(key, tuple(sorted(rivals)), min(rivals.values()), settled_at)
+
+
+def _age(claim: Claim) -> tuple[bool, float, str]:
+    """Larger for a younger allocation; one without a time stamp, which only another program writes, is the youngest."""
+    stamp = claim.allocation.timestamp if claim.allocation else ""
+    return not stamp, epoch_seconds(stamp), claim.uid
