@@ -9,6 +9,8 @@ and ``PodCheck`` whether the pod could run there otherwise.
     podaffinity   required affinity and anti-affinity between pods
     spread        topology spread constraints
     volumes       where a pod's volumes are, or can be
+    preemption    where kube-scheduler would evict pods
+    preferences   which of equal nodes a pod prefers
     PodIndex      pods on nodes, by what terms of other pods select
     Storage       volumes, claims for them, storage classes and limits of nodes
 """

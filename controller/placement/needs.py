@@ -10,13 +10,14 @@ from controller.placement.podterms import (
     PodTerm,
     SpreadConstraint,
     pod_labels_of,
+    preferred_terms,
     required_terms,
     spread_constraints,
 )
 from driver.frozen import frozen
 from driver.model import NodeSelector, NodeSelectorTerm
 from driver.quantity import NANO, Quantity
-from driver.wire import node_selector_from
+from driver.wire import node_selector_from, node_term_from
 
 Json = Mapping[str, Any]
 Amounts = Mapping[str, int]
@@ -86,9 +87,20 @@ class Needs:
     features: tuple[str, ...] = ()
     """Features that the node has to declare (``status.declaredFeatures``), sorted."""
     volumes: tuple[VolumeUse, ...] = ()
+    preferred_nodes: tuple[tuple[int, NodeSelectorTerm], ...] = ()
+    """Preferred node affinity: weights and terms."""
+    preferred_pods: tuple[tuple[int, PodTerm], ...] = ()
+    """Preferred affinity to pods, with a negative weight for anti-affinity."""
+    spread_softly: tuple[SpreadConstraint, ...] = ()
+    """Those with ``ScheduleAnyway``."""
     priority: int = 0
     preempts: bool = False
     """Whether kube-scheduler may evict pods of lower priority for it (``preemptionPolicy``)."""
+
+    @property
+    def seen(self) -> object:
+        """What other pods see of it."""
+        return self.pod, self.pod_anti_affinity, self.volumes, self.priority
 
     @property
     def taken(self) -> object:
@@ -106,18 +118,31 @@ class Needs:
 
 
 def needs_of(pod: Json) -> Needs:
-    """What the pod object asks of a node.
+    """What the pod object asks of a node; once it is on one, only what matters to others.
 
     Raises:
         InvalidInput: a quantity that the API server would not have accepted.
     """
     spec = pod["spec"]
+    always = Needs(
+        requests=requests_of(pod),
+        ports=tuple(_ports(spec)),
+        pod=pod_labels_of(pod),
+        pod_anti_affinity=required_terms(pod, "podAntiAffinity"),
+        volumes=tuple(_volumes(pod)),
+        priority=spec.get("priority") or 0,
+    )
+    return always if spec.get("nodeName") else _with_wishes(always, pod)
+
+
+def _with_wishes(always: Needs, pod: Json) -> Needs:
+    """What matters only until the pod is on a node is added."""
+    spec = pod["spec"]
     required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
     )
-    return Needs(
-        requests=requests_of(pod),
-        ports=tuple(_ports(spec)),
+    return replace(
+        always,
         tolerations=tuple(
             NodeToleration(
                 raw.get("key") or "", raw.get("operator") or "Equal", raw.get("value") or "", raw.get("effect") or ""
@@ -126,15 +151,20 @@ def needs_of(pod: Json) -> Needs:
         ),
         labels=tuple(sorted((spec.get("nodeSelector") or {}).items())),
         affinity=_affinity(required) if required is not None else None,
-        pod=pod_labels_of(pod),
         pod_affinity=required_terms(pod, "podAffinity"),
-        pod_anti_affinity=required_terms(pod, "podAntiAffinity"),
         spread=spread_constraints(pod, "DoNotSchedule"),
         features=tuple(sorted(_features(spec))),
-        volumes=tuple(_volumes(pod)),
-        priority=spec.get("priority") or 0,
+        preferred_nodes=tuple(_preferred_nodes(spec)),
+        preferred_pods=preferred_terms(pod),
+        spread_softly=spread_constraints(pod, "ScheduleAnyway"),
         preempts=(spec.get("preemptionPolicy") or "PreemptLowerPriority") != "Never",
     )
+
+
+def _preferred_nodes(spec: Json) -> Iterable[tuple[int, NodeSelectorTerm]]:
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    for preferred in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+        yield preferred["weight"], node_term_from(preferred["preference"])
 
 
 def _features(spec: Json) -> Iterable[str]:

@@ -150,6 +150,7 @@ class Nodes(Mapping[str, NodeView]):
         self._common_version = 0
         self._views: dict[str, NodeView] = {}
         self._order: list[str] = []
+        self._softly_tainted: set[str] = set()
         self._node_of: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> NodeView:
@@ -182,6 +183,11 @@ class Nodes(Mapping[str, NodeView]):
         """Differs from an earlier version if an answer for the node can have changed since."""
         return self._common_version, self.view(name).version
 
+    @property
+    def has_soft_taints(self) -> bool:
+        """Whether any node has a taint with the effect PreferNoSchedule."""
+        return bool(self._softly_tainted)
+
     def node_of(self, pod: str) -> str:
         """The node that ``pod`` (namespace/name) counts on; "" for none."""
         return self._node_of.get(pod, "")
@@ -202,6 +208,7 @@ class Nodes(Mapping[str, NodeView]):
             insort(self._order, facts.name)
         if before is None or (before.labels, before.taints) != (facts.labels, facts.taints):
             self.topology += 1
+        self._note_taints(facts.name, facts.taints)
         self.mark_changed(facts.name)
         return True
 
@@ -212,6 +219,7 @@ class Nodes(Mapping[str, NodeView]):
             if view.facts is not None:
                 del self._order[bisect_left(self._order, name)]
             view.facts = None
+            self._note_taints(name, ())
             self.topology += 1
             self.mark_changed(name)
         return view
@@ -245,8 +253,9 @@ class Nodes(Mapping[str, NodeView]):
         takes_other = before.taken != after.taken
         if not takes_other:
             view.version = version
-        self.pods.remove(before, node)
-        self.pods.add(after, node)
+        if before.seen != after.seen:
+            self.pods.remove(before, node)
+            self.pods.add(after, node)
         changed = takes_other or self.pods.clock != clock
         self.generation += changed
         return changed
@@ -278,6 +287,12 @@ class Nodes(Mapping[str, NodeView]):
         needs = view.remove(key)
         view.version = version
         self.pods.remove(needs, node, trial=True)
+
+    def _note_taints(self, name: str, taints: Iterable[NodeTaint]) -> None:
+        if any(taint.effect == "PreferNoSchedule" for taint in taints):
+            self._softly_tainted.add(name)
+        else:
+            self._softly_tainted.discard(name)
 
     def _stored_view(self, name: str) -> NodeView:
         return self._views.setdefault(name, NodeView(name))

@@ -8,6 +8,7 @@ fleet and the nodes are afterwards as they were before.
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from types import TracebackType
 
@@ -16,7 +17,11 @@ from controller.placement.needs import Needs
 from controller.placement.nodes import Nodes
 from controller.placement.podcheck import PodCheck
 from controller.placement.preemption import harm
+from controller.placement.preferences import has_preferences, preferred_first
 from driver.model import Allocation, Claim
+
+Preferred = Callable[[Sequence[str]], Sequence[str]]
+"""Puts the names of nodes into the order in which they are tried."""
 
 _MAX_PREEMPTIBLE = 100
 """Nodes that are compared by what eviction does there; kube-scheduler compares as many."""
@@ -135,7 +140,9 @@ class Trial:
             found = _on(pod.bound_to, self._fleet, self._nodes, pod.claims)
         else:
             check = PodCheck(pod.key, pod.needs, self._nodes)
-            found = place(self._fleet, pod.claims, _eligible(pod, check), pod.beside, pod.last)
+            prefers = has_preferences(pod.needs, self._nodes)
+            preferred = partial(preferred_first, pod.key, pod.needs, self._nodes) if prefers else None
+            found = place(self._fleet, pod.claims, _eligible(pod, check), pod.beside, pod.last, preferred)
             if found is None:
                 found = self._preempting(pod, check)
         if isinstance(found, Placed):
@@ -180,6 +187,7 @@ def place(
     is_eligible: IsEligible | None = None,
     beside: Sequence[Claim] = (),
     last: Sequence[str] = (),
+    preferred: Preferred | None = None,
 ) -> Placed | Unsatisfiable | None:
     """The first node that fits all ``claims`` and what they get there; None if no node does.
 
@@ -190,7 +198,8 @@ def place(
 
     Unsatisfiable only if the claims are invalid as written, so that no node could fit them.
 
-    The nodes ``last`` are tried after all others, in that order.
+    The nodes ``last`` are tried after all others, in that order. Among nodes that are equal as to devices, which are
+    all if no request has alternatives or preferences, ``preferred`` says which are tried first.
 
     ``is_eligible`` is called for nodes in the order in which they are tried, and only for those that could otherwise be
     the answer. What the answer would be on one given node, and why not, is said by ``Fleet.allocate``.
@@ -201,9 +210,17 @@ def place(
     if not isinstance(others, CompiledRequest):
         return Unsatisfiable(faults=others)
     search = _NodeSearch(fleet, (request, claims), (others, beside), is_eligible or _any_node)
-    slots = fleet.candidates(request)
+    slots: Iterable[NodeSlot] = fleet.candidates(request)
+    if preferred is not None:
+        slots = _sorted(slots, preferred, is_eligible or _any_node)
     found = search.best_first(slots) if request.scored or others.scored else search.in_order(slots)
     return next(_deferring(found, last), None)
+
+
+def _sorted(slots: Iterable[NodeSlot], preferred: Preferred, is_eligible: IsEligible) -> Iterable[NodeSlot]:
+    """The slots of eligible nodes in the order of preference."""
+    possible = {slot.name: slot for slot in slots if is_eligible(slot.name)}
+    return [possible[name] for name in preferred(tuple(possible))]
 
 
 def _deferring(found: Iterable[Placed], last: Sequence[str]) -> Iterator[Placed]:

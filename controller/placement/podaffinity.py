@@ -40,9 +40,9 @@ def _affinity(needs: Needs, nodes: Nodes, own_node: str) -> Reasons:
     """Every term needs a pod in the node's domain that all terms select; the first pod of a group needs none."""
     selectors = _all_selectors(needs)
     itself = nodes.pods.selects(selectors, needs.pod)
-    by_node = _without(nodes.pods.group(selectors).by_node, own_node if itself else "")
+    by_node = without(nodes.pods.group(selectors).by_node, own_node if itself else "")
     keys = list(dict.fromkeys(term.topology_key for term in needs.pod_affinity))
-    domains = {key: _domains(by_node, key, nodes) for key in keys}
+    domains = {key: domains_of(by_node, key, nodes) for key in keys}
     first = itself and not any(domains.values())
 
     def reasons(_: str, labels: Mapping[str, str]) -> Iterator[str]:
@@ -60,8 +60,8 @@ def _anti_affinity(needs: Needs, nodes: Nodes, own_node: str) -> Reasons:
     excluded: dict[str, set[str]] = {}
     for term in needs.pod_anti_affinity:
         itself = nodes.pods.selects((term.pods,), needs.pod)
-        by_node = _without(nodes.pods.group((term.pods,)).by_node, own_node if itself else "")
-        excluded.setdefault(term.topology_key, set()).update(_domains(by_node, term.topology_key, nodes))
+        by_node = without(nodes.pods.group((term.pods,)).by_node, own_node if itself else "")
+        excluded.setdefault(term.topology_key, set()).update(domains_of(by_node, term.topology_key, nodes))
 
     def reasons(_: str, labels: Mapping[str, str]) -> Iterator[str]:
         for key, values in excluded.items():
@@ -75,8 +75,8 @@ def _existing(needs: Needs, nodes: Nodes, own_node: str) -> Reasons | None:
     """The required anti-affinity of pods on nodes excludes the pod from their domains."""
     excluded: dict[str, set[str]] = {}
     for term, counts in nodes.pods.terms_against(needs.pod):
-        by_node = _without(counts.by_node, own_node if term in needs.pod_anti_affinity else "")
-        excluded.setdefault(term.topology_key, set()).update(_domains(by_node, term.topology_key, nodes))
+        by_node = without(counts.by_node, own_node if term in needs.pod_anti_affinity else "")
+        excluded.setdefault(term.topology_key, set()).update(domains_of(by_node, term.topology_key, nodes))
     if not any(excluded.values()):
         return None
 
@@ -93,14 +93,18 @@ def _all_selectors(needs: Needs) -> Selectors:
     return tuple(term.pods for term in needs.pod_affinity)
 
 
-def _without(by_node: Mapping[str, int], own_node: str) -> Mapping[str, int]:
+def without(by_node: Mapping[str, int], own_node: str) -> Mapping[str, int]:
     """The counts without the pod itself, which counts on ``own_node`` unless that is ""."""
-    if by_node.get(own_node) != 1:
+    if own_node not in by_node:
         return by_node
-    return {node: count for node, count in by_node.items() if node != own_node}
+    return {node: count - (node == own_node) for node, count in by_node.items()}
 
 
-def _domains(by_node: Mapping[str, int], key: str, nodes: Nodes) -> frozenset[str]:
-    """The values of the label ``key`` on these nodes."""
-    values = (nodes.labels_of(node).get(key) for node in by_node)
-    return frozenset(value for value in values if value is not None)
+def domains_of(by_node: Mapping[str, int], key: str, nodes: Nodes) -> Mapping[str, int]:
+    """The pods of each value of the node label ``key``; only values with at least one."""
+    counts: dict[str, int] = {}
+    for node, count in by_node.items():
+        value = nodes.labels_of(node).get(key)
+        if value is not None and count:
+            counts[value] = counts.get(value, 0) + count
+    return counts

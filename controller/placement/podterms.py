@@ -10,6 +10,7 @@ from driver.node_selectors import holds
 Json = Mapping[str, Any]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,16 @@ def required_terms(pod: Json, kind: str) -> tuple[PodTerm, ...]:
     """
     affinity = (pod["spec"].get("affinity") or {}).get(kind) or {}
     return tuple(_term(raw, pod) for raw in affinity.get(_REQUIRED) or ())
+
+
+def preferred_terms(pod: Json) -> tuple[tuple[int, PodTerm], ...]:
+    """The preferred terms of ``podAffinity``, and those of ``podAntiAffinity`` with negative weights."""
+    affinity = pod["spec"].get("affinity") or {}
+    return tuple(
+        (sign * entry["weight"], _term(entry["podAffinityTerm"], pod))
+        for kind, sign in (("podAffinity", 1), ("podAntiAffinity", -1))
+        for entry in (affinity.get(kind) or {}).get(_PREFERRED) or ()
+    )
 
 
 def _term(raw: Json, pod: Json) -> PodTerm:

@@ -1,6 +1,6 @@
 """Topology spread constraints with ``DoNotSchedule`` (kube-scheduler's plugin PodTopologySpread). Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from controller.placement.needs import Needs
 from controller.placement.nodes import Nodes, Reasons
@@ -40,20 +40,35 @@ def _fullest_allowed(
     constraint: SpreadConstraint, needs: Needs, nodes: Nodes, own_node: str
 ) -> tuple[Mapping[str, int], int]:
     """How many matching pods each domain has, and how many a domain may have to take the pod."""
-    domain_of = _domains(constraint, needs, nodes)
+    counts = counts_of(constraint, needs.spread, needs, nodes, own_node)
+    least = min(counts.values(), default=0) if len(counts) >= constraint.min_domains else 0
+    return counts, constraint.max_skew + least - constraint.counts_itself
+
+
+def counts_of(
+    constraint: SpreadConstraint, constraints: Sequence[SpreadConstraint], needs: Needs, nodes: Nodes, own_node: str
+) -> Mapping[str, int]:
+    """How many matching pods each domain has, without the pod itself.
+
+    Args:
+        constraints: all that hold together; only nodes with the labels of all of them count.
+        own_node: where the pod itself counts; "" for nowhere.
+    """
+    domain_of = _domains(constraint, constraints, needs, nodes)
     counts = dict.fromkeys(domain_of.values(), 0)
     for node, count in nodes.pods.group((constraint.pods,)).by_node.items():
         if (domain := domain_of.get(node)) is not None:
             counts[domain] += count
     if constraint.counts_itself and nodes.pods.selects((constraint.pods,), needs.pod) and own_node in domain_of:
         counts[domain_of[own_node]] -= 1
-    least = min(counts.values(), default=0) if len(counts) >= constraint.min_domains else 0
-    return counts, constraint.max_skew + least - constraint.counts_itself
+    return counts
 
 
-def _domains(constraint: SpreadConstraint, needs: Needs, nodes: Nodes) -> Mapping[str, str]:
+def _domains(
+    constraint: SpreadConstraint, constraints: Sequence[SpreadConstraint], needs: Needs, nodes: Nodes
+) -> Mapping[str, str]:
     """The domain of each node that counts for the constraint."""
-    keys = tuple(dict.fromkeys(other.topology_key for other in needs.spread))
+    keys = tuple(dict.fromkeys(other.topology_key for other in constraints))
     affinity = (needs.labels, needs.affinity) if constraint.honors_affinity else None
     tolerations = needs.tolerations if constraint.honors_taints else None
     key = (constraint.topology_key, keys, affinity, tolerations)

@@ -114,6 +114,11 @@ def test_volumes_exclude_no_node_until_all_that_belongs_to_them_can_be_read(reso
     assert isinstance(decide(scene.state, "default/p", NOW), Unallocatable)
 
 
+def test_only_these_kinds_are_read_to_choose_nodes() -> None:
+    read = {resource.plural for resource in OPTIONAL_RESOURCES} - {"devicetaintrules"}
+    assert read == {"namespaces", "persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes"}
+
+
 def test_a_kind_that_cannot_be_read_does_not_keep_decisions_waiting() -> None:
     state: State = Scene().state
     for resource in state.resources:
