@@ -74,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
     gc.set_threshold(*_COLLECTION_THRESHOLDS)
     try:
         process = ControllerProcess(
-            _connections(arguments.kubeconfig, settings), SystemClock(), settings, log, os.environ
+            connections(arguments.kubeconfig, settings), SystemClock(), settings, log, os.environ
         )
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: process.stop())
@@ -96,7 +96,12 @@ class Connections:
     """Every call takes less than a renewal may be late."""
 
 
-def _connections(kubeconfig: str, settings: Settings) -> Connections:
+def connections(kubeconfig: str, settings: Settings) -> Connections:
+    """The connections of the running program.
+
+    Raises:
+        OperatorFault: no valid credentials.
+    """
     chosen = settings.controller
     connect = partial(KubeClient.from_environment, kubeconfig)
     return Connections(

@@ -80,6 +80,7 @@ class KubeClient:
     ):
         self._access = access
         self._on_warning = on_warning
+        self.call_seconds = call_seconds
         self._server_timeout = {"timeout": f"{call_seconds:g}s"} if call_seconds else {}
         timeout = urllib3.Timeout(total=call_seconds or None, connect=CONNECT_SECONDS, read=READ_SECONDS)
         settings: dict[str, Any] = {

@@ -1,18 +1,21 @@
 """The program around the controller: it leads, works, hands over quickly, and never goes on half alive."""
 
+import json
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controller.__main__ import Connections, ControllerProcess, main
+from controller.__main__ import Connections, ControllerProcess, connections, main
 from driver.clock import SystemClock
-from driver.kube.api import LEASES, NAMESPACES, RESOURCE_CLAIMS, Conflict, NotFound, Unavailable
+from driver.kube.api import LEASES, NAMESPACES, RESOURCE_CLAIMS, Api, Conflict, NotFound, Unavailable
+from driver.kube.client import KubeClient
 from driver.kube.decorator import ApiCall, ApiDecorator
 from driver.observe import logger
 from driver.settings import Settings
@@ -194,6 +197,70 @@ def test_a_watch_that_fails_is_tried_again_and_nothing_ends() -> None:
     with running(Failing(world.api, Unavailable("no answer"))) as (_, status):
         time.sleep(0.5)
         assert status == []
+
+
+class Hooked(ApiDecorator):
+    """An API on which the test does something before each allocation."""
+
+    def __init__(self, api: Api, before_allocation: Callable[[], None]):
+        super().__init__(api)
+        self._before_allocation = before_allocation
+
+    def before(self, call: ApiCall) -> None:
+        if call.resource == RESOURCE_CLAIMS and call.subresource == "status":
+            self._before_allocation()
+
+
+def holder(world: World) -> str:
+    lease = world.api.get(LEASES, "lode-controller", "lode-system")
+    return str(lease["spec"].get("holderIdentity", ""))
+
+
+def test_when_it_is_stopped_writes_under_way_end_and_only_then_the_lease_is_released() -> None:
+    world = blocking()
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        arrived.set()
+        go_on.wait(10)
+
+    with running(Hooked(world.api, wait)) as (process, status):
+        world.add_claim("a")
+        world.add_pod("p", "a")
+        assert arrived.wait(10)
+        process.stop()
+        assert holder(world)
+        go_on.set()
+    assert (world.devices("a"), world.gates("p")) == (["n1/gpu-0"], [])
+    assert (status, holder(world)) == ([0], "")
+
+
+def test_the_lease_is_not_released_while_a_write_is_in_doubt() -> None:
+    world = blocking()
+
+    def lose() -> None:
+        raise Unavailable("no answer")
+
+    with running(Hooked(world.api, lose)) as (process, _):
+        world.add_claim("a")
+        world.add_pod("p", "a")
+        lost = {"outcome": "unavailable"}
+        eventually(
+            lambda: process.metrics.registry.get_sample_value("lode_controller_decisions_total", lost) is not None
+        )
+    assert holder(world)
+
+
+def test_writes_and_renewals_have_connections_and_time_outs_of_their_own(tmp_path: Path) -> None:
+    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
+    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+    document = {"clusters": [cluster], "contexts": [context], "users": [{"name": "u", "user": {}}]}
+    file = tmp_path / "kubeconfig"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "x", **document}))
+    settings = Settings.model_validate({"controller": {"leaseSeconds": 15, "writeSeconds": 4}})
+    found = connections(str(file), settings)
+    seconds = [api.call_seconds for api in (found.reading, found.writing, found.leasing) if isinstance(api, KubeClient)]
+    assert seconds == [0, 4, 3], "a renewal is asked for more than once before the lease has run out"
 
 
 @pytest.mark.parametrize(
