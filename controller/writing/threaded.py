@@ -40,7 +40,9 @@ class ThreadedWrites:
         self._clock = clock
         self._metrics = metrics
         self._lanes = Lanes(bounds)
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._may_start = {lane: threading.Condition(self._lock) for lane in Lane}
+        self._ended = threading.Condition(self._lock)
         self._closed = False
         for lane, count in bounds.items():
             for number in range(count):
@@ -48,52 +50,54 @@ class ThreadedWrites:
 
     def submit(self, sequence: WriteSequence) -> None:
         """As ``Writes.submit``."""
-        with self._changed:
+        with self._lock:
             self._lanes.add(Execution(sequence, self._terms))
-            self._notice()
+            self._changed()
 
     def tell(self, key: TellKey, sequence: WriteSequence) -> None:
         """As ``Writes.tell``."""
-        with self._changed:
+        with self._lock:
             self._lanes.tell(key, Execution(sequence, self._terms))
-            self._notice()
+            self._changed()
 
     def close(self, seconds: float) -> bool:
         """Start no more sequences, and wait for those under way; returns whether they all ended in ``seconds``."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._lanes.drop()
-            self._notice()
-            return self._changed.wait_for(lambda: not any(self._lanes.under_way(lane) for lane in Lane), seconds)
+            for workers in self._may_start.values():
+                workers.notify_all()
+            return self._ended.wait_for(lambda: not any(self._lanes.under_way(lane) for lane in Lane), seconds)
 
     def _work(self, lane: Lane) -> None:
-        while True:
-            with self._changed:
+        while (execution := self._next(lane)) is not None:
+            result = None
+            while result is None:
+                started = self._clock.monotonic()
+                result = execution.step(self._api)
+                self._metrics.written(result.error if result else None, self._clock.monotonic() - started)
+            # The result is delivered before the objects are free: what is decided next knows it.
+            self._deliver(result)
+            with self._lock:
+                self._lanes.end(execution)
+                self._changed()
+                self._ended.notify_all()
+
+    def _next(self, lane: Lane) -> Execution | None:
+        """The next sequence of the lane, as soon as one may start; None when the port is closed."""
+        with self._lock:
+            while not self._closed:
                 execution = self._lanes.start(lane)
-                while execution is None and not self._closed:
-                    self._changed.wait()
-                    execution = self._lanes.start(lane)
-                if execution is None:
-                    return
-                self._measure()
-            self._carry_out(execution)
+                if execution is not None:
+                    # More than one sequence may have become free to start, so each worker that starts wakes the next.
+                    self._changed()
+                    return execution
+                self._may_start[lane].wait()
+            return None
 
-    def _carry_out(self, execution: Execution) -> None:
-        result = None
-        while result is None:
-            started = self._clock.monotonic()
-            result = execution.step(self._api)
-            self._metrics.written(result.error if result else None, self._clock.monotonic() - started)
-        # The result is delivered before the objects are free: what is decided next knows it.
-        self._deliver(result)
-        with self._changed:
-            self._lanes.end(execution)
-            self._notice()
-
-    def _notice(self) -> None:
-        self._measure()
-        self._changed.notify_all()
-
-    def _measure(self) -> None:
-        for lane in Lane:
-            self._metrics.counted(lane, self._lanes.under_way(lane), self._lanes.waiting(lane))
+    def _changed(self) -> None:
+        for lane, workers in self._may_start.items():
+            waiting = self._lanes.waiting(lane)
+            self._metrics.counted(lane, self._lanes.under_way(lane), waiting)
+            if waiting:
+                workers.notify()
