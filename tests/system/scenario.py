@@ -9,12 +9,14 @@ from simulation.settled_checks import check_settled
 from tests.system.history import cards
 from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, request, template
 
+LEASE_SECONDS = 100
+
 
 class Scenario:
     """A cluster of one node, and its users."""
 
     def __init__(self, seed: int = 0, *, profile: str = "h100x8", count: int = 8, controllers: int = 1):
-        settings = Settings(controller=ControllerSettings(lease_seconds=100))
+        settings = Settings(controller=ControllerSettings(lease_seconds=LEASE_SECONDS))
         self.cluster = Cluster(
             seed,
             {"n1": cards(profile, count)},

@@ -9,9 +9,9 @@ from itertools import permutations
 import pytest
 
 from driver.kube.api import PODS, RESOURCE_CLAIMS
-from simulation.faults import FaultProfile
+from simulation.faults import FaultProfile, NetworkFaults
 from tests.system.objects import NAMESPACE
-from tests.system.scenario import Scenario
+from tests.system.scenario import LEASE_SECONDS, Scenario
 
 CARDS = {f"gpu-{index}" for index in range(8)}
 
@@ -101,6 +101,25 @@ def test_two_controllers_with_leaders_that_stall_hand_out_nothing_twice(seed: in
     scenario.cluster.faults = FaultProfile()
     scenario.settle()
     assert_all_eight(scenario, list(BATCHES))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_leases_that_lapse_while_writes_hang_hand_out_nothing_twice(seed: int) -> None:
+    """Each leader in turn is cut off while its writes are under way; they arrive late, or never."""
+    scenario = Scenario(seed, controllers=2)
+    faults = FaultProfile(interleave=0.2, skip_watch=0.3, network=NetworkFaults(slow=0.3, hang=0.5))
+    for index in range(8):
+        scenario.cluster.faults = faults
+        scenario.create(f"p{index}", "gpu-1")
+        scenario.cluster.run(25)
+        leader = next((slot for slot in scenario.cluster.slots.values() if getattr(slot.program, "leads", False)), None)
+        if leader is not None:
+            scenario.cluster.stall(leader.name, 150)
+        scenario.cluster.advance(LEASE_SECONDS + 30)
+    scenario.cluster.faults = FaultProfile()
+    scenario.settle()
+    held = [scenario.devices(f"p{index}") for index in range(8)]
+    assert set().union(*held) == CARDS
 
 
 @pytest.mark.parametrize("seed", range(4))
