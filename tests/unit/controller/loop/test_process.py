@@ -56,8 +56,14 @@ def running(api: Any, settings: Settings = SETTINGS) -> Iterator[tuple[Controlle
 
 
 def eventually(holds: Callable[[], bool]) -> None:
+    """Wait until it holds; a program that does not listen yet is asked again."""
     until = time.monotonic() + 10
-    while not holds():
+    while True:
+        try:
+            if holds():
+                return
+        except ConnectionRefusedError:
+            pass
         assert time.monotonic() < until
         time.sleep(0.01)
 
