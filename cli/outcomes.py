@@ -157,21 +157,30 @@ def verdict(decision: Decision, refusals: Mapping[str, NodeRefusal] | None = Non
     return Verdict()
 
 
+ClaimObjects = Mapping[str, Json]
+"""ResourceClaim objects by ``namespace/name``."""
+
+
 def outcome_of_pod(
-    state: State, key: str, answer: Verdict, chosen: Collection[str], taken_back: Sequence[TakenBack]
+    state: State,
+    objects: ClaimObjects,
+    key: str,
+    answer: Verdict,
+    chosen: Collection[str],
+    taken_back: Sequence[TakenBack],
 ) -> Outcome:
     """The outcome for a pod with this verdict; ``chosen`` are the claims that got devices."""
     pod = state.pods[key]
-    claims = tuple(_claim(state, pod.namespace, ref, chosen) for ref in pod.references)
+    claims = tuple(_claim(state, objects, pod.namespace, ref, chosen) for ref in pod.references)
     result = _result(answer, claims)
     node = "" if result == "waiting" else _node(state, pod)
     return Outcome("Pod", pod.namespace, pod.name, result, node, claims, answer, tuple(taken_back))
 
 
-def outcome_of_claim(state: State, key: str, answer: Verdict, chosen: bool) -> Outcome:
+def outcome_of_claim(state: State, objects: ClaimObjects, key: str, answer: Verdict, chosen: bool) -> Outcome:
     """The outcome for a claim with this verdict, not as part of a pod; ``chosen`` if it got devices."""
     claim = state.claims[key].claim
-    claims = (_claim(state, claim.namespace, ClaimReference("", claim.name), (key,) if chosen else ()),)
+    claims = (_claim(state, objects, claim.namespace, ClaimReference("", claim.name), (key,) if chosen else ()),)
     node = claim.allocation.node_name if claim.allocation else ""
     result = _result(answer, claims)
     return Outcome("ResourceClaim", claim.namespace, claim.name, result, node, claims, answer)
@@ -192,7 +201,9 @@ def _node(state: State, pod: PodView) -> str:
     return next((name for name in names if name), "")
 
 
-def _claim(state: State, namespace: str, ref: ClaimReference, chosen: Collection[str]) -> ClaimOutcome:
+def _claim(
+    state: State, objects: ClaimObjects, namespace: str, ref: ClaimReference, chosen: Collection[str]
+) -> ClaimOutcome:
     key = f"{namespace}/{ref.claim}"
     record = state.claims.get(key)
     if record is None:
@@ -200,11 +211,11 @@ def _claim(state: State, namespace: str, ref: ClaimReference, chosen: Collection
     if key in chosen or record.claim.allocation is None:
         claim_state = _claim_state(state, record.claim, key in chosen)
         return ClaimOutcome(ref.entry, ref.claim, ref.template, claim_state, _devices(record.claim))
-    return replace(_held(state, record), entry=ref.entry, template=ref.template)
+    return replace(_held(state, record, objects[key].get("status") or {}), entry=ref.entry, template=ref.template)
 
 
-def _held(state: State, record: ClaimRecord) -> ClaimOutcome:
-    statuses = {_device_id(entry): entry for entry in (record.raw.get("status") or {}).get("devices") or ()}
+def _held(state: State, record: ClaimRecord, status: Json) -> ClaimOutcome:
+    statuses = {_device_id(entry): entry for entry in status.get("devices") or ()}
     devices = []
     for device in _devices(record.claim, "shareID"):
         fields = {name: part for name, part in statuses.get(_device_id(device), {}).items() if name not in _DEVICE}

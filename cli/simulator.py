@@ -27,7 +27,7 @@ from controller.reconcile import (
     node_refusals,
     patched_status,
 )
-from controller.state import ClaimRecord, PodView, State
+from controller.state import PodView, State
 from controller.waiting import rank_of
 from driver.clock import rfc3339
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object
@@ -51,7 +51,7 @@ def simulate_all(snapshot: ClusterSnapshot) -> tuple[list[Outcome], list[Outcome
     """
     simulator = Simulator(snapshot, _latest_time(snapshot.state) + _LATER)
     pods = simulator.pods()
-    claims = [simulator.claim(claim.key) for claim in list(_unused_claims(snapshot.state))]
+    claims = [simulator.claim(claim.key) for claim in list(_unused_claims(snapshot))]
     return pods, [outcome for outcome in claims if outcome.result != "others"]
 
 
@@ -96,7 +96,7 @@ class Simulator:
             self._snapshot.put(PODS, gate_pod(self._snapshot.pods[key], self._state.names, {}))
             decision, taken_back = self._run(key)
         chosen = [claim for claim in claims if (now := self._allocation(claim)) and now != before[claim]]
-        return outcome_of_pod(self._state, key, self._verdict(decision), chosen, taken_back)
+        return outcome_of_pod(self._state, self._snapshot.claims, key, self._verdict(decision), chosen, taken_back)
 
     def claim(self, key: str) -> Outcome:
         """What a pod would get that asks for this claim and nothing else."""
@@ -106,11 +106,11 @@ class Simulator:
         decision, _ = self._run(probe_key)
         answer = self._verdict(decision)
         self._state.drop(PODS, probe_key)
-        return outcome_of_claim(self._state, key, answer, isinstance(decision, Place))
+        return outcome_of_claim(self._state, self._snapshot.claims, key, answer, isinstance(decision, Place))
 
     def held(self, key: str) -> Outcome:
         """What an allocated claim holds."""
-        return outcome_of_claim(self._state, key, Verdict(), chosen=False)
+        return outcome_of_claim(self._state, self._snapshot.claims, key, Verdict(), chosen=False)
 
     def _allocation(self, key: str) -> Allocation | None:
         record = self._state.claims.get(key)
@@ -142,9 +142,9 @@ class Simulator:
     def _apply(self, key: str, decision: Decision) -> None:
         pod = self._state.pods[key]
         for update in claim_updates(decision, Consumer("pods", pod.name, pod.uid), rfc3339(self._now)):
-            record = self._state.claims[update.claim]
-            status = patched_status(record.raw.get("status") or {}, update.status_patch(record.claim))
-            self._snapshot.put(RESOURCE_CLAIMS, {**record.raw, "status": status})
+            claim, raw = self._state.claims[update.claim].claim, self._snapshot.claims[update.claim]
+            status = patched_status(raw.get("status") or {}, update.status_patch(claim))
+            self._snapshot.put(RESOURCE_CLAIMS, {**raw, "status": status})
 
     def _verdict(self, decision: Decision) -> Verdict:
         if not isinstance(decision, Unallocatable):
@@ -163,16 +163,18 @@ def _is_shown(pod: PodView, outcome: Outcome) -> bool:
     return outcome.result != "others" and not (outcome.result == "allocated" and pod.node_name)
 
 
-def _unused_claims(state: State) -> Iterator[Claim]:
+def _unused_claims(snapshot: ClusterSnapshot) -> Iterator[Claim]:
     """The unallocated claims that no pod refers to, oldest first."""
+    state = snapshot.state
 
-    def by_age(record: ClaimRecord) -> tuple[str, str, str]:
-        metadata = record.raw["metadata"]
-        return metadata.get("creationTimestamp") or _LAST, metadata["namespace"], metadata["name"]
+    def by_age(claim: Claim) -> tuple[str, str, str]:
+        created = snapshot.claims[claim.key]["metadata"].get("creationTimestamp")
+        return created or _LAST, claim.namespace, claim.name
 
-    for record in sorted((record for key, record in state.claims.items() if not state.pods.using(key)), key=by_age):
-        if record.claim.allocation is None and not record.claim.deleting:
-            yield record.claim
+    unused = (record.claim for key, record in state.claims.items() if not state.pods.using(key))
+    for claim in sorted(unused, key=by_age):
+        if claim.allocation is None and not claim.deleting:
+            yield claim
 
 
 def _probe(claim: Claim) -> Object:

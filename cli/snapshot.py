@@ -24,7 +24,7 @@ from driver.kube.api import (
     Object,
     Resource,
 )
-from driver.kube.objects import is_deleting, is_terminal
+from driver.kube.objects import is_deleting, is_terminal, object_key
 from driver.kube.reflector import Unreadable
 from driver.names import Names
 from memoryapi.admission import gate_pod
@@ -41,18 +41,22 @@ class ClusterSnapshot:
 
     Attributes:
         pods: the pods as objects, by ``namespace/name``.
+        claims: the claims as objects, by ``namespace/name``, with what was decided since.
         version: the last resource version given to an object.
     """
 
     state: State
     notes: list[str] = field(default_factory=list)
     pods: dict[str, Object] = field(default_factory=dict)
+    claims: dict[str, Object] = field(default_factory=dict)
     version: int = 0
 
     def put(self, resource: Resource, obj: Object) -> list[str]:
         """Add an object, or replace it by a changed one. Returns why it is left out, if it cannot be decoded."""
         self.version += 1
         versioned = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}
+        if resource == RESOURCE_CLAIMS:
+            self.claims[object_key(versioned)] = versioned
         return self.state.put(resource, versioned).unreadable
 
 

@@ -204,6 +204,9 @@ class ControllerProcess:
         self._receive(0 if worked else max(0.0, min(_IDLE_SECONDS, pause)))
         if not self._ready and self._controller.ready:
             self._ready = True
+            # What was listed stays for long. Without this, each full collection looks at all of it.
+            gc.collect()
+            gc.freeze()
             self._log.info("started", seconds_to_ready=round(self.metrics.mark_ready(), 3))
 
     def _follow_election(self) -> None:

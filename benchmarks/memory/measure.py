@@ -51,7 +51,7 @@ def measure(program: Path, size: Size) -> Start:
         kubeconfig, settings = Path(folder) / "kubeconfig", Path(folder) / "settings.yaml"
         port = free_port()
         kubeconfig.write_text(_kubeconfig(server))
-        settings.write_text(yaml.safe_dump({"observeAddress": f"127.0.0.1:{port}", "logLevel": "warning"}))
+        settings.write_text(yaml.safe_dump(_settings(program, port)))
         command = [sys.executable, "-m", "controller", "--settings", str(settings), "--kubeconfig", str(kubeconfig)]
         started = time.monotonic()
         log = Path(folder) / "log"
@@ -140,3 +140,15 @@ def _memory(pid: int) -> dict[str, float]:
     """VmHWM and VmRSS of a process, in MiB."""
     fields = (line.split() for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return {name.rstrip(":"): int(rest[0]) * 1024 / _MEBIBYTE for name, *rest in fields if name in ("VmHWM:", "VmRSS:")}
+
+
+def _settings(program: Path, port: int) -> dict[str, object]:
+    """Settings that the program at this path has; an unknown one would be an error."""
+    # On a busy machine a lease of the usual length may lapse.
+    section: dict[str, object] = {"leaseSeconds": 120}
+    known = (program / "driver" / "settings.py").read_text()
+    if "debug_address" in known:
+        section["debugAddress"] = ""
+    if "verify_policies" in known:
+        section["verifyPolicies"] = False
+    return {"observeAddress": f"127.0.0.1:{port}", "logLevel": "warning", "controller": section}

@@ -2,7 +2,7 @@
 
     State            what decisions are made from; ``apply`` feeds it with what the reflectors report
     Decoder          what reflectors report, as values; may run in their threads
-    SharedPods       makes pods share what is equal
+    SharedPods, SharedClaims   make pods and claims share what is equal
     ObjectVersions   the known version of every object; an older one never replaces a newer one
     Pods             pods by key and by the claims they refer to
     Claims           claims by key

@@ -11,9 +11,8 @@ from driver.wire import claim_from
 
 @dataclass(frozen=True, slots=True)
 class ClaimRecord:
-    """A claim as the API returned it and as a value."""
+    """A claim."""
 
-    raw: Object
     claim: Claim
     shape: str
     """Equal for claims with equal specs."""
@@ -25,8 +24,7 @@ def record_from(obj: Object) -> ClaimRecord:
     Raises:
         LodeError, KeyError, TypeError, ValueError: the object cannot be decoded.
     """
-    metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
-    return ClaimRecord({**obj, "metadata": metadata}, claim_from(obj), json.dumps(obj["spec"], sort_keys=True))
+    return ClaimRecord(claim_from(obj), json.dumps(obj["spec"], sort_keys=True))
 
 
 @dataclass(frozen=True, slots=True)

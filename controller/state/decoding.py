@@ -13,7 +13,7 @@ from controller.state.claims import record_from
 from controller.state.classes import class_record_from
 from controller.state.podview import pod_from
 from controller.state.scheduling import namespace_from
-from controller.state.sharing import SharedPods
+from controller.state.sharing import SharedClaims, SharedPods
 from driver.errors import LodeError
 from driver.kube.api import (
     CSI_NODES,
@@ -75,11 +75,11 @@ class Decoder:
     """Decodes objects of every kind that the state keeps. Safe in any thread."""
 
     def __init__(self, names: Names, condition_type: str):
-        pods = SharedPods()
+        pods, claims = SharedPods(), SharedClaims()
         self._decode: Mapping[Resource, Callable[[Object], Any]] = {
             PODS: lambda obj: pods.shared(pod_from(obj, condition_type)),
             NODES: facts_of,
-            RESOURCE_CLAIMS: record_from,
+            RESOURCE_CLAIMS: lambda obj: claims.shared(record_from(obj)),
             RESOURCE_SLICES: SharedSlices().slice_from,
             DEVICE_CLASSES: class_record_from,
             DEVICE_TAINT_RULES: taint_rule_from,

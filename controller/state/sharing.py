@@ -1,7 +1,7 @@
 """Equal parts of objects are kept once. Pure.
 
-The pods of a Deployment ask for the same, and thousands of objects name the same nodes and namespaces. Only memory
-depends on what is done here.
+The pods of a Deployment ask for the same, so do the claims of a template, and thousands of objects name the same nodes
+and namespaces. Only memory depends on what is done here.
 """
 
 from collections.abc import Callable, Hashable
@@ -9,13 +9,16 @@ from dataclasses import replace
 from typing import Final, Generic, TypeVar
 
 from controller.placement import Needs
+from controller.state.claims import ClaimRecord
 from controller.state.podview import PodView
 from driver.frozen import frozen
+from driver.model import Allocation, ClaimSpec, DeviceId, NodeSelector, Result
 
 T = TypeVar("T")
 
 _MOST_NEEDS: Final = 1 << 13
-_MOST_TEXTS: Final = 1 << 15
+_MOST_SHAPES: Final = 1 << 12
+_MOST_TEXTS: Final = 1 << 16
 
 
 class Kept(Generic[T]):
@@ -54,4 +57,34 @@ class SharedPods:
             node_name=text(pod.node_name),
             created=text(pod.created),
             needs=self._needs.one(pod.needs),
+        )
+
+
+class SharedClaims:
+    """Makes claims share what is equal."""
+
+    def __init__(self) -> None:
+        self._specs: Kept[tuple[str, ClaimSpec]] = Kept(lambda pair: pair[0], _MOST_SHAPES)
+        self._selectors: Kept[NodeSelector] = Kept(lambda selector: selector, _MOST_TEXTS)
+        self._texts: Kept[str] = Kept(str, _MOST_TEXTS)
+
+    def shared(self, record: ClaimRecord) -> ClaimRecord:
+        """The same claim, with parts of claims that were seen before."""
+        shape, spec = self._specs.one((record.shape, record.claim.spec))
+        claim = record.claim
+        allocation = claim.allocation and self._allocation(claim.allocation)
+        namespace = self._texts.one(claim.namespace)
+        return replace(record, shape=shape, claim=replace(claim, namespace=namespace, spec=spec, allocation=allocation))
+
+    def _allocation(self, allocation: Allocation) -> Allocation:
+        nodes = allocation.nodes and self._selectors.one(allocation.nodes)
+        results = tuple([self._result(result) for result in allocation.results])
+        return replace(allocation, nodes=nodes, results=results, timestamp=self._texts.one(allocation.timestamp))
+
+    def _result(self, result: Result) -> Result:
+        text, device = self._texts.one, result.device
+        return replace(
+            result,
+            request=text(result.request),
+            device=DeviceId(text(device.driver), text(device.pool), text(device.device)),
         )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from driver.kube.api import Api, ApiError, Forbidden, Gone, NotFound, Object, Resource, WatchEvent
 from driver.kube.objects import object_key
 
-PAGE_SIZE = 500
+PAGE_SIZE = 100
 """Objects of one page of a list. Kinds with large objects need smaller pages: a page is held whole."""
 
 

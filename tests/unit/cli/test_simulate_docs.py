@@ -101,7 +101,7 @@ def simulated() -> Snapshot:
     simulate_all(made)
     tables: dict[Resource, list[Object]] = {
         PODS: [*made.pods.values()],
-        RESOURCE_CLAIMS: [record.raw for record in made.state.claims.values()],
+        RESOURCE_CLAIMS: [*made.claims.values()],
     }
     for one in given:
         if one.resource in (NODES, RESOURCE_SLICES, DEVICE_CLASSES):

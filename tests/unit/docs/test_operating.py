@@ -1,11 +1,14 @@
-"""docs/operating.md lists every setting with its default, and every metric."""
+"""docs/operating.md lists every setting with its default, every metric, and the memory that the manifest requests."""
 
 import re
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import BaseModel
 
+from benchmarks.memory.sizes import SIZES
+from driver.quantity import Quantity
 from driver.settings import Settings
 from tests.unit.docs.pages import ROOT, page
 
@@ -41,3 +44,21 @@ def metrics_in_code() -> set[str]:
 
 def test_exactly_the_metrics_that_exist_are_listed() -> None:
     assert set(re.findall(r"^\| `(lode_\w+)` \|", PAGE, re.MULTILINE)) == metrics_in_code()
+
+
+def megabytes(column: int) -> dict[str, int]:
+    """A column of the table of memory, in MiB by nodes and offer."""
+    rows = re.findall(r"^\| ([\d,]+ \| (?:whole|every way)) \|(.+)\|$", PAGE, re.MULTILINE)
+    return {name: int(cells.split("|")[column].replace(",", "")) for name, cells in rows}
+
+
+def test_the_manifest_requests_the_memory_that_was_measured() -> None:
+    documents = yaml.safe_load_all((ROOT / "manifests/controller/controller.yaml").read_text())
+    (container,) = next(d for d in documents if d["kind"] == "Deployment")["spec"]["template"]["spec"]["containers"]
+    requested, limit = (
+        Quantity.parse(container["resources"][kind]["memory"]).value / 2**20 for kind in ("requests", "limits")
+    )
+    peak, settled = megabytes(3), megabytes(4)
+    assert len(peak) == len(SIZES)
+    assert settled["1,050 | every way"] <= requested <= 1.5 * settled["1,050 | every way"]
+    assert limit >= 2 * max(peak.values())
