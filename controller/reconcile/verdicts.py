@@ -9,6 +9,12 @@ _BETWEEN: Final = re.compile(r"[,;] (?=\d+ |node\(s\)|[A-Z])")
 _COUNT: Final = re.compile(r"\d+ ")
 _FROM_THE_ALLOCATION: Final = ("resourceclaim not available on the node", "cannot allocate all claims")
 """What the plugin DynamicResources says about all nodes but the one that the allocation names."""
+_ABOUT_OTHER_NODES: Final = (
+    "node(s) had untolerated taint",
+    "node(s) were unschedulable",
+    "node(s) didn't match Pod's node affinity/selector",
+)
+"""What the controller checks by the same rules, so that it is not said about a node where it allocated devices."""
 _MOST_CHARACTERS: Final = 300
 
 
@@ -17,14 +23,16 @@ def useful_clause(message: str) -> str:
 
     The message counts the reasons of all nodes: ``0/6 nodes are available: 1 node(s) didn't match pod anti-affinity
     rules, 5 resourceclaim not available on the node. preemption: ...``. The allocation itself rules out all nodes but
-    one, so what says that is left out, and so are the numbers. A message in another form is returned as it is.
+    one, so what says that is left out, and so are the numbers and the rules that the controller has checked itself. A
+    message in another form is returned as it is.
     """
     found = _NODES.match(message)
     if found is None:
         return _cut(message)
     clauses = [_COUNT.sub("", clause, count=1) for clause in _BETWEEN.split(found["clauses"])]
-    useful = [clause for clause in clauses if clause not in _FROM_THE_ALLOCATION]
-    return _cut(", ".join(useful or clauses))
+    others = [clause for clause in clauses if clause not in _FROM_THE_ALLOCATION]
+    useful = [clause for clause in others if not clause.startswith(_ABOUT_OTHER_NODES)]
+    return _cut(", ".join(useful or others or clauses))
 
 
 def _cut(text: str) -> str:

@@ -19,13 +19,16 @@ NO_PREEMPTION = "no new claims to deallocate, preemption: not eligible due to pr
         (
             "0/4 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), 2 cannot allocate all "
             f"claims. {NO_PREEMPTION}",
-            "Insufficient cpu, node(s) had untolerated taint(s)",
+            "Insufficient cpu",
         ),
         (
             "0/2 nodes are available: 1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, 1 "
             f"node(s) had volume node affinity conflict. {NO_PREEMPTION}",
-            "node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, node(s) had volume node affinity "
-            "conflict",
+            "node(s) had volume node affinity conflict",
+        ),
+        (
+            "0/2 nodes are available: 1 node(s) had untolerated taint(s), 1 resourceclaim not available on the node.",
+            "node(s) had untolerated taint(s)",
         ),
         ("0/3 nodes are available: 3 cannot allocate all claims.", "cannot allocate all claims"),
         ("0/1 nodes are available: 1 Too many pods", "Too many pods"),
