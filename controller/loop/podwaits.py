@@ -45,6 +45,8 @@ class _Waiting:
     """Monotonic seconds."""
     answer: Unallocatable | None = None
     """The last answer if it waits for a node."""
+    told_at: int = -1
+    """``Nodes.generation`` when its words were looked at."""
 
 
 class PodWaits:
@@ -99,7 +101,9 @@ class PodWaits:
         now = self._clock.monotonic()
         if wait.after is not None:
             self._queue.add(("pod", pod.key), now + wait.after)
-        if wait.report:
+        if not wait.report:
+            self.end(pod.key)
+        else:
             self._park(pod, None, _HELP.get(wait.reason, Help.OWN))
             self._tell(pod, wait)
         return wait.reason
@@ -111,14 +115,20 @@ class PodWaits:
         self._park(pod, answer, Help.NODES)
         if answer.after is not None:
             self._queue.add(("pod", pod.key), now + answer.after)
-        retell = self._teller.retell_at(pod, Reason.UNALLOCATABLE)
-        if retell is not None and now < retell and self._teller.shows(pod, Reason.UNALLOCATABLE):
-            self._queue.add(("pod", pod.key), retell)
-        else:
-            message = self._explanations.message(self._state, answer, self._memory, now)
-            self._teller.tell_wait(pod, Wait(Reason.UNALLOCATABLE, message))
+        self._explain(pod, answer, now)
         self._hold_node(pod, answer, now)
         return Reason.UNALLOCATABLE
+
+    def _explain(self, pod: PodView, answer: Unallocatable, now: float) -> None:
+        waiting, generation = self._waiting[pod.key], self._state.nodes.generation
+        retell = self._teller.retell_at(pod, Reason.UNALLOCATABLE)
+        if retell is not None and now < retell and self._teller.shows(pod, Reason.UNALLOCATABLE):
+            if waiting.told_at != generation:
+                self._queue.add(("pod", pod.key), retell)
+            return
+        waiting.told_at = generation
+        message = self._explanations.message(self._state, answer, self._memory, now)
+        self._teller.tell_wait(pod, Wait(Reason.UNALLOCATABLE, message))
 
     def _tell(self, pod: PodView, wait: Wait) -> None:
         retell = self._teller.tell_wait(pod, wait)

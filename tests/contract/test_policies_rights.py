@@ -32,7 +32,8 @@ POLICIES = {
 }
 CLUSTER_WIDE = {
     CONTROLLER: rights("list watch", DRA, "resourceclaims resourceslices deviceclasses devicetaintrules")
-    | rights("list watch", "", "nodes pods")
+    | rights("list watch", "", "nodes pods namespaces persistentvolumeclaims persistentvolumes")
+    | rights("list watch", "storage.k8s.io", "storageclasses csinodes")
     | rights("get", DRA, "resourceclaims")
     | rights("get", "", "pods")
     | rights("patch", DRA, "resourceclaims resourceclaims/status resourceclaims/binding")
