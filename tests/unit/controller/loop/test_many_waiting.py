@@ -10,7 +10,7 @@ from controller.telling.told import RETELL_SECONDS
 from driver.kube.api import EVENTS, NODES
 from tests.unit.controller.loop.world import World
 
-PODS = 600
+PODS = 300
 SHAPES = 3
 
 
@@ -113,3 +113,24 @@ def test_after_a_restart_nothing_is_told_again() -> None:
     world.settle(2 * RETELL_SECONDS)
     assert calls == []
     assert {event["metadata"]["name"]: event["count"] for event in world.api.list(EVENTS).items} == events
+
+
+def test_nobody_waits_behind_words() -> None:
+    """A pod that fits is let go by the next few writes, however much is still to be told about others."""
+    world = crowded()
+    for number in range(PODS):
+        world.add_claim(f"d{number}", count=5)
+        world.add_pod(f"q{number}", f"d{number}", cpu="100m")
+    world.observe()
+    while world.controller.step():
+        """Decide about all of them; nothing is written yet."""
+    world.add_node("n9", 1)
+    world.add_claim("fits")
+    world.add_pod("fitting", "fits", cpu="100m", priority=1)
+    calls = len(world.meddler.calls)
+    while world.gates("fitting"):
+        world.observe()
+        while world.controller.step():
+            pass
+        assert world.writes.step()
+    assert len(world.meddler.calls) - calls < 20
