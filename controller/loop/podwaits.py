@@ -210,9 +210,12 @@ class PodWaits:
         return would_take(self._state, answer, node, _after(rank_of(pod)))
 
     def _end_hold(self, pod: str) -> None:
+        was_full = self._held.full
         if node := self._held.end(pod):
             self._log.info("node held back no longer", pod=pod, node=node)
             self.wake(Changes(favoured={node: None}))
+            for other in self._parked.first_for_nodes() if was_full else ():
+                self._try_soon(other)
 
 
 def _after(rank: Rank) -> Callable[[PodView], bool]:

@@ -1,4 +1,4 @@
-"""Thousands of waiting pods cost nothing while nothing changes; a change costs one decision for each shape it helps."""
+"""Many waiting pods cost nothing while nothing changes; a change costs one decision for each shape it helps."""
 
 from collections.abc import Callable
 from typing import Any

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from driver.kube.api import NODES, PODS
 from tests.unit.controller.loop.world import GATE, World
 
@@ -92,6 +94,27 @@ def test_a_stream_of_small_pods_does_not_starve_a_large_one() -> None:
     assert 30 <= seconds < 45, "ten seconds after a node was held back, all pods on it have ended"
     assert len(set(world.devices("c-large"))) == 4
     assert stream.bound, "the other node went on serving small pods"
+
+
+def test_a_pod_for_which_no_more_nodes_were_held_gets_one_when_another_hold_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("controller.waiting.held.MOST_HELD", 1)
+    world = World(nodes=1, cards=10, holdAfterSeconds=30)
+    stream = Stream(world)
+    for _ in range(15):
+        stream.second()
+    for name, cpu in (("first", "10m"), ("second", "20m")):
+        world.add_claim(f"c-{name}", count=10)
+        world.add_pod(name, f"c-{name}", cpu=cpu)
+    for _ in range(33):
+        stream.second()
+    world.remove_pod("first")
+    seconds = 0
+    while not world.devices("c-second"):
+        stream.second()
+        seconds += 1
+        assert seconds < 30
 
 
 def test_small_pods_of_higher_priority_pass_a_held_node() -> None:
