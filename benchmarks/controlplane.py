@@ -157,6 +157,15 @@ def concurrently(write: Callable[[Json], object], objects: Sequence[Json]) -> No
         list(pool.map(write, objects))
 
 
+def list_all(api: Api, resource: Resource, namespace: str = "") -> Iterator[Json]:
+    """Every object of a kind in a namespace, or in all namespaces if it is "", page by page."""
+    page = api.list(resource, namespace=namespace)
+    yield from page.items
+    while page.continue_token:
+        page = api.list(resource, namespace=namespace, continue_token=page.continue_token)
+        yield from page.items
+
+
 def pod(name: str, *, spec: Json, claim: Json, requests: Mapping[str, str] | None = None) -> Json:
     """A pod with one claim; ``claim`` says where it comes from, such as ``{"resourceClaimName": "c"}``."""
     resources = {"claims": [{"name": "card"}], "requests": requests or {}}

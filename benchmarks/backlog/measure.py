@@ -15,7 +15,7 @@ from benchmarks import controlplane, fleet
 from benchmarks.backlog import scenario
 from benchmarks.backlog.audit import AuditLog
 from benchmarks.backlog.scenario import Holder
-from benchmarks.controlplane import NAMESPACE, SYSTEM, Cluster, RunningController, concurrently, wait_until
+from benchmarks.controlplane import NAMESPACE, SYSTEM, Cluster, RunningController, concurrently, list_all, wait_until
 from benchmarks.processes import cpu_seconds, free_port
 from benchmarks.versions import Version
 from benchmarks.watching import watching
@@ -124,7 +124,7 @@ class _Measurement:
         """Run all parts."""
         began = time.perf_counter()
         ready = self._wait(is_ready, began)
-        _say(f"ready after {ready:.1f} s")
+        _say(f"ready after {ready:.1f} s, with {cpu_seconds(self._controller.process.pid):.1f} s of processor time")
         early = self._fitting("early")
         told = self._quiet(began)
         _say(f"quiet after {told:.0f} s; writes so far: {dict(self._audit.writes())}")
@@ -194,7 +194,8 @@ class _Measurement:
                 self._api.delete(PODS, holder.name, NAMESPACE)
                 left = max(1.0, deadline - time.perf_counter())
                 self._wait(lambda holder=holder: holder.device in taken, 0.0, left)  # type: ignore[misc]
-                seconds.append(taken.get(holder.device, inf) - released.get(holder.device, 0.0))
+                both = holder.device in taken and holder.device in released
+                seconds.append(taken[holder.device] - released[holder.device] if both else inf)
                 if time.perf_counter() > deadline:
                     break
                 time.sleep(BETWEEN_FREED)
@@ -208,7 +209,7 @@ def _allocations(api: Api) -> Iterator[tuple[dict[tuple[str, str], float], dict[
     released: dict[tuple[str, str], float] = {}
     taken: dict[tuple[str, str], float] = {}
     holds: dict[str, list[tuple[str, str]]] = {
-        raw["metadata"]["name"]: scenario.held(raw) for raw in api.list(RESOURCE_CLAIMS, namespace=NAMESPACE).items
+        raw["metadata"]["name"]: scenario.held(raw) for raw in list_all(api, RESOURCE_CLAIMS, NAMESPACE)
     }
 
     def seen(event: WatchEvent, now: float) -> None:

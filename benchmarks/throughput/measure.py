@@ -1,16 +1,16 @@
 """Measures one contender on a control plane of its own: pods are created at once, and a client watches them bound."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from benchmarks import controlplane, fleet
-from benchmarks.controlplane import NAMESPACE, WRITERS, Cluster, wait_until
+from benchmarks.controlplane import NAMESPACE, WRITERS, Cluster, list_all, wait_until
 from benchmarks.processes import cpu_seconds
 from benchmarks.versions import Version
 from benchmarks.watching import watching
-from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Resource, WatchEvent
+from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, WatchEvent
 from driver.names import DEFAULT_DRIVER, Names
 from driver.wire import Json, claim_from
 from simulation.invariants import Catalogue, Holding
@@ -101,19 +101,11 @@ def _bind(cluster: Cluster, count: int, check_alive: Callable[[], None], program
 def faults(api: Api) -> list[str]:
     """Conflicts between the allocations in the API."""
     catalogue = Catalogue(Names(DEFAULT_DRIVER))
-    for raw in _list_all(api, RESOURCE_SLICES):
+    for raw in list_all(api, RESOURCE_SLICES):
         catalogue.learn(raw)
-    claims = [claim_from(raw) for raw in _list_all(api, RESOURCE_CLAIMS)]
+    claims = [claim_from(raw) for raw in list_all(api, RESOURCE_CLAIMS)]
     results = [(claim.key, result) for claim in claims if claim.allocation for result in claim.allocation.results]
     return list(catalogue.conflicts(Holding(key, result) for key, result in results))
-
-
-def _list_all(api: Api, resource: Resource) -> Iterator[Json]:
-    page = api.list(resource)
-    yield from page.items
-    while page.continue_token:
-        page = api.list(resource, continue_token=page.continue_token)
-        yield from page.items
 
 
 def _pod(name: str) -> Json:
