@@ -277,7 +277,12 @@ class ControllerProcess:
         pages = {"/debug/usage": self._usage}
         public, private = self._settings.observe_address, self._settings.controller.debug_address
         servers = [ObserveServer(public, self.metrics, checks)] if public else []
-        return [*servers, *([ObserveServer(private, self.metrics, checks, pages)] if private else [])]
+        try:
+            return [*servers, *([ObserveServer(private, self.metrics, checks, pages)] if private else [])]
+        except OSError as error:
+            # Nothing depends on it.
+            self._log.warning("cannot serve the debug address", address=private, error=str(error))
+            return servers
 
     def _unhealthy(self) -> str:
         elapsed = self._clock.monotonic() - self._turned

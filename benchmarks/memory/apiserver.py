@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from benchmarks.memory.objects import NAMESPACE, WAITING, Stored, cluster
 from benchmarks.memory.sizes import SIZES
+from controller.policies import expected_policies, policy_resource
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Invalid, NotFound, Object, Resource
 from memoryapi.patches import json_patch, merge, strategic
 from memoryapi.schema import type_of
@@ -40,6 +41,9 @@ class Written:
             last = json.loads(stored[resource].text(stored[resource].count - 1))
             path = resource.path(NAMESPACE, WAITING)
             self._objects[path] = {"apiVersion": resource.api_version, "kind": resource.kind, **last}
+        for policy in expected_policies("lode-system"):
+            # Without them, the controller allocates nothing.
+            self._objects[policy_resource(policy).path(name=policy["metadata"]["name"])] = policy
 
     @property
     def let_go(self) -> bool:

@@ -4,17 +4,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from controller.policies.comparison import deviation
-from driver.kube.api import Api, ApiError, Forbidden, NotFound, Object, Resource
+from controller.policies.shipped import policy_resource
+from driver.kube.api import Api, ApiError, Forbidden, NotFound, Object
 from driver.observe import Logger, Metrics
 
 INTERVAL_SECONDS: Final = 10.0
 """Time between two looks: how long a missing policy can go unnoticed."""
-_PLURALS: Final = {
-    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
-    "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
-    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
-}
 _REMEDY: Final = "apply the manifests of this version again, or set controller.verifyPolicies to false"
 
 
@@ -52,10 +47,8 @@ class PolicyGuard:
         return INTERVAL_SECONDS
 
     def _look_at(self, expected: Object) -> str | None:
-        kind = expected["kind"]
-        resource = Resource("admissionregistration.k8s.io", "v1", _PLURALS[kind], kind, namespaced=False)
         try:
-            return deviation(expected, self._api.get(resource, expected["metadata"]["name"]))
+            return deviation(expected, self._api.get(policy_resource(expected), expected["metadata"]["name"]))
         except NotFound:
             return "does not exist"
         except Forbidden as error:

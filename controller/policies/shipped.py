@@ -7,12 +7,24 @@ from pathlib import Path
 import yaml
 
 from driver.errors import Fault, InvalidInput
-from driver.kube.api import Object
+from driver.kube.api import Object, Resource
 
 _HERE = Path(__file__).parent
 _PLACES = (_HERE / "manifests", _HERE.parents[1] / "manifests" / "controller")
 _NAMESPACE = "system:serviceaccount:lode-system:"
 """How the manifests name service accounts of the namespace that they install into."""
+_PLURALS = {
+    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+}
+
+
+def policy_resource(policy: Object) -> Resource:
+    """Where the API serves the policy or binding."""
+    kind = policy["kind"]
+    return Resource("admissionregistration.k8s.io", "v1", _PLURALS[kind], kind, namespaced=False)
 
 
 def expected_policies(namespace: str) -> Sequence[Object]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from controller.policies import expected_policies, policy_resource
 from driver.names import Names
 from driver.settings import settings_from
 
@@ -56,6 +57,14 @@ def test_policies_fail_closed_and_need_no_parameters() -> None:
 def test_the_policy_adds_the_gate_that_the_controller_removes() -> None:
     (policy,) = installed("MutatingAdmissionPolicy")
     assert f'name: "{Names().gate}"' in policy["spec"]["mutations"][0]["applyConfiguration"]["expression"]
+
+
+def test_the_controller_may_read_exactly_the_policies_that_it_expects() -> None:
+    rules = [rule for role in installed("ClusterRole") for rule in role["rules"]]
+    (rule,) = [rule for rule in rules if rule["apiGroups"] == ["admissionregistration.k8s.io"]]
+    expected = expected_policies("lode-system")
+    assert set(rule["resourceNames"]) == {policy["metadata"]["name"] for policy in expected}
+    assert set(rule["resources"]) == {policy_resource(policy).plural for policy in expected}
 
 
 def test_no_role_has_a_wildcard() -> None:
