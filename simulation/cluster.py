@@ -41,6 +41,9 @@ LONGEST_ADVANCE_SECONDS = 20.0
 RESTART_SECONDS = 1.0
 MAX_NESTED_PROGRAMS = 2
 """How many programs may be interleaved inside one call."""
+LATENCIES = (0.02, 0.3, 2.0, 12.0, 45.0)
+"""Seconds that a slow call takes: up to almost half of the lease time of histories."""
+STEPS_IN_A_SLOW_CALL = 12
 
 
 @dataclass(slots=True)
@@ -406,7 +409,7 @@ class Cluster:
 
     def _start(self, slot: ProgramSlot) -> None:
         self.log.note(slot.name, "starts")
-        slot.process = Process(slot.name, self._before_call)
+        slot.process = Process(slot.name, self._before_call, self._pass_time)
         slot.writes_read = {}
         try:
             slot.program = slot.build(slot.process)
@@ -440,10 +443,22 @@ class Cluster:
         if self.random.random() < self.faults.crash:
             self.kill(process.name, self.random.choice((0.0, 1.0, 20.0)))
             return
+        self._pass_time(process)
         if self.random.random() < self.faults.interleave and self._depth < MAX_NESTED_PROGRAMS:
             ready = [slot for slot in self.slots.values() if self._ready(slot)]
             if ready:
                 self._run(self.random.choice(ready))
+
+    def _pass_time(self, process: Process) -> None:
+        """With the probability ``latency``, let time pass inside a call, and other programs act."""
+        if self.random.random() >= self.faults.latency or self._depth >= MAX_NESTED_PROGRAMS:
+            return
+        self.clock.advance(self.random.choice(LATENCIES))
+        for _ in range(self.random.randint(0, STEPS_IN_A_SLOW_CALL)):
+            ready = [slot for slot in self.slots.values() if self._ready(slot)]
+            if not ready:
+                return
+            self._run(self.random.choice(ready))
 
     @contextmanager
     def _running(self, slot: ProgramSlot) -> Iterator[None]:

@@ -59,6 +59,8 @@ class FaultProfile:
     """A program dies before a call."""
     interleave: float = 0.0
     """Another program runs before a call."""
+    latency: float = 0.0
+    """Time passes inside a call, before it takes effect or before its answer is seen; other programs act meanwhile."""
     skip_watch: float = 0.0
     """A program takes its turn without reading one of its watches."""
     network: NetworkFaults = NO_NETWORK_FAULTS

@@ -19,12 +19,16 @@ class Process:
 
     Args:
         before: runs before each call: it may run another program, or mark this process as dead.
+        after: runs before the answer to a call of the API is seen.
     """
 
-    def __init__(self, name: str, before: Callable[["Process"], None]):
+    def __init__(
+        self, name: str, before: Callable[["Process"], None], after: Callable[["Process"], None] = lambda _: None
+    ):
         self.name = name
         self.alive = True
         self._before = before
+        self._after = after
 
     def call(self) -> None:
         """Announce a call.
@@ -34,6 +38,16 @@ class Process:
         """
         if self.alive:
             self._before(self)
+        if not self.alive:
+            raise Crash(self.name)
+
+    def answered(self) -> None:
+        """Announce that a call took effect.
+
+        Raises:
+            Crash: the process is dead by now.
+        """
+        self._after(self)
         if not self.alive:
             raise Crash(self.name)
 
@@ -119,7 +133,9 @@ class ProcessApi(ApiDecorator):
     def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
         """The answer, if the process is alive."""
         self._process.call()
-        return self._logged(call, proceed) if call.is_write else proceed()
+        answer = self._logged(call, proceed) if call.is_write else proceed()
+        self._process.answered()
+        return answer
 
     def _logged(self, call: ApiCall, proceed: Callable[[], T]) -> T:
         text = f"{call.verb} {call.resource.kind} {call.name} {call.subresource} {_details(call)}"

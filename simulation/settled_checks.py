@@ -4,27 +4,61 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from controller.allocation import Fleet, Unsatisfiable
-from driver.kube.api import DEVICE_CLASSES, NODES, RESOURCE_SLICES, Object
+from controller.reconcile.history import LAST_RESORT_SECONDS
+from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, EVENTS, LEASES, NODES, RESOURCE_SLICES, Object
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.model import Claim
-from driver.wire import class_from, slice_from
-from kubeletplugin.prepare.storage import ClaimStorage
+from driver.wire import class_from, slice_from, taint_rule_from
+from kubeletplugin.prepare.storage import ClaimStorage, plugin_directory
 from simulation.cluster import Cluster
 from simulation.invariants import Violation
+from simulation.kubernetes.scheduler import REFUSED_ON, filter_reason
 
 Pools = dict[str, tuple[Object, ...]]
+QUIET_MINUTE = 60.0
+LONGEST_WAIT_SECONDS = LAST_RESORT_SECONDS + 30.0
 
 
 def check_settled(cluster: Cluster) -> None:
-    """Check a settled cluster.
+    """Check a settled cluster. Time may pass: a pod that some node can take must be bound in ``LONGEST_WAIT_SECONDS``.
 
     Raises:
         Violation: lists everything that is wrong.
     """
     cluster.invariants.check_quiet()
-    violations = [*_usage_violations(cluster), *_pod_violations(cluster), *_node_violations(cluster)]
+    if waiting := _waiting_in_vain(cluster):
+        cluster.advance(LONGEST_WAIT_SECONDS)
+        cluster.settle()
+    still = _waiting_in_vain(cluster) if waiting else {}
+    violations = [
+        *_usage_violations(cluster),
+        *_pod_violations(cluster),
+        *(f"pod {pod} waits, but could run on {node}" for pod, node in still.items() if pod in waiting),
+        *_node_violations(cluster),
+    ]
     if violations:
         raise Violation("\n".join(violations))
+
+
+def check_no_writes_without_news(cluster: Cluster) -> None:
+    """Let a minute pass in a settled cluster, in which nobody may write anything but Leases and Events.
+
+    Pods that kube-scheduler refuses are left out, because they are tried again after a long time.
+
+    Raises:
+        Violation: names the kinds that were written.
+    """
+    if any(REFUSED_ON in (pod["metadata"].get("annotations") or {}) for pod in cluster.invariants.pods()):
+        return
+    before = dict(cluster.log.writes)
+    cluster.advance(QUIET_MINUTE)
+    written = {
+        resource.plural: count - before.get(resource, 0)
+        for resource, count in cluster.log.writes.items()
+        if resource not in (LEASES, EVENTS) and count != before.get(resource, 0)
+    }
+    if written:
+        raise Violation(f"written although nothing has changed: {written}")
 
 
 def check_empty(cluster: Cluster, published: Pools) -> None:
@@ -44,6 +78,8 @@ def check_empty(cluster: Cluster, published: Pools) -> None:
         violations += [f"{name}: claim {uid} is left in the checkpoint" for uid in storage.load().claims]
         violations += [f"{name}: file {path} is left" for path in _claim_files(cluster, name)]
         violations += [f"{name}: containers of {c.pod} are left" for c in node.containers.values()]
+        damaged = [file for file in node.files.names(plugin_directory(cluster.settings)) if ".corrupt-" in file]
+        violations += [f"{name}: the checkpoint was damaged: {file}" for file in damaged]
     now = cluster.invariants.pools()
     violations += [f"pool {pool} is not published as before" for pool in published if now.get(pool) != published[pool]]
     if violations:
@@ -57,6 +93,8 @@ def rebuilt_fleet(cluster: Cluster) -> Fleet:
         fleet.upsert_class(class_from(raw))
     for raw in cluster.api.list(RESOURCE_SLICES).items:
         fleet.upsert_slice(slice_from(raw))
+    for raw in cluster.api.list(DEVICE_TAINT_RULES).items:
+        fleet.upsert_taint_rule(taint_rule_from(raw))
     for claim in cluster.invariants.claims():
         fleet.upsert_claim(claim)
     return fleet
@@ -74,20 +112,35 @@ def _usage_violations(cluster: Cluster) -> Iterator[str]:
 
 
 def _pod_violations(cluster: Cluster) -> Iterator[str]:
-    fleet = rebuilt_fleet(cluster)
-    claims = {claim.key: claim for claim in cluster.invariants.claims()}
-    nodes = [node for node in cluster.api.list(NODES).items if not node.get("spec", {}).get("unschedulable")]
     for pod in cluster.invariants.pods():
         namespace, name = name_key(pod)
         if is_deleting(pod):
             yield f"pod {namespace}/{name} is still being deleted"
-        elif pod_phase(pod) == "Pending" and not is_terminal(pod):
+        elif _is_pending(pod) and pod["spec"].get("nodeName"):
+            yield f"pod {namespace}/{name} is bound to {pod['spec']['nodeName']}, but does not run"
+
+
+def _is_pending(pod: Object) -> bool:
+    return pod_phase(pod) == "Pending" and not is_terminal(pod)
+
+
+def _waiting_in_vain(cluster: Cluster) -> dict[str, str]:
+    """The pods that wait although a node could take them, each with this node.
+
+    Judged by the simulated kube-scheduler's predicates, and by an allocator that is rebuilt from the API's objects.
+    """
+    found: dict[str, str] = {}
+    fleet = rebuilt_fleet(cluster)
+    claims = {claim.key: claim for claim in cluster.invariants.claims()}
+    nodes, pods = cluster.api.list(NODES).items, cluster.invariants.pods()
+    for pod in pods:
+        if _is_pending(pod) and not is_deleting(pod) and not pod["spec"].get("nodeName"):
+            namespace, name = name_key(pod)
             entries = pod["spec"].get("resourceClaims") or []
             pod_claims = [claims.get(f"{namespace}/{claim_name(pod, entry)}") for entry in entries]
-            if pod["spec"].get("nodeName"):
-                yield f"pod {namespace}/{name} is bound to {pod['spec']['nodeName']}, but does not run"
-            elif (node := _feasible_node(fleet, pod_claims, nodes)) and not _selects_no_node(pod, nodes):
-                yield f"pod {namespace}/{name} waits, but could run on {node}"
+            if node := _feasible_node(fleet, pod_claims, [n for n in nodes if _has_room(pod, n, pods)]):
+                found[f"{namespace}/{name}"] = node
+    return found
 
 
 def _feasible_node(fleet: Fleet, claims: list[Claim | None], nodes: list[Object]) -> str:
@@ -106,9 +159,18 @@ def _feasible_node(fleet: Fleet, claims: list[Claim | None], nodes: list[Object]
     return ""
 
 
-def _selects_no_node(pod: Object, nodes: list[Object]) -> bool:
-    wanted = (pod["spec"].get("nodeSelector") or {}).items()
-    return not any(wanted <= (node["metadata"].get("labels") or {}).items() for node in nodes)
+def _has_room(pod: Object, node: Object, pods: list[Object]) -> bool:
+    """Whether kube-scheduler could bind the pod to the node, as far as anything but claims is concerned.
+
+    As kube-scheduler does, it keeps free what nominated pods need.
+    """
+    name = node["metadata"]["name"]
+    others = [other for other in pods if other["metadata"]["uid"] != pod["metadata"]["uid"]]
+    return not filter_reason(pod, node, [other for other in others if _node_of(other) == name])
+
+
+def _node_of(pod: Object) -> str:
+    return pod["spec"].get("nodeName") or pod["status"].get("nominatedNodeName") or ""
 
 
 def _node_violations(cluster: Cluster) -> Iterator[str]:

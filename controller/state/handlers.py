@@ -63,6 +63,9 @@ class PodCounter:
             record = self._claims.get(key)
             if record is None or record.claim.allocation is None:
                 continue
+            if record.claim.deleting:
+                # kube-scheduler binds no pod with such a claim.
+                return ""
             reserved = any(consumer.uid == pod.uid for consumer in record.claim.reserved_for)
             if reserved and holds_devices_of(record.claim, self._driver):
                 return record.claim.allocation.node_name

@@ -14,6 +14,8 @@ Bind = Callable[[str, str, str], object]
 """``POST pods/<name>/binding``, called with namespace, pod name and node name."""
 
 BACKOFF_SECONDS = 5.0
+REFUSED_ON = "simulation/refused-on"
+"""Annotation of a pod: nodes, separated by commas, that kube-scheduler refuses for a reason nobody else knows."""
 
 
 class KubeScheduler(FakeComponent):
@@ -51,7 +53,7 @@ class KubeScheduler(FakeComponent):
             return
         claims: list[Object] = []
         problem = self._collect_claims(pod, claims)
-        candidates = [] if problem else [n for n in self._nodes.all() if not self._filter_reason(pod, n)]
+        candidates = [] if problem else [node for node in self._nodes.all() if not self._filter_reason(pod, node)]
         feasible = [node for node in candidates if all(_reaches(claim, node) for claim in claims)]
         if not problem and not feasible:
             problem = self._unschedulable_message(pod, candidates)
@@ -81,33 +83,8 @@ class KubeScheduler(FakeComponent):
         return ""
 
     def _filter_reason(self, pod: Object, node: Object) -> str:
-        spec, name = pod["spec"], node["metadata"]["name"]
-        if (node.get("spec") or {}).get("unschedulable"):
-            return "node(s) were unschedulable"
-        if _untolerated(spec.get("tolerations") or [], (node.get("spec") or {}).get("taints") or []):
-            return "node(s) had untolerated taints"
-        labels = node["metadata"].get("labels") or {}
-        if not all(labels.get(k) == v for k, v in (spec.get("nodeSelector") or {}).items()):
-            return "node(s) didn't match Pod's node affinity/selector"
-        required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
-            "requiredDuringSchedulingIgnoredDuringExecution"
-        )
-        if required and not selects(node_selector_from(required), name, labels):
-            return "node(s) didn't match Pod's node affinity/selector"
-        return self._insufficient(pod, node)
-
-    def _insufficient(self, pod: Object, node: Object) -> str:
         name = node["metadata"]["name"]
-        allocatable = (node.get("status") or {}).get("allocatable") or {}
-        present = [p for p in self._pods.all() if self._node_of(p) == name and not is_terminal(p)]
-        if len(present) + 1 > Quantity.parse(allocatable.get("pods", "110")).value:
-            return "Too many pods"
-        for resource in ("cpu", "memory"):
-            if resource in allocatable:
-                used = sum(requested(p, resource) for p in [*present, pod])
-                if used > Quantity.parse(allocatable[resource]).nanos:
-                    return f"Insufficient {resource}"
-        return ""
+        return filter_reason(pod, node, [other for other in self._pods.all() if self._node_of(other) == name])
 
     def _node_of(self, pod: Object) -> str:
         return pod["spec"].get("nodeName") or self._bound.get(pod["metadata"]["uid"], "")
@@ -176,6 +153,39 @@ class KubeScheduler(FakeComponent):
                 subresource="status",
                 patch_type="strategic",
             )
+
+
+def filter_reason(pod: Object, node: Object, present: Iterable[Object]) -> str:
+    """Why the node cannot take the pod beside those that are ``present``, apart from claims; "" if it can."""
+    spec, metadata = pod["spec"], node["metadata"]
+    if (node.get("spec") or {}).get("unschedulable"):
+        return "node(s) were unschedulable"
+    if _untolerated(spec.get("tolerations") or [], (node.get("spec") or {}).get("taints") or []):
+        return "node(s) had untolerated taints"
+    labels = metadata.get("labels") or {}
+    if not all(labels.get(k) == v for k, v in (spec.get("nodeSelector") or {}).items()):
+        return "node(s) didn't match Pod's node affinity/selector"
+    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    if required and not selects(node_selector_from(required), metadata["name"], labels):
+        return "node(s) didn't match Pod's node affinity/selector"
+    refused = (pod["metadata"].get("annotations") or {}).get(REFUSED_ON, "")
+    if metadata["name"] in refused.split(","):
+        return "node(s) didn't satisfy plugin(s) [Unknown]"
+    return _insufficient(pod, node, [other for other in present if not is_terminal(other)])
+
+
+def _insufficient(pod: Object, node: Object, present: list[Object]) -> str:
+    allocatable = (node.get("status") or {}).get("allocatable") or {}
+    if len(present) + 1 > Quantity.parse(allocatable.get("pods", "110")).value:
+        return "Too many pods"
+    for resource in ("cpu", "memory"):
+        if resource in allocatable:
+            used = sum(requested(p, resource) for p in [*present, pod])
+            if used > Quantity.parse(allocatable[resource]).nanos:
+                return f"Insufficient {resource}"
+    return ""
 
 
 def requested(pod: Object, resource: str) -> int:

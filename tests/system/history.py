@@ -9,7 +9,7 @@ from kubeletplugin.hardware.simulated import Profile, load_profile
 from simulation.cluster import Cluster
 from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from simulation.files import MemoryFiles
-from simulation.settled_checks import check_empty, check_settled
+from simulation.settled_checks import check_empty, check_no_writes_without_news, check_settled
 from tests.system.objects import device_classes
 from tests.system.workload import RandomWorkload
 
@@ -41,6 +41,8 @@ FAULT_PROFILES = (
     FaultProfile(network=NetworkFaults(gone=0.3, lag=0.5)),
     FaultProfile(network=NetworkFaults(slow=0.5, hang=0.1), interleave=0.1),
     FaultProfile(crash=0.01, skip_watch=0.4, network=NetworkFaults(slow=0.3, hang=0.2, conflict=0.05)),
+    FaultProfile(latency=0.02, interleave=0.1),
+    FaultProfile(latency=0.01, crash=0.003, skip_watch=0.3, network=NetworkFaults(conflict=0.05, lag=0.2)),
     FaultProfile(crash=0.01, interleave=0.2, skip_watch=0.4, network=BAD_NETWORK),
 )
 OFFERS: tuple[tuple[Offer, ...], ...] = (
@@ -113,6 +115,7 @@ def _play(seed: int, cluster: Cluster, faults: FaultProfile) -> None:
     workload.undo_operator_changes()
     cluster.settle()
     check_settled(cluster)
+    check_no_writes_without_news(cluster)
     workload.delete_everything()
     cluster.settle()
     check_empty(cluster, published)

@@ -1,11 +1,13 @@
 """The objects that users create in tests of the whole system."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from driver.kube.api import Object
+from simulation.kubernetes.scheduler import REFUSED_ON
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMESPACE = "default"
@@ -16,8 +18,12 @@ def device_classes() -> list[Object]:
     return list(yaml.safe_load_all((ROOT / "manifests/base/deviceclasses.yaml").read_text()))
 
 
-def request(device_class: str, *, count: int = 1, selector: str = "", **capacity: str) -> Object:
+def request(
+    device_class: str, *, count: int = 1, selector: str = "", tolerant: bool = False, **capacity: str
+) -> Object:
     exactly: Object = {"deviceClassName": device_class, "count": count}
+    if tolerant:
+        exactly["tolerations"] = [{"operator": "Exists"}]
     if selector:
         exactly["selectors"] = [{"cel": {"expression": selector}}]
     if capacity:
@@ -33,6 +39,7 @@ REQUESTS: dict[str, Object] = {
     "gpu-1": request("gpu.lode.dev"),
     "gpu-2": request("gpu.lode.dev", count=2),
     "gpu-4": request("gpu.lode.dev", count=4),
+    "gpu-tolerant": request("gpu.lode.dev", tolerant=True),
     "share-small": request("gpu-share.lode.dev", memory="4Gi", cores="25"),
     "share-large": request("gpu-share.lode.dev", memory="24Gi", cores="60"),
     "share-all": request("gpu-share.lode.dev"),
@@ -76,25 +83,35 @@ def claim(name: str, device_request: Object, namespace: str = NAMESPACE) -> Obje
 
 
 def pod_spec(*, template_name: str = "", claim_name: str = "", cpu: str = "10m", grace: int = 1) -> Object:
-    entry = {"name": "device"}
-    if template_name:
-        entry["resourceClaimTemplateName"] = template_name
-    if claim_name:
-        entry["resourceClaimName"] = claim_name
-    container: Object = {
-        "name": "main",
-        "image": "lode-test/busybox:1",
-        "resources": {"requests": {"cpu": cpu, "memory": "8Mi"}, "claims": [{"name": "device"}]},
-    }
-    return {"terminationGracePeriodSeconds": grace, "resourceClaims": [entry], "containers": [container]}
+    """A pod with one claim; without a claim if neither name is given."""
+    resources: Object = {"requests": {"cpu": cpu, "memory": "8Mi"}}
+    container: Object = {"name": "main", "image": "lode-test/busybox:1", "resources": resources}
+    spec: Object = {"terminationGracePeriodSeconds": grace, "containers": [container]}
+    if template_name or claim_name:
+        entry = {"name": "device", "resourceClaimTemplateName": template_name, "resourceClaimName": claim_name}
+        spec["resourceClaims"] = [{key: value for key, value in entry.items() if value}]
+        resources["claims"] = [{"name": "device"}]
+    return spec
 
 
-def pod(name: str, **options: Any) -> Object:
+def pod(name: str, *, refused_on: Collection[str] = (), **options: Any) -> Object:
+    """A pod; ``refused_on`` are nodes that kube-scheduler refuses for a reason nobody else knows."""
+    metadata: Object = {"name": name, "namespace": NAMESPACE}
+    if refused_on:
+        metadata["annotations"] = {REFUSED_ON: ",".join(refused_on)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec(**options)}
+
+
+def taint_rule(name: str, pool: str, device: str = "") -> Object:
+    """Taints the devices of a pool, or one of them."""
+    selector = {"driver": "lode.dev", "pool": pool, **({"device": device} if device else {})}
+    taint = {"key": "test", "value": "x", "effect": "NoSchedule"}
+    spec = {"deviceSelector": selector, "taint": taint}
     return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": pod_spec(**options),
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": name},
+        "spec": spec,
     }
 
 

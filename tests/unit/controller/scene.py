@@ -57,6 +57,20 @@ def slice_on(name: str, cards: int = 2, driver: str = NAMES.driver, kind: str = 
     return {"metadata": {"name": f"{name}-{driver}"}, "spec": spec}
 
 
+def slice_for_all(cards: int) -> Object:
+    """A pool of devices that every node reaches."""
+    spec = {key: value for key, value in slice_on("all", cards)["spec"].items() if key != "nodeName"}
+    return {"metadata": {"name": "all"}, "spec": {**spec, "allNodes": True}}
+
+
+def taint_rule(name: str, node: str, whole_pool: bool) -> Object:
+    selector = {"driver": NAMES.driver, "pool": NAMES.pool(node), **({} if whole_pool else {"device": "gpu-0"})}
+    return {
+        "metadata": {"name": name},
+        "spec": {"deviceSelector": selector, "taint": {"key": "t", "effect": "NoSchedule"}},
+    }
+
+
 def allocation(place: str, driver: str = NAMES.driver, stamp: str = STAMP) -> Object:
     """``place`` is node/device."""
     on, device = place.split("/")

@@ -3,17 +3,36 @@
 import copy
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.allocation import Fleet
+from controller.placement import fits, needs_of
 from controller.state import Changes, State
-from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object
+from driver.kube.api import (
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Object,
+)
 from driver.kube.objects import object_key
 from driver.kube.reflector import Delta, Removed, Synced, Upserted
-from tests.unit.controller.scene import NAMES, claim, device_class, node, pod, slice_on
+from driver.wire import claim_from
+from tests.unit.controller.scene import (
+    NAMES,
+    claim,
+    device_class,
+    node,
+    pod,
+    slice_for_all,
+    slice_on,
+    taint_rule,
+)
 
-KINDS = (NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES)
+KINDS = (NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, DEVICE_TAINT_RULES)
 
 
 NODE_NAMES = ("n1", "n2")
@@ -31,7 +50,31 @@ def seen(state: State) -> dict[str, Any]:
         "users": {key: set(state.pods.using(key)) for key in state.claims},
         "usage": state.devices.usage_snapshot(),
         "kinds": state.allocated_by_kind(),
+        "backed": state.nodes.extended_resources,
+        "verdicts": verdicts(state),
     }
+
+
+TOLERANT = claim("tolerant")
+TOLERANT["spec"]["devices"]["requests"][0]["exactly"]["tolerations"] = [{"operator": "Exists"}]
+ASKED = [
+    [claim_from(claim("one"))],
+    [claim_from(claim("two", ("gpu.lode.dev", "gpu.lode.dev")))],
+    [claim_from(TOLERANT)],
+    [],
+]
+NEEDS = needs_of(pod("asking", cpu="6"))
+
+
+def verdicts(state: State) -> dict[tuple[str, int], Any]:
+    """What pods of a few sorts would get on each node that exists; None if the node refuses them."""
+    found: dict[tuple[str, int], Any] = {}
+    for name in state.nodes:
+        for number, claims in enumerate(ASKED):
+            refused = fits("ns/asking", NEEDS, state.nodes[name], state.nodes.extended_resources)
+            answer = state.devices.allocate(name, state.nodes.labels_of(name), claims)
+            found[name, number] = None if refused or not isinstance(answer, tuple) else answer
+    return found
 
 
 PLACES = ("", "n1/gpu-0", "n1/gpu-1", "n2/gpu-0")
@@ -40,7 +83,9 @@ PLACES = ("", "n1/gpu-0", "n1/gpu-1", "n2/gpu-0")
 @st.composite
 def an_object(draw: st.DrawFn) -> tuple[Any, Object]:
     name = draw(st.sampled_from("ab"))
-    match draw(st.sampled_from(["node", "pod", "claim", "slice", "class"])):
+    match draw(st.sampled_from(["node", "pod", "claim", "slice", "class", "rule"])):
+        case "rule":
+            return DEVICE_TAINT_RULES, taint_rule(name, draw(st.sampled_from(["n1", "n2"])), draw(st.booleans()))
         case "node":
             return NODES, node(draw(st.sampled_from(["n1", "n2"])), ready=draw(st.booleans()))
         case "pod":
@@ -53,18 +98,17 @@ def an_object(draw: st.DrawFn) -> tuple[Any, Object]:
             by = tuple(draw(st.sets(st.sampled_from("ab"))))
             return RESOURCE_CLAIMS, claim(draw(st.sampled_from("xy")), at=draw(st.sampled_from(PLACES)), by=by)
         case "slice":
+            everywhere = draw(st.integers(0, 5)) == 0
+            if everywhere:
+                return RESOURCE_SLICES, slice_for_all(draw(st.integers(1, 2)))
             return RESOURCE_SLICES, slice_on(draw(st.sampled_from(["n1", "n2"])), draw(st.integers(1, 3)))
-    return DEVICE_CLASSES, device_class("gpu.lode.dev", draw(st.sampled_from(['"lode.dev"', "true"])))
+    expression = draw(st.sampled_from(['device.driver == "lode.dev"', "true"]))
+    extended = draw(st.sampled_from([{}, {"extendedResourceName": "lode.dev/gpu"}]))
+    return DEVICE_CLASSES, device_class("gpu.lode.dev", expression, **extended)
 
 
-STEPS = ("write", "write", "write", "remove", "replace", "relist", "cut", "late", "answer")
-Steps = st.lists(
-    st.tuples(
-        st.sampled_from(["write", "write", "write", "remove", "replace", "relist", "cut", "late", "answer"]),
-        an_object(),
-    ),
-    max_size=40,
-)
+STEPS = ("write", "write", "write", "remove", "replace", "relist", "cut", "late", "late end", "answer")
+Steps = st.lists(st.tuples(st.sampled_from(STEPS), an_object()), max_size=40)
 
 
 class Server:
@@ -73,6 +117,8 @@ class Server:
     def __init__(self) -> None:
         self.objects: dict[Any, dict[str, Object]] = {kind: {} for kind in KINDS}
         self.said: list[tuple[Any, Object]] = []
+        self.ended: list[Removed] = []
+        """Deletions that no watch has told of yet."""
         self._version = 0
 
     def write(self, kind: Any, obj: Object, uid: str = "") -> Upserted:
@@ -95,7 +141,8 @@ class Server:
 
     def replace(self, kind: Any, obj: Object) -> Upserted:
         """Deleted and made anew, and the watch that broke in between never told of the first."""
-        self.objects[kind].pop(obj["metadata"]["name"], None)
+        if gone := self.remove(kind, obj):
+            self.ended.append(gone)
         return self.write(kind, obj, uid=f"uid-{self._version}")
 
     def listed(self, kind: Any) -> list[Delta]:
@@ -109,25 +156,29 @@ def report(state: State, *deltas: Delta) -> list[Changes]:
     return [state.apply(state.decode(delta)) for delta in deltas]
 
 
-def take_step(server: Server, state: State, what: str, kind: Any, obj: Object) -> None:
+def take_step(server: Server, state: State, what: str, kind: Any, obj: Object) -> list[Changes]:
     match what:
         case "write":
-            report(state, server.write(kind, obj))
+            return report(state, server.write(kind, obj))
         case "remove":
-            if removed := server.remove(kind, obj):
-                report(state, removed)
+            removed = server.remove(kind, obj)
+            return report(state, removed) if removed else []
         case "replace":
-            report(state, server.replace(kind, obj))
+            return report(state, server.replace(kind, obj))
         case "relist":
-            report(state, *server.listed(kind))
+            return report(state, *server.listed(kind))
         case "cut":
-            report(state, *server.listed(kind)[:-1])
+            return report(state, *server.listed(kind)[:-1])
         case "late":
             alive = [(k, o) for k, o in server.said if o["metadata"]["name"] in server.objects[k]]
-            report(state, *(Upserted(said_kind, said) for said_kind, said in alive[:3]))
-        case "answer":
-            for said_kind, said in server.said[-3:]:
-                state.put(said_kind, said)
+            return report(state, *(Upserted(said_kind, said) for said_kind, said in alive[:3]))
+        case "late end":
+            # The watch never told of it; another one, from before, does.
+            ended, server.ended = server.ended, []
+            return report(
+                state, *(end for end in ended if end.object["metadata"]["name"] in server.objects[end.resource])
+            )
+    return [state.put(said_kind, said) for said_kind, said in server.said[-3:]]
 
 
 @given(Steps)
@@ -141,6 +192,25 @@ def test_kept_by_changes_equals_rebuilt(steps: list[tuple[str, tuple[Any, Object
     for kind in KINDS:
         report(rebuilt, *server.listed(kind))
     assert seen(state) == seen(rebuilt)
+
+
+@settings(max_examples=100)
+@given(Steps)
+def test_another_answer_of_a_node_shows_in_its_version_and_wakes_whom_it_can_help(
+    steps: list[tuple[str, tuple[Any, Object]]],
+) -> None:
+    server, state = Server(), State(Fleet(), NAMES)
+    for what, (kind, obj) in steps:
+        before, generation = verdicts(state), state.nodes.generation
+        versions = {name: state.nodes.version_of(name) for name in NODE_NAMES}
+        changes = take_step(server, state, what, kind, obj)
+        favoured = {name for change in changes for name in change.favoured}
+        for (name, sort), verdict in verdicts(state).items():
+            if verdict != before.get((name, sort)):
+                assert state.nodes.version_of(name) != versions[name]
+                assert state.nodes.generation != generation
+            if verdict is not None and before.get((name, sort)) is None:
+                assert favoured & {name, ""}
 
 
 def test_an_older_version_never_makes_a_device_look_free() -> None:
