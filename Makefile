@@ -2,6 +2,7 @@
 # ~/.cache/lode); it keeps everything that takes long to build, by content.
 
 KUBERNETES ?= 1.37# or 1.36
+SEEDS ?= 0-9999
 ARGS ?=# more arguments for pytest or the benchmark
 
 SHELL := /bin/bash
@@ -62,6 +63,10 @@ kind: $(VENV) ## a kind cluster with the driver on simulated hardware; run it ag
 .PHONY: kind-down
 kind-down: $(VENV) ## remove the kind cluster
 	$(CLUSTERS) kind down
+
+.PHONY: histories
+histories: $(VENV) ## play the seeded histories of a whole system, SEEDS=0-9999
+	nice python -m tests.system $(SEEDS)
 
 .PHONY: mutants
 mutants: $(VENV) ## make small changes on purpose and list those that no test notices, hours (ARGS="--only publish")

@@ -36,3 +36,9 @@ def test_claims_of_other_namespaces_are_counted_and_not_named() -> None:
     message = refusal_message({"n1": full("secret/one", "secret/two", "team/own", freeing=("secret/one",))}, ["team/a"])
     assert "in use by team/own, 2 claims in other namespaces; freeing a claim in another namespace would do" in message
     assert "secret" not in message
+
+
+def test_reasons_that_were_found_for_another_pods_claim_are_told_with_this_pods() -> None:
+    message = refusal_message({"n1": full("team/b")}, ["team/mine"])
+    assert "claim team/mine" in message
+    assert "claim team/a" not in message

@@ -1,0 +1,41 @@
+"""``make histories SEEDS=0-9999``: plays the histories of these seeds in parallel. Exit status 1 if one fails."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+
+from tests.system.history import HistoryFailed, play
+
+CHUNK = 8
+
+
+def failure(seed: int) -> str:
+    """Why the history of ``seed`` fails; "" if it does not."""
+    try:
+        play(seed)
+    except HistoryFailed as failed:
+        return str(failed)
+    return ""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="make histories", description=__doc__)
+    parser.add_argument("seeds", help="first and last seed, such as 0-9999")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args(arguments)
+    first, _, last = options.seeds.partition("-")
+    seeds = range(int(first), int(last or first) + 1)
+    failed = []
+    with ProcessPoolExecutor(options.workers) as pool:
+        for seed, problem in zip(seeds, pool.map(failure, seeds, chunksize=CHUNK), strict=True):
+            if problem:
+                failed.append(seed)
+                print(f"{problem}\n", flush=True)
+    print(f"{len(seeds)} histories, {len(failed)} failed: {failed}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
