@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.identity import CONTROLLER, PLUGIN, Identity, eventually
+from tests.contract.identity import CONTROLLER, PLUGIN, Identity, Object, eventually
 from tests.contract.installed import (
     CLAIMS,
     OUR_DRIVER,
@@ -54,11 +54,24 @@ def let_go(admin: Identity) -> str:
     return path
 
 
+def scheduled(admin: Identity, path: str) -> Object:
+    conditions = admin.get(path)["status"].get("conditions") or ()
+    return next((entry for entry in conditions if entry["type"] == "PodScheduled"), {})
+
+
 def test_pods_are_evicted_if_no_node_has_room(admin: Identity) -> None:
     here, elsewhere = fill(admin, "n1"), fill(admin, "n2")
     let_go(admin)
     eventually("a pod is evicted", lambda: admin.request("GET", here).status == 404 or _deleting(admin, here))
     assert not _deleting(admin, elsewhere)
+
+
+def test_none_is_evicted_while_only_the_allocation_keeps_the_pod_from_a_node(admin: Identity) -> None:
+    here = fill(admin, "n1")
+    path = let_go(admin)
+    # It tries to clear the allocation, which the policy denies.
+    eventually("it fails", lambda: "may not clear the allocation" in scheduled(admin, path).get("message", ""))
+    assert not _deleting(admin, here)
 
 
 def _deleting(admin: Identity, path: str) -> bool:
