@@ -27,6 +27,7 @@ from tests.contract.installed import (
     extended,
     installed,
     new_namespace,
+    patch_status,
     pod_with_claim,
     put_status,
     slice_of,
@@ -61,7 +62,9 @@ def test_the_administrator_cannot_set_an_allocation(admin: Identity) -> None:
 def test_the_controller_can_set_and_clear_an_allocation(admin: Identity) -> None:
     stored = allocated_claim(admin, OUR_DRIVER)
     assert stored["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-0"
-    assert "allocation" not in put_status(admin.as_user(CONTROLLER), {**stored, "status": {}}).must().get("status", {})
+    assert "allocation" not in patch_status(admin.as_user(CONTROLLER), {**stored, "status": {}}).must().get(
+        "status", {}
+    )
 
 
 @pytest.mark.parametrize("user", [SCHEDULER, PLUGIN, "somebody"])

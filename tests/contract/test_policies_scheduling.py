@@ -14,8 +14,8 @@ from tests.contract.installed import (
     claim,
     installed,
     new_namespace,
+    patch_status,
     pod_with_claim,
-    put_status,
     slice_of,
     unique_name,
 )
@@ -39,7 +39,7 @@ def test_a_gated_pod_is_bound_to_its_allocation_which_is_cleared_afterwards(admi
     pod = admin.request("POST", PODS, pod_with_claim(name)).must()
     assert pod["spec"]["schedulingGates"] == [GATE]
     controller = admin.as_user(CONTROLLER)
-    put_status(controller, allocated(stored, OUR_DRIVER)).must()
+    patch_status(controller, allocated(stored, OUR_DRIVER)).must()
     path = f"{PODS}/{pod['metadata']['name']}"
     controller.request("PATCH", path, {"spec": {"schedulingGates": None}}).must()
     bound = eventually("kube-scheduler binds the pod", lambda: admin.get(path)["spec"].get("nodeName"))
