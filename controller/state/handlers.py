@@ -1,5 +1,6 @@
 """What happens to the indexes when an object of a kind is added, updated or deleted: one handler per kind. Pure."""
 
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from controller.allocation import Fleet
@@ -83,10 +84,11 @@ class PodHandler:
 
     def on_update(self, pod: PodView, changes: Changes) -> None:
         """See ``Handler``."""
-        self._revise(self._pods.get(pod.key), pod)
+        before = self._pods.get(pod.key)
+        self._revise(before, pod)
         self._pods.put(pod)
         self._volumes.put(pod)
-        if pod.gates or pod.references:
+        if (pod.gates or pod.references) and not _is_only_told(before, pod):
             changes.pods[pod.key] = None
         if pod.terminal:
             changes.claims.update(dict.fromkeys(pod.claim_keys))
@@ -108,6 +110,13 @@ class PodHandler:
         if was != now:
             for node in {seen[0] for seen in (was, now) if seen}:
                 self._revisions.advance(node)
+
+
+def _is_only_told(before: PodView | None, after: PodView) -> bool:
+    """Whether all that has changed is that a pod with gates was told why it waits. That changes no decision."""
+    if before is None or not after.gates or after.allocated is None:
+        return False
+    return replace(before, allocated=after.allocated) == after
 
 
 def _running(pod: PodView | None) -> tuple[str, Needs] | None:

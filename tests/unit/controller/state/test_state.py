@@ -276,3 +276,16 @@ def test_only_what_can_help_wakes_waiting_pods() -> None:
     assert not freed(PODS, pod("a", "x", nodeName="n1", gates=()))
     assert freed(PODS, pod("a", "x", nodeName="n1", gates=(), phase="Succeeded")) == ["n1"]
     assert freed(RESOURCE_CLAIMS, claim("x")) == ["n1"]
+
+
+def test_what_a_waiting_pod_was_told_is_no_reason_to_decide_again() -> None:
+    server, state = Server(), State(Fleet(), NAMES)
+
+    def woken(obj: Object) -> list[str]:
+        return list(report(state, server.write(PODS, obj))[0].pods)
+
+    assert woken(pod("a", "x")) == ["default/a"]
+    assert not woken(pod("a", "x", condition="False"))
+    assert woken(pod("a", "x", condition="False", gates=(NAMES.gate, "other"))) == ["default/a"]
+    assert woken(pod("a", "x", condition="True", gates=())) == ["default/a"]
+    assert woken(pod("a", "x", condition="False", gates=())) == ["default/a"], "it says something wrong"
