@@ -194,12 +194,21 @@ def test_kept_by_changes_equals_rebuilt(steps: list[tuple[str, tuple[Any, Object
     assert seen(state) == seen(rebuilt)
 
 
+def furnished() -> tuple[Server, State]:
+    """A cluster in which pods can be placed, so that most steps change an answer."""
+    server, state = Server(), State(Fleet(), NAMES)
+    report(state, server.write(DEVICE_CLASSES, device_class("gpu.lode.dev", 'device.driver == "lode.dev"')))
+    for name in NODE_NAMES:
+        report(state, server.write(NODES, node(name)), server.write(RESOURCE_SLICES, slice_on(name)))
+    return server, state
+
+
 @settings(max_examples=100)
 @given(Steps)
 def test_another_answer_of_a_node_shows_in_its_version_and_wakes_whom_it_can_help(
     steps: list[tuple[str, tuple[Any, Object]]],
 ) -> None:
-    server, state = Server(), State(Fleet(), NAMES)
+    server, state = furnished()
     for what, (kind, obj) in steps:
         before, generation = verdicts(state), state.nodes.generation
         versions = {name: state.nodes.version_of(name) for name in NODE_NAMES}
@@ -289,3 +298,25 @@ def test_what_a_waiting_pod_was_told_is_no_reason_to_decide_again() -> None:
     assert woken(pod("a", "x", condition="False", gates=(NAMES.gate, "other"))) == ["default/a"]
     assert woken(pod("a", "x", condition="True", gates=())) == ["default/a"]
     assert woken(pod("a", "x", condition="False", gates=())) == ["default/a"], "it says something wrong"
+
+
+def test_a_taint_rule_wakes_waiting_pods_when_it_changes_and_when_it_goes() -> None:
+    server, state = Server(), State(Fleet(), NAMES)
+    for wanted in (taint_rule("r", "n1", True), taint_rule("r", "n2", False)):
+        assert list(report(state, server.write(DEVICE_TAINT_RULES, wanted))[0].favoured) == [""]
+    gone = server.remove(DEVICE_TAINT_RULES, taint_rule("r", "n2", False))
+    assert gone
+    assert list(report(state, gone)[0].favoured) == [""]
+
+
+def test_a_pod_takes_cpu_on_the_node_of_its_devices_unless_it_can_never_start() -> None:
+    server, state = Server(), State(Fleet(), NAMES)
+
+    def counted(**options: Any) -> int:
+        report(state, server.write(RESOURCE_CLAIMS, claim("x", at="n1/gpu-0", **options)))
+        return state.nodes.view("n1").pods
+
+    report(state, server.write(NODES, node("n1")), server.write(PODS, pod("a", "x", cpu="2")))
+    assert counted() == 0, "the claim is not reserved for the pod"
+    assert counted(by=("a",)) == 1
+    assert counted(by=("a",), deleting=True) == 0
