@@ -200,7 +200,8 @@ class Controller:
         self._contact.check(self.reflectors, now)
         if not self._may_decide:
             return False
-        return self._underway.repeat_due() or self._decide(now)
+        # Words come last: to find them may cost more than all decisions that are due.
+        return self._underway.repeat_due() or self._decide(now) or self._waits.explain_next()
 
     def _decide(self, now: float) -> bool:
         key = self._queue.pop(now)
@@ -220,6 +221,7 @@ class Controller:
         times = [self._read_at]
         if self._may_decide:
             times += [self._queue.next_due(), self._underway.next_due()]
+            times += [self._clock.monotonic()] if self._waits.has_unexplained else []
         return min((due for due in times if due is not None), default=None)
 
     @property

@@ -75,6 +75,7 @@ class PodWaits:
         self._log = log
         self._hold_after = hold_after
         self._waiting: dict[str, _Waiting] = {}
+        self._unexplained: dict[str, None] = {}
         self._parked = ParkedPods()
         self._held = HeldNodes()
         self._explanations = Explanations()
@@ -115,9 +116,25 @@ class PodWaits:
         self._park(pod, answer, Help.NODES)
         if answer.after is not None:
             self._queue.add(("pod", pod.key), now + answer.after)
-        self._explain(pod, answer, now)
+        self._unexplained[pod.key] = None
         self._hold_node(pod, answer, now)
         return Reason.UNALLOCATABLE
+
+    @property
+    def has_unexplained(self) -> bool:
+        """Whether there is a pod for ``explain_next``."""
+        return bool(self._unexplained)
+
+    def explain_next(self) -> bool:
+        """Tell one more pod why no node takes it; False if all were told. For when no decision is due."""
+        if not self._unexplained:
+            return False
+        key = next(iter(self._unexplained))
+        del self._unexplained[key]
+        answer, pod = self._waiting[key].answer, self._state.pods.get(key)
+        if pod is not None and answer is not None:
+            self._explain(pod, answer, self._clock.monotonic())
+        return True
 
     def _explain(self, pod: PodView, answer: Unallocatable, now: float) -> None:
         waiting, generation = self._waiting[pod.key], self._state.nodes.generation
@@ -149,6 +166,7 @@ class PodWaits:
     def end(self, pod: str) -> None:
         """The pod waits no longer."""
         self._waiting.pop(pod, None)
+        self._unexplained.pop(pod, None)
         self._try_soon(self._parked.leave(pod))
         self._end_hold(pod)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.reconcile import decide
+from controller.reconcile import decide, node_refusals
 from controller.telling.told import RETELL_SECONDS
 from driver.kube.api import EVENTS, NODES
 from tests.unit.controller.loop.world import World
@@ -134,3 +134,20 @@ def test_nobody_waits_behind_words() -> None:
             pass
         assert world.writes.step()
     assert len(world.meddler.calls) - calls < 20
+
+
+def test_the_words_are_found_when_every_pod_was_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    def noted(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            order.append(what)
+            return function(*args)
+
+        return call
+
+    monkeypatch.setattr("controller.loop.podsync.decide", noted("decided", decide))
+    monkeypatch.setattr("controller.telling.explanations.node_refusals", noted("explained", node_refusals))
+    crowded()
+    assert order.count("explained") == SHAPES
+    assert "decided" not in order[order.index("explained") :]
