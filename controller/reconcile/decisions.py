@@ -95,6 +95,8 @@ class Place:
     """As in ``Unallocatable``."""
     outdates_verdict: bool = False
     """Whether the pod has a verdict of kube-scheduler that this allocation makes old (``PodView.unschedulable``)."""
+    revision: Revision = (0, 0)
+    """Of the node (``State.revisions``), if there are allocations."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class NodeVerdict:
     at: float
     """Epoch seconds."""
     revision: Revision
-    """Of the node at that time."""
+    """Of the node when the pod was placed there: kube-scheduler may not have seen what changed afterwards."""
     message: str
     """kube-scheduler's."""
 
@@ -63,6 +63,8 @@ class PlacementHistory:
     """How often kube-scheduler found the pod unschedulable on the node where its devices were."""
     refused: Mapping[str, NodeVerdict] = field(default_factory=dict)
     """The last verdict of each node that refused the pod, the oldest first."""
+    placed: Revision | None = None
+    """The revision of the node on which the pod was placed, when it was; None if that is not known."""
     released: float | None = None
     """When (epoch seconds) the pod's reservations were dropped by a ``Release``."""
     spared: float = 0.0
@@ -92,7 +94,9 @@ class PlacementHistory:
     def after(self, decision: Decision, now: float) -> "PlacementHistory":
         """The history once the decision was carried out at ``now`` (epoch seconds)."""
         match decision:
-            case Place() | RemoveGate():
+            case Place(allocations=allocations, revision=revision):
+                return replace(self, refusal=None, placed=revision if allocations else self.placed)
+            case RemoveGate():
                 return replace(self, refusal=None)
             case Release():
                 return replace(self, released=now)
@@ -100,7 +104,8 @@ class PlacementHistory:
                 return replace(self, spared=now)
             case TakeBack(node=node, unschedulable=True, verdict=message, revision=revision):
                 others = {name: verdict for name, verdict in self.refused.items() if name != node}
-                return PlacementHistory(self.failures + 1, {**others, node: NodeVerdict(now, revision, message)})
+                verdict = NodeVerdict(now, revision if self.placed is None else self.placed, message)
+                return PlacementHistory(self.failures + 1, {**others, node: verdict})
         return self
 
 

@@ -177,7 +177,8 @@ def _allocate(
         chosen = [result.device.driver for one in placement.allocations for result in one.results]
         assert set(chosen) <= {state.names.driver}, f"devices of other drivers chosen for {keys}: {chosen}"
         allocations = tuple(zip(keys, placement.allocations, strict=True))
-        return Place(placement.node, allocations, unreserved(held, pod), shape, bool(pod.unschedulable))
+        node, outdates = placement.node, bool(pod.unschedulable)
+        return Place(node, allocations, unreserved(held, pod), shape, outdates, state.revisions.of(node))
     if answer.faults:
         faulty = dict.fromkeys(fault.claim for fault in answer.faults)
         return Wait(Reason.INVALID_CLAIM, render(Unsatisfiable(answer.faults)), tuple(faulty))

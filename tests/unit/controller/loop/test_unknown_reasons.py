@@ -71,6 +71,20 @@ def test_a_change_of_a_node_gives_it_another_try() -> None:
     assert scheduler.bound == {"p": "n2"}
 
 
+def test_a_node_that_changes_while_a_pod_is_refused_there_gets_another_try() -> None:
+    def refuses(pod: str, node: str) -> str:
+        # What has changed is seen by the next attempt of kube-scheduler, which comes too late.
+        return "" if world.events("p", "AllocationTakenBack") else "node(s) were unschedulable"
+
+    world, scheduler = one_pod(1, refuses)
+    scheduler.run(1)
+    assert world.devices("a") == ["n1/gpu-0"]
+    node = world.api.get(NODES, "n1")
+    node["metadata"]["labels"] = {"changed": "yes"}
+    world.api.update(NODES, node)
+    assert scheduler.run(60, until=lambda: bool(scheduler.bound)) < 15
+
+
 def test_a_cause_that_nobody_sees_ends_by_the_last_resort() -> None:
     accepted: set[str] = set()
     _, scheduler = one_pod(3, lambda _, node: "" if node in accepted else "Insufficient example.com/thing")
