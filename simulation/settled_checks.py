@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from controller.allocation import Fleet, Unsatisfiable
 from controller.reconcile.history import LAST_RESORT_SECONDS
-from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, EVENTS, LEASES, NODES, RESOURCE_SLICES, Object
+from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, LEASES, NODES, RESOURCE_SLICES, Object
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.model import Claim
 from driver.wire import class_from, slice_from, taint_rule_from
@@ -41,7 +41,7 @@ def check_settled(cluster: Cluster) -> None:
 
 
 def check_no_writes_without_news(cluster: Cluster) -> None:
-    """Let a minute pass in a settled cluster, in which nobody may write anything but Leases and Events.
+    """Let a minute pass in a settled cluster, in which nobody may write anything but Leases.
 
     Pods that kube-scheduler refuses are left out, because they are tried again after a long time.
 
@@ -55,7 +55,7 @@ def check_no_writes_without_news(cluster: Cluster) -> None:
     written = {
         resource.plural: count - before.get(resource, 0)
         for resource, count in cluster.log.writes.items()
-        if resource not in (LEASES, EVENTS) and count != before.get(resource, 0)
+        if resource != LEASES and count != before.get(resource, 0)
     }
     if written:
         raise Violation(f"written although nothing has changed: {written}")
