@@ -133,14 +133,26 @@ def _waiting_in_vain(cluster: Cluster) -> dict[str, str]:
     fleet = rebuilt_fleet(cluster)
     claims = {claim.key: claim for claim in cluster.invariants.claims()}
     nodes, pods = cluster.api.list(NODES).items, cluster.invariants.pods()
-    for pod in pods:
-        if _is_pending(pod) and not is_deleting(pod) and not pod["spec"].get("nodeName"):
+    waiting = [pod for pod in pods if _is_pending(pod) and not is_deleting(pod) and not pod["spec"].get("nodeName")]
+    for pod in waiting:
+        if not any(_comes_first(other, pod) for other in waiting):
             namespace, name = name_key(pod)
             entries = pod["spec"].get("resourceClaims") or []
             pod_claims = [claims.get(f"{namespace}/{claim_name(pod, entry)}") for entry in entries]
             if node := _feasible_node(fleet, pod_claims, [n for n in nodes if _has_room(pod, n, pods)]):
                 found[f"{namespace}/{name}"] = node
     return found
+
+
+def _comes_first(other: Object, pod: Object) -> bool:
+    """Whether a node is held back for ``other`` and not given to ``pod`` for that reason, as the pod's condition says.
+
+    Only one that comes first in the order of service can be right.
+    """
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    said = " ".join(condition.get("message") or "" for condition in conditions)
+    ranks = [(-(one["spec"].get("priority") or 0), one["metadata"]["creationTimestamp"]) for one in (other, pod)]
+    return f"held back for pod {'/'.join(name_key(other))}," in said and ranks == sorted(ranks)
 
 
 def _feasible_node(fleet: Fleet, claims: list[Claim | None], nodes: list[Object]) -> str:

@@ -37,8 +37,12 @@ class ObjectCache:
             self._objects.pop(name_key(delta.object), None)
             self._changed(delta.object)
         elif isinstance(delta, Upserted):
+            before = self._objects.get(name_key(delta.object))
             self._objects[name_key(delta.object)] = delta.object
             self._changed(delta.object)
+            if before is not None and before["metadata"]["uid"] != delta.object["metadata"]["uid"]:
+                # The watch missed that the earlier object of the name was deleted.
+                self._changed(before)
 
     def get(self, namespace: str, name: str) -> Object | None:
         """The object as last seen."""
