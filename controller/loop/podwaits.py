@@ -32,8 +32,6 @@ _HELP: Final = {
     Reason.REFUSED: Help.NODES,
 }
 """What helps pods that wait for these reasons; for all others, a change of the pod or of its claims."""
-
-
 _TELL_AGAIN_SECONDS: Final = 10.0
 
 

@@ -27,8 +27,6 @@ QUICK_REFUSALS = 6
 """Refusals after which the patience doubles each time, so that a pod that fits nowhere is moved ever more rarely."""
 LAST_RESORT_SECONDS = 300.0
 """How long a pod that every node refused waits for a change before one node is tried again without any."""
-
-
 RAREST_RESORT_SECONDS = 3600.0
 """Bound of that time, which doubles with each refusal of a node that had refused before."""
 

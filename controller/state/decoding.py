@@ -97,7 +97,7 @@ class Decoder:
             return delta
         if isinstance(delta, Removed):
             metadata = delta.object["metadata"]
-            return Deleted(delta.resource, object_key(delta.object), metadata.get("uid", ""), _version(metadata))
+            return Deleted(delta.resource, object_key(delta.object), metadata.get("uid", ""), version_of(metadata))
         return self.object(delta.resource, delta.object)
 
     def object(self, resource: Resource, obj: Object) -> Decoded:
@@ -108,9 +108,10 @@ class Decoder:
         except (LodeError, AttributeError, KeyError, TypeError, ValueError) as error:
             # One object that cannot be decoded must not keep the others from being served.
             problem = repr(error)
-        return Decoded(resource, object_key(obj), metadata.get("uid", ""), _version(metadata), value, problem)
+        return Decoded(resource, object_key(obj), metadata.get("uid", ""), version_of(metadata), value, problem)
 
 
-def _version(metadata: Object) -> int:
+def version_of(metadata: Object) -> int:
+    """The resource version in an object's metadata; 0 if it has none."""
     version: str = metadata.get("resourceVersion", "")
     return int(version) if version.isdecimal() else 0

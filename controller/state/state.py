@@ -13,7 +13,7 @@ from controller.placement import Nodes
 from controller.state.changes import Changes
 from controller.state.claims import Claims, Promise, holds_devices_of
 from controller.state.classes import DeviceClasses
-from controller.state.decoding import DEVICE_TAINT_RULES_BETA, Decoded, Decoder, Deleted, StateDelta
+from controller.state.decoding import DEVICE_TAINT_RULES_BETA, Decoded, Decoder, Deleted, StateDelta, version_of
 from controller.state.handlers import (
     ClaimHandler,
     ClassHandler,
@@ -46,6 +46,7 @@ from driver.kube.api import (
     Object,
     Resource,
 )
+from driver.kube.objects import object_key
 from driver.kube.reflector import Delta, Synced, Unreadable
 from driver.model import Claim
 from driver.names import Names
@@ -144,7 +145,9 @@ class State:
     def put(self, resource: Resource, obj: Object) -> Changes:
         """Take in an object that was just read or written."""
         changes = Changes()
-        self._update(self._decoder.object(resource, obj), changes, reported=False)
+        # The deciding thread does not decode what a watch has delivered already, such as every claim in a new term.
+        if not self._versions.is_stale(resource, object_key(obj), version_of(obj["metadata"]), reported=False):
+            self._update(self._decoder.object(resource, obj), changes, reported=False)
         return changes
 
     def drop(self, resource: Resource, key: str) -> Changes:

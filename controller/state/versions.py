@@ -33,18 +33,22 @@ class ObjectVersions:
         Args:
             reported: whether it comes from a list or watch, and not from an answer to another call.
         """
+        if self.is_stale(resource, key, version, reported=reported):
+            return Arrival.STALE
         known = self._known.setdefault(resource, {})
         before = known.get(key)
-        if before is None:
-            # Everything up to this version was reported. An object that is not known was deleted.
-            if not reported and version <= self._reported.get(resource, 0):
-                return Arrival.STALE
-        elif version <= before[1]:
-            return Arrival.STALE
         if reported:
             self._advance(resource, version)
         known[key] = (uid, version)
         return Arrival.REPLACED if before is not None and before[0] != uid else Arrival.UPDATED
+
+    def is_stale(self, resource: Resource, key: str, version: int, *, reported: bool) -> bool:
+        """Whether ``arrive`` would answer that the version is stale."""
+        before = self._known.get(resource, {}).get(key)
+        if before is not None:
+            return version <= before[1]
+        # Everything up to this version was reported. An object that is not known was deleted.
+        return not reported and version <= self._reported.get(resource, 0)
 
     def remove(self, resource: Resource, key: str, uid: str, version: int) -> bool:
         """Forget an object that was deleted; False if it is not known, or if the known one was created later."""
