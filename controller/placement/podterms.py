@@ -93,12 +93,12 @@ def pod_labels_of(pod: Json) -> PodLabels:
 
 
 def required_terms(pod: Json, kind: str) -> tuple[PodTerm, ...]:
-    """The required terms of ``podAffinity`` or ``podAntiAffinity`` (``kind``).
+    """The required terms of ``podAffinity`` or ``podAntiAffinity`` (``kind``), each once.
 
     The API server has already merged ``matchLabelKeys`` and ``mismatchLabelKeys`` into the label selectors.
     """
     affinity = (pod["spec"].get("affinity") or {}).get(kind) or {}
-    return tuple(_term(raw, pod) for raw in affinity.get(_REQUIRED) or ())
+    return tuple(dict.fromkeys(_term(raw, pod) for raw in affinity.get(_REQUIRED) or ()))
 
 
 def preferred_terms(pod: Json) -> tuple[tuple[int, PodTerm], ...]:

@@ -168,6 +168,15 @@ def test_a_pod_does_not_stand_in_its_own_way(
     assert [PodCheck("p", needs, nodes).reasons(name) for name in names] == before
 
 
+def test_a_term_that_is_written_twice_counts_once() -> None:
+    term = {"topologyKey": "zone", "labelSelector": {}}
+    spec = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term, term]}}}
+    nodes = nodes_of({"n1": {"zone": "z1"}})
+    needs = needs_of({"metadata": {"namespace": "one"}, "spec": spec})
+    nodes.count("one/p", needs, "n1")
+    assert PodCheck("one/p", needs, nodes).passes("n1")
+
+
 def test_labels_of_a_namespace_count_as_soon_as_they_change() -> None:
     term = {"topologyKey": "zone", "labelSelector": {}, "namespaceSelector": {"matchLabels": {"team": "green"}}}
     spec = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
