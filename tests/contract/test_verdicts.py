@@ -59,12 +59,11 @@ def test_kube_scheduler_removes_the_mark_though_it_says_the_same_again(admin: Ap
 
 
 def add_node(api: Api, name: str) -> None:
-    node: Any = api.create(NODES, {"metadata": {"name": name}})
-    node["status"] = {
+    status = {
         "allocatable": {"cpu": "8", "memory": "8Gi", "pods": "10"},
         "conditions": [{"type": "Ready", "status": "True", "reason": "Test", "message": ""}],
     }
-    api.update(NODES, node, "status")
+    api.create(NODES, {"metadata": {"name": name}, "status": status})
 
 
 def test_one_event_is_counted_up(api: Api, namespace: str) -> None:
