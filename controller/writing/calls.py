@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from controller.writing.steps import (
     AddFinalizer,
     Answer,
-    CreateObject,
     ExpectUnbound,
     PatchClaimStatus,
-    PatchObject,
     PatchPodStatus,
     ReadObject,
     ReadPage,
@@ -48,14 +46,8 @@ def carry_out(api: Api, step: Step) -> Answered:
             return Answered(tuple(_answer(target, obj) for obj in page.items), page.continue_token)
         case ReadObject(target):
             return Answered((Answer(target.resource, target.key, _read(api, target)),))
-        case CreateObject(target, obj):
-            _create(api, target, obj)
-            return Answered(())
         case RecordEvent():
             _record_event(api, step)
-            return Answered(())
-        case PatchObject(target, patch, patch_type):
-            api.patch(target.resource, target.name, patch, namespace=target.namespace, patch_type=patch_type)
             return Answered(())
     return Answered((_answer(step.target, _change(api, step)),))
 
@@ -168,13 +160,6 @@ def _record_event(api: Api, step: RecordEvent) -> None:
         count = api.get(target.resource, target.name, target.namespace).get("count") or 1
         patch = {name: event[name] for name in ("message", "lastTimestamp", "reportingInstance")}
         api.patch(target.resource, target.name, {**patch, "count": count + 1}, namespace=target.namespace)
-
-
-def _create(api: Api, target: Target, obj: Object) -> None:
-    try:
-        api.create(target.resource, obj, target.namespace)
-    except AlreadyExists:
-        return
 
 
 def _read(api: Api, target: Target) -> Object | None:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Literal
 
-from driver.kube.api import Object, PatchType, Resource
+from driver.kube.api import Object, Resource
 from driver.model import Allocation
 
 ObjectKey = tuple[Resource, str]
@@ -112,14 +112,6 @@ class ReadPage:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateObject:
-    """Create an object, such as an Event; that it exists already is no error."""
-
-    target: Target
-    obj: Object
-
-
-@dataclass(frozen=True, slots=True)
 class RecordEvent:
     """Create a core/v1 Event; if it exists, count it up, with the new message and time."""
 
@@ -127,26 +119,8 @@ class RecordEvent:
     event: Object
 
 
-@dataclass(frozen=True, slots=True)
-class PatchObject:
-    """Change an object of any kind, such as an Event that is counted up."""
-
-    target: Target
-    patch: Any
-    patch_type: PatchType = "merge"
-
-
 Step = (
-    AddFinalizer
-    | PatchClaimStatus
-    | PatchPodStatus
-    | RemoveGate
-    | ExpectUnbound
-    | ReadObject
-    | ReadPage
-    | CreateObject
-    | RecordEvent
-    | PatchObject
+    AddFinalizer | PatchClaimStatus | PatchPodStatus | RemoveGate | ExpectUnbound | ReadObject | ReadPage | RecordEvent
 )
 
 

@@ -77,13 +77,17 @@ class World:
     unsafe = ""
     """Why nothing may be decided."""
 
+    def network(self) -> Api:
+        """The API as a run of the controller reaches it."""
+        return self.api
+
     def reading(self) -> Any:
         """The API as the reflectors have it."""
         return self.meddler
 
     def start(self) -> Meddler:
         """A new run of the controller, in place of the old one."""
-        self.meddler = Meddler(self.api)
+        self.meddler = Meddler(self.network())
         self.metrics = Metrics()
         self.terms = OneTerm()
         self.latency: Latency = lambda sequence, result: 0

@@ -5,15 +5,14 @@ from typing import Any
 import pytest
 
 from controller.election import Deposed
+from controller.telling.events import warning
 from controller.writing.execution import Execution
 from controller.writing.steps import (
     AddFinalizer,
     Answer,
-    CreateObject,
     ExpectUnbound,
     Lane,
     PatchClaimStatus,
-    PatchObject,
     PatchPodStatus,
     ReadObject,
     RemoveGate,
@@ -27,7 +26,6 @@ from driver.kube.api import (
     EVENTS,
     PODS,
     RESOURCE_CLAIMS,
-    AlreadyExists,
     Conflict,
     Forbidden,
     Invalid,
@@ -205,17 +203,13 @@ def test_what_is_told_is_not_read_again_when_it_fails() -> None:
     assert result.answers == ()
 
 
-def test_an_event_is_created_once_and_patched_afterwards() -> None:
+def test_an_event_is_created_once_and_counted_up_afterwards() -> None:
     rig = Rig()
-    about = {"kind": "Pod", "namespace": "default", "name": "p"}
-    event = {"metadata": {"name": "e", "namespace": "default"}, "involvedObject": about, "reason": "R", "count": 1}
-    where = Target(EVENTS, "default/e", "")
+    step = warning(PODS, "default/p", "u", "R", "words", reporter="r", instance="i", timestamp="2027-01-15T08:00:00Z")
     for _ in range(2):
-        assert rig.run(CreateObject(where, event), lane=Lane.TELLING).error is None
-    rig.fail("create events", AlreadyExists("e"))
-    assert rig.run(CreateObject(where, event), lane=Lane.TELLING).error is None
-    assert rig.run(PatchObject(where, {"count": 2}), lane=Lane.TELLING).error is None
-    assert rig.world.api.get(EVENTS, "e", "default")["count"] == 2
+        assert rig.run(step, lane=Lane.TELLING).error is None
+    (event,) = rig.world.api.list(EVENTS).items
+    assert event["count"] == 2
 
 
 def test_a_sequence_knows_its_objects() -> None:
