@@ -144,10 +144,10 @@ def verdict(decision: Decision, refusals: Mapping[str, NodeRefusal] | None = Non
     match decision:
         case Wait(reason, message):
             return Verdict(reason, message)
-        case Unallocatable(_, claims):
+        case Unallocatable(_, claims, bound_to=bound_to):
             refusals = refusals or {}
             summary = refusal_summary(refusals, claims) if refusals else None
-            return Verdict(Reason.UNALLOCATABLE, refusal_message(refusals, claims), summary)
+            return Verdict(decision.reason, refusal_message(refusals, claims, bound_to), summary)
         case Release(_, node):
             return Verdict(
                 Reason.REFUSED, f"kube-scheduler refuses the pod on node {node}; its devices will be taken back"

@@ -35,7 +35,7 @@ from simulation.programs import NAMESPACE, PluginConnection, SimulatedController
 
 QUIET_SECONDS = 130.0
 """A cluster has settled when nothing has changed for this long: longer than every back-off of controller and plugin.
-Kubelets report when they wait."""
+Kubelets report whether they are busy."""
 SETTLE_TIMEOUT_SECONDS = 5000.0
 LONGEST_ADVANCE_SECONDS = 20.0
 RESTART_SECONDS = 1.0
@@ -362,7 +362,7 @@ class Cluster:
         leaderless = any(name.startswith("controller-") for name in self.slots) and not any(
             controller.leads for controller in self.controllers()
         )
-        return leaderless or any(kubelet.next_due() is not None for kubelet in kubelets)
+        return leaderless or any(kubelet.is_busy() for kubelet in kubelets)
 
     def _advance_to_next_due(self) -> None:
         """Advance to when something is due, or a little further: timers need not fire one by one."""

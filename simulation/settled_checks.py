@@ -1,6 +1,10 @@
-"""What must hold in a settled cluster: every pod that can run runs, and nothing is held without a user."""
+"""What must hold in a settled cluster: every pod that can run runs, and nothing is held without a user.
 
-from collections.abc import Iterator
+A pod that is bound while its claims have no devices may wait on its node as long as these are not free there:
+kube-scheduler binds a pod from an old copy of a claim whose devices are taken back.
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from controller.allocation import Fleet, Unsatisfiable
@@ -20,7 +24,7 @@ LONGEST_WAIT_SECONDS = LAST_RESORT_SECONDS + 30.0
 
 
 def check_settled(cluster: Cluster) -> None:
-    """Check a settled cluster. Time may pass: a pod that some node can take must be bound in ``LONGEST_WAIT_SECONDS``.
+    """Check a settled cluster. Time may pass: a pod that some node can take must run in ``LONGEST_WAIT_SECONDS``.
 
     Raises:
         Violation: lists everything that is wrong.
@@ -43,12 +47,16 @@ def check_settled(cluster: Cluster) -> None:
 def check_no_writes_without_news(cluster: Cluster) -> None:
     """Let a minute pass in a settled cluster, in which nobody may write anything but Leases.
 
-    Pods that kube-scheduler refuses are left out, because they are tried again after a long time.
+    Clusters are left out in which kube-scheduler refuses pods, because these are tried again after a long time, or in
+    which pods are bound without devices, because kubelets go on trying to start them.
 
     Raises:
         Violation: names the kinds that were written.
     """
-    if any(REFUSED_ON in (pod["metadata"].get("annotations") or {}) for pod in cluster.invariants.pods()):
+    pods = cluster.invariants.pods()
+    if any(REFUSED_ON in (pod["metadata"].get("annotations") or {}) for pod in pods):
+        return
+    if any(_is_pending(pod) and pod["spec"].get("nodeName") for pod in pods):
         return
     before = dict(cluster.log.writes)
     cluster.advance(QUIET_MINUTE)
@@ -112,16 +120,31 @@ def _usage_violations(cluster: Cluster) -> Iterator[str]:
 
 
 def _pod_violations(cluster: Cluster) -> Iterator[str]:
+    claims = _claims_by_key(cluster)
     for pod in cluster.invariants.pods():
         namespace, name = name_key(pod)
         if is_deleting(pod):
             yield f"pod {namespace}/{name} is still being deleted"
-        elif _is_pending(pod) and pod["spec"].get("nodeName"):
-            yield f"pod {namespace}/{name} is bound to {pod['spec']['nodeName']}, but does not run"
+        elif _is_pending(pod) and pod["spec"].get("nodeName") and _has_devices(pod, claims):
+            yield f"pod {namespace}/{name} is bound to {pod['spec']['nodeName']} and has devices, but does not run"
 
 
 def _is_pending(pod: Object) -> bool:
     return pod_phase(pod) == "Pending" and not is_terminal(pod)
+
+
+def _claims_by_key(cluster: Cluster) -> dict[str, Claim]:
+    return {claim.key: claim for claim in cluster.invariants.claims()}
+
+
+def _claims_of(pod: Object, claims: Mapping[str, Claim]) -> list[Claim | None]:
+    """The claims of the pod in order; None for one that does not exist."""
+    entries = pod["spec"].get("resourceClaims") or []
+    return [claims.get(f"{pod['metadata']['namespace']}/{claim_name(pod, entry)}") for entry in entries]
+
+
+def _has_devices(pod: Object, claims: Mapping[str, Claim]) -> bool:
+    return all(claim is not None and claim.allocation is not None for claim in _claims_of(pod, claims))
 
 
 def _waiting_in_vain(cluster: Cluster) -> dict[str, str]:
@@ -131,17 +154,22 @@ def _waiting_in_vain(cluster: Cluster) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     fleet = rebuilt_fleet(cluster)
-    claims = {claim.key: claim for claim in cluster.invariants.claims()}
+    claims = _claims_by_key(cluster)
     nodes, pods = cluster.api.list(NODES).items, cluster.invariants.pods()
-    waiting = [pod for pod in pods if _is_pending(pod) and not is_deleting(pod) and not pod["spec"].get("nodeName")]
+    pending = [pod for pod in pods if _is_pending(pod) and not is_deleting(pod)]
+    waiting = [pod for pod in pending if not (pod["spec"].get("nodeName") and _has_devices(pod, claims))]
     for pod in waiting:
         if not any(_comes_first(other, pod) for other in waiting):
-            namespace, name = name_key(pod)
-            entries = pod["spec"].get("resourceClaims") or []
-            pod_claims = [claims.get(f"{namespace}/{claim_name(pod, entry)}") for entry in entries]
-            if node := _feasible_node(fleet, pod_claims, [n for n in nodes if _has_room(pod, n, pods)]):
-                found[f"{namespace}/{name}"] = node
+            possible = [node for node in nodes if _can_be_on(pod, node, pods)]
+            if node := _feasible_node(fleet, _claims_of(pod, claims), possible):
+                found["/".join(name_key(pod))] = node
     return found
+
+
+def _can_be_on(pod: Object, node: Object, pods: list[Object]) -> bool:
+    """Whether the pod is bound to the node, or could be as far as anything but claims is concerned."""
+    bound_to = pod["spec"].get("nodeName")
+    return node["metadata"]["name"] == bound_to if bound_to else _has_room(pod, node, pods)
 
 
 def _comes_first(other: Object, pod: Object) -> bool:

@@ -1,6 +1,6 @@
 """The pods that wait: what wakes them, what is said about them, and the nodes that are held back for them."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -91,7 +91,7 @@ class PodWaits:
 
     def order(self, pod: PodView) -> NodeOrder:
         """What other pods mean for the nodes of this one."""
-        return NodeOrder(self._held.from_pod(rank_of(pod)), self.questions.asked_for_others(pod.key))
+        return NodeOrder(self._held_from(pod), self.questions.asked_for_others(pod.key))
 
     # Waiting
 
@@ -116,7 +116,7 @@ class PodWaits:
             self._queue.add(("pod", pod.key), now + answer.after)
         self._unexplained[pod.key] = None
         self._hold_node(pod, answer, now)
-        return Reason.UNALLOCATABLE
+        return answer.reason
 
     @property
     def has_unexplained(self) -> bool:
@@ -136,14 +136,14 @@ class PodWaits:
 
     def _explain(self, pod: PodView, answer: Unallocatable, now: float) -> None:
         waiting, generation = self._waiting[pod.key], self._state.nodes.generation
-        retell = self._teller.retell_at(pod, Reason.UNALLOCATABLE)
-        if retell is not None and now < retell and self._teller.shows(pod, Reason.UNALLOCATABLE):
+        retell = self._teller.retell_at(pod, answer.reason)
+        if retell is not None and now < retell and self._teller.shows(pod, answer.reason):
             if waiting.told_at != generation:
                 self._queue.add(("pod", pod.key), retell)
             return
         waiting.told_at = generation
         message = self._explanations.message(self._state, answer, self._memory, now)
-        self._teller.tell_wait(pod, Wait(Reason.UNALLOCATABLE, message))
+        self._teller.tell_wait(pod, Wait(answer.reason, message))
 
     def _tell(self, pod: PodView, wait: Wait) -> None:
         retell = self._teller.tell_wait(pod, wait)
@@ -194,7 +194,7 @@ class PodWaits:
         answer, view = self._waiting[pod].answer, self._state.pods.get(pod)
         if answer is None or view is None:
             return True
-        return node not in self._held.from_pod(rank_of(view)) and could_take(self._state, answer, node)
+        return node not in self._held_from(view) and could_take(self._state, answer, node)
 
     def _depends_on_others(self, key: str) -> bool:
         pod = self._state.pods.get(key)
@@ -216,6 +216,10 @@ class PodWaits:
         elif found := node_to_hold(self._state, answer, _after(rank)):
             self._held.hold(rank, found)
             self._log.info("node held back", pod=pod.key, node=found)
+
+    def _held_from(self, pod: PodView) -> Mapping[str, str]:
+        """The nodes that are held back for pods that come before this one; none once it is bound."""
+        return {} if pod.node_name else self._held.from_pod(rank_of(pod))
 
     def _serves(self, key: str) -> bool:
         """Whether a node is held back for the pod that can take it if the pods that come after it end there."""

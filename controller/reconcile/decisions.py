@@ -12,6 +12,7 @@ class Reason(StrEnum):
     """Why a pod or claim waits: the reason of conditions and Events, and a label value of metrics."""
 
     AMBIGUOUS_CLASS = "AmbiguousClass"
+    BOUND_WITHOUT_DEVICES = "BoundWithoutDevices"
     CLAIM_DELETING = "ClaimDeleting"
     CLAIM_FULL = "ClaimFull"
     CLAIM_MISSING = "ClaimMissing"
@@ -70,6 +71,13 @@ class Unallocatable:
     """Nodes that are not tried because they are held back for a pod that comes first, and that pod."""
     after: float | None = None
     """As in ``Wait``."""
+    bound_to: str = ""
+    """The node that the pod is bound to already, and cannot leave; "" for none."""
+
+    @property
+    def reason(self) -> Reason:
+        """Why the pod waits."""
+        return Reason.BOUND_WITHOUT_DEVICES if self.bound_to else Reason.UNALLOCATABLE
 
     @property
     def group(self) -> Hashable:

@@ -26,6 +26,8 @@ class Explanation:
     """Why the other nodes refuse it; None if there are none."""
     claims: tuple[str, ...]
     """Keys of the claims that are named."""
+    bound_to: str = ""
+    """The node that the pod is bound to already; "" for none."""
 
     def message(self, claims: Sequence[str]) -> str:
         """The text in at most ``MAX_EVENT_MESSAGE`` characters, for everybody who may read the pod.
@@ -38,29 +40,38 @@ class Explanation:
         """
         if not self.nodes:
             return "no node can reach all devices that the pod's claims already hold"
-        head = f"{self.said}0 of {_nodes(self.nodes)} can take the pod. "
+        head = f"{self.said}{self._verdict()} "
         if self.others is None:
             return head.strip()
         namespaces = {key.partition("/")[0] for key in claims}
         summary = _with_names(self.others, dict(zip(self.claims, claims, strict=True)), namespaces)
         return head + render(summary, MAX_EVENT_MESSAGE - len(head))
 
+    def _verdict(self) -> str:
+        if self.bound_to:
+            return (
+                f"the pod is bound to node {self.bound_to}, but has no devices there. It starts as soon as they can be "
+                "allocated; to have it placed on another node, delete it."
+            )
+        return f"0 of {_nodes(self.nodes)} can take the pod."
 
-def explanation_of(refusals: Mapping[str, NodeRefusal], claims: Sequence[str]) -> Explanation:
+
+def explanation_of(refusals: Mapping[str, NodeRefusal], claims: Sequence[str], bound_to: str = "") -> Explanation:
     """The reasons of all nodes together.
 
     Args:
         refusals: every node tried, and why it refuses the pod.
         claims: keys of the pod's claims, in the order in which they were tried.
+        bound_to: the node that the pod is bound to already; "" for none.
     """
     others = {name: refusal for name, refusal in refusals.items() if not refusal.clause}
     summary = refusal_summary(others, claims) if others else None
-    return Explanation(len(refusals), _said_by_scheduler(refusals), summary, tuple(claims))
+    return Explanation(len(refusals), _said_by_scheduler(refusals), summary, tuple(claims), bound_to)
 
 
-def refusal_message(refusals: Mapping[str, NodeRefusal], claims: Sequence[str]) -> str:
+def refusal_message(refusals: Mapping[str, NodeRefusal], claims: Sequence[str], bound_to: str = "") -> str:
     """``Explanation.message`` for the pod that was refused."""
-    return explanation_of(refusals, claims).message(claims)
+    return explanation_of(refusals, claims, bound_to).message(claims)
 
 
 def _said_by_scheduler(refusals: Mapping[str, NodeRefusal]) -> str:

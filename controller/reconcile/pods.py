@@ -13,8 +13,12 @@ How an allocation is taken back
     at this moment in two writes: the first drops its reservation. From then on kube-scheduler has to write the claim
     before it binds. The second is made only to a version in which nothing is reserved, and fails if there is a newer
     one; a reservation that was made again starts the procedure over. Before anything is cleared, the pod is read once
-    more. A pod that was bound nevertheless gets its devices on that node. Two kinds of claims are never touched: those
-    reserved for other consumers, and those of a pod that is bound.
+    more. Two kinds of claims are never touched: those reserved for other consumers, and those of a pod that is bound.
+
+    A bind itself carries no version of the claims. So kube-scheduler binds the pod nevertheless if the reservation that
+    it saw is older than its release. No pause between the two steps excludes that, because its cache may be of any age.
+    The kubelet does not start such a pod. It gets devices on its node as soon as these are free, and is told so
+    meanwhile.
 
 Everything is derived from the objects, so a controller that died between two writes is continued by the next one: the
 gate of a gated pod whose claims are all allocated is removed; if only some of its claims are allocated, the rest is
@@ -188,7 +192,7 @@ def _allocate(
         return TakeBack(taken, node_of(own), "the pod's other claims cannot be allocated there")
     after = max(0.0, history.last_resort_at - now) if refused else None
     waiting = tuple(record.claim.key for record in needed)
-    return Unallocatable(pod.key, waiting, shape, unconstrained, own_answer, refused, order.held, after)
+    return Unallocatable(pod.key, waiting, shape, unconstrained, own_answer, refused, order.held, after, pod.node_name)
 
 
 def _finish(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> Decision:

@@ -63,11 +63,18 @@ def would_take(state: State, decision: Unallocatable, node: str, comes_after: Co
 
 
 def _takes(state: State, pod: PodView, claims: Sequence[ClaimRecord], node: str) -> bool:
-    check = PodCheck(pod.key, pod.needs, state.nodes)
-    if not check.passes(node) and check.victims(node) is None:
+    if not _can_be_on(state, pod, node):
         return False
     values = tuple(record.claim for record in claims)
     return isinstance(state.devices.allocate(node, state.nodes.labels_of(node), values), tuple)
+
+
+def _can_be_on(state: State, pod: PodView, node: str) -> bool:
+    """Whether the node takes the pod apart from its claims; where it is bound, nothing else counts any more."""
+    if pod.node_name:
+        return node == pod.node_name
+    check = PodCheck(pod.key, pod.needs, state.nodes)
+    return check.passes(node) or check.victims(node) is not None
 
 
 def _claims(state: State, decision: Unallocatable) -> Sequence[ClaimRecord] | None:

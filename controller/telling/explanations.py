@@ -41,6 +41,6 @@ class Explanations:
         if known is None or (known.generation != state.nodes.generation and now - known.at >= FRESH_SECONDS):
             refusals = node_refusals(state, decision, memory)
             memory.remember_refusals(decision.shape, refusals)
-            known = _Found(state.nodes.generation, now, explanation_of(refusals, decision.claims))
+            known = _Found(state.nodes.generation, now, explanation_of(refusals, decision.claims, decision.bound_to))
             self._found[shape] = known
         return known.explanation.message(decision.claims)

@@ -2,7 +2,7 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from driver.clock import Clock
@@ -59,6 +59,9 @@ class WorkQueue:
     def __init__(self, clock: Clock):
         self._clock = clock
         self._due: dict[Key, float] = {}
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._due)
 
     def add(self, key: Key, delay: float = 0.0) -> None:
         """Make ``key`` due after ``delay`` seconds, unless it is due sooner already."""

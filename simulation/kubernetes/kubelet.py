@@ -9,7 +9,7 @@ from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api,
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.limits import MAX_EVENT_MESSAGE
 from driver.wire import claim_from
-from simulation.kubernetes.component import FakeComponent, Key, delete_by_uid, patch_conditions
+from simulation.kubernetes.component import FakeComponent, Key, delete_by_uid, get_or_none, patch_conditions
 from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, DraPlugin, PluginDown
 from simulation.node import Container, Jitter, SimulatedNode
 
@@ -29,6 +29,10 @@ class _CannotStart(LodeError):
     """The pod cannot be started now."""
 
 
+class _NotAllocated(_CannotStart):
+    """A claim of the pod has no devices, or does not exist."""
+
+
 class Kubelet(FakeComponent):
     """Starts, ends and removes the pods of one node. What must survive a restart is in its checkpoint file."""
 
@@ -40,6 +44,7 @@ class Kubelet(FakeComponent):
         self._connected = False
         self._prepared: set[str] = set()
         self._unpreparing: set[str] = set()
+        self._without_devices: set[str] = set()
         self._claims: dict[str, Object] = json.loads(node.files.read(CHECKPOINT) or b"{}")
         self._pods = self.watch(PODS, self._pod_changed, field_selector=f"spec.nodeName={node.name}")
         self.cdi_ids: dict[str, tuple[str, ...]] = {}
@@ -61,6 +66,10 @@ class Kubelet(FakeComponent):
     def containers_changed(self, pod_uid: str) -> None:
         """Handle a change of the pod's containers."""
         self.queue.add(("pod", pod_uid))
+
+    def is_busy(self) -> bool:
+        """Whether it has more to do than to try those pods again whose claims others have to allocate."""
+        return any(key not in {("pod", uid) for uid in self._without_devices} for key in self.queue)
 
     def _pod_changed(self, pod: Object) -> None:
         self.queue.add(("pod", pod["metadata"]["uid"]))
@@ -93,6 +102,7 @@ class Kubelet(FakeComponent):
             self._connected = True
 
     def _sync(self, uid: str) -> None:
+        self._without_devices.discard(uid)
         pod = next((p for p in self._pods.all() if p["metadata"]["uid"] == uid), None)
         container = self._node.containers.get(uid)
         ended = container is not None and container.exit_phase
@@ -158,6 +168,8 @@ class Kubelet(FakeComponent):
             claims = [self._usable_claim(pod, entry) for entry in pod["spec"].get("resourceClaims") or []]
             ids = self._prepare(uid, claims)
         except (_CannotStart, PluginDown) as refusal:
+            if isinstance(refusal, _NotAllocated):
+                self._without_devices.add(uid)
             self._record_event(pod, f"Failed to prepare dynamic resources: prepare dynamic resources: {refusal}")
             self.queue.add(("pod", uid), PREPARE_RETRY_SECONDS * (1 + JITTER * self._jitter()))
             return
@@ -172,11 +184,13 @@ class Kubelet(FakeComponent):
         namespace, uid = pod["metadata"]["namespace"], pod["metadata"]["uid"]
         name = claim_name(pod, entry)
         if not name:
-            raise _CannotStart(f"claim {entry['name']} is not created yet")
-        claim = self.api.get(RESOURCE_CLAIMS, name, namespace)
+            raise _NotAllocated(f"claim {entry['name']} is not created yet")
+        claim = get_or_none(self.api, RESOURCE_CLAIMS, namespace, name)
+        if claim is None:
+            raise _NotAllocated(f"ResourceClaim {name} not found")
         status = claim.get("status") or {}
         if status.get("allocation") is None:
-            raise _CannotStart(f"ResourceClaim {name} not yet allocated")
+            raise _NotAllocated(f"ResourceClaim {name} not yet allocated")
         if uid not in [entry["uid"] for entry in status.get("reservedFor") or []]:
             raise _CannotStart(f"pod {pod['metadata']['name']} ({uid}) is not allowed to use ResourceClaim {name}")
         claim_uid = claim["metadata"]["uid"]

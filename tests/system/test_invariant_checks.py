@@ -7,6 +7,7 @@ import pytest
 
 from controller.allocation import Fleet
 from controller.election import Election
+from controller.placement import Refusal
 from driver.kube.api import PODS
 from driver.model import Claim
 from kubeletplugin.prepare import Preparer
@@ -14,7 +15,7 @@ from kubeletplugin.publish import Publisher
 from simulation.faults import FaultProfile
 from simulation.invariants import Violation
 from tests.system.history import HistoryFailed, play
-from tests.system.objects import NAMESPACE
+from tests.system.objects import NAMESPACE, pod
 from tests.system.scenario import Scenario
 
 SEEDS = 30
@@ -73,6 +74,33 @@ def test_a_plugin_that_does_not_look_is_caught_when_a_force_deleted_pod_stops_sl
     scenario.create("next", "gpu-8")
     scenario.cluster.user.delete(PODS, "first", NAMESPACE, grace_period_seconds=0)
     with pytest.raises(Violation, match=r"on node n1: .* is exclusive, held by containers of default/first"):
+        scenario.settle()
+
+
+def bound_to_a_full_node() -> Scenario:
+    """The pod ``next`` is bound to the only node, all of whose cards the pod ``first`` uses."""
+    scenario = Scenario()
+    scenario.create("first", "gpu-8")
+    scenario.settle()
+    bound = pod("next", template_name="gpu-1")
+    scenario.cluster.user.create(PODS, {**bound, "spec": {**bound["spec"], "nodeName": "n1"}})
+    scenario.settle()
+    assert "the pod is bound to node n1, but has no devices there" in scenario.why_pending("next")
+    return scenario
+
+
+def test_a_pod_that_is_bound_without_devices_may_wait_until_they_are_free_on_its_node() -> None:
+    scenario = bound_to_a_full_node()
+    scenario.delete("first")
+    scenario.settle()
+    assert scenario.running("next")
+
+
+def test_a_controller_that_gives_no_devices_to_bound_pods_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = bound_to_a_full_node()
+    monkeypatch.setattr("controller.reconcile.pods.choose_node", lambda state, pod, *rest: Refusal(pod.key))
+    scenario.delete("first")
+    with pytest.raises(Violation, match="pod default/next waits, but could run on n1"):
         scenario.settle()
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from controller.reconcile import LAST_RESORT_SECONDS, PATIENCE_SECONDS
-from driver.kube.api import RESOURCE_CLAIMS
+from controller.reconcile import LAST_RESORT_SECONDS, PATIENCE_SECONDS, RELEASE_SECONDS
+from driver.kube.api import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.unit.controller.loop.world import World
 
 
@@ -119,6 +119,56 @@ def test_a_bound_pod_whose_devices_were_taken_gets_devices_on_its_node() -> None
     world.bind("p", "n2")
     world.settle(1)
     assert world.devices("a") == ["n2/gpu-0"]
+
+
+def bound_without_devices() -> World:
+    """kube-scheduler has bound the pod ``p`` from a claim older than the release; ``q`` has the devices meanwhile."""
+    world = refused(nodes=1)
+    world.add_claim("b", count=2)
+    world.add_pod("q", "b")
+    world.settle(PATIENCE_SECONDS + RELEASE_SECONDS + 0.5)
+    assert (world.devices("a"), world.devices("b")) == ([], ["n1/gpu-0", "n1/gpu-1"])
+    world.bind("p", "n1")
+    world.settle(1)
+    return world
+
+
+def test_a_pod_that_was_bound_after_its_devices_were_taken_back_is_told_what_it_waits_for() -> None:
+    world = bound_without_devices()
+    status, reason, message = world.condition("p")
+    assert (status, reason) == ("False", "BoundWithoutDevices")
+    assert message.startswith(
+        "the pod is bound to node n1, but has no devices there. It starts as soon as they can be allocated; to have it "
+        "placed on another node, delete it. node n1: claim default/a, request gpu: wants 1 of gpu.lode.dev"
+    )
+    assert world.events("p", "BoundWithoutDevices") == [message]
+    world.check()
+
+
+@pytest.mark.parametrize("cordoned", [False, True])
+def test_it_gets_devices_on_its_node_as_soon_as_they_are_free_whatever_the_node_takes_besides(cordoned: bool) -> None:
+    world = bound_without_devices()
+    if cordoned:
+        world.api.patch(NODES, "n1", {"spec": {"unschedulable": True}})
+    world.remove_pod("q")
+    world.settle(1)
+    assert world.devices("a") == ["n1/gpu-0"]
+    assert world.condition("p") == ("True", "Allocated", "on node n1")
+    world.check()
+
+
+def test_it_gets_devices_even_if_its_node_is_held_back_for_a_pod_that_comes_first() -> None:
+    world = bound_without_devices()
+    world.add_claim("c", count=2)
+    world.add_pod("first", "c", priority=10)
+    world.settle(world.settings.controller.hold_after_seconds + 1)
+    assert world.metrics.registry.get_sample_value("lode_controller_held_nodes") == 1
+    slices = world.api.get(RESOURCE_SLICES, "n1-lode.dev")
+    slices["spec"]["devices"].append({"name": "gpu-9", "attributes": {"kind": {"string": "gpu"}}})
+    slices["spec"]["pool"]["generation"] = 2
+    world.api.update(RESOURCE_SLICES, slices)
+    world.settle(1)
+    assert world.devices("a") == ["n1/gpu-9"]
 
 
 def test_a_gated_pod_whose_node_dies_is_moved() -> None:

@@ -150,6 +150,24 @@ def test_after_a_reboot_every_pod_is_prepared_again(rig: NodeRig) -> None:
     assert len(rig.simulated_node.containers) == 1
 
 
+def test_a_pod_whose_claim_is_not_allocated_keeps_the_kubelet_trying_but_not_busy(rig: NodeRig) -> None:
+    pod = rig.pod()
+    rig.settle()
+    rig.remove_gate()
+    rig.api.bind("default", "p", "n1")
+    rig.settle()
+    assert "not yet allocated" in rig.api.list(EVENTS).items[0]["message"]
+    assert not rig.kubelet.is_busy()
+    rig.plugin.error = "no such device"
+    rig.allocate(reserve=pod)
+    rig.advance(91)
+    assert rig.kubelet.is_busy(), "the plugin may succeed at the next attempt"
+    rig.plugin.error = ""
+    rig.advance(91)
+    assert rig.get()["status"]["phase"] == "Running"
+    assert not rig.kubelet.is_busy()
+
+
 def test_a_pod_without_a_reservation_is_refused(rig: NodeRig) -> None:
     rig.pod()
     rig.settle()
