@@ -35,7 +35,7 @@ class Rival(ApiDecorator):
         act: what the rival does to an object that exists. What is to be created, it creates first.
 
     Attributes:
-        kinds: the kinds of all writes that were made.
+        made: the kinds of all writes that took effect.
         outcome: of the contested write; "" if it was not made.
     """
 
@@ -44,33 +44,41 @@ class Rival(ApiDecorator):
         self._kind_of = kind_of
         self._contested = contested
         self._act = act
-        self.kinds: set[str] = set()
+        self._left: Object | None = None
+        """The contested object as the rival left it."""
+        self.made: set[str] = set()
         self.outcome = ""
         self.invalid: Callable[[ApiCall], bool] = lambda call: False
-        """Which writes the API server refuses, whoever is faster."""
+        """Which writes the API server refuses, whoever is faster. A program may try them in another way."""
 
     def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
         if not call.is_write:
             return proceed()
+        kind = self._kind_of(call)
+        place = _Place(call.resource, call.name, call.namespace)
+        contested = kind == self._contested and not self.outcome
+        if contested and self._left is None:
+            if call.verb == "create":
+                self._api.create(call.resource, call.body, call.namespace)
+            else:
+                self._act(self._api, place)
+            self._left = self._read(place)
         if self.invalid(call):
             raise Invalid(f"{call}: refused", status=422, reason="Invalid")
-        kind = self._kind_of(call)
-        self.kinds.add(kind)
-        if kind != self._contested or self.outcome:
-            return proceed()
-        place = _Place(call.resource, call.name, call.namespace)
-        if call.verb == "create":
-            self._api.create(call.resource, call.body, call.namespace)
-        else:
-            self._act(self._api, place)
-        left = self._api.get(place.resource, place.name, place.namespace)
-        self.outcome = MADE
         try:
-            return proceed()
+            answer = proceed()
         except ApiError:
-            assert self._api.get(place.resource, place.name, place.namespace) == left, f"{kind}: made in part"
-            self.outcome = REFUSED
+            if contested:
+                assert self._read(place) == self._left, f"{kind}: made in part"
+                self.outcome = REFUSED
             raise
+        self.made.add(kind)
+        if contested:
+            self.outcome = MADE
+        return answer
+
+    def _read(self, place: _Place) -> Object:
+        return self._api.get(place.resource, place.name, place.namespace)
 
 
 def change(api: Api, place: _Place) -> None:

@@ -157,7 +157,7 @@ ONLY_WORDS: Final = MADE
 
 WRITES = (
     Write(place, "claim: add the finalizer"),
-    Write(place_with_parameters_of_other_bytes, "claim: add the finalizer by an update"),
+    Write(place_with_parameters_of_other_bytes, "claim: add the finalizer"),
     Write(place, "claim: allocate and reserve"),
     Write(share, "claim: change the reservations"),
     Write(take_back, "claim: change the reservations"),
@@ -203,11 +203,9 @@ _POD_CONDITIONS: Final = {
 
 
 def _claim_write(call: ApiCall) -> str:
-    if call.verb == "update":
-        return "add the finalizer by an update"
-    status = call.body.get("status")
-    if status is None:
+    if not call.subresource:
         return "add the finalizer"
+    status = call.body["status"]
     if "allocation" not in status:
         return "change the reservations"
     return "allocate and reserve" if status["allocation"] else "clear"
@@ -241,5 +239,5 @@ def test_a_write_does_not_reach_an_object_that_it_was_not_decided_about(write: W
 
 
 def test_the_table_has_every_kind_of_write() -> None:
-    made = {kind for write in WRITES for kind in run(write, "", change).kinds}
+    made = {kind for write in WRITES for kind in run(write, "", change).made}
     assert made == {write.kind for write in WRITES}
