@@ -252,11 +252,20 @@ def state(built: Fleet) -> object:
 
 
 worlds = st.builds(World, clusters(), questions, st.lists(happenings, min_size=4, max_size=20))
+worlds_of_long_standing = st.builds(World, clusters(), questions, st.lists(happenings, min_size=80, max_size=160))
 
 
 @settings(max_examples=200, deadline=None)
 @given(worlds)
 def test_the_fleet_answers_as_a_new_one_does_node_by_node(world: World) -> None:
+    for pod in world.pods:
+        assert place(world.fleet, pod) == node_by_node(world, pod)
+    assert state(world.fleet) == state(world.rebuilt())
+
+
+@settings(max_examples=40, deadline=None)
+@given(worlds_of_long_standing)
+def test_it_does_so_however_much_has_happened(world: World) -> None:
     for pod in world.pods:
         assert place(world.fleet, pod) == node_by_node(world, pod)
     assert state(world.fleet) == state(world.rebuilt())

@@ -89,10 +89,17 @@ def test_a_pod_that_is_reserved_again_and_never_bound_is_moved_in_the_end() -> N
 def test_a_pod_bound_before_the_controller_has_heard_of_it_keeps_its_devices() -> None:
     world = refused()
     world.settle(PATIENCE_SECONDS + 0.5)
-    world.meddler.before = lambda what, _: world.bind("p", "n1") if what == "get pods" else None
-    world.settle(0.6)
-    world.meddler.before = None
+    looked: list[str] = []
+
+    def bind(what: str, name: str) -> None:
+        if what == "get pods" and not looked:
+            looked.append(name)
+            world.bind("p", "n1")
+
+    world.meddler.before = bind
     world.settle(60)
+    assert looked == ["p"], "the pod is read before anything is taken from it"
+    assert world.pod("p")["spec"]["nodeName"] == "n1"
     assert world.devices("a") == ["n1/gpu-0"]
 
 

@@ -1,10 +1,12 @@
 """Pods that kube-scheduler refuses for reasons that the controller does not know end on a node that takes them."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
 from controller.reconcile import LAST_RESORT_SECONDS, PATIENCE_SECONDS
+from controller.reconcile.history import RAREST_RESORT_SECONDS
 from driver.kube.api import NODES
 from tests.unit.controller.loop.kubescheduler import UnknownReasons
 from tests.unit.controller.loop.world import World
@@ -40,7 +42,7 @@ def test_a_pod_with_a_volume_elsewhere_is_tried_on_each_node_once_until_it_is_bo
     assert scheduler.bound == {"p": good}
     tried = list(dict.fromkeys(scheduler.tried["p"]))
     assert tried == [f"n{number}" for number in range(1, int(good[1:]) + 1)]
-    assert len(world.events("p", "AllocationTakenBack")) <= len(tried) - 1
+    assert world.event_count("p", "AllocationTakenBack") == len(tried) - 1
 
 
 def test_a_pod_that_fits_nowhere_says_so_once_with_the_useful_clause_first_and_waits() -> None:
@@ -92,6 +94,29 @@ def test_a_cause_that_nobody_sees_ends_by_the_last_resort() -> None:
     accepted.add("n1")
     assert scheduler.run(2 * LAST_RESORT_SECONDS, until=lambda: bool(scheduler.bound)) > 0
     assert scheduler.bound == {"p": "n1"}
+
+
+def test_a_pod_that_fits_nowhere_is_tried_ever_more_rarely_up_to_once_an_hour() -> None:
+    world, _ = one_pod(3, lambda *_: "")
+    changes = [(0.0, "")]
+
+    def watch(what: str, _: object) -> None:
+        devices = "".join(world.devices("a"))
+        if what == "patch resourceclaims/status" and devices != changes[-1][1]:
+            changes.append((world.clock.monotonic(), devices))
+
+    world.meddler.after = watch
+    while world.clock.monotonic() < 8 * 3600:
+        world.settle(30)
+        if changes[-1][1]:
+            world.refuse("p")
+    tries = [place.partition("/")[0] for _, place in changes if place]
+    pauses = [later - earlier for (earlier, place), (later, _) in pairwise(changes) if not place]
+    assert tries == [f"n{number % 3 + 1}" for number in range(len(tries))]
+    assert pauses[:7] == pytest.approx([0, 0, 0, *(LAST_RESORT_SECONDS * 2**times for times in range(4))])
+    assert pauses[7:] == pytest.approx([RAREST_RESORT_SECONDS] * len(pauses[7:]))
+    assert len(pauses) > 10
+    assert world.event_count("p", "AllocationTakenBack") == sum(not place for _, place in changes[1:])
 
 
 def test_an_old_refusal_condemns_no_later_node() -> None:

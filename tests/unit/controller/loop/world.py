@@ -238,6 +238,15 @@ class World:
             if event["involvedObject"]["name"] == name and reason in ("", event["reason"])
         ]
 
+    def event_count(self, name: str, reason: str = "") -> int:
+        """How often Events were recorded about the object."""
+        found = self.api.list(EVENTS).items
+        return sum(
+            event["count"]
+            for event in found
+            if event["involvedObject"]["name"] == name and reason in ("", event["reason"])
+        )
+
     def check(self) -> None:
         """No card is in two claims, every allocation has finalizer, timestamp and node, and no pod runs without."""
         held: list[str] = []
