@@ -32,6 +32,7 @@ from controller.placement.storage import (
     volume_from,
     volume_limits_from,
 )
+from controller.placement.volumes import volume_facts
 
 __all__ = [
     "HostPort",
@@ -63,6 +64,7 @@ __all__ = [
     "storage_class_from",
     "tolerates",
     "volume_claim_from",
+    "volume_facts",
     "volume_from",
     "volume_limits_from",
 ]

@@ -3,6 +3,7 @@ and NodeVolumeLimits). Pure."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from heapq import merge
 
 from controller.placement.needs import Needs, VolumeUse
@@ -51,6 +52,23 @@ def volume_version(needs: Needs, nodes: Nodes) -> tuple[int, ...]:
     if not needs.volumes:
         return ()
     return nodes.storage.version, *(nodes.pods.users(use.claim).changed for use in needs.volumes)
+
+
+def volume_facts(needs: Needs, nodes: Nodes, node: str) -> tuple[object, ...]:
+    """What kube-scheduler judges the pod's volumes on the node by, as values; () without volumes.
+
+    Without the node that kube-scheduler itself chose for a claim.
+    """
+    if not needs.volumes:
+        return ()
+    storage = nodes.storage
+    claims = [claim for use in needs.volumes if (claim := storage.claims.get(use.claim))]
+    return (
+        tuple(replace(claim, selected_node=None) for claim in claims),
+        tuple(storage.volume(claim.volume) for claim in claims),
+        tuple(storage.classes.get(claim.storage_class) for claim in claims),
+        storage.limits.get(node),
+    )
 
 
 def _faults(needs: Needs, storage: Storage, nodes: Nodes, own_node: str) -> Iterator[str]:

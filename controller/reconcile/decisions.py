@@ -103,8 +103,8 @@ class Place:
     """As in ``Unallocatable``."""
     outdates_verdict: bool = False
     """Whether the pod has a verdict of kube-scheduler that this allocation makes old (``PodView.unschedulable``)."""
-    revision: Revision = (0, 0)
-    """Of the node (``State.revisions``), if there are allocations."""
+    revision: Revision = ()
+    """Of the node (``State.revision_of``), if there are allocations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +126,8 @@ class TakeBack:
     """Whether the reason is that kube-scheduler does not bind the pod there; then the node counts as refused."""
     verdict: str = ""
     """kube-scheduler's message in that case."""
-    revision: Revision = (0, 0)
-    """Of the node (``State.revisions``)."""
+    revision: Revision = ()
+    """Of the node (``State.revision_of``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """What is remembered about one pod between decisions: where kube-scheduler refused it. Pure.
 
 The rules
-    A node that refused the pod is not tried again until others change something on it (``State.revisions``). Every
-    other node is tried before a node that refused once comes again, and of these the one that refused longest ago. If
-    every node that could take the pod has refused it, the pod waits for a change.
+    A node that refused the pod is not tried again until others change something on it, or the pod's volumes
+    (``State.revision_of``). Every other node is tried before a node that refused once comes again, and of these the one
+    that refused longest ago. If every node that could take the pod has refused it, the pod waits for a change.
 
     Some causes cannot be seen here: a plugin of kube-scheduler that looks at objects which the controller does not
     watch. Therefore a last resort: ``LAST_RESORT_SECONDS`` after the last refusal, one node is tried again, the one
@@ -14,11 +14,11 @@ The rules
     (podInitialBackoffSeconds): the first may have missed the allocation, because a watch was late.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from controller.reconcile.decisions import Decision, Place, Reason, Release, RemoveGate, TakeBack, Wait
-from controller.state import NodeRevisions, Revision
+from controller.state import Revision
 from driver.backoff import delay
 
 PATIENCE_SECONDS = 3.0
@@ -73,10 +73,10 @@ class PlacementHistory:
         """Seconds that kube-scheduler gets to bind the pod after its devices were allocated."""
         return delay(max(1, self.failures - QUICK_REFUSALS + 2), base=PATIENCE_SECONDS, bound=max_wait)
 
-    def standing(self, revisions: NodeRevisions, now: float) -> Mapping[str, str]:
+    def standing(self, revision_of: Callable[[str], Revision], now: float) -> Mapping[str, str]:
         """The nodes whose refusal holds at ``now`` (epoch seconds), the oldest first, and kube-scheduler's message."""
         standing = {
-            name: verdict.message for name, verdict in self.refused.items() if verdict.revision == revisions.of(name)
+            name: verdict.message for name, verdict in self.refused.items() if verdict.revision == revision_of(name)
         }
         if standing and now >= self.last_resort_at:
             del standing[next(iter(standing))]

@@ -165,7 +165,7 @@ def _allocate(
     keys = tuple(record.claim.key for record in unallocated)
     needed = (*unallocated, *beside)
     reachable = reachable_nodes(state, records)
-    refused = {} if pod.node_name else history.standing(state.revisions, now)
+    refused = {} if pod.node_name else history.standing(lambda name: state.revision_of(name, pod.needs), now)
     # Without these, the answer is the same for every pod of the shape.
     own_answer = reachable is not None or bool(pod.node_name or refused)
     unconstrained = not own_answer and not order.held
@@ -182,7 +182,7 @@ def _allocate(
         assert set(chosen) <= {state.names.driver}, f"devices of other drivers chosen for {keys}: {chosen}"
         allocations = tuple(zip(keys, placement.allocations, strict=True))
         node, outdates = placement.node, bool(pod.unschedulable)
-        return Place(node, allocations, unreserved(held, pod), shape, outdates, state.revisions.of(node))
+        return Place(node, allocations, unreserved(held, pod), shape, outdates, state.revision_of(node, pod.needs))
     if answer.faults:
         faulty = dict.fromkeys(fault.claim for fault in answer.faults)
         return Wait(Reason.INVALID_CLAIM, render(Unsatisfiable(answer.faults)), tuple(faulty))
@@ -256,4 +256,4 @@ def _unschedulable(
         after = history.released + RELEASE_SECONDS - now
         return Wait(Reason.REFUSED, refusal, report=False, after=after)
     message = f"kube-scheduler refuses the pod there: {useful_clause(pod.unschedulable)}"
-    return TakeBack(keys, node, message, True, pod.unschedulable, state.revisions.of(node))
+    return TakeBack(keys, node, message, True, pod.unschedulable, state.revision_of(node, pod.needs))

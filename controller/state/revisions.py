@@ -2,7 +2,8 @@
 
 from collections import Counter
 
-Revision = tuple[int, int]
+Revision = tuple[object, ...]
+"""What a node was for a pod; only compared with others of the same node and pod."""
 
 
 class NodeRevisions:
@@ -17,7 +18,7 @@ class NodeRevisions:
         self._common = 0
         self._own: Counter[str] = Counter()
 
-    def of(self, node: str) -> Revision:
+    def of(self, node: str) -> tuple[int, int]:
         """The node's revision; differs from an earlier one if others have changed something there since."""
         return self._common, self._own[node]
 

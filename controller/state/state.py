@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from controller.allocation import Fleet
-from controller.placement import Nodes
+from controller.placement import Needs, Nodes, volume_facts
 from controller.state.changes import Changes
 from controller.state.claims import Claims, Promise, holds_devices_of
 from controller.state.classes import DeviceClasses
@@ -26,7 +26,7 @@ from controller.state.handlers import (
 )
 from controller.state.kinds import DeviceKinds
 from controller.state.pods import Pods
-from controller.state.revisions import NodeRevisions
+from controller.state.revisions import NodeRevisions, Revision
 from controller.state.scheduling import NamespaceHandler, PodsWithVolumes, VolumeClaimHandler, VolumeHandler
 from controller.state.slices import SliceNodes
 from controller.state.versions import Arrival, ObjectVersions
@@ -196,6 +196,10 @@ class State:
             self.end_promise(key)
 
     # Questions
+
+    def revision_of(self, node: str, needs: Needs) -> Revision:
+        """What a refusal of kube-scheduler holds for: another one if others have changed the node or pod's volumes."""
+        return self.revisions.of(node), volume_facts(needs, self.nodes, node)
 
     def holds_ours(self, claim: Claim) -> bool:
         """Whether the claim's allocation contains a device of our driver."""

@@ -19,6 +19,7 @@ from controller.reconcile import (
     Wait,
     decide,
 )
+from controller.state import Revision
 from driver.clock import rfc3339
 from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_SLICES
 from driver.model import Allocation, DeviceId
@@ -396,12 +397,16 @@ def test_patience_counts_from_the_end_of_the_last_victim() -> None:
     assert PlacementHistory().after(wait, NOW).spared == NOW
 
 
+def revision_of(scene: Scene, node: str) -> Revision:
+    return scene.state.revision_of(node, scene.state.pods["default/p"].needs)
+
+
 def refused_on(scene: Scene, *nodes: str) -> PlacementHistory:
     """The pod was refused on these nodes in turn, one second after the other, before NOW."""
     history = PlacementHistory()
     for number, name in enumerate(nodes):
         verdict = f"0/3 nodes are available: 1 not {name}, 2 cannot allocate all claims."
-        back = TakeBack((), name, "", True, verdict, scene.state.revisions.of(name))
+        back = TakeBack((), name, "", True, verdict, revision_of(scene, name))
         history = history.after(back, NOW - len(nodes) + number)
     return history
 
@@ -462,7 +467,7 @@ def test_what_counts_as_a_change_of_a_node_that_refused(
 ) -> None:
     history = refused_on(unplaced, "n1")
     change(unplaced)
-    assert ("n1" not in history.standing(unplaced.state.revisions, NOW)) == counts
+    assert ("n1" not in history.standing(lambda name: revision_of(unplaced, name), NOW)) == counts
 
 
 def test_a_verdict_that_is_marked_as_old_is_no_refusal() -> None:
