@@ -19,10 +19,12 @@ from driver.settings import Settings
 from kubeletplugin.hardware.simulated import Profile, SimulatedHardware, load_profile
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
+from simulation.disk_checks import DiskChecks
 from simulation.event_log import EventLog, EventLogger
 from simulation.faults import NO_FAULTS, Crash, FaultProfile, FaultyApi, TimedOut
 from simulation.files import MemoryFiles
-from simulation.invariants import Invariants
+from simulation.hardware import FailingHardware
+from simulation.invariants import Invariants, Violation
 from simulation.kubernetes.admission import CLAIM_CONTROLLER, CONTROLLER, AdmissionApi
 from simulation.kubernetes.garbage_collector import GarbageCollector
 from simulation.kubernetes.job_controller import JobController
@@ -32,6 +34,7 @@ from simulation.kubernetes.scheduler import KubeScheduler
 from simulation.node import SimulatedNode
 from simulation.process import Process, ProcessApi, ProcessClock, ProcessDisk
 from simulation.programs import NAMESPACE, PluginConnection, SimulatedController, SimulatedPlugin, SimulatedProgram
+from simulation.write_checks import WriteChecks
 
 QUIET_SECONDS = 130.0
 """A cluster has settled when nothing has changed for this long: longer than every back-off of controller and plugin.
@@ -99,7 +102,12 @@ class Cluster:
         self.settings = settings or Settings()
         self.names = self.settings.names
         self.api = MemoryApi(self.clock, seed=seed)
-        self.nodes = {name: SimulatedNode(name) for name in nodes}
+        self.nodes: dict[str, SimulatedNode] = {}
+        self.hardware: dict[str, FailingHardware] = {}
+        """The cards of each node; faults may be set at any time."""
+        self.found: list[str] = []
+        """What was wrong with single writes and decisions."""
+        self._disks: dict[str, DiskChecks] = {}
         self.invariants = Invariants(self.api, self.names, self.nodes.values())
         self.slots: dict[str, ProgramSlot] = {}
         self._faults = NO_FAULTS
@@ -110,33 +118,44 @@ class Cluster:
         self._crash_after: dict[str, int] = {}
         self.user = self._api(Process("user", lambda _: None), "kubectl")
         """The API as a user has it, without faults."""
-        self._install(nodes, classes, labels or {})
-        self._hardware = {name: SimulatedHardware(_profile(profile), name) for name, profile in nodes.items()}
+        self.user.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+        for device_class in classes:
+            self.user.create(DEVICE_CLASSES, device_class)
         for index in range(controllers):
             self._add(f"controller-{index}", self._build_controller)
-        for name in nodes:
-            self._add(f"plugin-{name}", self._plugin_builder(name))
-            self._add(f"kubelet-{name}", self._kubelet_builder(name))
+        for name, profile in nodes.items():
+            self.add_node(name, profile, (labels or {}).get(name, {}))
         self._add_kubernetes()
         self.faults = faults
 
     # Construction
 
-    def _install(
-        self, nodes: Mapping[str, str | Profile], classes: list[Object], labels: Mapping[str, Mapping[str, str]]
-    ) -> None:
-        self.user.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
-        for device_class in classes:
-            self.user.create(DEVICE_CLASSES, device_class)
-        for name in nodes:
-            node_labels = {"kubernetes.io/hostname": name, **labels.get(name, {})}
-            ready = {"type": "Ready", "status": "True"}
-            status = {"allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110"}, "conditions": [ready]}
-            self.user.create(NODES, {"metadata": {"name": name, "labels": node_labels}, "status": status})
+    def add_node(self, name: str, profile: str | Profile, labels: Mapping[str, str] | None = None) -> None:
+        """A node joins the cluster, with the cards of a profile."""
+        node = self.nodes[name] = SimulatedNode(name)
+        self.hardware[name] = FailingHardware(SimulatedHardware(_profile(profile), name))
+        self._disks[name] = DiskChecks(name, node.files, self.settings, self.found)
+        node.files.disk.before = self._disk_look(name)
+        self._create_node_object(name, labels or {})
+        self._add(f"plugin-{name}", self._plugin_builder(name))
+        self._add(f"kubelet-{name}", self._kubelet_builder(name))
+
+    def recreate_node_object(self, name: str) -> None:
+        """An operator deletes the Node object, and the kubelet registers the node anew."""
+        labels = self.user.get(NODES, name)["metadata"].get("labels") or {}
+        self.user.delete(NODES, name)
+        self._create_node_object(name, labels)
+
+    def _create_node_object(self, name: str, labels: Mapping[str, str]) -> None:
+        ready = {"type": "Ready", "status": "True"}
+        status = {"allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110"}, "conditions": [ready]}
+        metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}
+        self.user.create(NODES, {"metadata": metadata, "status": status})
 
     def _api(self, process: Process, user: str) -> ProcessApi:
         hang = self._hang if user == CONTROLLER else None
-        network = FaultyApi(AdmissionApi(self.api, self.names, user), self.random, self.faults.network, hang)
+        checks = WriteChecks(self.api, self.names, self.found, controller=user == CONTROLLER)
+        network = FaultyApi(AdmissionApi(checks, self.names, user), self.random, self.faults.network, hang)
         if process.name != "user":
             self._networks[process.name] = network
         return ProcessApi(network, process, self.log)
@@ -148,19 +167,22 @@ class Cluster:
         clock = ProcessClock(self.clock, process)
         logger = EventLogger(self.log, process.name)
         api = self._api(process, CONTROLLER)
-        return SimulatedController(api, clock, self.settings, logger, process.name, self._latency, self.random)
+        return SimulatedController(
+            api, clock, self.settings, logger, process.name, self._latency, self.random, self.found
+        )
 
     def _plugin_builder(self, node: str) -> Callable[[Process], SimulatedProgram]:
         simulated = self.nodes[node]
 
         def build(process: Process) -> SimulatedProgram:
+            self._disks[node].program_starts()
             program = SimulatedPlugin(
                 self._api(process, f"plugin-{node}"),
                 Files(ProcessDisk(simulated.files.disk, process)),
                 ProcessClock(self.clock, process),
                 node,
                 self.settings,
-                self._hardware[node],
+                self.hardware[node],
                 simulated.boot_id,
                 EventLogger(self.log, process.name),
             )
@@ -313,10 +335,22 @@ class Cluster:
         if not ready:
             return False
         self._run(self.random.choice(ready))
+        self._check()
+        return True
+
+    def _check(self) -> None:
+        for name, disk in self._disks.items():
+            disk.look()
+            if self.plugin(name) is not None:
+                disk.program_waits()
+        if self.found:
+            raise Violation("\n".join(self.found))
         if self._checked_writes != self.log.total_writes:
             self._checked_writes = self.log.total_writes
             self.invariants.check()
-        return True
+
+    def _disk_look(self, node: str) -> Callable[[str, str], None]:
+        return lambda _operation, _path: self._disks[node].look()
 
     def run(self, steps: int) -> None:
         """Up to ``steps`` steps, fewer if nothing is due any more; time does not advance."""

@@ -2,7 +2,7 @@
 
 import posixpath
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -27,6 +27,8 @@ class MemoryDisk:
 
     def __init__(self, before: Hook | None = None):
         self.before = before
+        self.changes = 0
+        """How often a name or a content has changed."""
         self._files: dict[str, _File] = {}
         self._synced: dict[str, _File] = {}
         """The names that survive a loss of power."""
@@ -52,6 +54,7 @@ class MemoryDisk:
         """See ``Disk``."""
         self._announce("create", posixpath.join(folder, prefix))
         self._created += 1
+        self.changes += 1
         path = posixpath.join(folder, f"{prefix}{self._created}{suffix}")
         self._files[path] = _File(bytes(data))
         return path
@@ -65,10 +68,12 @@ class MemoryDisk:
         """See ``Disk``."""
         self._announce("rename", target)
         self._files[target] = self._files.pop(source)
+        self.changes += 1
 
     def unlink(self, path: str) -> bool:
         """See ``Disk``."""
         self._announce("unlink", path)
+        self.changes += 1
         return self._files.pop(path, None) is not None
 
     def sync_folder(self, path: str) -> None:
@@ -96,16 +101,31 @@ class MemoryDisk:
 
     def lose_power(self) -> None:
         """Forget everything that was not synced: a file keeps its synced content, possibly none, under synced names."""
+        self.changes += 1
         self._files = dict(self._synced)
         for file in self._files.values():
             file.content = file.synced
 
     def forget(self, folder: str) -> None:
         """Empty ``folder`` and everything below it, as a reboot empties a file system in memory."""
+        self.changes += 1
         below = folder.rstrip("/") + "/"
         for files in (self._files, self._synced):
             for path in [path for path in files if path.startswith(below)]:
                 del files[path]
+
+    def content(self) -> dict[str, bytes]:
+        """Every file, as a program that starts now would find it."""
+        return {path: file.content for path, file in self._files.items()}
+
+    def unsynced(self, folder: str) -> Sequence[str]:
+        """Paths directly in ``folder`` that would be another file, or none, after a loss of power."""
+        paths = {path for files in (self._files, self._synced) for path in files if _is_in(path, folder)}
+        return sorted(path for path in paths if not self._survives(path))
+
+    def _survives(self, path: str) -> bool:
+        now, then = self._files.get(path), self._synced.get(path)
+        return now is then and (now is None or now.content == now.synced)
 
     def _announce(self, operation: str, path: str) -> None:
         if self.before:

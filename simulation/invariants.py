@@ -127,7 +127,7 @@ class Invariants:
 
     def __init__(self, api: Api, names: Names, nodes: Iterable[SimulatedNode] = ()):
         self._names = names
-        self._nodes = tuple(nodes)
+        self._nodes = nodes
         self._catalogue = Catalogue(names)
         self._slices = ObjectCache(self._learn)
         self._raw_claims = ObjectCache(self._claim_changed)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from controller.election import Election
 from controller.loop import Controller
+from controller.state import StateDelta
 from controller.writing import Lane, Latency, SteppedWrites
 from driver.clock import Clock
 from driver.files import Files
@@ -16,6 +17,7 @@ from driver.settings import Settings
 from kubeletplugin.hardware import Hardware
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer
 from kubeletplugin.publish import Publisher, PublishingMetrics
+from simulation.decision_checks import CheckedWrites, DecisionChecks
 from simulation.faults import Crash
 from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, PluginDown
 
@@ -45,6 +47,7 @@ class SimulatedController:
     Args:
         latency: how long the answers to its writes take.
         randomness: chooses what is done next: a decision, or a call for one of the sequences under way.
+        found: what is wrong with its decisions is added here.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class SimulatedController:
         identity: str,
         latency: Latency,
         randomness: random.Random,
+        found: list[str],
     ):
         section = settings.controller
         self._clock = clock
@@ -78,10 +82,16 @@ class SimulatedController:
             latency,
             {Lane.PLACING: section.writes_in_flight, Lane.TELLING: 2},
         )
-        self.controller = Controller(api, self._writes, clock, settings, Metrics(), log, identity)
+        self._checks = DecisionChecks(found)
+        writes = CheckedWrites(self._writes, self._checks)
+        self.controller = Controller(api, writes, clock, settings, Metrics(), log, identity, self._delivered)
         self.reflectors: Sequence[Reflector] = self.controller.reflectors
         self._election_due = clock.monotonic()
         self._term: int | None = None
+
+    def _delivered(self, delta: StateDelta) -> None:
+        self._checks.tell(delta)
+        self.controller.handle(delta)
 
     @property
     def leads(self) -> bool:

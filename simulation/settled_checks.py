@@ -9,14 +9,15 @@ from dataclasses import replace
 
 from controller.allocation import Fleet, Unsatisfiable
 from controller.reconcile.history import LAST_RESORT_SECONDS
-from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, LEASES, NODES, RESOURCE_SLICES, Object
+from controller.state import State
+from driver.kube.api import LEASES, NODES, Object
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.model import Claim
-from driver.wire import class_from, slice_from, taint_rule_from
 from kubeletplugin.prepare.storage import ClaimStorage, plugin_directory
 from simulation.cluster import Cluster
 from simulation.invariants import Violation
 from simulation.kubernetes.scheduler import REFUSED_ON, filter_reason
+from simulation.state_checks import differences, other_answers, rebuilt_state
 
 Pools = dict[str, tuple[Object, ...]]
 QUIET_MINUTE = 60.0
@@ -30,12 +31,14 @@ def check_settled(cluster: Cluster) -> None:
         Violation: lists everything that is wrong.
     """
     cluster.invariants.check_quiet()
-    if waiting := _waiting_in_vain(cluster):
+    rebuilt = rebuilt_state(cluster.api, cluster.names)
+    if waiting := _waiting_in_vain(cluster, rebuilt.devices):
         cluster.advance(LONGEST_WAIT_SECONDS)
         cluster.settle()
-    still = _waiting_in_vain(cluster) if waiting else {}
+        rebuilt = rebuilt_state(cluster.api, cluster.names)
+    still = _waiting_in_vain(cluster, rebuilt.devices) if waiting else {}
     violations = [
-        *_usage_violations(cluster),
+        *_state_violations(cluster, rebuilt),
         *_pod_violations(cluster),
         *(f"pod {pod} waits, but could run on {node}" for pod, node in still.items() if pod in waiting),
         *_node_violations(cluster),
@@ -94,29 +97,16 @@ def check_empty(cluster: Cluster, published: Pools) -> None:
         raise Violation("\n".join(violations))
 
 
-def rebuilt_fleet(cluster: Cluster) -> Fleet:
-    """The allocation state rebuilt from nothing but the API's objects."""
-    fleet = Fleet()
-    for raw in cluster.api.list(DEVICE_CLASSES).items:
-        fleet.upsert_class(class_from(raw))
-    for raw in cluster.api.list(RESOURCE_SLICES).items:
-        fleet.upsert_slice(slice_from(raw))
-    for raw in cluster.api.list(DEVICE_TAINT_RULES).items:
-        fleet.upsert_taint_rule(taint_rule_from(raw))
-    for claim in cluster.invariants.claims():
-        fleet.upsert_claim(claim)
-    return fleet
-
-
-def _usage_violations(cluster: Cluster) -> Iterator[str]:
-    """The usage that the leader counts is the usage that the claims record."""
-    leaders = [program for program in cluster.controllers() if program.leads]
+def _state_violations(cluster: Cluster, rebuilt: State) -> Iterator[str]:
+    """One controller leads, and what every controller knows is what the API's objects say."""
+    controllers = cluster.controllers()
+    leaders = [program for program in controllers if program.leads]
     if len(leaders) != 1:
         yield f"{len(leaders)} controllers lead, expected 1"
-    wanted = rebuilt_fleet(cluster).usage_snapshot()
-    for leader in leaders:
-        if leader.controller.usage_snapshot() != wanted:
-            yield f"the leader counts {leader.controller.usage_snapshot()}, the claims record {wanted}"
+    for program in controllers:
+        state = program.controller.state
+        yield from (f"a controller differs: {one}" for one in differences(state, rebuilt))
+        yield from (f"a controller answers otherwise: {one}" for one in other_answers(state, rebuilt, cluster.api))
 
 
 def _pod_violations(cluster: Cluster) -> Iterator[str]:
@@ -147,13 +137,12 @@ def _has_devices(pod: Object, claims: Mapping[str, Claim]) -> bool:
     return all(claim is not None and claim.allocation is not None for claim in _claims_of(pod, claims))
 
 
-def _waiting_in_vain(cluster: Cluster) -> dict[str, str]:
+def _waiting_in_vain(cluster: Cluster, fleet: Fleet) -> dict[str, str]:
     """The pods that wait although a node could take them, each with this node.
 
     Judged by the simulated kube-scheduler's predicates, and by an allocator that is rebuilt from the API's objects.
     """
     found: dict[str, str] = {}
-    fleet = rebuilt_fleet(cluster)
     claims = _claims_by_key(cluster)
     nodes, pods = cluster.api.list(NODES).items, cluster.invariants.pods()
     pending = [pod for pod in pods if _is_pending(pod) and not is_deleting(pod)]
@@ -214,8 +203,12 @@ def _node_of(pod: Object) -> str:
 
 
 def _node_violations(cluster: Cluster) -> Iterator[str]:
-    """Exactly the claims that containers use are prepared, and every prepared claim has its files."""
+    """Exactly the claims that containers use are prepared, every prepared claim has its files, and what is published
+    follows the node's labels.
+    """
     for name, node in cluster.nodes.items():
+        if cluster.hardware[name].answers:
+            yield from _publishing_violations(cluster, name)
         storage = ClaimStorage(node.files, cluster.settings)
         prepared = set(storage.load().claims)
         used = {claim for container in node.containers.values() for claim, _ in container.devices}
@@ -223,6 +216,16 @@ def _node_violations(cluster: Cluster) -> Iterator[str]:
             yield f"{name}: claims {sorted(prepared)} are prepared, containers use {sorted(used)}"
         if storage.uids() != used:
             yield f"{name}: claims {sorted(storage.uids())} have files, containers use {sorted(used)}"
+
+
+def _publishing_violations(cluster: Cluster, node: str) -> Iterator[str]:
+    label = cluster.settings.kubeletplugin.node_labels.ib_cluster
+    fabric = (cluster.api.get(NODES, node)["metadata"].get("labels") or {}).get(label, "")
+    for spec in cluster.invariants.pools().get(cluster.names.pool(node), ()):
+        for device in spec.get("devices") or []:
+            published = device["attributes"].get("ibCluster", {}).get("string", "")
+            if published != fabric:
+                yield f"{node}: {device['name']} is published with fabric {published!r}, the node has {fabric!r}"
 
 
 def _claim_files(cluster: Cluster, node: str) -> list[str]:

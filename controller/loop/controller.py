@@ -244,7 +244,12 @@ class Controller:
         listing = "" if self._state.complete else "not all objects have been listed yet"
         return self._contact.lasting or self._unsafe() or listing
 
-    # What is in use
+    # What is known
+
+    @property
+    def state(self) -> State:
+        """Everything decisions are made from, to be read only."""
+        return self._state
 
     def usage_snapshot(self) -> Mapping[DeviceId, Use]:
         """The devices in use, as far as the controller knows: ``Fleet.usage_snapshot()``."""

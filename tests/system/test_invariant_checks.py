@@ -1,5 +1,6 @@
 """The invariant checks find defects: histories fail if a program has a defect that other drivers had."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ from controller.placement import Refusal
 from driver.kube.api import PODS
 from driver.model import Claim
 from kubeletplugin.prepare import Preparer
+from kubeletplugin.prepare.checkpoint import Checkpoint
+from kubeletplugin.prepare.storage import ClaimStorage
 from kubeletplugin.publish import Publisher
 from simulation.faults import FaultProfile
 from simulation.invariants import Violation
@@ -44,7 +47,61 @@ def _does_not_publish_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Publisher, "republish_now", lambda publisher: None)
 
 
-DEFECTS = [_ignores_claims_for_several_cards, _keeps_files_of_deleted_claims, _does_not_publish_again]
+def _records_nothing_before_the_files(patch: pytest.MonkeyPatch) -> None:
+    save = ClaimStorage.save
+
+    def late(storage: ClaimStorage, checkpoint: Checkpoint) -> None:
+        if all(claim.state == "completed" for claim in checkpoint.claims.values()):
+            save(storage, checkpoint)
+
+    patch.setattr(ClaimStorage, "save", late)
+
+
+def _writes_files_in_any_order(patch: pytest.MonkeyPatch) -> None:
+    write = ClaimStorage.write
+    patch.setattr(
+        ClaimStorage, "write", lambda storage, uid, wanted: write(storage, uid, dict(reversed(wanted.items())))
+    )
+
+
+def _does_not_sync_files(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("simulation.process.ProcessDisk.sync", lambda disk, path: None)
+
+
+def _does_not_sync_folders(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("simulation.process.ProcessDisk.sync_folder", lambda disk, path: None)
+
+
+def _tolerates_every_taint(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("controller.allocation.devices.device_index.DeviceIndex.upsert_taint_rule", lambda index, rule: None)
+
+
+def _keeps_removed_taint_rules(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Fleet, "remove_taint_rule", lambda fleet, name: None)
+
+
+def _lets_pods_go_without_devices(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("controller.loop.podsync.claim_steps", lambda state, updates: ())
+
+
+def _says_what_holds_for_another_pod(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("controller.reconcile.messages._with_names", lambda summary, names, namespaces: summary)
+
+
+DEFECTS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
+    _ignores_claims_for_several_cards: "is exclusive, held by",
+    _keeps_files_of_deleted_claims: "the checkpoint does not know its claim",
+    _does_not_publish_again: "",
+    _records_nothing_before_the_files: "the checkpoint does not know its claim",
+    _writes_files_in_any_order: "which are not there",
+    _does_not_sync_files: "is not synced, though its writer has gone on",
+    _does_not_sync_folders: "is not synced, though its writer has gone on",
+    _tolerates_every_taint: "which the request does not tolerate|answers otherwise",
+    _keeps_removed_taint_rules: "after a restart",
+    _lets_pods_go_without_devices: "the pod is let go, but its claim .* is not allocated",
+    _says_what_holds_for_another_pod: "names claims that are not the pod's",
+}
+"""Defects, and what is said about each."""
 
 
 def _play_all() -> None:
@@ -60,6 +117,7 @@ def test_a_program_with_a_defect_fails_one_of_the_first_histories(
     with pytest.raises(HistoryFailed) as failure:
         _play_all()
     message = str(failure.value)
+    assert re.search(DEFECTS[defect], message)
     assert "reproduce: LODE_SEED=" in message
     assert "lines of the event log" in message
 

@@ -1,0 +1,177 @@
+"""What must hold for every allocation that a controller decides, by what the controller had been told until then.
+
+A controller may act on what it was told last although the cluster has changed since. So these rules look at what its
+reflectors delivered, not at the API: at every instant, an allocation has to be right as far as its author could know.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from controller.selectors import SelectorFault, compile_selector, view
+from controller.state import Decoded, Deleted, StateDelta
+from controller.writing import Writes, WriteSequence
+from controller.writing.lanes import TellKey
+from controller.writing.steps import PatchClaimStatus
+from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
+from driver.kube.reflector import Synced
+from driver.model import Allocation, Claim, Device, DeviceId, Request, Result, Slice, Taint, Toleration, Want
+
+_KINDS = (DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES)
+_compiled = cache(compile_selector)
+
+
+class DecisionChecks:
+    """What one process of a controller has been told, and what is wrong with its allocations.
+
+    Args:
+        found: what is wrong is added here.
+    """
+
+    def __init__(self, found: list[str]):
+        self._found = found
+        self._told: dict[Resource, dict[str, Any]] = {kind: {} for kind in _KINDS}
+        self._looked_at: dict[str, Allocation] = {}
+        """The last allocation for each claim, by uid: a write without an answer is repeated as it was decided."""
+
+    def tell(self, delta: StateDelta) -> None:
+        """Take in what a reflector delivers."""
+        match delta:
+            case Decoded(resource=resource, key=key, value=value) if resource in self._told:
+                self._told[resource][key] = value
+            case Deleted(resource=resource, key=key) if resource in self._told:
+                self._told[resource].pop(key, None)
+            case Synced(resource=resource, keys=keys) if resource in self._told:
+                known = self._told[resource]
+                self._told[resource] = {key: value for key, value in known.items() if key in keys}
+
+    def look(self, sequence: WriteSequence) -> None:
+        """Look at the allocations of a decision."""
+        for step in sequence.steps:
+            if isinstance(step, PatchClaimStatus) and step.allocation is not None:
+                if self._looked_at.get(step.target.uid) == step.allocation:
+                    continue
+                self._looked_at[step.target.uid] = step.allocation
+                record = self._told[RESOURCE_CLAIMS].get(step.target.key)
+                if record is not None and record.claim.uid == step.target.uid:
+                    problems = self._problems(record.claim, step.allocation)
+                    self._found += [f"{step.target.key} is to be allocated: {problem}" for problem in problems]
+
+    def _problems(self, claim: Claim, allocation: Allocation) -> Iterator[str]:
+        wants = {name: want for request in claim.spec.requests for name, want in _named(request).items()}
+        by_request: dict[str, list[Result]] = {}
+        for result in allocation.results:
+            by_request.setdefault(result.request, []).append(result)
+        if {name.partition("/")[0] for name in by_request} != {request.name for request in claim.spec.requests}:
+            yield f"requests {sorted(by_request)} have devices, the claim has {claim.spec.requests}"
+        for name, results in by_request.items():
+            want = wants[name]
+            if want.mode == "ExactCount" and len(results) != want.count:
+                yield f"request {name} wants {want.count} devices and gets {len(results)}"
+            for result in results:
+                yield from self._device_problems(want, result)
+        yield from self._constraint_problems(claim, allocation)
+
+    def _device_problems(self, want: Want, result: Result) -> Iterator[str]:
+        device = self._device(result.device)
+        if device is None:
+            yield f"{result.device} is not published"
+            return
+        record = self._told[DEVICE_CLASSES].get(want.device_class)
+        if record is None:
+            yield f"there is no class {want.device_class}"
+            return
+        for expression in (*record.value.selectors, *want.selectors):
+            if not _matches(expression, device, result.device.driver):
+                yield f"{result.device} does not match {expression}"
+        if not want.admin_access:
+            for taint in (*device.taints, *self._rule_taints(result.device)):
+                if taint.effect in ("NoSchedule", "NoExecute") and not _tolerated(taint, want.tolerations):
+                    yield f"{result.device} has the taint {taint}, which the request does not tolerate"
+        yield from _capacity_problems(want, device, result)
+
+    def _constraint_problems(self, claim: Claim, allocation: Allocation) -> Iterator[str]:
+        for constraint in claim.spec.constraints:
+            concerned = [
+                result.device
+                for result in allocation.results
+                if not constraint.requests
+                or {result.request, result.request.partition("/")[0]} & {*constraint.requests}
+            ]
+            name = constraint.match_attribute or constraint.distinct_attribute
+            devices = [device for one in concerned if (device := self._device(one)) is not None]
+            values: list[Hashable] = [device.attributes.get(name) for device in devices]
+            different = len(set(values))
+            wrong = different > 1 if constraint.match_attribute else different < len(values)
+            if wrong or None in values:
+                yield f"the devices {[str(one) for one in concerned]} have {values} as {name}, against {constraint}"
+
+    def _device(self, wanted: DeviceId) -> Device | None:
+        slices: list[Slice] = [
+            part
+            for part in self._told[RESOURCE_SLICES].values()
+            if (part.driver, part.pool) == (wanted.driver, wanted.pool)
+        ]
+        newest = max((part.generation for part in slices), default=0)
+        current = (device for part in slices if part.generation == newest for device in part.devices)
+        return next((device for device in current if device.name == wanted.device), None)
+
+    def _rule_taints(self, device: DeviceId) -> Iterator[Taint]:
+        for rule in self._told[DEVICE_TAINT_RULES].values():
+            asked = ((rule.driver, device.driver), (rule.pool, device.pool), (rule.device, device.device))
+            if rule.selects and all(wanted in ("", actual) for wanted, actual in asked):
+                yield rule.taint
+
+
+class CheckedWrites:
+    """Implements ``Writes``: has each decision looked at, and passes it on."""
+
+    def __init__(self, writes: Writes, checks: DecisionChecks):
+        self._writes = writes
+        self._checks = checks
+
+    def submit(self, sequence: WriteSequence) -> None:
+        """As ``Writes.submit``."""
+        self._checks.look(sequence)
+        self._writes.submit(sequence)
+
+    def tell(self, key: TellKey, sequence: WriteSequence) -> None:
+        """As ``Writes.tell``."""
+        self._writes.tell(key, sequence)
+
+
+def _named(request: Request) -> Mapping[str, Want]:
+    """The wants of a request by the name that results have."""
+    return {f"{request.name}/{want.name}" if request.prioritized else request.name: want for want in request.wants}
+
+
+def _matches(expression: str, device: Device, driver: str) -> bool:
+    try:
+        return _compiled(expression).evaluate(view(device, driver)) is True
+    except SelectorFault:
+        return False
+
+
+def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+    return any(
+        one.effect in ("", taint.effect)
+        and one.key in ("", taint.key)
+        and (one.operator == "Exists" or (one.key, one.value) == (taint.key, taint.value))
+        for one in tolerations
+    )
+
+
+def _capacity_problems(want: Want, device: Device, result: Result) -> Iterator[str]:
+    if not device.allow_multiple:
+        return
+    for name, capacity in device.capacity.items():
+        consumed, asked = result.consumed.get(name), want.capacity.get(name)
+        if consumed is None:
+            continue
+        if asked is not None and consumed < asked:
+            yield f"{result.device} gives {consumed} of {name}, less than {asked}"
+        policy = capacity.policy
+        if policy is not None and policy.valid_values and consumed not in policy.valid_values:
+            yield f"{result.device} gives {consumed} of {name}, which is not one of {policy.valid_values}"
+        if policy is not None and policy.minimum is not None and consumed < policy.minimum:
+            yield f"{result.device} gives {consumed} of {name}, less than its minimum {policy.minimum}"

@@ -1,0 +1,200 @@
+"""What must hold for every write of a program at the moment when the API carries it out.
+
+The other invariants see the cluster between two steps. A wrong write may be gone by then: overtaken, or mended.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
+
+from driver.kube.api import EVENTS, LEASES, NODES, PODS, RESOURCE_CLAIMS, Api, Invalid, NotFound, Object, Resource
+from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.objects import claim_name, controller_of, is_deleting, is_terminal, name_key
+from driver.limits import MAX_DNS_SUBDOMAIN, MAX_EVENT_MESSAGE
+from driver.names import Names
+from driver.quantity import Quantity
+from simulation.kubernetes.scheduler import requested
+
+T = TypeVar("T")
+
+_CLAIM_OF_POD: Final = re.compile(r"\bclaim (\S+), request ")
+"""How a message names a claim of the pod that it is about."""
+
+
+class WriteChecks(ApiDecorator):
+    """The API as one process has it, between the admission policies and the store.
+
+    Args:
+        found: what is wrong is added here.
+        controller: whether the process is a controller, whose writes have to make sense; others' must only be valid.
+    """
+
+    def __init__(self, api: Api, names: Names, found: list[str], *, controller: bool):
+        super().__init__(api)
+        self._names = names
+        self._found = found
+        self._controller = controller
+        self._let_go: dict[str, tuple[str, str, str]] = {}
+        """Namespace, name and node of the pods that this process let go, by uid."""
+
+    def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
+        """The answer; what is wrong with a write is noted."""
+        if not call.is_write or call.resource == LEASES:
+            return proceed()
+        before = self._read(call.resource, call.namespace, call.name) if call.resource == RESOURCE_CLAIMS else None
+        try:
+            answer = proceed()
+        except Invalid as error:
+            if not self._meets_another_object(call):
+                self._found.append(f"{call} {call.namespace}/{call.name} is not valid: {error}")
+            raise
+        if self._controller:
+            self._found += [f"{call} {call.namespace}/{call.name}: {p}" for p in self._problems(call, before, answer)]
+        return answer
+
+    def _meets_another_object(self, call: ApiCall) -> bool:
+        """Whether the write was meant for an object that has changed, or that another one has replaced."""
+        if isinstance(call.body, list):
+            return True
+        uid = ((call.body or {}).get("metadata") or {}).get("uid")
+        current = self._read(call.resource, call.namespace, call.name)
+        return uid is not None and (current is None or current["metadata"]["uid"] != uid)
+
+    def _problems(self, call: ApiCall, before: Object | None, answer: Any) -> Iterator[str]:
+        match call.resource:
+            case _ if call.resource == EVENTS:
+                yield from _event_problems(answer)
+            case _ if call.resource == PODS and call.verb == "patch":
+                yield from self._pod_problems(call, answer)
+            case _ if call.resource == RESOURCE_CLAIMS and call.subresource == "status" and before is not None:
+                yield from self._claim_problems(before, answer)
+
+    # Pods
+
+    def _pod_problems(self, call: ApiCall, pod: Object) -> Iterator[str]:
+        if isinstance(call.body, list):
+            nodes = {node for _, _, node in self._devices_of(pod)}
+            yield from self._lacking(pod)
+            yield from self._overcommitted(pod, next(iter(nodes - {""}), ""))
+            return
+        status = call.body.get("status") or {}
+        if node := status.get("nominatedNodeName"):
+            yield from self._lacking(pod)
+            elsewhere = {where for _, _, where in self._devices_of(pod)} - {"", node}
+            if elsewhere:
+                yield f"the pod is nominated for {node}, but its devices are on {sorted(elsewhere)}"
+        own = {f"{pod['metadata']['namespace']}/{name}" for name, _, _ in self._devices_of(pod)}
+        for condition in status.get("conditions") or []:
+            message = condition.get("message") or ""
+            if len(message) > MAX_EVENT_MESSAGE:
+                yield f"a message has {len(message)} characters"
+            if strangers := sorted(set(_CLAIM_OF_POD.findall(message)) - own):
+                yield f"the message names claims that are not the pod's: {strangers}: {message}"
+
+    def _devices_of(self, pod: Object) -> list[tuple[str, Object | None, str]]:
+        """Name, object and node of each claim of the pod that is ours."""
+        namespace, found = pod["metadata"]["namespace"], []
+        for entry in pod["spec"].get("resourceClaims") or []:
+            name = claim_name(pod, entry)
+            claim = self._read(RESOURCE_CLAIMS, namespace, name) if name else None
+            if claim is None or is_of_driver(claim, self._names):
+                found.append((name, claim, _node_of(claim)))
+        return found
+
+    def _lacking(self, pod: Object) -> Iterator[str]:
+        """A pod that is let go, or nominated, has all of its devices."""
+        if is_deleting(pod):
+            return
+        uid = pod["metadata"]["uid"]
+        for name, claim, _ in self._devices_of(pod):
+            status = (claim or {}).get("status") or {}
+            if status.get("allocation") is None:
+                yield f"the pod is let go, but its claim {name} is not allocated"
+            elif uid not in [consumer["uid"] for consumer in status.get("reservedFor") or []]:
+                yield f"the pod is let go, but its claim {name} is not reserved for it"
+
+    def _overcommitted(self, pod: Object, node: str) -> Iterator[str]:
+        """What this process has let go fits on the node beside what it let go there before."""
+        host = self._read(NODES, "", node) if node else None
+        allocatable = ((host or {}).get("status") or {}).get("allocatable") or {}
+        if "cpu" not in allocatable:
+            return
+        namespace, name = name_key(pod)
+        self._let_go[pod["metadata"]["uid"]] = (namespace, name, node)
+        beside = []
+        for uid, (space, other, where) in list(self._let_go.items()):
+            current = self._read(PODS, space, other)
+            if current is None or current["metadata"]["uid"] != uid or is_terminal(current):
+                del self._let_go[uid]
+            elif where == node and node in (current["spec"].get("nodeName"), _nominated(current)):
+                beside.append(current)
+        priorities = {current["spec"].get("priority") or 0 for current in beside}
+        used = sum(requested(current, "cpu") for current in beside)
+        if len(priorities) == 1 and used > Quantity.parse(allocatable["cpu"]).nanos:
+            yield f"pods that were let go want {used / 1e9} CPUs of node {node}, which has {allocatable['cpu']}"
+
+    # Claims
+
+    def _claim_problems(self, before: Object, after: Object) -> Iterator[str]:
+        had, has = _allocation(before), _allocation(after)
+        if had and has and had != has:
+            yield f"the allocation {had} is replaced by {has}"
+        if has and not had:
+            yield from self._new_allocation_problems(after)
+        if had and not has:
+            for consumer in (before["status"].get("reservedFor")) or []:
+                pod = self._read(PODS, before["metadata"]["namespace"], consumer["name"])
+                if pod is not None and pod["metadata"]["uid"] == consumer["uid"] and self._may_run(pod):
+                    yield f"the allocation is cleared, but reserved for pod {consumer['name']}"
+
+    def _new_allocation_problems(self, claim: Object) -> Iterator[str]:
+        owner = controller_of(claim, "Pod")
+        for consumer in claim["status"].get("reservedFor") or []:
+            if owner and owner["uid"] != consumer["uid"]:
+                yield f"the claim of pod {owner['name']} {owner['uid']} is given to another: {consumer}"
+        results = (_allocation(claim) or {})["devices"]["results"]
+        others = {result["driver"] for result in results} - {self._names.driver}
+        if others:
+            yield f"devices of other drivers are allocated: {sorted(others)}"
+
+    def _may_run(self, pod: Object) -> bool:
+        gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or []]
+        return not is_terminal(pod) and not is_deleting(pod) and self._names.gate not in gates
+
+    def _read(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        try:
+            return self._api.get(resource, name, namespace)
+        except NotFound:
+            return None
+
+
+def is_of_driver(claim: Object, names: Names) -> bool:
+    """Whether the claim asks for devices of the driver: its classes are named after it."""
+    requests = claim["spec"].get("devices", {}).get("requests") or []
+    wants = [want for r in requests for want in (r.get("exactly"), *(r.get("firstAvailable") or [])) if want]
+    return any(want["deviceClassName"].endswith(names.driver) for want in wants)
+
+
+def _allocation(claim: Object) -> Any:
+    return (claim.get("status") or {}).get("allocation")
+
+
+def _node_of(claim: Object | None) -> str:
+    """The one node of the claim's allocation; "" if it has none."""
+    selector = (_allocation(claim or {}) or {}).get("nodeSelector") or {}
+    for term in selector.get("nodeSelectorTerms") or []:
+        for one in term.get("matchFields") or []:
+            return str(one["values"][0])
+    return ""
+
+
+def _nominated(pod: Object) -> str:
+    return (pod.get("status") or {}).get("nominatedNodeName") or ""
+
+
+def _event_problems(event: Mapping[str, Any]) -> Iterator[str]:
+    message, name = event.get("message") or "", event["metadata"]["name"]
+    if len(message) > MAX_EVENT_MESSAGE:
+        yield f"the Event's message has {len(message)} characters"
+    if len(name) > MAX_DNS_SUBDOMAIN:
+        yield f"the Event's name has {len(name)} characters"
