@@ -23,6 +23,10 @@ class Edit:
         """The changed text."""
         return source[: self.start] + self.replacement + source[self.end :]
 
+    def around(self, source: str) -> str:
+        """The part, with the rest of its first and last line."""
+        return source[source.rfind("\n", 0, self.start) + 1 : self.end] + source[self.end :].partition("\n")[0]
+
 
 _UNOBSERVED = re.compile(r"(_log|_metrics|metrics|log)\.|_seconds\.labels|_errors\.labels|_claims\.set\(|super\(\)")
 """Calls whose effects are logs and metrics, which no test has to notice."""

@@ -1,5 +1,6 @@
 """One change, made in a copy of the tree, and the tests run on it."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from tests.mutants.reach import Reach, statement_lines
 
 Verdict = Literal["noticed", "survived", "explained", "outdated"]
 
@@ -26,18 +29,38 @@ class Change:
     tests: tuple[str, ...]
 
     @property
-    def lines(self) -> tuple[int, str, str]:
-        """The number of the first line that differs, and the lines that differ, before and after."""
+    def line(self) -> int:
+        """The number of the first line that differs."""
+        return self._difference[0] + 1
+
+    @property
+    def lines(self) -> tuple[str, str]:
+        """The lines that differ, before and after."""
+        _, before, after = self._difference
+        return _joined(before), _joined(after)
+
+    @property
+    def statement(self) -> range:
+        """The numbers of the lines that differ, and of the rest of their statement."""
+        first, before, _ = self._difference
+        return statement_lines(self.before, first + 1, first + len(before))
+
+    @property
+    def _difference(self) -> tuple[int, Sequence[str], Sequence[str]]:
         old, new = self.before.splitlines(), self.after.splitlines()
         first = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
         last = 0
         while last < min(len(old), len(new)) - first and old[-1 - last] == new[-1 - last]:
             last += 1
-        return first + 1, _joined(old[first : len(old) - last]), _joined(new[first : len(new) - last])
+        return first, old[first : len(old) - last], new[first : len(new) - last]
 
 
 def _joined(lines: Sequence[str]) -> str:
     return " ".join(line.strip() for line in lines)
+
+
+class FailingTests(Exception):
+    """The tests fail without any change."""
 
 
 class Workshop:
@@ -45,40 +68,52 @@ class Workshop:
 
     Args:
         folder: an empty folder for the copy.
-        seconds: how long the tests of one change may take; a change that makes them hang is noticed.
+        seconds: how long one test may take; a change that makes it hang is noticed.
         histories: how many seeded histories the tests play.
     """
 
     def __init__(self, root: Path, folder: Path, seconds: float, histories: int):
-        self._root = folder
+        self._root = folder / "tree"
+        self._order = folder / "order"
         self._seconds = seconds
         self._histories = histories
         listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         names = subprocess.run(listed, cwd=root, check=True, capture_output=True, text=True).stdout
         for name in filter(None, names.split("\0")):
             if (root / name).is_file():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(root / name, folder / name)
+                (self._root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(root / name, self._root / name)
 
-    def failure(self, tests: Sequence[str]) -> str:
-        """The last lines of what the tests print if they fail, or take too long, on the tree as it is; else ""."""
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
-        command += ["--hypothesis-profile=mutants", "--hypothesis-seed=0", *tests]
-        environment = {**os.environ, "LODE_HISTORIES": str(self._histories)}
-        try:
-            done = subprocess.run(
-                command, cwd=self._root, env=environment, timeout=self._seconds, capture_output=True, text=True
-            )
-        except subprocess.TimeoutExpired:
-            return f"not finished after {self._seconds:.0f} s"
-        return "" if done.returncode == 0 else "\n".join(done.stdout.splitlines()[-20:]) or done.stderr
+    def reach(self, tests: Sequence[str], folder: Path) -> Reach:
+        """Run the tests on the tree as it is, and note in the folder which lines each runs.
 
-    def try_out(self, change: Change) -> Verdict:
-        """Make the change, run its tests, and undo it."""
+        Raises:
+            FailingTests: one of them fails; nothing can be said about changes.
+        """
+        if failure := self._failure(f"--reach-folder={folder}", *tests):
+            raise FailingTests(f"the tests fail without any change:\n{failure}")
+        return Reach(self._root, folder)
+
+    def try_out(self, change: Change, reach: Reach) -> Verdict:
+        """Make the change, run the tests that reach it until one fails, and undo it."""
         if change.after == change.before:
             return "outdated"
+        tests = reach.tests(change.path, change.statement, change.tests)
+        if not tests:
+            return "survived"
+        self._order.write_text(json.dumps(tests))
         with self._changed(change):
-            return "noticed" if self.failure(change.tests) else "survived"
+            files = dict.fromkeys(test.partition("::")[0] for test in tests)
+            limits = (f"--timeout={self._seconds}", f"--order-file={self._order}")
+            return "noticed" if self._failure(*limits, *files) else "survived"
+
+    def _failure(self, *arguments: str) -> str:
+        """The last lines of what pytest prints if a test fails, else ""."""
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
+        command += ["-p", "tests.mutants.plugin", "--hypothesis-profile=mutants", "--hypothesis-seed=0", *arguments]
+        environment = {**os.environ, "LODE_HISTORIES": str(self._histories)}
+        done = subprocess.run(command, cwd=self._root, env=environment, capture_output=True, text=True)
+        return "" if done.returncode == 0 else "\n".join(done.stdout.splitlines()[-20:]) or done.stderr
 
     @contextmanager
     def _changed(self, change: Change) -> Iterator[None]:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants.__main__ import derived_changes
 from tests.mutants.operators import edits
 from tests.mutants.suites import suite_of
-from tests.mutants.trial import Change
 
 ROOT = Path(__file__).resolve().parents[3]
 MADE = {
@@ -45,9 +45,17 @@ def test_every_change_of_a_file_is_python_and_differs(path: str) -> None:
         assert text != source
 
 
-def test_a_change_is_told_as_the_lines_that_differ() -> None:
-    change = Change("n", "p", "a\n  b\nc\n", "a\n  x\n  y\nc\n", ())
-    assert change.lines == (2, "b", "x y")
+def test_a_draw_stays_the_same_where_the_source_does(tmp_path: Path) -> None:
+    def drawn(source: str) -> set[str]:
+        file = tmp_path / "driver/files.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(source)
+        return {" ".join(change.lines) for change in derived_changes(7, 10, tmp_path)}
+
+    lines = [f"x{number} = {number} + 1" for number in range(40)]
+    some, more = drawn("\n".join(lines)), drawn("\n".join([*lines[:20], "y = 7", *lines[20:]]))
+    assert len(some) == 10
+    assert len(some & more) >= 9
 
 
 def test_the_tests_of_the_closest_folder_have_to_notice_a_change() -> None:
