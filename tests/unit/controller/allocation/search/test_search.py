@@ -190,3 +190,25 @@ def outcome(one: Trying | Search) -> object:
     except FaultyDevice as fault:
         return fault.choice, fault.device
     return found and chosen(picks)
+
+
+def test_a_claim_that_cannot_hold_all_of_a_longer_alternative_gets_a_shorter_one() -> None:
+    """Both use the same devices, but by different numbers of shares."""
+    made = Pool((DRIVER, "p"), pool(*(device(f"d{n}", {}, shared=True) for n in range(4))), {}, HardwareKinds())
+    first, second, third, fourth = (Candidate(one, {}) for one in made.devices)
+    faulty = replace(fourth, consumes=None, fault=SelectorFault("no such key"))
+    tasks = [
+        Task(Demand(0, Request("both", ()), ()), (option((first, second), 2),)),
+        Task(Demand(0, Request("again", ()), ()), (option((first, second), 2), option((first,), 1))),
+        # Bounds look at no request that could visit a device on which a selector fails.
+        Task(Demand(0, Request("other", ()), ()), (option((third, faulty), 1),)),
+    ]
+    with limited(4):
+        search = Search([claim()], tasks)
+        assert search.run()
+    assert [device for _, _, device in chosen(search.picks)] == ["d0", "d1", "d0", "d2"]
+
+
+def option(candidates: tuple[Candidate, ...], wanted: int) -> Option:
+    criteria = Criteria(Filter((), (), ()), CapacityRequest({}))
+    return Option(Choice("r", want(count=wanted), DeviceClass("c"), criteria), candidates, wanted)
