@@ -131,7 +131,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             self._answer(status, json.dumps(call()).encode())
         except (NotFound, Invalid) as error:
-            self._answer(error.status, json.dumps({"reason": error.reason, "message": error.message}).encode())
+            self._answer(error.status, json.dumps({"reason": error.reason, "message": str(error)}).encode())
 
     def _list(self, found: Stored, limit: int, start: int) -> None:
         end = min(found.count, start + limit)

@@ -122,7 +122,7 @@ def _patch_pod_status(api: Api, step: PatchPodStatus) -> Object:
         current = _read(api, target)
         if current is not None and current["metadata"]["uid"] == target.uid:
             raise
-        raise Conflict(error.message, status=error.status, reason=error.reason) from error
+        raise Conflict(str(error), status=error.status, reason=error.reason) from error
 
 
 def _remove_gate(api: Api, step: RemoveGate) -> Object:
@@ -136,7 +136,7 @@ def _remove_gate(api: Api, step: RemoveGate) -> Object:
         return api.patch(target.resource, target.name, patch, namespace=target.namespace, patch_type="json")
     except Invalid as error:
         # A test of the patch failed: the gates have changed.
-        raise Conflict(error.message, status=error.status, reason=error.reason) from error
+        raise Conflict(str(error), status=error.status, reason=error.reason) from error
 
 
 def _expect_unbound(api: Api, step: ExpectUnbound) -> Object:

@@ -82,7 +82,6 @@ class ApiError(LodeError):
         self.status = status
         self.reason = reason
         self.retry_after = retry_after
-        self.message = message
         super().__init__(message)
 
 

@@ -157,6 +157,18 @@ def test_on_a_machine_a_file_and_every_new_folder_is_synced(tmp_path: Path, monk
     assert synced[2].name.startswith(".a.")
 
 
+def test_a_folder_that_another_program_makes_at_the_same_time_is_no_fault(tmp_path: Path) -> None:
+    class SharedDisk(SystemDisk):
+        """The other program makes the next folder whenever this one has made one."""
+
+        def sync_folder(self, path: str) -> None:
+            (tmp_path / "new/deep").mkdir(parents=True, exist_ok=True)
+            super().sync_folder(path)
+
+    SharedDisk().make_folder(f"{tmp_path}/new/deep")
+    assert (tmp_path / "new/deep").is_dir()
+
+
 LOCKED = """
 import sys
 from driver.files import SystemFiles
