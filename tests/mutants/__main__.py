@@ -47,8 +47,8 @@ def written_changes(root: Path = ROOT) -> Iterator[Change]:
         yield Change(entry["name"], path, source, changed, tests)
 
 
-def derived_changes(seed: int, count: int, root: Path = ROOT) -> list[Change]:
-    """``count`` changes drawn by seed from all that the operators make.
+def derived_changes(seed: int, count: int, only: str = "", root: Path = ROOT) -> list[Change]:
+    """``count`` changes drawn by seed from all that the operators make, whose path or name contains ``only``.
 
     The draw depends on each change alone, so it stays the same where the source stays the same.
     """
@@ -56,6 +56,8 @@ def derived_changes(seed: int, count: int, root: Path = ROOT) -> list[Change]:
     for path in _sources(root):
         source = (root / path).read_text()
         for edit in edits(source):
+            if only not in f"{path} {edit.operator}":
+                continue
             lot = f"{seed} {path} {edit.operator} {edit.around(source)} {edit.replacement}"
             found.append((hashlib.sha256(lot.encode()).digest(), path, source, edit))
     drawn = sorted(found, key=lambda item: item[0])[:count]
@@ -117,8 +119,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=120, help="most time for one test")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
-    changes = [*written_changes(), *([] if options.written else derived_changes(options.seed, options.count))]
-    changes = [change for change in changes if options.only in f"{change.path} {change.name}"]
+    changes = [change for change in written_changes() if options.only in f"{change.path} {change.name}"]
+    if not options.written:
+        changes += derived_changes(options.seed, options.count, options.only)
     if options.tests:
         changes = [Change(c.name, c.path, c.before, c.after, tuple(options.tests)) for c in changes]
     try:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 _HISTORIES: Final = "tests/system/test_histories.py"
-_DECIDING: Final = ("state", "reconcile", "placement", "election", "writing", "telling", "waiting", "loop")
+_DECIDING: Final = ("state", "policies", "reconcile", "placement", "election", "writing", "telling", "waiting", "loop")
 _CONTROLLER: Final = tuple(f"tests/unit/controller/{name}" for name in _DECIDING)
 SUITES: Final[Mapping[str, Sequence[str]]] = {
     "controller": (*_CONTROLLER, "tests/system/test_double_allocation.py", _HISTORIES),

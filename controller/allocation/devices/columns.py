@@ -34,8 +34,8 @@ class Column:
         self.values = values
         self.groups: Mapping[Hashable, int] | None = None
         """Of a column of attribute values: the devices that have each value."""
-        self.multivalued = False
-        """Whether one of the devices has several values."""
+        self.multivalued: bool
+        """Whether one of the devices has several values; known as soon as the groups are."""
         self.consumed: BoundedCache[Hashable, Consumed] = BoundedCache(_REQUESTS)
 
 

@@ -50,7 +50,7 @@ def test_a_draw_stays_the_same_where_the_source_does(tmp_path: Path) -> None:
         file = tmp_path / "driver/files.py"
         file.parent.mkdir(exist_ok=True)
         file.write_text(source)
-        return {" ".join(change.lines) for change in derived_changes(7, 10, tmp_path)}
+        return {" ".join(change.lines) for change in derived_changes(7, 10, root=tmp_path)}
 
     lines = [f"x{number} = {number} + 1" for number in range(40)]
     some, more = drawn("\n".join(lines)), drawn("\n".join([*lines[:20], "y = 7", *lines[20:]]))
