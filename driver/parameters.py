@@ -4,23 +4,93 @@ The controller reads them before it allocates, and the kubelet plugin before it 
 and is never ignored: a claim that asks for something must get it or be refused with the reason.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from driver.errors import Fault, InvalidInput
 from driver.model import OpaqueConfig
 from driver.names import Names
+
+_MOST_MEMBERS: Final = 1_000_000
+_MOST_LEVELS: Final = 8
+_LONGEST_WAIT_SECONDS: Final = 7 * 24 * 3600
 
 
 class _Parameters(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class GangConfig(_Parameters):
+    """Which pods start together or not at all. All that are left out: the pods of one owner, as many as it makes."""
+
+    name: str | None = Field(default=None, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    """The pods of the namespace that name the same gang. Default: the pod's group, or the pods of its owner."""
+    min_available: int | None = Field(default=None, alias="minAvailable", ge=1, le=_MOST_MEMBERS, strict=True)
+    """How many must start together. Default: all, which only a group or an owner can tell."""
+
+    @model_validator(mode="after")
+    def _says_how_many(self) -> "GangConfig":
+        if self.name is not None and self.min_available is None:
+            raise PydanticCustomError(
+                "gang_size",
+                "minAvailable is missing: nothing else says how many members a gang with a name has; add it, or remove "
+                "name to take the pod's group or owner",
+            )
+        return self
+
+
+def _qualified(name: str) -> str:
+    domain, slash, identifier = name.partition("/")
+    if not (domain and slash and identifier) or "/" in identifier:
+        raise PydanticCustomError(
+            "attribute_name", "must be the qualified name of a device attribute, such as lode.dev/ibCluster"
+        )
+    return name
+
+
+class TopologyLevel(_Parameters):
+    """A level of the topology in one domain of which a gang, or every group of its members, stays."""
+
+    attribute: Annotated[str, AfterValidator(_qualified)] | None = None
+    """Qualified name of the device attribute whose values are the domains."""
+    node_label: str | None = Field(default=None, alias="nodeLabel", min_length=1)
+    """Key of the node label whose values are the domains, instead."""
+    mode: Literal["required", "preferred"] = "required"
+    group_size: int | None = Field(default=None, alias="groupSize", ge=1, le=_MOST_MEMBERS, strict=True)
+    """Every group of so many members, in the order of ranks, stays in one domain, instead of the whole gang."""
+    wait_seconds: int | None = Field(default=None, alias="waitSeconds", ge=1, le=_LONGEST_WAIT_SECONDS, strict=True)
+    """How long the gang waits for one domain of a preferred level before it takes more than one. Default: not at all"""
+
+    @model_validator(mode="after")
+    def _is_one_level(self) -> "TopologyLevel":
+        if (self.attribute is None) == (self.node_label is None):
+            raise PydanticCustomError("level_key", "must have one of attribute and nodeLabel")
+        if self.wait_seconds is not None and self.mode == "required":
+            raise PydanticCustomError(
+                "level_wait", "waitSeconds has no meaning in mode required; remove it, or use mode preferred"
+            )
+        return self
+
+    @property
+    def key(self) -> str:
+        """Name of the attribute, or key of the label."""
+        return self.attribute or self.node_label or ""
+
+
+def _distinct(levels: tuple[TopologyLevel, ...]) -> tuple[TopologyLevel, ...]:
+    keys = [level.key for level in levels]
+    twice = sorted({key for key in keys if keys.count(key) > 1})
+    if twice:
+        raise PydanticCustomError("level_twice", "{keys}: a level can be listed once", {"keys": ", ".join(twice)})
+    return levels
+
+
 class PlacementConfig(_Parameters):
-    """Which of the suitable nodes and devices are preferred (kind ``PlacementConfig``)."""
+    """Which of the suitable nodes and devices are preferred, and with which pods one starts (``PlacementConfig``)."""
 
     policy: Literal["firstFit", "binpack", "spread"] = "firstFit"
     """The first that fit, in the order of names; the most used; the least used."""
@@ -28,6 +98,12 @@ class PlacementConfig(_Parameters):
     """Whether several cards should be close to one another. Default: preferred under binpack and spread."""
     memory_percent: int | None = Field(default=None, alias="memoryPercent", ge=1, le=100, strict=True)
     """Memory of each share, in per cent of its card's, instead of ``capacity.requests.memory``."""
+    gang: GangConfig | None = None
+    """If set, the pod starts together with others or not at all."""
+    topology: Annotated[tuple[TopologyLevel, ...], AfterValidator(_distinct)] | None = Field(
+        default=None, min_length=1, max_length=_MOST_LEVELS
+    )
+    """Where the gang stays together: levels of the topology, outermost first."""
 
 
 class GpuConfig(_Parameters):
@@ -54,6 +130,8 @@ _KINDS: Mapping[str, type[Parameters]] = {
     kind.__name__: kind for kind in (PlacementConfig, GpuConfig, NpuConfig, MigConfig)
 }
 
+_INNER: Final[Mapping[str, type[_Parameters]]] = {"gang": GangConfig, "topology": TopologyLevel}
+
 
 @dataclass(frozen=True, slots=True)
 class Configured:
@@ -64,13 +142,20 @@ class Configured:
 
 
 def parameters_of(
-    config: Iterable[OpaqueConfig], names: Names, subject: str, field: str = "spec.devices.config", kind: str = ""
+    config: Iterable[OpaqueConfig],
+    names: Names,
+    subject: str,
+    field: str = "spec.devices.config",
+    kind: str = "",
+    *,
+    of_class: bool = False,
 ) -> tuple[Configured, ...]:
     """The parameters for this driver, in order; entries for other drivers are left out.
 
     Args:
         subject: the object that has them, such as ``ResourceClaim team-a/train``; ``field``: the field of it.
         kind: if set, entries of any other kind are left out unread.
+        of_class: whether the object is a DeviceClass. It can join no pods to a gang.
 
     Raises:
         InvalidInput: unknown apiVersion, kind, field or value; carries every fault. The author of the object must act.
@@ -81,10 +166,12 @@ def parameters_of(
         if entry.driver != names.driver or (kind and entry.parameters.get("kind") != kind):
             continue
         try:
-            value = _decode(entry.parameters, names, f"{field}[{index}].opaque.parameters")
+            where = f"{field}[{index}].opaque.parameters"
+            value = _decode(entry.parameters, names, where)
         except InvalidInput as error:
             faults += error.faults
         else:
+            faults += _belongs_in_a_claim(value, where) if of_class else ()
             configured.append(Configured(value, entry.requests))
     if faults:
         raise InvalidInput(subject, faults)
@@ -110,12 +197,27 @@ def _decode(raw: Mapping[str, Any], names: Names, field: str) -> Parameters:
     return value
 
 
-def _fault(entry: Mapping[str, Any], field: str, model: type[Parameters]) -> Fault:
-    where = ".".join([field, *map(str, entry["loc"])])
-    known = ", ".join(field.alias or name for name, field in model.model_fields.items())
+def _fault(entry: Mapping[str, Any], field: str, model: type[_Parameters]) -> Fault:
+    where = field + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in entry["loc"])
     if entry["type"] == "extra_forbidden":
-        remedy = f"{model.__name__} has {known}" if known else f"{model.__name__} has no fields"
+        name, known = _known(model, entry["loc"])
+        remedy = f"{name} has {known}" if known else f"{name} has no fields"
         return Fault(where, f"unknown field; remove it ({remedy})")
     if entry["type"] == "literal_error":
         return Fault(where, f"unsupported value: {entry['input']!r}; use {entry['ctx']['expected']}")
     return Fault(where, f"{entry['msg']} (found {entry['input']!r})")
+
+
+def _known(model: type[_Parameters], path: Sequence[str | int]) -> tuple[str, str]:
+    """What holds the unknown field at the path, and the fields that it has."""
+    fields = [part for part in path if isinstance(part, str)]
+    inner = _INNER.get(fields[0]) if len(fields) > 1 else None
+    holder, name = (inner, fields[0]) if inner else (model, model.__name__)
+    return name, ", ".join(field.alias or key for key, field in holder.model_fields.items())
+
+
+def _belongs_in_a_claim(value: Parameters, field: str) -> Iterable[Fault]:
+    for name in ("gang", "topology"):
+        if isinstance(value, PlacementConfig) and name in value.model_fields_set:
+            remedy = "it would join pods that have nothing to do with each other; move it to the ResourceClaimTemplate"
+            yield Fault(f"{field}.{name}", f"not allowed in a DeviceClass: {remedy}")

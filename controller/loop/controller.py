@@ -36,8 +36,9 @@ _GAUGE_SECONDS = 5.0
 """Least time between two updates of the gauge of allocated devices."""
 _READ_AGAIN_SECONDS = 1.0
 """Pause before the claims are read anew at the start of a term, after they could not be read."""
-_FIELD_SELECTORS: Final = {PODS: "status.phase!=Succeeded,status.phase!=Failed"}
-"""A pod that has ended uses nothing. The API reports it as deleted when it ends."""
+_FIELD_SELECTORS: Final = {PODS: "status.phase!=Failed"}
+"""A pod that has failed uses nothing. The API reports it as deleted when it fails. One that has succeeded uses nothing
+either, but counts as a member of its gang."""
 _PAGE_SIZES: Final = {RESOURCE_SLICES: 20}
 """A slice has up to 128 devices and some 100 kB of JSON."""
 

@@ -132,7 +132,8 @@ def _parameter_faults(state: State, claim: Claim) -> Iterable[Wait]:
         yield Wait(Reason.INVALID_PARAMETERS, str(error), claims=(claim.key,))
     for name in _classes_of(claim):
         try:
-            parameters_of(state.classes[name].value.config, state.names, f"DeviceClass {name}", "spec.config")
+            config = state.classes[name].value.config
+            parameters_of(config, state.names, f"DeviceClass {name}", "spec.config", of_class=True)
         except InvalidInput as error:
             yield Wait(Reason.INVALID_PARAMETERS, str(error))
 

@@ -8,6 +8,7 @@
     Claims           claims by key
     Promise          what was decided to give to a claim and is not known to be written
     DeviceClasses    device classes, and whose devices requests for them can get
+    Gangs            which pods belong to which gang, and on what each gang starts
     scheduling       namespaces and volumes, which are read only to choose nodes
     SliceNodes       the node of each slice; whether some devices can be reached from several nodes
     NodeRevisions    how often others than this controller have changed each node
@@ -21,6 +22,7 @@ from controller.state.changes import Changes
 from controller.state.claims import ClaimRecord, Claims, Promise
 from controller.state.classes import ClassRecord, DeviceClasses
 from controller.state.decoding import DEVICE_TAINT_RULES_BETA, Decoded, Deleted, StateDelta
+from controller.state.gangs import Gangs
 from controller.state.pods import Pods
 from controller.state.podview import ClaimReference, Condition, PodView, pod_from
 from controller.state.revisions import NodeRevisions, Revision
@@ -39,6 +41,7 @@ __all__ = [
     "Decoded",
     "Deleted",
     "DeviceClasses",
+    "Gangs",
     "NodeRevisions",
     "PodView",
     "Pods",

@@ -11,6 +11,8 @@ class Changes:
     """Keys of pods to decide about again, in order."""
     claims: dict[str, None] = field(default_factory=dict)
     """Keys of claims to decide about again, in order."""
+    gangs: dict[str, None] = field(default_factory=dict)
+    """Keys of gangs of which a member, the terms, or the number of those that have succeeded changed, in order."""
     favoured: dict[str, None] = field(default_factory=dict)
     """Nodes that a pod which no node could take before might be placed on now, in order; "" means any node."""
     terms: bool = False
@@ -26,6 +28,7 @@ class Changes:
         """Take in the effect of later changes."""
         self.pods.update(later.pods)
         self.claims.update(later.claims)
+        self.gangs.update(later.gangs)
         self.favoured.update(later.favoured)
         self.terms |= later.terms
         self.unreadable += later.unreadable

@@ -8,6 +8,7 @@ from controller.placement import Needs, NodeFacts, Nodes
 from controller.state.changes import Changes
 from controller.state.claims import ClaimRecord, Claims, Promise, holds_devices_of
 from controller.state.classes import ClassRecord, DeviceClasses
+from controller.state.gangs import Gangs
 from controller.state.kinds import DeviceKinds
 from controller.state.pods import Pods
 from controller.state.podview import PodView
@@ -76,33 +77,46 @@ class PodCounter:
 class PodHandler:
     """Pods: their index by claim, and the node they count on."""
 
-    def __init__(self, pods: Pods, counter: PodCounter, revisions: NodeRevisions, volumes: PodsWithVolumes):
+    def __init__(
+        self, pods: Pods, counter: PodCounter, revisions: NodeRevisions, volumes: PodsWithVolumes, gangs: Gangs
+    ):
         self._pods = pods
+        self._gangs = gangs
         self._counter = counter
         self._revisions = revisions
         self._volumes = volumes
 
     def on_update(self, pod: PodView, changes: Changes) -> None:
-        """See ``Handler``."""
+        """See ``Handler``. A pod that has ended is kept no longer than one that was deleted."""
+        if pod.terminal:
+            self.on_delete(pod.key, changes)
+            if pod.succeeded:
+                self._gangs.succeed(pod, changes)
+            return
         before = self._pods.get(pod.key)
         self._revise(before, pod)
         self._pods.put(pod)
         self._volumes.put(pod)
+        self._gangs.put(pod, changes)
         if (pod.gates or pod.references) and not _is_only_told(before, pod):
             changes.pods[pod.key] = None
-        if pod.terminal:
-            changes.claims.update(dict.fromkeys(pod.claim_keys))
+            self._note_gang(pod.key, changes)
         self._counter.recount(pod.key, changes)
 
     def on_delete(self, key: str, changes: Changes) -> None:
         """See ``Handler``."""
         pod = self._pods.remove(key)
         self._volumes.remove(key)
+        self._gangs.remove(key, changes)
         if pod is not None:
             changes.pods[key] = None
             changes.claims.update(dict.fromkeys(pod.claim_keys))
             self._revise(pod, None)
             self._counter.recount(key, changes)
+
+    def _note_gang(self, key: str, changes: Changes) -> None:
+        if gang := self._gangs.of(key):
+            changes.gangs[gang] = None
 
     def _revise(self, before: PodView | None, after: PodView | None) -> None:
         """A pod that was bound, has ended or has changed on its node is a change of the node."""
@@ -156,6 +170,7 @@ class ClaimHandler:
         claims: Claims,
         pods: Pods,
         counter: PodCounter,
+        gangs: Gangs,
         nodes: Nodes,
         revisions: NodeRevisions,
         slices: SliceNodes,
@@ -165,6 +180,7 @@ class ClaimHandler:
         self._claims = claims
         self._pods = pods
         self._counter = counter
+        self._gangs = gangs
         self._nodes = nodes
         self._revisions = revisions
         self._driver = driver
@@ -214,8 +230,12 @@ class ClaimHandler:
                 changes.favour(node)
 
     def _recount_pods(self, claim: str, changes: Changes) -> None:
-        for pod in self._pods.using(claim):
+        pods = self._pods.using(claim)
+        self._gangs.recheck(pods, changes)
+        for pod in pods:
             changes.pods[pod] = None
+            if gang := self._gangs.of(pod):
+                changes.gangs[gang] = None
             self._counter.recount(pod, changes)
 
 

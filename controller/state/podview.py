@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from controller.gangs import GangHints, hints_of, rank_of_pod
 from controller.placement import Needs, needs_of
 
 Json = Mapping[str, Any]
@@ -63,6 +64,12 @@ class PodView:
     """``spec.priority``; 0 if there is none."""
     preempted: bool
     """Whether kube-scheduler ends the pod to make room for another one (condition DisruptionTarget)."""
+    gang: GangHints | None = None
+    """What the pod itself says about its gang; None if it can be in none."""
+    rank: int | None = None
+    """Its place among the members of its gang, if a label says it."""
+    succeeded: bool = False
+    """Whether all its containers have ended with success."""
 
     @property
     def key(self) -> str:
@@ -89,6 +96,7 @@ def pod_from(raw: Json, condition_type: str) -> PodView:
     unschedulable = unschedulable and not scheduled.get("lastProbeTime")
     disrupted = conditions.get("DisruptionTarget") or {}
     own = conditions.get(condition_type)
+    gang = hints_of(raw)
     return PodView(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -105,6 +113,9 @@ def pod_from(raw: Json, condition_type: str) -> PodView:
         created=metadata.get("creationTimestamp") or "",
         priority=spec.get("priority") or 0,
         preempted=disrupted.get("status") == "True" and disrupted.get("reason") == "PreemptionByScheduler",
+        gang=gang,
+        rank=rank_of_pod(raw) if gang else None,
+        succeeded=status.get("phase") == "Succeeded",
     )
 
 

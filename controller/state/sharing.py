@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Final, Generic, TypeVar
 
+from controller.gangs import GangHints
 from controller.placement import Needs
 from controller.state.claims import ClaimRecord
 from controller.state.podview import PodView
@@ -46,6 +47,7 @@ class SharedPods:
 
     def __init__(self) -> None:
         self._needs: Kept[Needs] = Kept(frozen, _MOST_NEEDS)
+        self._hints: Kept[GangHints] = Kept(lambda hints: hints, _MOST_NEEDS)
         self._texts: Kept[str] = Kept(str, _MOST_TEXTS)
 
     def shared(self, pod: PodView) -> PodView:
@@ -57,6 +59,7 @@ class SharedPods:
             node_name=text(pod.node_name),
             created=text(pod.created),
             needs=self._needs.one(pod.needs),
+            gang=pod.gang and self._hints.one(pod.gang),
         )
 
 

@@ -14,6 +14,7 @@ from controller.state.changes import Changes
 from controller.state.claims import Claims, Promise, holds_devices_of
 from controller.state.classes import DeviceClasses
 from controller.state.decoding import DEVICE_TAINT_RULES_BETA, Decoded, Decoder, Deleted, StateDelta, version_of
+from controller.state.gangs import Gangs
 from controller.state.handlers import (
     ClaimHandler,
     ClassHandler,
@@ -65,6 +66,7 @@ class State:
         nodes: the nodes, with the pods that count on each.
         awaiting: the node of each pod that is to go there but is not bound, and has claims without an allocation.
         revisions: how often others have changed each node.
+        gangs: which pods belong together, and on what they start.
     """
 
     def __init__(self, devices: Fleet, names: Names):
@@ -75,6 +77,7 @@ class State:
         self.pods = Pods()
         self.claims = Claims()
         self.classes = DeviceClasses(names.driver)
+        self.gangs = Gangs(self.claims, names)
         self._kinds = DeviceKinds(names)
         self._slices = SliceNodes()
         self._versions = ObjectVersions()
@@ -83,12 +86,20 @@ class State:
         self.awaiting: Mapping[str, str] = counter.awaiting
         taint_rules = TaintRuleHandler(self.nodes, devices)
         self._claim_handler = ClaimHandler(
-            self.claims, self.pods, counter, self.nodes, self.revisions, self._slices, devices, names.driver
+            self.claims,
+            self.pods,
+            counter,
+            self.gangs,
+            self.nodes,
+            self.revisions,
+            self._slices,
+            devices,
+            names.driver,
         )
         volumes = PodsWithVolumes()
         storage = self.nodes.storage
         self._handlers: Mapping[Resource, Handler[Any]] = {
-            PODS: PodHandler(self.pods, counter, self.revisions, volumes),
+            PODS: PodHandler(self.pods, counter, self.revisions, volumes, self.gangs),
             NODES: NodeHandler(self.nodes, self.revisions, devices),
             RESOURCE_CLAIMS: self._claim_handler,
             RESOURCE_SLICES: SliceHandler(self._slices, self._kinds, self.nodes, self.revisions, devices),

@@ -94,7 +94,8 @@ class Preferences:
         if not self._own and not device_class.config:
             return FIRST_FIT, ()
         subject = f"device class {device_class.name}"
-        given, faults = _read(device_class.config, self._names, subject, f"{subject}: spec.config")
+        field = f"{subject}: spec.config"
+        given, faults = _read(device_class.config, self._names, subject, field, of_class=True)
         own = [entry.parameters for entry in self._own if _covers(entry.requests, request)]
         asks = "memory" in want.capacity
         preference = _merged([entry.parameters for entry in given], own, self._names, own_only=asks)
@@ -104,12 +105,12 @@ class Preferences:
 
 
 def _read(
-    config: Sequence[OpaqueConfig], names: Names, subject: str, field: str
+    config: Sequence[OpaqueConfig], names: Names, subject: str, field: str, *, of_class: bool = False
 ) -> tuple[tuple[Configured, ...], tuple[Fault, ...]]:
     if not config:
         return (), ()
     try:
-        return parameters_of(config, names, subject, field, PlacementConfig.__name__), ()
+        return parameters_of(config, names, subject, field, PlacementConfig.__name__, of_class=of_class), ()
     except InvalidInput as error:
         return (), error.faults
 

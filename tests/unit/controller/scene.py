@@ -155,3 +155,20 @@ def pod(
         },
         "status": {"resourceClaimStatuses": recorded, "conditions": conditions, "phase": spec.pop("phase", "Pending")},
     }
+
+
+def placement_config(**parameters: Any) -> Object:
+    """The part of a claim's ``spec.devices`` that asks for a placement."""
+    content = {"apiVersion": NAMES.parameters_api_version, "kind": "PlacementConfig", **parameters}
+    return {"config": [{"opaque": {"driver": NAMES.driver, "parameters": content}}]}
+
+
+def in_gang(**gang: Any) -> Object:
+    """The part of a claim's ``spec.devices`` that joins its pod to a gang."""
+    return placement_config(gang=gang)
+
+
+def owned_by_job(obj: Object, number: int = 0, name: str = "train") -> Object:
+    """The pod, made by a Job of that name; ``number`` tells the first from those that followed it."""
+    owner = {"kind": "Job", "name": name, "uid": f"uid-{name}-{number}", "controller": True}
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [owner]}}

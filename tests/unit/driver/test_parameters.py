@@ -7,7 +7,16 @@ import pytest
 from driver.errors import InvalidInput
 from driver.model import OpaqueConfig
 from driver.names import Names
-from driver.parameters import Configured, GpuConfig, MigConfig, NpuConfig, PlacementConfig, parameters_of
+from driver.parameters import (
+    Configured,
+    GangConfig,
+    GpuConfig,
+    MigConfig,
+    NpuConfig,
+    PlacementConfig,
+    TopologyLevel,
+    parameters_of,
+)
 
 NAMES = Names()
 
@@ -25,6 +34,26 @@ def entry(driver: str = "lode.dev", requests: tuple[str, ...] = (), **parameters
         ({"kind": "PlacementConfig", "policy": "spread"}, PlacementConfig(policy="spread")),
         ({"kind": "PlacementConfig", "locality": "preferred"}, PlacementConfig(locality="preferred")),
         ({"kind": "PlacementConfig", "memoryPercent": 30}, PlacementConfig(memoryPercent=30)),
+        ({"kind": "PlacementConfig", "gang": {}}, PlacementConfig(gang=GangConfig())),
+        (
+            {"kind": "PlacementConfig", "gang": {"name": "train", "minAvailable": 4}},
+            PlacementConfig(gang=GangConfig(name="train", minAvailable=4)),
+        ),
+        (
+            {
+                "kind": "PlacementConfig",
+                "topology": [
+                    {"attribute": "lode.dev/ibCluster"},
+                    {"nodeLabel": "rack", "mode": "preferred", "groupSize": 8, "waitSeconds": 300},
+                ],
+            },
+            PlacementConfig(
+                topology=(
+                    TopologyLevel(attribute="lode.dev/ibCluster", mode="required"),
+                    TopologyLevel(nodeLabel="rack", mode="preferred", groupSize=8, waitSeconds=300),
+                )
+            ),
+        ),
         ({"kind": "GpuConfig", "sharing": "none"}, GpuConfig()),
         ({"kind": "NpuConfig"}, NpuConfig()),
         ({"kind": "MigConfig"}, MigConfig()),
@@ -78,3 +107,46 @@ def test_all_faults_of_all_entries_are_reported_at_once() -> None:
         "[1].opaque.parameters.kind",
         "[2].opaque.parameters.sharing",
     ]
+
+
+GANG_FAULTS = [
+    ({"gang": {"name": "train"}}, "gang: minAvailable is missing: nothing else says how many members a gang"),
+    ({"gang": {"name": "Train", "minAvailable": 1}}, "gang.name: String should match pattern"),
+    ({"gang": {"minAvailable": 0}}, "gang.minAvailable: Input should be greater than or equal to 1 (found 0)"),
+    ({"gang": {"minAvailable": "4"}}, "gang.minAvailable: Input should be a valid integer"),
+    ({"gang": {"size": 4}}, "gang.size: unknown field; remove it (gang has name, minAvailable)"),
+    ({"gang": "train"}, "gang: Input should be a valid dictionary or instance of GangConfig (found 'train')"),
+    ({"topology": []}, "topology: Value should have at least 1 item"),
+    ({"topology": [{}]}, "topology[0]: must have one of attribute and nodeLabel"),
+    ({"topology": [{"attribute": "a/b", "nodeLabel": "c"}]}, "topology[0]: must have one of attribute and nodeLabel"),
+    ({"topology": [{"attribute": "ibCluster"}]}, "topology[0].attribute: must be the qualified name of a device attri"),
+    ({"topology": [{"attribute": "a/b/c"}]}, "topology[0].attribute: must be the qualified name"),
+    (
+        {"topology": [{"nodeLabel": "a", "mode": "hard"}]},
+        "topology[0].mode: unsupported value: 'hard'; use 're",
+    ),
+    ({"topology": [{"nodeLabel": "a", "groupSize": 0}]}, "topology[0].groupSize: Input should be greater than or equ"),
+    ({"topology": [{"nodeLabel": "a", "waitSeconds": 9}]}, "topology[0]: waitSeconds has no meaning in mode required"),
+    (
+        {"topology": [{"nodeLabel": "a", "size": 9}]},
+        "topology[0].size: unknown field; remove it (topology has attr",
+    ),
+    ({"topology": [{"nodeLabel": "a"}, {"nodeLabel": "a"}]}, "topology: a: a level can be listed once"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "said"), GANG_FAULTS)
+def test_a_fault_of_a_gang_or_of_its_topology_names_field_value_and_remedy(parameters: Any, said: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parameters_of([entry(kind="PlacementConfig", **parameters)], NAMES, "claim")
+    assert f"claim: spec.devices.config[0].opaque.parameters.{said}" in str(caught.value)
+
+
+def test_a_class_can_join_no_pods_to_a_gang() -> None:
+    config = [entry(kind="PlacementConfig", policy="spread", gang={}, topology=[{"nodeLabel": "rack"}])]
+    with pytest.raises(InvalidInput) as caught:
+        parameters_of(config, NAMES, "DeviceClass gpu", "spec.config", of_class=True)
+    assert [fault.field.rpartition(".")[2] for fault in caught.value.faults] == ["gang", "topology"]
+    assert "not allowed in a DeviceClass" in str(caught.value)
+    assert "move it to the ResourceClaimTemplate" in str(caught.value)
+    assert parameters_of([entry(kind="PlacementConfig", policy="spread")], NAMES, "DeviceClass gpu", of_class=True)

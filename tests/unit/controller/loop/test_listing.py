@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+import pytest
+
 from controller.loop import Controller
 from controller.state import Decoded, StateDelta
 from driver.kube.api import PODS, RESOURCE_SLICES, Page, Resource
@@ -13,8 +15,8 @@ from driver.observe import Metrics, logger
 from tests.unit.controller.loop.world import World
 
 
-def end(world: World, name: str) -> None:
-    patch = {"status": {"phase": "Succeeded"}}
+def end(world: World, name: str, phase: str = "Succeeded") -> None:
+    patch = {"status": {"phase": phase}}
     world.api.patch(PODS, name, patch, namespace="default", subresource="status", patch_type="strategic")
 
 
@@ -43,23 +45,25 @@ def pages_read(world: World) -> dict[Resource, list[Page]]:
     return api.pages
 
 
-def test_a_pod_that_has_ended_is_not_listed() -> None:
+def test_a_pod_that_has_failed_is_not_listed_and_one_that_has_succeeded_is() -> None:
     world = World()
-    for name in ("a", "b"):
+    for name in ("a", "b", "c"):
         world.add_pod(name, gates=())
-    end(world, "a")
+    end(world, "a", "Failed")
+    end(world, "b", "Succeeded")
     (page,) = pages_read(world)[PODS]
-    assert [pod["metadata"]["name"] for pod in page.items] == ["b"]
+    assert [pod["metadata"]["name"] for pod in page.items] == ["b", "c"]
 
 
-def test_a_pod_that_ends_leaves_its_cpu_to_others() -> None:
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_a_pod_that_ends_leaves_its_cpu_to_others(phase: str) -> None:
     world = World()
     world.add_pod("large", gates=(), cpu="8", nodeName="n1")
     world.add_claim("a")
     world.add_pod("p", "a")
     world.settle()
     assert world.gates("p")
-    end(world, "large")
+    end(world, "large", phase)
     world.settle()
     assert world.gates("p") == []
 

@@ -25,7 +25,9 @@ from tests.unit.controller.scene import (
     NAMES,
     claim,
     device_class,
+    in_gang,
     node,
+    owned_by_job,
     pod,
     slice_for_all,
     slice_on,
@@ -40,6 +42,7 @@ NODE_NAMES = ("n1", "n2")
 
 def seen(state: State) -> dict[str, Any]:
     """Everything decisions look at."""
+    gangs = state.gangs
     return {
         "pods": dict(state.pods),
         "claims": {key: record.claim for key, record in state.claims.items()},
@@ -52,6 +55,8 @@ def seen(state: State) -> dict[str, Any]:
         "kinds": state.allocated_by_kind(),
         "backed": state.nodes.extended_resources,
         "verdicts": verdicts(state),
+        "gangs": {gang: (gangs.members(gang), gangs.terms(gang), gangs.succeeded(gang)) for gang in gangs},
+        "ranks": {key: (gangs.of(key), gangs.rank(key), gangs.faults(key)) for key in state.pods},
     }
 
 
@@ -77,6 +82,12 @@ def verdicts(state: State) -> dict[tuple[str, int], Any]:
     return found
 
 
+GANGS: tuple[Object, ...] = (
+    {},
+    in_gang(minAvailable=2),
+    in_gang(name="g", minAvailable=2),
+    in_gang(name="g", minAvailable=1),
+)
 PLACES = ("", "n1/gpu-0", "n1/gpu-1", "n2/gpu-0")
 
 
@@ -91,12 +102,14 @@ def an_object(draw: st.DrawFn) -> tuple[Any, Object]:
         case "pod":
             phase = draw(st.sampled_from(["Pending", "Succeeded"]))
             bound: dict[str, Any] = draw(st.sampled_from([{}, {"nodeName": "n1"}]))
-            return PODS, pod(
+            made = pod(
                 name, *draw(st.sets(st.sampled_from("xy"))), phase=phase, cpu="2" if name == "a" else "1", **bound
             )
+            return PODS, owned_by_job(made, draw(st.integers(0, 1)))
         case "claim":
             by = tuple(draw(st.sets(st.sampled_from("ab"))))
-            return RESOURCE_CLAIMS, claim(draw(st.sampled_from("xy")), at=draw(st.sampled_from(PLACES)), by=by)
+            gang: dict[str, Any] = draw(st.sampled_from(GANGS))
+            return RESOURCE_CLAIMS, claim(draw(st.sampled_from("xy")), at=draw(st.sampled_from(PLACES)), by=by, **gang)
         case "slice":
             everywhere = draw(st.integers(0, 5)) == 0
             if everywhere:

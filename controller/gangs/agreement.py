@@ -1,0 +1,85 @@
+"""The terms of a gang from what its members say, or the contradictions between them. Pure."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final
+
+from controller.gangs.gang import Level, Policy
+from controller.gangs.terms import GangTerms, Statement
+from driver.errors import Fault
+
+_MOST_NAMED: Final = 3
+"""How many pods a message names for each of several values."""
+
+Said = Mapping[Statement, Collection[str]]
+"""What is said, and the keys of the pods that say it."""
+
+
+def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
+    """The terms of the gang ``key``; if its members contradict each other or terms are missing, what is wrong."""
+    faults = [*_contradictions(said), *dict.fromkeys(problem for one in said for problem in one.problems)]
+    if faults:
+        return tuple(faults)
+    size, minimum = _value(said, lambda one: one.size), _value(said, lambda one: one.minimum)
+    if size is None and minimum is None:
+        origins = " and ".join(sorted({one.origin or one.source.value for one in said}))
+        message = f"nothing says how many members the gang has ({origins}); set it in a member's PlacementConfig"
+        return (Fault("gang.minAvailable", message),)
+    if size is not None and minimum is not None and minimum > size:
+        message = f"{minimum} is more than the {size} members that there will be; lower it, or add members"
+        return (Fault("gang.minAvailable", message),)
+    return GangTerms(
+        key=key,
+        uid=_value(said, lambda one: one.uid or None) or key,
+        source=next(iter(said)).source,
+        minimum=minimum if minimum is not None else size or 1,
+        size=size,
+        levels=_value(said, lambda one: one.levels) or (),
+        policy=_policy(said),
+    )
+
+
+def _value(said: Said, read: Callable[[Statement], Any]) -> Any:
+    """The value that members give, which is the same for all that give one; None if none does."""
+    return next((value for one in said if (value := read(one)) is not None), None)
+
+
+def _policy(said: Said) -> Policy:
+    """The policy of the members that have one. It also orders the devices of each, so members may differ in it."""
+    policies = {one.policy for one in said if one.policy is not None}
+    return policies.pop() if len(policies) == 1 else Policy.BINPACK
+
+
+def _contradictions(said: Said) -> Iterable[Fault]:
+    if len(said) == 1:
+        return
+    readings: Iterable[tuple[str, Callable[[Statement], Any], Callable[[Any], str]]] = (
+        ("gang", lambda one: one.source, str),
+        ("owner", lambda one: one.uid or None, str),
+        ("gang.minAvailable", lambda one: one.minimum, str),
+        ("members", lambda one: one.size, str),
+        ("topology", lambda one: one.levels, _levels_text),
+    )
+    for field, read, text in readings:
+        pods: dict[Any, list[str]] = {}
+        for one, keys in said.items():
+            if (value := read(one)) is not None:
+                pods.setdefault(value, []).extend(keys)
+        if len(pods) > 1:
+            values = sorted(f"{text(value)} ({_names(keys)})" for value, keys in pods.items())
+            yield Fault(field, f"members contradict each other: {'; '.join(values)}; let all say the same")
+
+
+def _names(keys: Collection[str]) -> str:
+    named = sorted(keys)[:_MOST_NAMED]
+    more = len(keys) - len(named)
+    return f"pod {', '.join(named)}" + (f" and {more} more" if more else "")
+
+
+def _levels_text(levels: tuple[Level, ...]) -> str:
+    return ", ".join(_level_text(level) for level in levels) or "none"
+
+
+def _level_text(level: Level) -> str:
+    group = f" in groups of {level.group_size}" if level.group_size else ""
+    wait = f" after {level.wait_seconds} s" if level.wait_seconds else ""
+    return f"{'required' if level.required else 'preferred'} {level.key}{group}{wait}"

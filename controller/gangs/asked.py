@@ -1,0 +1,83 @@
+"""What the claims of a pod ask about its gang: the PlacementConfigs of all of them as one. Pure."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from controller.gangs.gang import Level, Policy
+from driver.errors import Fault
+from driver.parameters import Configured, PlacementConfig, TopologyLevel
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What claims ask. None is not asked.
+
+    Attributes:
+        gang: whether one of them has ``gang``.
+        faults: where several claims of the pod contradict each other.
+    """
+
+    gang: bool = False
+    name: str | None = None
+    minimum: int | None = None
+    levels: tuple[Level, ...] | None = None
+    policy: Policy | None = None
+    faults: tuple[Fault, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether anything is asked that concerns a gang."""
+        return self.gang or self.levels is not None
+
+
+NOTHING = Asked()
+
+
+def asked_by_claim(configured: Iterable[Configured]) -> Asked:
+    """What one claim asks. Of several configs of a claim, the last that has a field counts."""
+    asked: dict[str, Any] = {}
+    for entry in configured:
+        config = entry.parameters
+        if not isinstance(config, PlacementConfig):
+            continue
+        if config.gang is not None:
+            asked |= {"gang": True, "name": config.gang.name, "minimum": config.gang.min_available}
+        if config.topology is not None:
+            asked["levels"] = tuple(map(_level, config.topology))
+        if config.policy != "firstFit":
+            asked["policy"] = Policy(config.policy)
+    return Asked(**asked)
+
+
+def asked_by_pod(claims: Sequence[tuple[str, Asked]]) -> Asked:
+    """What all claims of a pod ask together.
+
+    Args:
+        claims: key and what is asked, in the order of the pod's entries.
+    """
+    if len(claims) == 1:
+        return claims[0][1]
+    faults: list[Fault] = []
+
+    def one(field: str, read: Callable[[Asked], Any]) -> Any:
+        said = {key: value for key, asked in claims if (value := read(asked)) is not None}
+        if len(set(said.values())) > 1:
+            remedy = "let one of them say it, or all the same"
+            faults.append(Fault(field, f"ResourceClaims of the pod contradict each other: {', '.join(said)}; {remedy}"))
+        return next(iter(said.values()), None)
+
+    name, minimum = one("gang.name", lambda asked: asked.name), one("gang.minAvailable", lambda asked: asked.minimum)
+    levels = one("topology", lambda asked: asked.levels)
+    # Policies of claims also order the devices of each, so they may differ. The first is that of the gang.
+    policy = next((asked.policy for _, asked in claims if asked.policy is not None), None)
+    return Asked(any(asked.gang for _, asked in claims), name, minimum, levels, policy, tuple(faults))
+
+
+def _level(level: TopologyLevel) -> Level:
+    return Level(
+        key=level.key,
+        kind="attribute" if level.attribute is not None else "nodeLabel",
+        required=level.mode == "required",
+        group_size=level.group_size or 0,
+        wait_seconds=level.wait_seconds or 0,
+    )

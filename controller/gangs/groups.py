@@ -1,0 +1,137 @@
+"""Objects that say how many members a gang has, as values: PodGroups of three APIs, Jobs and StatefulSets. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controller.gangs.gang import Level
+from controller.gangs.terms import Source
+from driver.errors import Fault
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """An object that stands for a gang.
+
+    Attributes:
+        key: ``namespace/name``.
+        minimum: how many members have to start together; None if the group is no gang.
+        levels: None if it asks nothing of the topology.
+        faults: what is not supported.
+    """
+
+    key: str
+    uid: str
+    minimum: int | None
+    levels: tuple[Level, ...] | None = None
+    faults: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A Job or StatefulSet: how many pods it makes.
+
+    Attributes:
+        size: how many pods it keeps at a time.
+        completions: how many indexes a Job has; 0 if its pods have none.
+        set_uid: of the JobSet that the Job belongs to, or "".
+        has_claims: whether its pods have claims for devices.
+        ordered: whether it makes a pod only when the one before it is ready.
+    """
+
+    uid: str
+    size: int
+    completions: int = 0
+    set_uid: str = ""
+    has_claims: bool = False
+    ordered: bool = False
+
+
+class GroupObjects:
+    """The groups and workloads that are known."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[str, str], Group] = {}
+        """By API version and key: an API server offers one object in several versions."""
+        self._workloads: dict[str, Workload] = {}
+        self._uids: dict[tuple[str, str], str] = {}
+        self._sets: dict[str, dict[str, None]] = {}
+
+    def put_group(self, version: str, group: Group) -> bool:
+        """Add or replace a group that was read in the version ``group/version``; whether that changes anything."""
+        known = self._groups.get((version, group.key))
+        self._groups[version, group.key] = group
+        return known != group
+
+    def remove_group(self, version: str, key: str) -> bool:
+        """Remove a group; whether it was known."""
+        return self._groups.pop((version, key), None) is not None
+
+    def group(self, versions: Iterable[str], key: str) -> Group | None:
+        """The group in the first of the versions in which it is known."""
+        return next((group for one in versions if (group := self._groups.get((one, key)))), None)
+
+    def put_workload(self, kind: str, key: str, workload: Workload) -> Collection[str]:
+        """Add or replace a workload; the uids whose pods this concerns."""
+        changed = self.remove_workload(kind, key) if self._workloads.get(workload.uid) != workload else ()
+        self._uids[kind, key] = workload.uid
+        known = self._workloads.get(workload.uid)
+        self._workloads[workload.uid] = workload
+        if workload.set_uid:
+            self._sets.setdefault(workload.set_uid, {})[workload.uid] = None
+        return () if known == workload else {*changed, workload.uid, workload.set_uid} - {""}
+
+    def remove_workload(self, kind: str, key: str) -> Collection[str]:
+        """Remove a workload; the uids whose pods this concerns."""
+        workload = self._workloads.pop(self._uids.pop((kind, key), ""), None)
+        if workload is None:
+            return ()
+        if jobs := self._sets.get(workload.set_uid):
+            jobs.pop(workload.uid, None)
+            if not jobs:
+                del self._sets[workload.set_uid]
+        return {workload.uid, workload.set_uid} - {""}
+
+    def workload(self, uid: str) -> Workload | None:
+        """The Job or StatefulSet with the uid; None if it is not known."""
+        return self._workloads.get(uid)
+
+    def jobs_of(self, set_uid: str) -> list[Workload]:
+        """The Jobs of a JobSet that exist."""
+        return [self._workloads[uid] for uid in self._sets.get(set_uid, ())]
+
+
+VERSIONS: Mapping[Source, tuple[str, ...]] = {
+    Source.POD_GROUP: ("scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3", "scheduling.k8s.io/v1alpha2"),
+    Source.VOLCANO: ("scheduling.volcano.sh/v1beta1",),
+    Source.COSCHEDULING: ("scheduling.x-k8s.io/v1alpha1",),
+}
+"""The API versions in which a group is looked for, the best first."""
+
+
+def job_from(obj: Json) -> tuple[str, str, Workload]:
+    """Kind, key and value of a Job object."""
+    metadata, spec = obj["metadata"], obj["spec"]
+    template = spec["template"]["spec"]
+    parallelism, completions = spec.get("parallelism", 1), spec.get("completions")
+    return (
+        "Job",
+        f"{metadata['namespace']}/{metadata['name']}",
+        Workload(
+            uid=metadata["uid"],
+            size=parallelism if completions is None else min(parallelism, completions),
+            completions=completions or 0 if spec.get("completionMode") == "Indexed" else 0,
+            set_uid=(metadata.get("labels") or {}).get("jobset.sigs.k8s.io/jobset-uid", ""),
+            has_claims=bool(template.get("resourceClaims")),
+        ),
+    )
+
+
+def stateful_set_from(obj: Json) -> tuple[str, str, Workload]:
+    """Kind, key and value of a StatefulSet object."""
+    metadata, spec = obj["metadata"], obj["spec"]
+    ordered = spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady"
+    key = f"{metadata['namespace']}/{metadata['name']}"
+    return "StatefulSet", key, Workload(metadata["uid"], spec.get("replicas", 1), ordered=ordered)

@@ -1,0 +1,151 @@
+"""What a pod itself says about its gang: labels, annotations, owner and scheduling group, as one small value. Pure.
+
+The names are those of JobSet, LeaderWorkerSet, Kueue, Volcano, coscheduling, Kubeflow and Kubernetes itself. None of
+these has to be installed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from controller.gangs.annotations import exclusive_faults, topology_asked
+from controller.gangs.gang import Level
+from controller.gangs.terms import Source
+from driver.errors import Fault
+
+Json = Mapping[str, Any]
+
+_VOLCANO_GROUPS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+"""Annotations with the name of a PodGroup of Volcano."""
+_COSCHEDULING_GROUP: Final = "scheduling.x-k8s.io/pod-group"
+_KUEUE_GROUP: Final = "kueue.x-k8s.io/pod-group-name"
+"""A label, or in newer versions of Kueue an annotation."""
+_KUEUE_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
+_JOBSET: Final = "jobset.sigs.k8s.io/"
+_LWS: Final = "leaderworkerset.sigs.k8s.io/"
+_RANKS: Final = (
+    "batch.kubernetes.io/job-completion-index",
+    f"{_LWS}worker-index",
+    "apps.kubernetes.io/pod-index",
+    "training.kubeflow.org/replica-index",
+    "volcano.sh/task-index",
+    "kueue.x-k8s.io/pod-group-pod-index",
+)
+"""Labels or annotations with the rank of a member, in the order in which they count."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupName:
+    """A group that the pod names.
+
+    Attributes:
+        size: how many members the pod says there are; None if a group object has to say it.
+    """
+
+    source: Source
+    name: str
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The object that makes the pod and those that belong with it.
+
+    Attributes:
+        name: of the gang that it makes.
+        job: uid of the Job that owns the pod, "" if none does.
+        job_index: place of the Job among those of its JobSet.
+        jobs: how many Jobs the JobSet has; 0 if the pod is not of a JobSet.
+        size: how many pods it makes, if the pod itself says so.
+    """
+
+    kind: str
+    name: str
+    uid: str
+    job: str = ""
+    job_index: int = 0
+    jobs: int = 0
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GangHints:
+    """What a pod says about its gang. Pods of one owner mostly say the same, so the value can be shared.
+
+    Attributes:
+        groups: that the pod names, the first counts.
+        run: equal for pods that replace each other; "" if nothing replaces the pod.
+        levels: what its annotations ask of the topology; None if they ask nothing.
+        faults: annotations that are not supported in a gang.
+    """
+
+    groups: tuple[GroupName, ...] = ()
+    owner: Owner | None = None
+    run: str = ""
+    levels: tuple[Level, ...] | None = None
+    leader: bool = False
+    faults: tuple[Fault, ...] = ()
+
+
+def hints_of(pod: Json) -> GangHints | None:
+    """What the pod says; None if it can be in no gang: it names no group and has no claims that could say more."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    groups = tuple(_groups(metadata, spec))
+    if not groups and not spec.get("resourceClaims"):
+        return None
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    controller = next((owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")), None)
+    levels, faults = topology_asked(pod)
+    return GangHints(
+        groups=groups,
+        owner=_owner(labels, annotations, controller),
+        run=labels.get(f"{_JOBSET}jobset-uid") or (controller["uid"] if controller else ""),
+        levels=levels,
+        leader=labels.get(f"{_LWS}worker-index") == "0" or labels.get("training.kubeflow.org/job-role") == "master",
+        faults=(*faults, *exclusive_faults(annotations)),
+    )
+
+
+def rank_of_pod(pod: Json) -> int | None:
+    """The rank that a label or annotation of the pod says; None if none does."""
+    metadata = pod["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    said = (number(labels.get(name) or annotations.get(name)) for name in _RANKS)
+    return next((rank for rank in said if rank is not None), None)
+
+
+def number(text: str | None) -> int | None:
+    """A number that is written in a label; None if it is not one."""
+    return int(text) if text and text.isdecimal() and len(text) < 10 else None
+
+
+def _groups(metadata: Json, spec: Json) -> Iterable[GroupName]:
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    if name := (spec.get("schedulingGroup") or {}).get("podGroupName"):
+        yield GroupName(Source.POD_GROUP, name)
+    if name := next((annotations[key] for key in _VOLCANO_GROUPS if annotations.get(key)), ""):
+        yield GroupName(Source.VOLCANO, name)
+    if name := labels.get(_COSCHEDULING_GROUP):
+        yield GroupName(Source.COSCHEDULING, name)
+    if name := labels.get(_KUEUE_GROUP) or annotations.get(_KUEUE_GROUP):
+        yield GroupName(Source.KUEUE, name, number(annotations.get(_KUEUE_COUNT)))
+
+
+def _owner(labels: Json, annotations: Json, controller: Json | None) -> Owner | None:
+    if uid := labels.get(f"{_JOBSET}jobset-uid"):
+        index = labels.get(f"{_JOBSET}job-global-index") or labels.get(f"{_JOBSET}job-index")
+        return Owner(
+            "JobSet",
+            labels.get(f"{_JOBSET}jobset-name") or uid,
+            uid,
+            job=controller["uid"] if controller and controller["kind"] == "Job" else "",
+            job_index=number(index) or 0,
+            jobs=number(labels.get(f"{_JOBSET}global-replicas")) or 0,
+        )
+    if uid := labels.get(f"{_LWS}group-key"):
+        name = f"{labels.get(f'{_LWS}name', '')}-{labels.get(f'{_LWS}group-index', '')}"
+        return Owner("LeaderWorkerSet", name, uid, size=number(annotations.get(f"{_LWS}size")))
+    if controller is None:
+        return None
+    kind, name, uid = controller["kind"], controller["name"], controller["uid"]
+    return Owner(kind, name, uid, job=uid if kind == "Job" else "")

@@ -1,0 +1,138 @@
+"""To which gang a pod belongs, and what it says about it: the first source that is found counts. Pure."""
+
+from dataclasses import dataclass, replace
+
+from controller.gangs.asked import Asked
+from controller.gangs.groups import VERSIONS, GroupObjects
+from controller.gangs.hints import GangHints, GroupName, Owner
+from controller.gangs.terms import Membership, Source, Statement
+from driver.errors import Fault
+
+_ORDERED = (
+    "StatefulSet {name} makes a pod only when the one before it is ready; set podManagementPolicy: Parallel in it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """A pod, as far as its gang depends on it.
+
+    Attributes:
+        rank: that a label says; None if none does.
+    """
+
+    namespace: str
+    hints: GangHints | None
+    rank: int | None
+    asked: Asked
+
+
+def membership_of(pod: PodFacts, objects: GroupObjects) -> Membership | None:
+    """The gang of the pod; None if it is in none."""
+    hints, asked = pod.hints or GangHints(), pod.asked
+    found = _named(asked) or _grouped(pod, hints, objects) or _owned(hints, asked, objects)
+    if found is None:
+        if asked.levels is None:
+            return None
+        message = "has no meaning for a pod alone; add gang: {} to the same PlacementConfig"
+        found = "", Statement(Source.CLAIM, problems=(Fault("topology", message),))
+    name, said = found
+    statement = replace(
+        said,
+        minimum=asked.minimum or said.minimum,
+        levels=next((levels for levels in (asked.levels, said.levels, hints.levels) if levels is not None), None),
+        policy=asked.policy,
+        problems=(*said.problems, *asked.faults, *hints.faults),
+    )
+    return Membership(
+        gang=f"{pod.namespace}/{name}" if name else "",
+        statement=statement,
+        rank=_rank(pod.rank, hints.owner, objects),
+        leader=hints.leader,
+        run=hints.run,
+    )
+
+
+def dependencies_of(pod: PodFacts) -> tuple[str, ...]:
+    """What the pod's membership depends on besides itself and its claims: groups as ``group_id``, owners by uid."""
+    if pod.hints is None:
+        return ()
+    owner = pod.hints.owner if pod.asked.gang else None
+    groups = [group_id(group.source, f"{pod.namespace}/{group.name}") for group in pod.hints.groups]
+    return (*groups, *({owner.uid, owner.job} - {""} if owner else ()))
+
+
+def group_id(source: Source, key: str) -> str:
+    """Names a group in ``dependencies_of``."""
+    return f"{source.name} {key}"
+
+
+def _named(asked: Asked) -> tuple[str, Statement] | None:
+    if asked.name is None:
+        return None
+    return asked.name, Statement(Source.CLAIM, origin="gang.name")
+
+
+def _grouped(pod: PodFacts, hints: GangHints, objects: GroupObjects) -> tuple[str, Statement] | None:
+    """The first group that the pod names, unless the group says that it is no gang."""
+    for named in hints.groups:
+        statement = _of_group(named, f"{pod.namespace}/{named.name}", objects)
+        if statement is not None:
+            return named.name, statement
+    return None
+
+
+def _of_group(named: GroupName, key: str, objects: GroupObjects) -> Statement | None:
+    versions = VERSIONS.get(named.source)
+    if versions is None:
+        problems = () if named.size else (_total_count_missing(key),)
+        return Statement(named.source, origin=f"{named.source.value} {key}", size=named.size, problems=problems)
+    group, origin = objects.group(versions, key), f"{named.source.value} {key}"
+    if group is None:
+        message = f"{origin} does not exist, or this program may not read it; create it, or correct its name in the pod"
+        return Statement(named.source, origin=origin, problems=(Fault("", message),))
+    if group.minimum is None:
+        return None
+    return Statement(named.source, group.uid, origin, minimum=group.minimum, levels=group.levels, problems=group.faults)
+
+
+def _total_count_missing(key: str) -> Fault:
+    field = "metadata.annotations[kueue.x-k8s.io/pod-group-total-count]"
+    return Fault(field, f"pod group {key} of Kueue needs the number of its pods; set it on every pod")
+
+
+def _owned(hints: GangHints, asked: Asked, objects: GroupObjects) -> tuple[str, Statement] | None:
+    if not asked.gang:
+        return None
+    owner = hints.owner
+    if owner is None:
+        message = "the pod has no owner that says which pods belong together; set gang.name and gang.minAvailable"
+        return "", Statement(Source.OWNER, problems=(Fault("gang", message),))
+    size, problem = _size_of(owner, objects)
+    problems = (Fault("gang", problem),) if problem and asked.minimum is None else ()
+    return owner.name, Statement(Source.OWNER, owner.uid, f"{owner.kind} {owner.name}", size=size, problems=problems)
+
+
+def _size_of(owner: Owner, objects: GroupObjects) -> tuple[int | None, str]:
+    """How many pods the owner makes; None with the reason if that is not known (yet)."""
+    if owner.size is not None:
+        return owner.size, ""
+    if owner.kind == "JobSet":
+        jobs = objects.jobs_of(owner.uid)
+        if owner.jobs and len(jobs) >= owner.jobs:
+            return sum(job.size for job in jobs if job.has_claims), ""
+        known = f"{len(jobs)} of {owner.jobs or 'an unknown number of'} Jobs of JobSet {owner.name} exist"
+        return None, f"{known}; if they start one after another, set gang.minAvailable"
+    workload = objects.workload(owner.uid)
+    if workload is None:
+        return None, f"{owner.kind} {owner.name} does not say how many pods it makes; set gang.minAvailable"
+    if workload.ordered and workload.size > 1:
+        return workload.size, _ORDERED.format(owner.name)
+    return workload.size, ""
+
+
+def _rank(rank: int | None, owner: Owner | None, objects: GroupObjects) -> int:
+    if owner is None or owner.kind != "JobSet":
+        return rank or 0
+    job = objects.workload(owner.job)
+    return owner.job_index * (job.completions if job else 0) + (rank or 0)

@@ -1,0 +1,77 @@
+"""On what a gang starts, and what each of its members says about that. Pure."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from controller.gangs.gang import Level, Policy
+from driver.errors import Fault
+
+
+class Source(StrEnum):
+    """What says that a pod belongs to a gang, in the order in which it counts: the first that is found."""
+
+    CLAIM = "gang.name in the PlacementConfig of a claim"
+    POD_GROUP = "PodGroup of scheduling.k8s.io"
+    VOLCANO = "PodGroup of scheduling.volcano.sh"
+    COSCHEDULING = "PodGroup of scheduling.x-k8s.io"
+    KUEUE = "pod group of Kueue"
+    OWNER = "owner"
+
+
+@dataclass(frozen=True, slots=True)
+class GangTerms:
+    """On what a gang starts, as all of its members say.
+
+    Attributes:
+        key: ``namespace/name``.
+        uid: of the group or owner; the key if the gang has no object.
+        source: what says which pods are members.
+        minimum: how many members have to start together; those that have succeeded count.
+        size: how many members there will be; None if nothing says it. Then the gang is complete at its minimum.
+        levels: outermost first.
+    """
+
+    key: str
+    uid: str
+    source: Source
+    minimum: int
+    size: int | None = None
+    levels: tuple[Level, ...] = ()
+    policy: Policy = Policy.BINPACK
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What a member says about its gang. None is left to the others.
+
+    Attributes:
+        origin: what names the gang, for people.
+        problems: why the gang cannot start as long as the member says so.
+    """
+
+    source: Source
+    uid: str = ""
+    origin: str = ""
+    minimum: int | None = None
+    size: int | None = None
+    levels: tuple[Level, ...] | None = None
+    policy: Policy | None = None
+    problems: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """To which gang a pod belongs.
+
+    Attributes:
+        gang: ``namespace/name``; "" if it belongs to none, because of the problems of its statement.
+        rank: its place in the order of the members; 0 if only its name says one.
+        leader: whether it is the leader, which stands beside rank 0.
+        run: equal for pods that replace each other; "" if nothing replaces the pod.
+    """
+
+    gang: str
+    statement: Statement
+    rank: int = 0
+    leader: bool = False
+    run: str = ""

@@ -1,0 +1,255 @@
+"""Gangs: which pods belong to which, and on what each starts. Pure."""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from controller.gangs import (
+    NOTHING,
+    Asked,
+    GangTerms,
+    GroupObjects,
+    Membership,
+    PodFacts,
+    Statement,
+    agreed,
+    asked_by_claim,
+    asked_by_pod,
+    dependencies_of,
+    membership_of,
+)
+from controller.state.changes import Changes
+from controller.state.claims import ClaimRecord
+from controller.state.podview import PodView
+from driver.bounded import BoundedCache
+from driver.errors import Fault, InvalidInput
+from driver.names import Names
+from driver.parameters import PlacementConfig, parameters_of
+
+K = TypeVar("K", bound=Hashable)
+
+_MOST_REMEMBERED: Final = 1 << 12
+
+
+@dataclass(slots=True)
+class _Gang:
+    """What is known of one gang."""
+
+    members: dict[str, None] = field(default_factory=dict)
+    said: dict[Statement, dict[str, None]] = field(default_factory=dict)
+    runs: dict[str, int] = field(default_factory=dict)
+    """How many members each run has."""
+    order: tuple[str, ...] | None = None
+    terms: GangTerms | tuple[Fault, ...] | None = None
+
+
+class Gangs:
+    """All gangs, by key (``namespace/name``). What they are is worked out from pods, claims and group objects.
+
+    A pod that has succeeded is no member any more, but counts: see ``succeeded``.
+    """
+
+    def __init__(self, claims: Mapping[str, ClaimRecord], names: Names):
+        self.objects = GroupObjects()
+        self._claims = claims
+        self._names = names
+        self._memberships: dict[str, Membership] = {}
+        self._gangs: dict[str, _Gang] = {}
+        self._dependents: dict[str, dict[str, None]] = {}
+        self._depends: dict[str, tuple[str, ...]] = {}
+        self._pods: dict[str, PodView] = {}
+        """The pods that may be in a gang."""
+        self._succeeded: dict[str, dict[str, None]] = {}
+        """Keys of pods that have succeeded, by run."""
+        self._run_of: dict[str, str] = {}
+        """The run of each of them."""
+        self._gangs_of_run: dict[str, dict[str, None]] = {}
+        self._asked: BoundedCache[str, Asked] = BoundedCache(_MOST_REMEMBERED)
+
+    # Questions
+
+    def of(self, pod: str) -> str:
+        """The gang of the pod; "" if it is in none."""
+        membership = self._memberships.get(pod)
+        return membership.gang if membership else ""
+
+    def faults(self, pod: str) -> tuple[Fault, ...]:
+        """Why the pod can be in no gang although it asks for one; its author must act. Empty if all is well."""
+        membership = self._memberships.get(pod)
+        return membership.statement.problems if membership and not membership.gang else ()
+
+    def rank(self, pod: str) -> int:
+        """The pod's place in the order of the members; pods of equal rank are in the natural order of their keys."""
+        membership = self._memberships.get(pod)
+        return membership.rank if membership else 0
+
+    def leads(self, pod: str) -> bool:
+        """Whether the pod is the leader of its gang."""
+        membership = self._memberships.get(pod)
+        return membership is not None and membership.leader
+
+    def members(self, gang: str) -> Sequence[str]:
+        """Keys of the pods that are in the gang and have not ended, sorted."""
+        record = self._gangs.get(gang)
+        if record is None:
+            return ()
+        if record.order is None:
+            record.order = tuple(sorted(record.members))
+        return record.order
+
+    def terms(self, gang: str) -> GangTerms | tuple[Fault, ...]:
+        """On what the gang starts; or why it cannot, which concerns all of its members.
+
+        Raises:
+            KeyError: there is no such gang.
+        """
+        record = self._gangs[gang]
+        if record.terms is None:
+            record.terms = agreed(gang, record.said)
+        return record.terms
+
+    def succeeded(self, gang: str) -> int:
+        """How many members have succeeded.
+
+        A pod that has succeeded counts for the gang of the pods that the same owner makes, as long as its object
+        exists. So the number is the same after a restart. Pods without an owner do not count.
+        """
+        record = self._gangs.get(gang)
+        return sum(len(self._succeeded.get(run, ())) for run in record.runs) if record else 0
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._gangs)
+
+    # Changes
+
+    def put(self, pod: PodView, changes: Changes) -> None:
+        """Add or replace a pod that has not ended."""
+        self._forget_succeeded(pod.key, changes)
+        if pod.gang is None:
+            self._drop(pod.key, changes)
+        else:
+            self._pods[pod.key] = pod
+            self._recheck(pod, changes)
+
+    def remove(self, key: str, changes: Changes) -> None:
+        """Remove a pod."""
+        self._forget_succeeded(key, changes)
+        self._drop(key, changes)
+
+    def succeed(self, pod: PodView, changes: Changes) -> None:
+        """A pod has succeeded: it is no member any more."""
+        self.remove(pod.key, changes)
+        if pod.gang is not None and pod.gang.run:
+            self._succeeded.setdefault(pod.gang.run, {})[pod.key] = None
+            self._run_of[pod.key] = pod.gang.run
+            self._note_run(pod.gang.run, changes)
+
+    def recheck(self, pods: Iterable[str], changes: Changes) -> None:
+        """A claim of the pods has come, gone or changed."""
+        for key in pods:
+            if pod := self._pods.get(key):
+                self._recheck(pod, changes)
+
+    def depend_on(self, names: Iterable[str], changes: Changes) -> None:
+        """Groups or owners have changed, named as in ``controller.gangs.dependencies_of``."""
+        for name in sorted(names):
+            self.recheck(tuple(self._dependents.get(name, ())), changes)
+
+    def _recheck(self, pod: PodView, changes: Changes) -> None:
+        facts = PodFacts(pod.namespace, pod.gang, pod.rank, self._asked_by(pod))
+        self._depend(pod.key, dependencies_of(facts))
+        self._assign(pod.key, membership_of(facts, self.objects), changes)
+
+    def _drop(self, key: str, changes: Changes) -> None:
+        if self._pods.pop(key, None) is not None:
+            self._depend(key, ())
+            self._assign(key, None, changes)
+
+    def _depend(self, key: str, names: tuple[str, ...]) -> None:
+        before = self._depends.get(key, ())
+        if before == names:
+            return
+        for name in before:
+            _take(self._dependents, name, key)
+        for name in names:
+            self._dependents.setdefault(name, {})[key] = None
+        if names:
+            self._depends[key] = names
+        else:
+            self._depends.pop(key, None)
+
+    def _assign(self, key: str, membership: Membership | None, changes: Changes) -> None:
+        before = self._memberships.get(key)
+        if before == membership:
+            return
+        if before is not None:
+            self._leave(key, self._memberships.pop(key), changes)
+        if membership is not None:
+            self._memberships[key] = membership
+            self._join(key, membership, changes)
+        changes.pods[key] = None
+
+    def _join(self, key: str, membership: Membership, changes: Changes) -> None:
+        if not membership.gang:
+            return
+        record = self._gangs.setdefault(membership.gang, _Gang())
+        record.members[key] = None
+        record.said.setdefault(membership.statement, {})[key] = None
+        if membership.run:
+            record.runs[membership.run] = record.runs.get(membership.run, 0) + 1
+            self._gangs_of_run.setdefault(membership.run, {})[membership.gang] = None
+        record.order = record.terms = None
+        changes.gangs[membership.gang] = None
+
+    def _leave(self, key: str, membership: Membership, changes: Changes) -> None:
+        if not membership.gang:
+            return
+        record, run = self._gangs[membership.gang], membership.run
+        del record.members[key]
+        _take(record.said, membership.statement, key)
+        if run:
+            record.runs[run] -= 1
+            if not record.runs[run]:
+                del record.runs[run]
+                _take(self._gangs_of_run, run, membership.gang)
+        record.order = record.terms = None
+        if not record.members:
+            del self._gangs[membership.gang]
+        changes.gangs[membership.gang] = None
+
+    def _forget_succeeded(self, key: str, changes: Changes) -> None:
+        if run := self._run_of.pop(key, ""):
+            _take(self._succeeded, run, key)
+            self._note_run(run, changes)
+
+    def _note_run(self, run: str, changes: Changes) -> None:
+        changes.gangs.update(dict.fromkeys(self._gangs_of_run.get(run, ())))
+
+    def _asked_by(self, pod: PodView) -> Asked:
+        """What the claims of the pod ask that are known and valid."""
+        asked = []
+        for key in pod.claim_keys:
+            record = self._claims.get(key)
+            if record is not None and record.claim.spec.config:
+                asked.append((key, self._asked_by_claim(record)))
+        return asked_by_pod(asked) if asked else NOTHING
+
+    def _asked_by_claim(self, record: ClaimRecord) -> Asked:
+        known = self._asked.get(record.shape)
+        if known is None:
+            config = record.claim.spec.config
+            try:
+                known = asked_by_claim(parameters_of(config, self._names, "", kind=PlacementConfig.__name__))
+            except InvalidInput:
+                # The pod waits with all faults of its claims (``controller.reconcile.podclaims``).
+                known = NOTHING
+            self._asked[record.shape] = known
+        return known
+
+
+def _take(index: dict[K, dict[str, None]], name: K, key: str) -> None:
+    """Take a key out of an index."""
+    keys = index.get(name, {})
+    keys.pop(key, None)
+    if not keys:
+        index.pop(name, None)

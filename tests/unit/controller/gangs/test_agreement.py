@@ -1,0 +1,90 @@
+"""The terms of a gang follow from what its members say. What they contradict each other in is said to all of them."""
+
+from typing import Any
+
+import pytest
+
+from controller.gangs import GangTerms, Level, Policy, Source, Statement, agreed
+from driver.errors import Fault
+
+RACK = Level("rack", "nodeLabel")
+
+
+def says(**said: Any) -> Statement:
+    return Statement(**{"source": Source.CLAIM, "minimum": 2, **said})
+
+
+def test_what_one_member_does_not_say_the_others_say() -> None:
+    said = {says(minimum=None): ["ns/a"], says(levels=(RACK,)): ["ns/b"], says(size=4, uid="u"): ["ns/c", "ns/d"]}
+    assert agreed("ns/g", said) == GangTerms("ns/g", "u", Source.CLAIM, minimum=2, size=4, levels=(RACK,))
+
+
+def test_without_a_minimum_all_members_start_together() -> None:
+    assert agreed("ns/g", {says(minimum=None, size=4): ["ns/a"]}) == GangTerms("ns/g", "ns/g", Source.CLAIM, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "field", "values"),
+    [
+        ({"minimum": 2}, {"minimum": 3}, "gang.minAvailable", ("2 (pod ns/a)", "3 (pod ns/b)")),
+        ({"size": 3}, {"size": 4}, "members", ("3 (pod ns/a)", "4 (pod ns/b)")),
+        ({}, {"source": Source.KUEUE}, "gang", ("PlacementConfig of a claim (pod ns/a)", "Kueue (pod ns/b)")),
+        ({"uid": "u"}, {"uid": "v"}, "owner", ("u (pod ns/a)", "v (pod ns/b)")),
+        (
+            {"levels": (RACK,)},
+            {"levels": (Level("lode.dev/ibLeaf", "attribute", False, 4, 60),)},
+            "topology",
+            ("required rack (pod ns/a)", "preferred lode.dev/ibLeaf in groups of 4 after 60 s (pod ns/b)"),
+        ),
+    ],
+)
+def test_a_contradiction_names_the_pods_and_their_values(
+    one: Any, other: Any, field: str, values: tuple[str, str]
+) -> None:
+    faults = agreed("ns/g", {says(**one): ["ns/a"], says(**other): ["ns/b"]})
+    assert isinstance(faults, tuple)
+    assert [fault.field for fault in faults] == [field]
+    for value in values:
+        assert value in faults[0].message
+    assert "let all say the same" in faults[0].message
+
+
+def test_a_contradiction_of_many_pods_names_a_few() -> None:
+    faults = agreed("ns/g", {says(): [f"ns/{number}" for number in range(9)], says(minimum=3): ["ns/x"]})
+    assert isinstance(faults, tuple)
+    assert "2 (pod ns/0, ns/1, ns/2 and 6 more); 3 (pod ns/x)" in faults[0].message
+
+
+@pytest.mark.parametrize(
+    ("said", "policy"),
+    [
+        ([None, None], Policy.BINPACK),
+        ([None, Policy.SPREAD], Policy.SPREAD),
+        ([Policy.SPREAD, Policy.BINPACK], Policy.BINPACK),
+    ],
+)
+def test_the_policy_is_that_of_the_members_that_have_one(said: list[Policy | None], policy: Policy) -> None:
+    terms = agreed("ns/g", {says(policy=one): [f"ns/{number}"] for number, one in enumerate(said)})
+    assert isinstance(terms, GangTerms)
+    assert terms.policy is policy
+
+
+def test_a_minimum_that_can_never_be_reached_is_a_fault() -> None:
+    faults = agreed("ns/g", {says(minimum=5, size=4): ["ns/a"]})
+    assert faults == (
+        Fault("gang.minAvailable", "5 is more than the 4 members that there will be; lower it, or add members"),
+    )
+
+
+def test_a_gang_of_which_nothing_says_how_many_it_has_is_a_fault() -> None:
+    faults = agreed("ns/g", {says(minimum=None, origin="MPIJob train"): ["ns/a"]})
+    assert isinstance(faults, tuple)
+    fault = faults[0]
+    assert fault.field == "gang.minAvailable"
+    assert "nothing says how many members the gang has (MPIJob train)" in fault.message
+
+
+def test_what_is_wrong_with_one_member_is_wrong_with_the_gang_and_is_said_once() -> None:
+    fault = Fault("gang", "PodGroup ns/g does not exist")
+    said = {says(problems=(fault,)): ["ns/a"], says(problems=(fault,), levels=(RACK,)): ["ns/b"]}
+    assert agreed("ns/g", said) == (fault,)

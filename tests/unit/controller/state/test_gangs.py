@@ -1,0 +1,149 @@
+"""Which pods belong together, kept up to date while pods, claims and group objects come, change and go."""
+
+from controller.gangs import GangTerms, Level, Source
+from driver.kube.api import PODS, RESOURCE_CLAIMS
+from tests.unit.controller.scene import Scene, claim, owned_by_job, placement_config, pod
+
+NAMED = {"name": "train", "minAvailable": 2}
+
+
+def terms_of(scene: Scene, gang: str) -> GangTerms:
+    terms = scene.state.gangs.terms(gang)
+    assert isinstance(terms, GangTerms), terms
+    return terms
+
+
+def faults_of(scene: Scene, gang: str) -> str:
+    faults = scene.state.gangs.terms(gang)
+    assert isinstance(faults, tuple)
+    return "; ".join(map(str, faults))
+
+
+def test_pods_are_in_the_gang_that_their_claims_name() -> None:
+    scene = Scene()
+    levels = [{"attribute": "lode.dev/ibCluster"}, {"nodeLabel": "rack", "mode": "preferred", "waitSeconds": 9}]
+    for name in "ba":
+        scene.put(RESOURCE_CLAIMS, claim(name, **placement_config(gang=NAMED, topology=levels, policy="spread")))
+        scene.pod(name, name)
+    scene.claim("alone")
+    scene.pod("alone", "alone")
+    gangs = scene.state.gangs
+    assert [gangs.of(f"default/{name}") for name in ("a", "b", "alone")] == ["default/train", "default/train", ""]
+    assert gangs.members("default/train") == ("default/a", "default/b")
+    terms = terms_of(scene, "default/train")
+    assert (terms.minimum, terms.size, terms.source, terms.policy) == (2, None, Source.CLAIM, "spread")
+    assert terms.levels == (
+        Level("lode.dev/ibCluster", "attribute"),
+        Level("rack", "nodeLabel", required=False, wait_seconds=9),
+    )
+
+
+def test_a_pod_joins_when_its_claim_comes_and_leaves_when_it_goes() -> None:
+    scene = Scene()
+    assert not scene.pod("a", "x").gangs
+    assert scene.state.gangs.of("default/a") == ""
+    changes = scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang=NAMED)))
+    assert (list(changes.gangs), list(changes.pods)) == (["default/train"], ["default/a"])
+    assert scene.state.gangs.members("default/train") == ("default/a",)
+    assert list(scene.state.drop(RESOURCE_CLAIMS, "default/x").gangs) == ["default/train"]
+    assert list(scene.state.gangs) == []
+
+
+def test_every_change_of_a_member_is_a_change_of_its_gang_but_for_what_it_is_told() -> None:
+    scene = Scene()
+    scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang=NAMED)))
+    assert list(scene.pod("a", "x").gangs) == ["default/train"]
+    assert list(scene.pod("a", "x", gates=()).gangs) == ["default/train"]
+    assert list(scene.pod("a", "x", gates=("other",)).gangs) == ["default/train"]
+    assert list(scene.pod("a", "x", gates=("other",), condition="False").gangs) == []
+    allocated = claim("x", at="n1/gpu-0", by=("a",), **placement_config(gang=NAMED))
+    assert list(scene.put(RESOURCE_CLAIMS, allocated).gangs) == ["default/train"]
+    assert list(scene.state.drop(PODS, "default/a").gangs) == ["default/train"]
+
+
+def test_members_that_contradict_each_other_are_told_so() -> None:
+    scene = Scene()
+    for name, minimum in (("a", 2), ("b", 3)):
+        scene.put(RESOURCE_CLAIMS, claim(name, **placement_config(gang={"name": "train", "minAvailable": minimum})))
+        scene.pod(name, name)
+    assert "2 (pod default/a); 3 (pod default/b)" in faults_of(scene, "default/train")
+    scene.state.drop(PODS, "default/b")
+    assert terms_of(scene, "default/train").minimum == 2
+
+
+def test_claims_of_one_pod_that_contradict_each_other_are_a_fault() -> None:
+    scene = Scene()
+    for name, minimum in (("x", 2), ("y", 3)):
+        scene.put(RESOURCE_CLAIMS, claim(name, **placement_config(gang={"name": "train", "minAvailable": minimum})))
+    scene.pod("a", "x", "y")
+    assert "gang.minAvailable: ResourceClaims of the pod contradict each other: default/x, default/y" in faults_of(
+        scene, "default/train"
+    )
+
+
+def test_topology_without_a_gang_is_a_fault_of_the_pod() -> None:
+    scene = Scene()
+    scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(topology=[{"nodeLabel": "rack"}])))
+    scene.pod("a", "x")
+    assert scene.state.gangs.of("default/a") == ""
+    assert [str(fault) for fault in scene.state.gangs.faults("default/a")] == [
+        "topology: has no meaning for a pod alone; add gang: {} to the same PlacementConfig"
+    ]
+
+
+def test_parameters_that_are_not_valid_make_no_gang() -> None:
+    scene = Scene()
+    scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang={"name": "train"})))
+    scene.pod("a", "x")
+    assert scene.state.gangs.of("default/a") == ""
+    assert scene.state.gangs.faults("default/a") == ()
+
+
+def test_by_owner_the_pods_of_one_owner_are_a_gang() -> None:
+    scene = Scene()
+    scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang={"minAvailable": 2})))
+    for name in "ab":
+        scene.put(PODS, owned_by_job(pod(name, "x")))
+    scene.pod("c", "x")
+    assert scene.state.gangs.members("default/train") == ("default/a", "default/b")
+    assert terms_of(scene, "default/train") == GangTerms("default/train", "uid-train-0", Source.OWNER, 2)
+    assert "the pod has no owner that says which pods belong together" in str(scene.state.gangs.faults("default/c")[0])
+
+
+def test_members_that_have_succeeded_count_as_long_as_their_owner_has_others_and_also_after_a_restart() -> None:
+    live, restarted = Scene(), Scene()
+    ended = [(name, owned_by_job(pod(name, "x", phase="Succeeded", gates=(), nodeName="n1"))) for name in "ab"]
+    for scene in (live, restarted):
+        scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang={"minAvailable": 3})))
+        scene.put(PODS, owned_by_job(pod("c", "x")))
+    for name, _ in ended:
+        live.put(PODS, owned_by_job(pod(name, "x", gates=(), nodeName="n1")))
+    assert live.state.gangs.succeeded("default/train") == 0
+    for scene in (live, restarted):
+        for name, obj in ended:
+            assert list(scene.put(PODS, obj).gangs) == ["default/train"], name
+        assert scene.state.gangs.members("default/train") == ("default/c",)
+        assert scene.state.gangs.succeeded("default/train") == 2
+        assert "default/a" not in scene.state.pods
+        assert list(scene.state.drop(PODS, "default/a").gangs) == ["default/train"]
+        assert scene.state.gangs.succeeded("default/train") == 1
+
+
+def test_members_of_an_earlier_run_of_another_owner_do_not_count() -> None:
+    scene = Scene()
+    scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang=NAMED)))
+    scene.put(PODS, owned_by_job(pod("a", "x", phase="Succeeded"), number=1))
+    scene.put(PODS, owned_by_job(pod("b", "x"), number=2))
+    scene.put(PODS, pod("c", "x"))
+    assert scene.state.gangs.members("default/train") == ("default/b", "default/c")
+    assert scene.state.gangs.succeeded("default/train") == 0
+
+
+def test_a_pod_that_failed_counts_no_more() -> None:
+    scene = Scene()
+    scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang={"minAvailable": 2})))
+    for name in "ab":
+        scene.put(PODS, owned_by_job(pod(name, "x")))
+    scene.put(PODS, owned_by_job(pod("a", "x", phase="Failed")))
+    assert scene.state.gangs.members("default/train") == ("default/b",)
+    assert scene.state.gangs.succeeded("default/train") == 0
