@@ -15,7 +15,7 @@ from cli.live import (
     read_what_may_be_read,
     stored,
 )
-from cli.outcomes import DEVICE_HEADER, Json, Outcome, Verdict, device_rows
+from cli.outcomes import DEVICE_HEADER, ONLY_THE_CONTROLLER, Json, Outcome, Verdict, device_rows, knows_more
 from cli.simulator import Simulator
 from cli.snapshot import ClusterSnapshot, snapshot_of
 from cli.tables import age, table
@@ -62,10 +62,7 @@ class Explanation:
 
     @property
     def withheld(self) -> bool:
-        """Whether the controller says that the pod waits, though there are devices for it as far as can be seen here.
-
-        The controller knows more: on which nodes kube-scheduler refused the pod, and which nodes are held back.
-        """
+        """Whether the controller says that the pod waits, though there are devices for it as far as is known here."""
         return self.outcome.result == "placed" and self.reported is not None and self.reported.status == "False"
 
     def to_json(self) -> Json:
@@ -175,6 +172,7 @@ class Explainer:
         outcome = Simulator(snapshot, self._now).pod(pod.key)
         if not outcome.placed:
             notes += _served_before(snapshot, pod)
+        notes += _unknown_here(outcome, pod)
         return Explanation(outcome, pod.allocated, (*notes, *snapshot.notes))
 
     def _claim(self, raw: Object) -> Explanation:
@@ -194,6 +192,7 @@ class Explainer:
         pod = pods[0]
         notes.append(f"it is allocated together with what else its pod {pod.name} asks for")
         outcome = simulator.pod(pod.key)
+        notes += _unknown_here(outcome, pod)
         own = tuple(claim for claim in outcome.claims if claim.name == name)
         outcome = replace(outcome, kind="ResourceClaim", name=name, claims=own)
         return Explanation(outcome, pod.allocated, (*notes, *snapshot.notes))
@@ -252,6 +251,12 @@ def _served_before(snapshot: ClusterSnapshot, pod: PodView) -> Iterator[str]:
     if before:
         count = f"{len(before)} {'pod' if len(before) == 1 else 'pods'}"
         yield f"{count} that wait come before it, by priority, then age; the first is {before[0].pod}"
+
+
+def _unknown_here(outcome: Outcome, pod: PodView) -> Iterator[str]:
+    """A note if the controller does not place the pod for a reason that cannot be found again here."""
+    if outcome.result == "placed" and knows_more(pod.allocated):
+        yield f"the controller knows more than its message says: {ONLY_THE_CONTROLLER}"
 
 
 def _is_allocated(claim: Object) -> bool:

@@ -15,9 +15,10 @@ from controller.reconcile import (
     Wait,
     refusal_message,
     refusal_summary,
+    rests_on_memory,
 )
 from controller.selectors import Drivers
-from controller.state import ClaimRecord, ClaimReference, PodView, State
+from controller.state import ClaimRecord, ClaimReference, Condition, PodView, State
 from driver.model import Claim
 from driver.wire import allocation_to
 
@@ -26,6 +27,11 @@ ClaimState = Literal["chosen", "held", "pending", "others", "missing"]
 Result = Literal["placed", "allocated", "waiting", "others"]
 
 DEVICE_HEADER: Final = ("CLAIM", "REQUEST", "POOL", "DEVICE", "CONSUMES")
+ONLY_THE_CONTROLLER: Final = (
+    "no object of the API says on which nodes kube-scheduler refused a pod, nor which nodes are held back, so none of "
+    "these is left out here"
+)
+"""Why a node that the controller does not choose may be chosen from the objects alone."""
 _RESULT_FIELDS: Final = ("request", "driver", "pool", "device", "consumedCapacity", "adminAccess")
 _DEVICE: Final = ("driver", "pool", "device", "shareID")
 _NONE: Final = "<none>"
@@ -106,6 +112,11 @@ class Outcome:
     taken_back: tuple[TakenBack, ...] = ()
 
     @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
     def placed(self) -> bool:
         """Whether everything that it asks of our driver, if anything, is allocated."""
         return self.result != "waiting"
@@ -133,6 +144,11 @@ class Outcome:
             return f"{head}{_INDENT}{self.verdict.message}"
         counted = f"0 of {nodes.nodes} {'node' if nodes.nodes == 1 else 'nodes'} can take the pod."
         return f"{head}{_INDENT}{counted}{_INDENT}{render(nodes, _MAX_CHARACTERS, _INDENT)}"
+
+
+def knows_more(reported: Condition | None) -> bool:
+    """Whether the controller's condition says that a pod waits for a reason that no object of the API shows in full."""
+    return reported is not None and reported.status == "False" and rests_on_memory(reported.message)
 
 
 def verdict(decision: Decision, refusals: Mapping[str, NodeRefusal] | None = None) -> Verdict:

@@ -9,7 +9,16 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from cli.outcomes import Outcome, TakenBack, Verdict, outcome_of_claim, outcome_of_pod, verdict
+from cli.outcomes import (
+    ONLY_THE_CONTROLLER,
+    Outcome,
+    TakenBack,
+    Verdict,
+    knows_more,
+    outcome_of_claim,
+    outcome_of_pod,
+    verdict,
+)
 from cli.snapshot import ClusterSnapshot
 from controller.reconcile import (
     NO_HISTORY,
@@ -47,10 +56,15 @@ _LAST: Final = "~"
 def simulate_all(snapshot: ClusterSnapshot) -> tuple[list[Outcome], list[Outcome]]:
     """The outcome for every pending pod, and for every unallocated claim that no pod uses, in order of decision.
 
-    Pods and claims that ask for no devices of our driver are left out.
+    Pods and claims that ask for no devices of our driver are left out. Adds a note if the controller knows more.
     """
     simulator = Simulator(snapshot, _latest_time(snapshot.state) + _LATER)
     pods = simulator.pods()
+    state = snapshot.state
+    withheld = [one for one in pods if one.result == "placed" and knows_more(state.pods[one.key].allocated)]
+    if withheld:
+        count = "1 pod" if len(withheld) == 1 else f"{len(withheld)} pods"
+        snapshot.notes.append(f"the controller does not place {count} (first {withheld[0].key}): {ONLY_THE_CONTROLLER}")
     claims = [simulator.claim(claim.key) for claim in list(_unused_claims(snapshot))]
     return pods, [outcome for outcome in claims if outcome.result != "others"]
 

@@ -49,7 +49,7 @@ class ClaimSync:
         if self._underway.is_busy([(RESOURCE_CLAIMS, key)]):
             # The claim is looked at again when the writes have ended.
             return None
-        self._look_for_double_use(key)
+        self._look_for_double_use(key, changes)
         decision = decide_claim(self._state, key, self._clock.now(), self._unused_since.get(key))
         match decision:
             case Wait(after=after):
@@ -65,7 +65,7 @@ class ClaimSync:
                 self._unused_since.pop(key, None)
         return DecisionOutcome.CLAIM_IDLE
 
-    def _look_for_double_use(self, key: str) -> None:
+    def _look_for_double_use(self, key: str, changes: Changes) -> None:
         """Tell what the claim ``key`` and others hold together beyond what there is; the pods of the youngest act."""
         concerned = [known.claim for known in self._doubles.values() if key in known.rivals]
         for claim in dict.fromkeys((key, *concerned)):
@@ -79,6 +79,7 @@ class ClaimSync:
                 self._doubles[claim] = found
                 self._log.error("double use", claim=claim, rivals=found.rivals, what=found.what)
                 self._teller.tell_double_use(found)
+                changes.pods.update(dict.fromkeys(self._state.pods.using(claim)))
         self._metrics.double_uses(len(self._doubles))
 
     def written(self, key: str, progress: Progress, error: Exception | None) -> DecisionOutcome:

@@ -33,7 +33,7 @@ from controller.reconcile.history import (
     PlacementHistory,
     WriteRefusal,
 )
-from controller.reconcile.messages import Explanation, explanation_of, refusal_message, refusal_summary
+from controller.reconcile.messages import Explanation, explanation_of, refusal_message, refusal_summary, rests_on_memory
 from controller.reconcile.nodes import ANY_NODE, NodeOrder
 from controller.reconcile.pods import RELEASE_SECONDS, decide
 from controller.reconcile.prospects import could_take, depends_on_other_pods, node_to_hold, would_take
@@ -94,6 +94,7 @@ __all__ = [
     "patched_status",
     "refusal_message",
     "refusal_summary",
+    "rests_on_memory",
     "useful_clause",
     "would_take",
 ]

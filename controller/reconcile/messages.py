@@ -7,9 +7,10 @@ from itertools import islice
 from typing import Final
 
 from controller.allocation import NodeReasons, Summary, Unsatisfiable, render, summarise
-from controller.reconcile.refusals import NodeRefusal
+from controller.reconcile.refusals import HELD_BACK, NodeRefusal
 from driver.limits import MAX_EVENT_MESSAGE
 
+_REFUSED: Final = "kube-scheduler refuses the pod on"
 _MOST_CLAUSES: Final = 3
 """Different clauses of kube-scheduler that a message has."""
 
@@ -74,9 +75,17 @@ def refusal_message(refusals: Mapping[str, NodeRefusal], claims: Sequence[str], 
     return explanation_of(refusals, claims, bound_to).message(claims)
 
 
+def rests_on_memory(message: str) -> bool:
+    """Whether a message names nodes that refused the pod or are held back, which only a running controller knows.
+
+    No object of the API has them: the pod's condition and Events count such nodes, and name the last one at most.
+    """
+    return message.startswith(_REFUSED) or HELD_BACK in message
+
+
 def _said_by_scheduler(refusals: Mapping[str, NodeRefusal]) -> str:
     counted = Counter(refusal.clause for refusal in refusals.values() if refusal.clause)
-    said = (f"kube-scheduler refuses the pod on {_nodes(count)}: {clause}. " for clause, count in counted.most_common())
+    said = (f"{_REFUSED} {_nodes(count)}: {clause}. " for clause, count in counted.most_common())
     return "".join(islice(said, _MOST_CLAUSES))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Final
 
 from controller.allocation import Unsatisfiable
 from controller.placement import PodCheck
@@ -14,7 +15,9 @@ from controller.reconcile.verdicts import useful_clause
 from controller.state import ClaimRecord, PodView, State
 from driver.bounded import BoundedCache
 
-_MAX_SHAPES = 64
+HELD_BACK: Final = "held back for"
+"""Begins the reason of a node that is held back for another pod."""
+_MAX_SHAPES: Final = 64
 """Shapes of pods that are remembered."""
 
 
@@ -101,7 +104,7 @@ def _refusals(
         if refusal is None or refusal.version != version:
             refusal = _refusal(state, pod, check, claims, name, version)
         if refusal is None and name in decision.held:
-            refusal = NodeRefusal((f"held back for {_named(decision.held[name], pod)}, which comes first",))
+            refusal = NodeRefusal((f"{HELD_BACK} {_named(decision.held[name], pod)}, which comes first",))
         if refusal is not None:
             refusals[name] = refusal
     return refusals

@@ -1,7 +1,7 @@
 """Claims by key. Pure."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from driver.kube.api import Object
@@ -58,6 +58,8 @@ class Claims(Mapping[str, ClaimRecord]):
         self._written: dict[str, Claim] = {}
         """As the API has them, the claims to which something was promised."""
         self._promises: dict[str, Promise] = {}
+        self._by_pool: dict[tuple[str, str], dict[str, None]] = {}
+        """Keys of the claims that hold devices of a pool, by driver and pool."""
 
     def __getitem__(self, key: str) -> ClaimRecord:
         return self._claims[key]
@@ -75,12 +77,13 @@ class Claims(Mapping[str, ClaimRecord]):
         if promise := self._promises.get(key):
             self._written[key] = record.claim
             record = replace(record, claim=promise.applied_to(record.claim))
-        self._claims[key] = record
+        self._set(key, record)
         return before.claim if before else None, record.claim
 
     def remove(self, key: str) -> Claim | None:
         """Remove a claim and return it; None if it is not known."""
-        before = self._claims.pop(key, None)
+        before = self._claims.get(key)
+        self._set(key, None)
         self._written.pop(key, None)
         return before.claim if before else None
 
@@ -104,9 +107,34 @@ class Claims(Mapping[str, ClaimRecord]):
         """Keys of the claims to which something is promised."""
         return tuple(self._promises)
 
+    def holding(self, driver: str, pool: str) -> Iterable[str]:
+        """Keys of the claims that hold devices of the pool."""
+        return self._by_pool.get((driver, pool), ())
+
     def _replace(self, key: str, record: ClaimRecord, claim: Claim) -> tuple[Claim, Claim]:
-        self._claims[key] = replace(record, claim=claim)
+        self._set(key, replace(record, claim=claim))
         return record.claim, claim
+
+    def _set(self, key: str, record: ClaimRecord | None) -> None:
+        before = _pools_of(self._claims.get(key))
+        if record is None:
+            self._claims.pop(key, None)
+        else:
+            self._claims[key] = record
+        after = _pools_of(record)
+        for pool in before - after:
+            holders = self._by_pool[pool]
+            del holders[key]
+            if not holders:
+                del self._by_pool[pool]
+        for pool in after - before:
+            self._by_pool.setdefault(pool, {})[key] = None
+
+
+def _pools_of(record: ClaimRecord | None) -> set[tuple[str, str]]:
+    """The driver and pool of each device that the claim holds."""
+    allocation = record.claim.allocation if record else None
+    return {(result.device.driver, result.device.pool) for result in allocation.results} if allocation else set()
 
 
 def holds_devices_of(claim: Claim, driver: str) -> bool:

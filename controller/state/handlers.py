@@ -240,10 +240,19 @@ class ClaimHandler:
 
 
 class SliceHandler:
-    """Resource slices: the devices that are published."""
+    """Resource slices: the devices that are published. The claims that hold some of them may hold too much now."""
 
-    def __init__(self, slices: SliceNodes, kinds: DeviceKinds, nodes: Nodes, revisions: NodeRevisions, devices: Fleet):
+    def __init__(
+        self,
+        slices: SliceNodes,
+        claims: Claims,
+        kinds: DeviceKinds,
+        nodes: Nodes,
+        revisions: NodeRevisions,
+        devices: Fleet,
+    ):
         self._slices = slices
+        self._claims = claims
         self._kinds = kinds
         self._nodes = nodes
         self._revisions = revisions
@@ -252,6 +261,7 @@ class SliceHandler:
     def on_update(self, part: Slice, changes: Changes) -> None:
         """See ``Handler``."""
         self._devices.upsert_slice(part)
+        changes.claims.update(dict.fromkeys(self._claims.holding(part.driver, part.pool)))
         self._kinds.put(part)
         self._mark_nodes(self._slices.put(part), changes)
 

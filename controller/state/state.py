@@ -102,7 +102,7 @@ class State:
             PODS: PodHandler(self.pods, counter, self.revisions, volumes, self.gangs),
             NODES: NodeHandler(self.nodes, self.revisions, devices),
             RESOURCE_CLAIMS: self._claim_handler,
-            RESOURCE_SLICES: SliceHandler(self._slices, self._kinds, self.nodes, self.revisions, devices),
+            RESOURCE_SLICES: SliceHandler(self._slices, self.claims, self._kinds, self.nodes, self.revisions, devices),
             DEVICE_CLASSES: ClassHandler(self.classes, self.nodes, devices),
             DEVICE_TAINT_RULES: taint_rules,
             DEVICE_TAINT_RULES_BETA: taint_rules,

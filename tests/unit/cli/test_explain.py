@@ -355,17 +355,35 @@ def said(reason: str, message: str, status: str = "False") -> Object:
     return {**condition, "lastTransitionTime": since}
 
 
-def test_a_pod_that_kube_scheduler_refused_everywhere_is_not_said_to_get_its_devices(
-    cluster: User, explained: Any
+@pytest.mark.parametrize(
+    "words",
+    [
+        "kube-scheduler refuses the pod on 1 node: node(s) had volume node affinity conflict. 0 of 1 node can ...",
+        "0 of 1 node can take the pod. 1 node: held back for pod default/large, which comes first",
+    ],
+    ids=["refused", "held back"],
+)
+def test_a_pod_that_only_the_controller_knows_why_it_waits_is_not_said_to_get_its_devices(
+    words: str, cluster: User, explained: Any
 ) -> None:
     add(cluster, claim("c"))
-    words = "kube-scheduler refuses the pod on 1 node: node(s) had volume node affinity conflict. 0 of 1 node can ..."
     add(cluster, pod("p", "c"), conditions=[said("Unallocatable", words)])
     answer = explained("p")
     assert (answer.status, answer.json["controller"]["message"]) == (1, words)
+    (note,) = answer.json["notes"]
+    assert (
+        "no object of the API says on which nodes kube-scheduler refused a pod, nor which nodes are held back" in note
+    )
     shown = explained("p", output="table").out
     assert "Pod default/p waits. There are devices for it, on node g, but the controller does not give" in shown
     assert words in shown
+
+
+def test_a_message_that_is_out_of_date_is_shown_without_that_note(cluster: User, explained: Any) -> None:
+    add(cluster, claim("c"))
+    add(cluster, pod("p", "c"), conditions=[said("Unallocatable", "0 of 1 node can take the pod. 1 node: not ready")])
+    answer = explained("p")
+    assert (answer.status, answer.json["notes"]) == (1, [])
 
 
 def test_a_pod_that_kube_scheduler_refuses_is_told_so_and_that_it_loses_its_devices(

@@ -196,6 +196,22 @@ def test_a_pod_that_kube_scheduler_refuses_goes_to_another_node(simulated: Simul
     ]
 
 
+def test_it_says_which_pods_the_controller_does_not_place_for_reasons_that_no_object_shows(simulated: Simulate) -> None:
+    words = {
+        "refused": "kube-scheduler refuses the pod on 1 node: no volume. 0 of 1 node can take the pod.",
+        "held": "0 of 1 node can take the pod. 1 node: held back for a pod in another namespace, which comes first",
+        "old": "0 of 1 node can take the pod. 1 node: the node is not ready",
+    }
+    objects: list[Object] = [node("a"), *slices("a", "a100x4", ("whole",)), *device_classes()]
+    for name, message in words.items():
+        said = {"type": "lode.dev/Allocated", "status": "False", "reason": "Unallocatable", "message": message}
+        objects += [claim(f"c-{name}"), stored(pod(name, f"c-{name}"), conditions=[said])]
+    answer = simulated(*objects)
+    assert answer.placed().keys() == words.keys()
+    (note,) = answer.json["notes"]
+    assert note.startswith("the controller does not place 2 pods (first default/held): no object of the API says")
+
+
 @pytest.mark.parametrize(
     ("objects", "reason", "says"),
     [

@@ -3,7 +3,7 @@
 from structlog.testing import capture_logs
 
 from driver.clock import rfc3339
-from driver.kube.api import RESOURCE_CLAIMS
+from driver.kube.api import RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.unit.controller.loop.world import GATE, World
 
 
@@ -61,4 +61,59 @@ def test_what_a_bound_pod_uses_is_only_alarmed_until_one_of_the_claims_ends() ->
     assert alarms(world) == 1
     world.remove_pod("p")
     world.settle(60)
+    assert alarms(world) == 0
+
+
+def with_shares(slots: int) -> World:
+    """A node with one card of 8Gi that is shared, and pods that hold as many shares of 4Gi as there are slots."""
+    world = World(cards=0)
+    world.add_class("share.lode.dev", 'device.driver == "lode.dev"')
+    offer(world, "8Gi")
+    for number in range(slots):
+        requests = [{"name": "r", "exactly": {"deviceClassName": "share.lode.dev", "count": 1, "capacity": {}}}]
+        requests[0]["exactly"]["capacity"] = {"requests": {"memory": "4Gi"}}  # type: ignore[index]
+        world.add_claim(f"c{number}", requests=requests)
+        world.add_pod(f"p{number}", f"c{number}")
+        world.settle(10)
+        assert world.devices(f"c{number}") == ["n1/share-0"]
+    return world
+
+
+def offer(world: World, memory: str) -> None:
+    """Publish the shared card of the node with this much memory."""
+    part = world.api.get(RESOURCE_SLICES, "n1-lode.dev")
+    share = {"name": "share-0", "allowMultipleAllocations": True, "attributes": {"kind": {"string": "share"}}}
+    policy = {"default": "1Gi", "validRange": {"min": "1Gi"}}
+    part["spec"]["devices"] = [{**share, "capacity": {"memory": {"value": memory, "requestPolicy": policy}}}]
+    world.api.update(RESOURCE_SLICES, part)
+
+
+def test_a_card_that_shrinks_under_its_shares_is_noticed_although_no_claim_changes() -> None:
+    world = with_shares(2)
+    for pod in ("p0", "p1"):
+        world.bind(pod, "n1")
+    world.settle(60)
+    offer(world, "16Gi")
+    world.settle(10)
+    assert alarms(world) == 0
+    offer(world, "6Gi")
+    world.settle(10)
+    assert "is also held by ResourceClaims: default/c0" in world.events("c1", "DoubleUse")[0]
+    assert "capacity memory" in world.events("c0", "DoubleUse")[0]
+    assert alarms(world) == 1
+    offer(world, "8Gi")
+    world.settle(10)
+    assert alarms(world) == 0
+
+
+def test_a_pod_that_is_not_bound_gives_back_what_a_card_that_shrinks_has_no_room_for() -> None:
+    world = with_shares(2)
+    world.bind("p0", "n1")
+    world.settle(60)
+    offer(world, "6Gi")
+    world.settle(0.5)
+    assert not world.claim("c1")["status"].get("reservedFor"), "kube-scheduler may be binding the pod: the first step"
+    world.refuse("p1")
+    world.settle(10)
+    assert (world.devices("c0"), world.devices("c1")) == (["n1/share-0"], [])
     assert alarms(world) == 0
