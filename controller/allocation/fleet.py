@@ -302,11 +302,11 @@ class Fleet:
             found = self._search(self._of_node(slot), request, claims)
             if not isinstance(found, Failure):
                 return found
+            if state is not None:
+                memory.learn_count(state, 0)
             if found.lasting:
                 memory.learn_impossible(slot)
                 return None
-            if state is not None:
-                memory.learn_count(state, 0)
         memory.learn_no_fit(slot, self._index.shared_usage_version)
         return None
 
