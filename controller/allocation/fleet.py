@@ -1,9 +1,10 @@
 """Every device of the cluster and what is in use, kept up to date by events; and which devices claims would get."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from controller.allocation.devices.device_index import DeviceIndex
+from controller.allocation.devices.domains import NOWHERE, value_text
 from controller.allocation.devices.node_availability import NodeMemory
 from controller.allocation.devices.pools import NodeSlot, PoolKey
 from controller.allocation.devices.usage import Usage, Use, consuming
@@ -12,23 +13,30 @@ from controller.allocation.nodefit.candidates import NodeCandidates
 from controller.allocation.nodefit.counting import count_fits
 from controller.allocation.nodefit.fingerprint import fingerprint
 from controller.allocation.nodefit.greedy import GreedyFit, NoFit
+from controller.allocation.nodefit.node_devices import NodeDevices, most_fits, node_devices
 from controller.allocation.nodefit.node_score import UNSCORED, NodeScore, alternatives, node_score
 from controller.allocation.nodefit.shortages import Failure, Refusals
 from controller.allocation.ordering.partition_cost import PartitionCosts
 from controller.allocation.reasons.unsatisfiable import Unsatisfiable
 from controller.allocation.requests.compiled import CompiledRequest, CompiledRequests
 from controller.allocation.requests.demands import ClaimFault
+from controller.allocation.rules.constraints import values_of
 from controller.allocation.search.attempt import Attempt, FaultyDevice, Pick, allocations
 from controller.allocation.search.search import STEP_LIMIT, Search, SearchEnded, first_fit
 from driver.bounded import BoundedCache
 from driver.model import Allocation, Claim, DeviceClass, DeviceId, Slice, TaintRule
 from driver.names import Names
 
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
 _NAMES: Final = Names()
 _MOST_MEMORIES: Final = 1024
 _MOST_SCORED: Final = 16
 """Compiled requests for which the scores of nodes are remembered."""
 _MOST_SCORES: Final = 1 << 16
+_UNDECIDED: Final = -1
+"""How often nodes fit on which a search ran out of steps."""
 
 
 class Fleet:
@@ -52,6 +60,8 @@ class Fleet:
         self._requests = CompiledRequests(selectors, names)
         self._memories: BoundedCache[CompiledRequest, NodeMemory] = BoundedCache(_MOST_MEMORIES)
         self._scores: BoundedCache[CompiledRequest, _Scores] = BoundedCache(_MOST_SCORED)
+        self._most = _PerNode[tuple[CompiledRequest, int], int]()
+        self._of_nodes = _PerNode[Hashable, NodeDevices]()
         self._greedy = GreedyFit(self._index)
         self._costs = PartitionCosts()
         self._refusals = Refusals(self._index, selectors, self._names)
@@ -231,6 +241,10 @@ class Fleet:
             return None
         return allocations(claims, picks, slot.name)
 
+    def is_undecided(self, slot: NodeSlot, request: CompiledRequest) -> bool:
+        """Whether ``fit`` found nothing on the node because its search ran out of steps."""
+        return self._memory(request).is_undecided(slot, self._index.shared_usage_version)
+
     def room(self, claims: Sequence[Claim], most: int = 1_000) -> Mapping[str, int]:
         """Per node that fits ``claims``, how many times, up to ``most``: each on top of those before."""
         request = self.compile(claims)
@@ -239,6 +253,48 @@ class Fleet:
         counts = {slot.name: self._count(slot, request, claims, most) for slot in self.candidates(request)}
         return {name: count for name, count in counts.items() if count}
 
+    # Questions about domains of a topology
+
+    def slot(self, name: str, labels: Mapping[str, str], within: tuple[tuple[str, str], ...] = ()) -> NodeSlot:
+        """The node for ``fit`` and the questions below; ``within`` leaves only devices with these attribute values."""
+        known = None if within else self._index.slots().get(name)
+        return known or self._index.slot(name, labels, within)
+
+    def node_devices(
+        self, slot: NodeSlot, requests: Sequence[CompiledRequest], attributes: tuple[str, ...]
+    ) -> NodeDevices:
+        """The devices of the node that any request selects, counted, and the values that they have of attributes."""
+        filters = tuple(dict.fromkeys(wanted for request in requests for wanted in request.filters))
+        known = self._of_nodes.of((filters, attributes))
+        clock = slot.clock, self._index.shared_usage_version
+        found = known.get(slot)
+        if found is None or found[0] != clock:
+            found = known[slot] = clock, node_devices(self._index.order(slot), filters, attributes, self._index)
+        return found[1]
+
+    def most_fits(self, slot: NodeSlot, request: CompiledRequest, most: int = 1_000) -> int:
+        """How often the node fits the request at most, up to ``most``. It may be less, because devices compete."""
+        known = self._most.of((request, most))
+        clock = slot.clock, self._index.shared_usage_version
+        found = known.get(slot)
+        if found is None or found[0] != clock:
+            count = most_fits(self._index.order(slot), request, self._greedy, self._index.columns, most)
+            found = known[slot] = clock, count
+        return found[1]
+
+    def values_of(self, device: DeviceId, attribute: str) -> frozenset[str] | None:
+        """The values that a device has of an attribute, none if that is no domain; None if no slice publishes it."""
+        known = self._index.device(device)
+        if known is None:
+            return None
+        return frozenset(value_text(value) for _, value in values_of(known.spec, attribute)) - {NOWHERE}
+
+    @property
+    def shares_devices(self) -> bool:
+        """Whether nodes share devices, so that what one pod gets on a node can be missing on another."""
+        self._index.settle()
+        return bool(self._index.shared_pools)
+
     # Which nodes
 
     def _forget_requests(self) -> None:
@@ -246,6 +302,8 @@ class Fleet:
         self._requests.forget()
         self._memories.clear()
         self._scores.clear()
+        self._most.clear()
+        self._of_nodes.clear()
 
     def _memory(self, request: CompiledRequest) -> NodeMemory:
         memory = self._memories.get(request)
@@ -298,16 +356,18 @@ class Fleet:
     ) -> Sequence[Pick] | None:
         """What the search finds on the node. It finds the same for nodes that are alike, so a failure holds for all."""
         state = fingerprint(self._index.order(slot), request, self._index) if request.maskable else None
-        if state is None or memory.count(state) is None:
+        known = None if state is None else memory.count(state)
+        if known is None:
             found = self._search(self._of_node(slot), request, claims)
             if not isinstance(found, Failure):
                 return found
+            known = _UNDECIDED if found.undecided else 0
             if state is not None:
-                memory.learn_count(state, 0)
+                memory.learn_count(state, known)
             if found.lasting:
                 memory.learn_impossible(slot)
                 return None
-        memory.learn_no_fit(slot, self._index.shared_usage_version)
+        memory.learn_no_fit(slot, self._index.shared_usage_version, undecided=known == _UNDECIDED)
         return None
 
     def _search(
@@ -365,3 +425,21 @@ class Fleet:
 
 
 _Scores = BoundedCache[NodeSlot, tuple[Hashable, NodeScore | None]]
+
+
+class _PerNode(Generic[K, V]):
+    """What was found about nodes for some keys, with the clock of the node at that time."""
+
+    def __init__(self) -> None:
+        self._known: BoundedCache[K, BoundedCache[NodeSlot, tuple[Hashable, V]]] = BoundedCache(_MOST_SCORED)
+
+    def of(self, key: K) -> BoundedCache[NodeSlot, tuple[Hashable, V]]:
+        """What was found for the key."""
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = BoundedCache(_MOST_SCORES)
+        return found
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._known.clear()

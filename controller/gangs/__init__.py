@@ -1,7 +1,15 @@
 """Gangs: pods that start together or not at all, inside one domain of the topology. Pure.
 
-``choose`` is the entry: a gang and a snapshot in, a plan or a refusal out. Which pods belong to a gang, and on what it
-starts, follows from what users write:
+``choose`` is the entry: a gang and a snapshot in, a plan or a refusal out; ``render`` says a refusal in one line.
+
+    units       members as what is placed: those that share a claim are one unit
+    topology    which devices are in which domain
+    counting    how many members domains take at most
+    staging     members on nodes on trial, with everything that is known
+    packing     the exact search in one domain
+    choice      which of the domains that can take the gang is chosen
+
+Which pods belong to a gang, and on what it starts, follows from what users write:
 
     hints_of, rank_of_pod     what a pod itself says (labels, annotations, owner, scheduling group)
     asked_by_claim, asked_by_pod    what its claims ask (PlacementConfig)
@@ -12,37 +20,59 @@ starts, follows from what users write:
 
 from controller.gangs.agreement import agreed
 from controller.gangs.asked import NOTHING, Asked, asked_by_claim, asked_by_pod
-from controller.gangs.gang import Level, Policy
+from controller.gangs.choose import STEPS, choose
+from controller.gangs.gang import (
+    Domain,
+    DomainVerdict,
+    Gang,
+    GangPlan,
+    GangRefusal,
+    Level,
+    Member,
+    Policy,
+    Standing,
+)
 from controller.gangs.groups import VERSIONS, Group, GroupObjects, Workload, job_from, stateful_set_from
 from controller.gangs.hints import GangHints, GroupName, Owner, hints_of, rank_of_pod
 from controller.gangs.membership import PodFacts, dependencies_of, group_id, membership_of
+from controller.gangs.render import render
 from controller.gangs.terms import GangTerms, Membership, Source, Statement
 
 __all__ = [
     "NOTHING",
+    "STEPS",
     "VERSIONS",
     "Asked",
+    "Domain",
+    "DomainVerdict",
+    "Gang",
     "GangHints",
+    "GangPlan",
+    "GangRefusal",
     "GangTerms",
     "Group",
     "GroupName",
     "GroupObjects",
     "Level",
+    "Member",
     "Membership",
     "Owner",
     "PodFacts",
     "Policy",
     "Source",
+    "Standing",
     "Statement",
     "Workload",
     "agreed",
     "asked_by_claim",
     "asked_by_pod",
+    "choose",
     "dependencies_of",
     "group_id",
     "hints_of",
     "job_from",
     "membership_of",
     "rank_of_pod",
+    "render",
     "stateful_set_from",
 ]

@@ -9,6 +9,7 @@ and ``PodCheck`` whether the pod could run there otherwise.
     podaffinity   required affinity and anti-affinity between pods
     spread        topology spread constraints
     volumes       where a pod's volumes are, or can be
+    PodRoom       how many pods of a kind a node takes
     preemption    where kube-scheduler would evict pods
     preferences   which of equal nodes a pod prefers
     PodIndex      pods on nodes, by what terms of other pods select
@@ -21,6 +22,7 @@ from controller.placement.planner import Placed, Placement, Plan, PodDemand, Ref
 from controller.placement.podcheck import PodCheck
 from controller.placement.podterms import PodLabels
 from controller.placement.predicates import fits, tolerates
+from controller.placement.room import PodRoom, Room
 from controller.placement.storage import (
     Storage,
     StorageClass,
@@ -48,7 +50,9 @@ __all__ = [
     "PodCheck",
     "PodDemand",
     "PodLabels",
+    "PodRoom",
     "Refusal",
+    "Room",
     "Storage",
     "StorageClass",
     "Trial",

@@ -19,6 +19,8 @@ Reasons = Callable[[str, Mapping[str, str]], Iterable[str]]
 
 _MAX_DOMAINS = 64
 """Kinds of topology spread whose nodes are remembered."""
+_MAX_ROOMS = 16
+"""Shapes of pods for which the room of nodes is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,8 @@ class Nodes(Mapping[str, NodeView]):
         """Grows when nodes come, go, or change their labels or taints: then all domains of a topology may have."""
         self.domains: BoundedCache[Hashable, tuple[int, Mapping[str, str]]] = BoundedCache(_MAX_DOMAINS)
         """For ``spread``: nodes with their domains, and the ``topology`` for which they were found."""
+        self.rooms: BoundedCache[Hashable, BoundedCache[str, tuple[object, Any]]] = BoundedCache(_MAX_ROOMS)
+        """For ``room``: the room of nodes for pods of a shape, with the versions for which it was found."""
         self.pods = PodIndex()
         self.storage = Storage()
         self._common_version = 0

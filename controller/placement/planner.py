@@ -153,8 +153,17 @@ class Trial:
         """Place the pod and count it as in use. The same pod may be put repeatedly."""
         found = self.find(pod)
         if isinstance(found, Placement):
-            self._hold(pod, found)
+            self.count(pod, found)
         return found
+
+    def count(self, pod: PodDemand, placed: Placed) -> None:
+        """Count the pod as in use where it was placed."""
+        pairs = zip((*pod.claims, *pod.beside), (*placed.allocations, *placed.beside), strict=True)
+        uids = [self._fleet.hold(claim, allocation) for claim, allocation in pairs]
+        # A key of its own: the pod may be put repeatedly, and may count on the node already.
+        key = f"{pod.key}#{len(self._held)}"
+        self._nodes.hold(placed.node, key, pod.needs)
+        self._held.append((placed.node, key, uids))
 
     def undo(self, pods: int = 1) -> None:
         """Undo the last ``pods`` that were put."""
@@ -171,14 +180,6 @@ class Trial:
             if found is not None:
                 return found
         return None
-
-    def _hold(self, pod: PodDemand, placed: Placement) -> None:
-        pairs = zip((*pod.claims, *pod.beside), (*placed.allocations, *placed.beside), strict=True)
-        uids = [self._fleet.hold(claim, allocation) for claim, allocation in pairs]
-        # A key of its own: the pod may be put repeatedly, and may count on the node already.
-        key = f"{pod.key}#{len(self._held)}"
-        self._nodes.hold(placed.node, key, pod.needs)
-        self._held.append((placed.node, key, uids))
 
 
 def place(

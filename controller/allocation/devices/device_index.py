@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from controller.allocation.devices.columns import Columns
+from controller.allocation.devices.domains import having
 from controller.allocation.devices.hardware import HardwareKinds
 from controller.allocation.devices.node_availability import NodeAvailability
 from controller.allocation.devices.overuse import overuse
@@ -135,20 +136,32 @@ class DeviceIndex:
         use = self._uses.get(name)
         if use is None:
             return {}
-        key = (name.driver, name.pool)
-        if key in self._members:
-            self._pool(key)
-        return overuse(use, self._devices.get(name))
+        return overuse(use, self.device(name))
 
-    def slot(self, name: str, labels: Mapping[str, str]) -> NodeSlot:
-        """The node of this name as if it had these labels, whether it exists or not."""
+    def slot(self, name: str, labels: Mapping[str, str], within: tuple[tuple[str, str], ...] = ()) -> NodeSlot:
+        """The node of this name as if it had these labels, whether it exists or not.
+
+        ``within`` restricts it to the devices with these values of attributes (``devices.domains``).
+        """
         for key in (*self._at.get(name, ()), *self._at.get(_EVERYWHERE, ())):
             self._pool(key)
         slot = self._slots.get(name)
-        if slot is None or (slot.labels != labels and self.shared_pools):
-            slot = NodeSlot(name, labels)
+        if slot is None or within or (slot.labels != labels and self.shared_pools):
+            slot = NodeSlot(name, labels, within)
             slot.pools = {key: pool for key in self._at.get(name, ()) if (pool := self._pool(key)).one_node == name}
         return slot
+
+    def slots(self) -> Mapping[str, NodeSlot]:
+        """All nodes that exist, and others that only slices mention, up to date."""
+        self.settle()
+        return self._slots
+
+    def device(self, name: DeviceId) -> PoolDevice | None:
+        """The device; None if no slice publishes it."""
+        key = (name.driver, name.pool)
+        if key in self._members:
+            self._pool(key)
+        return self._devices.get(name)
 
     def order(self, slot: NodeSlot) -> Order:
         """The pools that reach the node, in the order of allocation, each with those of its devices that do."""
@@ -160,6 +173,8 @@ class DeviceIndex:
             visible = sum(1 << device.index for device in pool.devices if _reaches(device.scope, slot))
             if visible or any(_reaches(part.scope, slot) for part in pool.slices):
                 reached.append((pool, visible))
+        if slot.within:
+            reached = [(pool, mask & having(pool, slot.within, self.columns)) for pool, mask in reached]
         order = sorted(reached, key=lambda entry: (entry[0].binding_conditions, entry[0].key))
         if self._slots.get(slot.name) is slot:
             self._orders[slot] = self.shared_pools_version, order

@@ -175,7 +175,7 @@ class NodeMemory:
         self._impossible = 0
         self._time = availability.time
         self._numbering = availability.numbering
-        self._no_fit: BoundedCache[NodeSlot, tuple[int, int]] = BoundedCache(_MOST_LEARNT)
+        self._no_fit: BoundedCache[NodeSlot, tuple[int, int, bool]] = BoundedCache(_MOST_LEARNT)
         self._counts: BoundedCache[Hashable, int] = BoundedCache(_MOST_LEARNT)
         self._reach: tuple[Sequence[Hashable], int] = ((), 0)
 
@@ -197,11 +197,15 @@ class NodeMemory:
 
     def is_no_fit(self, slot: NodeSlot, shared_usage: int) -> bool:
         """Whether the node did not fit the request, and neither it nor the usage of shared pools changed since."""
-        return bool(self._no_fit) and self._no_fit.get(slot) == (slot.clock, shared_usage)
+        return bool(self._no_fit) and self._no_fit.get(slot, ())[:2] == (slot.clock, shared_usage)
 
-    def learn_no_fit(self, slot: NodeSlot, shared_usage: int) -> None:
+    def is_undecided(self, slot: NodeSlot, shared_usage: int) -> bool:
+        """Whether that is not certain, because the search ran out of steps."""
+        return self._no_fit.get(slot) == (slot.clock, shared_usage, True)
+
+    def learn_no_fit(self, slot: NodeSlot, shared_usage: int, *, undecided: bool = False) -> None:
         """The node does not fit the request at this usage of shared pools. Any change may make it fit."""
-        self._no_fit[slot] = slot.clock, shared_usage
+        self._no_fit[slot] = slot.clock, shared_usage, undecided
 
     def count(self, fingerprint: Hashable) -> int | None:
         """How often nodes with this fingerprint fit the request; None if that is not known."""

@@ -57,13 +57,15 @@ class NodeSlot:
         pools: the pools that belong to this node alone.
         available: how many devices of these pools are available.
         clock: grows with every change to these pools, their usage or the node's labels.
+        within: values of attributes (``devices.domains``); only the devices that have all of them are meant.
     """
 
-    __slots__ = ("available", "bit", "clock", "labels", "listed", "name", "pools")
+    __slots__ = ("available", "bit", "clock", "labels", "listed", "name", "pools", "within")
 
-    def __init__(self, name: str, labels: Mapping[str, str]):
+    def __init__(self, name: str, labels: Mapping[str, str], within: tuple[tuple[str, str], ...] = ()):
         self.name = name
         self.labels = labels
+        self.within = within
         self.bit = 0
         self.listed = False
         self.pools: dict[PoolKey, Pool] = {}

@@ -11,11 +11,14 @@ from controller.allocation.requests.compiled import CompiledRequest
 from controller.allocation.rules.capacity import Amounts, CapacityRequest
 
 
-def count_fits(order: Order, request: CompiledRequest, masks: Masks, columns: Columns, most: int) -> int | None:
+def count_fits(
+    order: Order, request: CompiledRequest, masks: Masks, columns: Columns, most: int, *, exact: bool = False
+) -> int | None:
     """How often the devices in ``masks`` are sufficient for the only demand of the request; None if it must be tried.
 
     Each time the request gets the first devices that fit. So what counts is how many there are of each kind that may
-    satisfy it together.
+    satisfy it together. With other devices it could be more often if two of them draw on the same counters; then, with
+    ``exact``, the answer is None.
     """
     choice = request.demands[0].choices[0]
     if request.distinct or len(request.match_groups) > 1:
@@ -24,6 +27,8 @@ def count_fits(order: Order, request: CompiledRequest, masks: Masks, columns: Co
     if any(pool.compatibility_sets for pool, _ in pairs):
         return None
     if choice.count == 1:
+        if exact and any(_is_contended(pool, mask) for pool, mask in pairs):
+            return None
         return min(most, sum(_one_by_one(pool, mask, columns, choice.criteria.capacity, most) for pool, mask in pairs))
     if any(mask & pool.shareable or _is_contended(pool, mask) for pool, mask in pairs):
         return None
@@ -61,11 +66,11 @@ def _one_by_one(pool: Pool, mask: int, columns: Columns, asked: CapacityRequest,
                 free[at] -= amount
         amounts = consumed[index]
         assert not isinstance(amounts, str)
-        found += 1 if amounts is None else _shares(pool, index, amounts, most)
+        found += 1 if amounts is None else shares(pool, index, amounts, most)
     return found
 
 
-def _shares(pool: Pool, index: int, amounts: Amounts, most: int) -> int:
+def shares(pool: Pool, index: int, amounts: Amounts, most: int) -> int:
     """How many shares that consume these amounts are left of a device."""
     device = pool.devices[index]
     left = [

@@ -1,0 +1,106 @@
+"""What a node has for requests, counted without looking for a fit: for choosing among domains of a topology."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controller.allocation.devices.columns import Columns
+from controller.allocation.devices.device_index import DeviceIndex, Order
+from controller.allocation.devices.domains import paths
+from controller.allocation.devices.layout import bits
+from controller.allocation.devices.pools import Pool
+from controller.allocation.filters import Filter
+from controller.allocation.nodefit.counting import count_fits, shares
+from controller.allocation.nodefit.greedy import GreedyFit, Masks, NoFit
+from controller.allocation.requests.compiled import CompiledRequest
+from controller.allocation.requests.demands import Choice
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDevices:
+    """The devices of a node that some filters select.
+
+    Attributes:
+        values: the different values that they have of some attributes, "" for none.
+        total: how many there are, in use or not.
+        available: those that are not in use as a whole.
+        tainted: those with taints.
+    """
+
+    values: frozenset[tuple[str, ...]]
+    total: int
+    available: int
+    tainted: int
+
+
+def node_devices(order: Order, filters: Sequence[Filter], attributes: Sequence[str], index: DeviceIndex) -> NodeDevices:
+    """The devices of the node that any of the filters selects; all of them if there is no filter."""
+    values: set[tuple[str, ...]] = set()
+    total = available = tainted = 0
+    for pool, visible in order:
+        if pool.problem:
+            continue
+        devices = visible
+        if filters:
+            devices = 0
+            for wanted in filters:
+                devices |= index.selectors.selection(pool, wanted).match & visible
+        if devices:
+            values |= paths(pool, devices, attributes, index.columns)
+            total += devices.bit_count()
+            available += (devices & pool.available).bit_count()
+            tainted += sum((devices & mask).bit_count() for mask in pool.tainted.values())
+    return NodeDevices(frozenset(values), total, available, tainted)
+
+
+def most_fits(order: Order, request: CompiledRequest, greedy: GreedyFit, columns: Columns, most: int) -> int:
+    """How often the node fits the request at most, up to ``most``. It may be less, because devices compete."""
+    if request.maskable and request.single_choice and len(request.demands) == 1:
+        offers = greedy.offers(order, request)
+        if offers is NoFit.IMPOSSIBLE:
+            return 0
+        if not isinstance(offers, NoFit):
+            counted = count_fits(order, request, offers[0][0], columns, most, exact=True)
+            if counted is not None:
+                return counted
+    return _by_devices(order, request, greedy, columns, most)
+
+
+def _by_devices(order: Order, request: CompiledRequest, greedy: GreedyFit, columns: Columns, most: int) -> int:
+    """The bound from the number of devices, as if no two of them competed for counters."""
+    found = most
+    together: Masks | None = [0] * len(order)
+    for demand in request.demands:
+        units = 0
+        for choice in demand.choices:
+            masks = None if choice.want.admin_access else greedy.available(order, choice.criteria)
+            if masks is None:
+                units, together = most, None
+                continue
+            units = max(units, _units(order, choice, masks, columns, most) // choice.count)
+            if together is not None:
+                together = [one | other for one, other in zip(together, masks, strict=True)]
+        found = min(found, units)
+    if together is None or not request.total_devices or _any_shareable(order, together):
+        return found
+    return min(found, sum(mask.bit_count() for mask in together) // request.total_devices)
+
+
+def _any_shareable(order: Order, masks: Masks) -> bool:
+    return any(mask & pool.shareable for mask, (pool, _) in zip(masks, order, strict=True))
+
+
+def _units(order: Order, choice: Choice, masks: Masks, columns: Columns, most: int) -> int:
+    pairs = zip(order, masks, strict=True)
+    return sum(_of_pool(pool, mask, choice, columns, most) for (pool, _), mask in pairs if mask)
+
+
+def _of_pool(pool: Pool, mask: int, choice: Choice, columns: Columns, most: int) -> int:
+    shareable = mask & pool.shareable
+    if not shareable:
+        return mask.bit_count()
+    consumed = columns.consumed(pool, choice.criteria.capacity, mask)[1]
+    found = (mask & ~shareable).bit_count()
+    for index in bits(shareable):
+        amounts = consumed[index]
+        found += shares(pool, index, amounts, most) if isinstance(amounts, dict) else 1
+    return found

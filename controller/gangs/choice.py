@@ -1,0 +1,82 @@
+"""Which of the domains that can take a gang is chosen: an order that an operator can predict. Pure.
+
+The first difference decides, the smaller value wins:
+
+1. how many domains of the next level the gang is spread over;
+2. under ``binpack``, how many blocks of 1, 2, 4, 8, ... members the domain and those around it lose, each block counted
+   as its size: a gang goes where it breaks no room that a larger gang could use;
+3. under ``binpack``, how much room the domain has left; under ``spread``, which part of its devices is in use;
+4. how many of its devices have taints;
+5. under ``spread``, a hash of the gang's UID and the domain; then the names of the domain.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from controller.gangs.counting import Counts
+from controller.gangs.gang import Policy
+from controller.gangs.packing import best_fit
+from controller.gangs.topology import Path
+from controller.gangs.units import Kind
+
+Rank = tuple[int, int, int, int, str, Path]
+"""How good a domain is for a gang; the smallest is best."""
+
+_MILLION: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a domain has.
+
+    Attributes:
+        room: how many members it takes at most.
+        around: the same for the domains around it.
+        devices: how many devices the gang could use if none were in use.
+        available: those that are not in use as a whole.
+        tainted: those with taints.
+    """
+
+    room: int
+    around: tuple[int, ...]
+    devices: int
+    available: int
+    tainted: int
+
+
+def rank(path: Path, children: int, members: int, figures: Figures, policy: Policy, uid: str) -> Rank:
+    """How good the domain is for so many members of the gang, of which it spreads them over ``children``."""
+    if policy is Policy.SPREAD:
+        load = (figures.devices - figures.available) * _MILLION // max(1, figures.devices)
+        digest = hashlib.sha256("\0".join((uid, *path)).encode()).hexdigest()
+        return children, 0, load, figures.tainted, digest, path
+    loss = sum(blocks_lost(room, members) for room in (figures.room, *figures.around))
+    return children, loss, figures.room - members, figures.tainted, "", path
+
+
+def blocks_lost(room: int, members: int) -> int:
+    """How many blocks of each power of two the room loses, each counted as its size."""
+    found, size = 0, 1
+    while size <= room:
+        found += size * (room // size - max(0, room - members) // size)
+        size *= 2
+    return found
+
+
+def least_children(
+    wanted: Mapping[Kind, int], slack: int, counts: Counts, children: Mapping[Path, Sequence[int]]
+) -> int:
+    """How many domains of the next level the gang needs at least."""
+    found = 1
+    for kind, units in wanted.items():
+        rooms = {path: counts.room(kind, places) for path, places in children.items()}
+        left, used = units - slack, 0
+        for path in best_fit(rooms, left):
+            if left <= 0:
+                break
+            left -= rooms[path]
+            used += 1
+        found = max(found, used)
+    return found

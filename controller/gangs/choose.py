@@ -1,0 +1,329 @@
+"""The decision about a gang: domains are counted, those that survive are searched, and the best one is taken."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from controller.allocation import Fleet
+from controller.gangs.choice import Figures, Rank, least_children, rank
+from controller.gangs.counting import Counts, by_path
+from controller.gangs.gang import Domain, DomainVerdict, Gang, GangPlan, GangRefusal, Level, Standing
+from controller.gangs.packing import Budget, GroupLevel, OutOfSteps, Packing
+from controller.gangs.staging import Staging
+from controller.gangs.topology import Path, Place, Topology, common
+from controller.gangs.units import Kind, Unit, in_order, positions_of, units_of
+from controller.placement import Nodes, Placement, Trial
+
+STEPS: Final = 2_000
+"""Steps of a search that may be wrong before it ends without a decision."""
+
+
+def choose(gang: Gang, fleet: Fleet, nodes: Nodes, budget: int = STEPS) -> GangPlan | GangRefusal:
+    """Where the members of the gang go, or why fewer than its minimum find a place.
+
+    The same for the same gang, fleet and nodes, in whatever order they were given. Afterwards fleet and nodes are as
+    before.
+
+    Args:
+        budget: steps of the search; a refusal that is not ``decided`` may become a plan with more.
+    """
+    units = units_of(gang, fleet, nodes)
+    if isinstance(units, tuple):
+        return GangRefusal(faults=units)
+    decision = _Decision(gang, units, fleet, nodes, budget)
+    found = decision.run()
+    if isinstance(found, GangRefusal):
+        return found
+    placements = [*found, *_further(gang, found, fleet, nodes, budget)]
+    order = {member.demand.key: number for number, member in enumerate(in_order(gang.members))}
+    placements.sort(key=lambda placement: order[placement.pod])
+    return GangPlan(decision.domain_of(placements), tuple(placements))
+
+
+def _further(gang: Gang, found: Sequence[Placement], fleet: Fleet, nodes: Nodes, budget: int) -> Iterator[Placement]:
+    """Members beyond the minimum, as many as possible, where those that were placed leave room."""
+    with Trial(fleet, nodes) as trial:
+        while found and len(found) < len(gang.members):
+            _count(trial, gang, found)
+            gang = _without(gang, found)
+            units = units_of(gang, fleet, nodes)
+            assert not isinstance(units, tuple)
+            answer = _Decision(gang, units, fleet, nodes, budget).run()
+            found = () if isinstance(answer, GangRefusal) else answer
+            yield from found
+
+
+def _count(trial: Trial, gang: Gang, found: Sequence[Placement]) -> None:
+    demands = {member.demand.key: member.demand for member in gang.members}
+    counted: set[str] = set()
+    for placement in found:
+        demand = demands[placement.pod]
+        pairs = zip((*demand.claims, *demand.beside), (*placement.allocations, *placement.beside), strict=True)
+        # What members share counts once.
+        new = [(claim, allocation) for claim, allocation in pairs if claim.uid not in counted]
+        counted.update(claim.uid for claim, _ in new)
+        alone = replace(demand, claims=tuple(claim for claim, _ in new), beside=())
+        trial.count(alone, replace(placement, allocations=tuple(allocation for _, allocation in new), beside=()))
+
+
+def _without(gang: Gang, found: Sequence[Placement]) -> Gang:
+    """The gang when these members stand."""
+    placed = {placement.pod: placement for placement in found}
+    ranks = positions_of(gang)
+    standing = tuple(Standing(pod, placement, ranks[pod]) for pod, placement in placed.items())
+    left = tuple(
+        replace(member, rank=ranks[member.demand.key]) for member in gang.members if member.demand.key not in placed
+    )
+    return replace(gang, members=left, standing=(*gang.standing, *standing), minimum=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A domain that may take the gang, with the best rank that it can have."""
+
+    path: Path
+    places: Sequence[int]
+    least: Rank
+    figures: Figures
+    children: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Tier:
+    """The levels that have to hold in one attempt.
+
+    Attributes:
+        depth: levels down to the innermost of which the whole gang stays in one domain.
+        groups: the levels of which each group stays in one domain, outermost first.
+    """
+
+    depth: int
+    groups: tuple[GroupLevel, ...]
+
+    @classmethod
+    def of(cls, levels: Sequence[tuple[int, Level]]) -> "_Tier":
+        """The tier of these levels, each with its depth."""
+        depth, groups, outer = 0, list[GroupLevel](), 0
+        for at, level in levels:
+            # Inside a level of groups, a level holds for each of these groups.
+            size = min(level.group_size or outer, outer) if outer else level.group_size
+            if size:
+                groups.append(GroupLevel(at, size, outer))
+                outer = size
+            else:
+                depth = at
+        return cls(depth, tuple(groups))
+
+    @property
+    def deepest(self) -> int:
+        """Levels down to the innermost that has to hold."""
+        return max([self.depth, *(group.depth for group in self.groups)])
+
+
+class _Decision:
+    """The decision about the members of a gang that are to be placed now, at least as many as are needed."""
+
+    def __init__(self, gang: Gang, units: Sequence[Unit], fleet: Fleet, nodes: Nodes, budget: int):
+        self._gang = gang
+        self._units = units
+        self._fleet = fleet
+        self._nodes = nodes
+        self._budget = Budget(budget)
+        self._requests = tuple(dict.fromkeys(unit.kind.request for unit in units if unit.claims))
+        self._topology = Topology(gang.levels, fleet, nodes, self._requests)
+        self._standing = [(one, self._topology.path_of(one)) for one in gang.standing]
+        self._needed = max(1, gang.minimum - len(gang.standing))
+        self._verdicts: dict[Domain, DomainVerdict] = {}
+
+    def run(self) -> Sequence[Placement] | GangRefusal:
+        """Where at least the needed members go; more if the domain has room. Or why there is no place."""
+        gang = self._gang
+        if not gang.members:
+            return ()
+        if len(gang.members) < self._needed:
+            self._note((), len(gang.members), f"only {len(gang.members)} members are there to be placed")
+        else:
+            for tier in self._tiers():
+                found = self._in_tier(tier)
+                if found is not None:
+                    return found
+        self._note_conflicts()
+        waits = [level.wait_seconds - gang.elapsed for level in gang.levels if self._waits(level)]
+        ordered = sorted(self._verdicts.values(), key=lambda verdict: verdict.domain.path)
+        return GangRefusal(tuple(ordered), wait=min(waits, default=None))
+
+    def domain_of(self, placements: Sequence[Placement]) -> Domain:
+        """The smallest domain with all of these and those that stand."""
+        stand = [Standing(placement.pod, placement) for placement in placements]
+        paths = [path for _, path in self._standing] + [self._topology.path_of(one) for one in stand]
+        return self._topology.domain(common(paths))
+
+    # Tiers
+
+    def _waits(self, level: Level) -> bool:
+        return not level.required and self._gang.elapsed < level.wait_seconds
+
+    def _tiers(self) -> Iterator[_Tier]:
+        """What has to hold: every level first, then without the innermost preferred one, and so on outwards."""
+        kept = list(enumerate(self._gang.levels, start=1))
+        yield _Tier.of(kept)
+        for entry in reversed(tuple(kept)):
+            if not entry[1].required and not self._waits(entry[1]):
+                kept.remove(entry)
+                yield _Tier.of(kept)
+
+    def _in_tier(self, tier: _Tier) -> Sequence[Placement] | None:
+        places = self._topology.places(tier.deepest)
+        counts = Counts(self._units, places, self._fleet, self._nodes)
+        domains = self._domains(tier, places)
+        candidates = []
+        for path, inside in domains.items():
+            bound = counts.members(inside)
+            if bound < self._needed:
+                self._note(path, bound, counts.limits(inside))
+            else:
+                candidates.append(self._candidate(tier, path, inside, places, counts))
+        candidates.sort(key=lambda candidate: candidate.least)
+        return self._best(tier, candidates, places, counts)
+
+    def _domains(self, tier: _Tier, places: Sequence[Place]) -> Mapping[Path, list[int]]:
+        """The domains where the gang may be: if members stand, those where they do."""
+        domains = by_path(places, tier.depth)
+        if not domains:
+            self._note((), 0, f"no node is in a domain of {self._gang.levels[tier.depth - 1].key}")
+        for depth in range(tier.depth, 0, -1):
+            level = self._gang.levels[depth - 1]
+            stood = {path[:depth] for _, path in self._standing if path[depth - 1]}
+            if stood:
+                return {path: inside for path, inside in domains.items() if path[:depth] in stood}
+            if self._standing and level.required:
+                self._note((), 0, f"the members that stand are in no domain of {level.key}")
+                return {}
+        return domains
+
+    def _candidate(
+        self, tier: _Tier, path: Path, inside: Sequence[int], places: Sequence[Place], counts: Counts
+    ) -> _Candidate:
+        child_depth = tier.depth + 1
+        children: dict[Path, list[int]] = {}
+        for at in inside:
+            children.setdefault(places[at].below[:child_depth], []).append(at)
+        least = least_children(counts.wanted, len(self._gang.members) - self._needed, counts, children)
+        figures = self._figures(tier, path, inside, places, counts)
+        return _Candidate(path, inside, self._rank(path, least, figures), figures, len(children))
+
+    def _figures(
+        self, tier: _Tier, path: Path, inside: Sequence[int], places: Sequence[Place], counts: Counts
+    ) -> Figures:
+        kind = self._main_kind()
+        around = [
+            counts.room(kind, by_path(places, depth)[path[:depth]])
+            for depth in range(tier.depth)
+            if not depth or path[depth - 1]
+        ]
+        found = [self._fleet.node_devices(places[at].slot, self._requests, ()) for at in inside]
+        return Figures(
+            counts.room(kind, inside),
+            tuple(around),
+            sum(devices.total for devices in found),
+            sum(devices.available for devices in found),
+            sum(devices.tainted for devices in found),
+        )
+
+    def _main_kind(self) -> Kind:
+        counted = Counter(unit.kind for unit in self._units)
+        return min(counted, key=lambda kind: (-counted[kind], kind.number))
+
+    def _rank(self, path: Path, children: int, figures: Figures) -> Rank:
+        kind = self._main_kind()
+        members = min(self._needed, sum(unit.kind is kind for unit in self._units))
+        return rank(path, children, members, figures, self._gang.policy, self._gang.uid)
+
+    # Search
+
+    def _best(
+        self, tier: _Tier, candidates: Sequence[_Candidate], places: Sequence[Place], counts: Counts
+    ) -> Sequence[Placement] | None:
+        best: tuple[Rank, Sequence[Placement]] | None = None
+        undecided: list[_Candidate] = []
+        for number, candidate in enumerate(candidates):
+            if best is not None and best[0] < candidate.least:
+                break
+            share = Budget(self._budget.left // (len(candidates) - number))
+            try:
+                found = self._search(tier, candidate, places, counts, share)
+            except OutOfSteps:
+                undecided.append(candidate)
+                continue
+            finally:
+                self._budget.left -= self._budget.left // (len(candidates) - number) - share.left
+            if found is not None and (best is None or found[0] < best[0]):
+                best = found
+        if best is not None:
+            return best[1]
+        for candidate in undecided:
+            try:
+                found = self._search(tier, candidate, places, counts, self._budget)
+            except OutOfSteps:
+                self._note(candidate.path, counts.members(candidate.places), "not decided", decided=False)
+                continue
+            if found is not None:
+                return found[1]
+        return None
+
+    def _search(
+        self, tier: _Tier, candidate: _Candidate, places: Sequence[Place], counts: Counts, budget: Budget
+    ) -> tuple[Rank, Sequence[Placement]] | None:
+        """The placements with the fewest domains of the next level."""
+        least = candidate.least[0]
+        limits: list[int | None] = [None]
+        if candidate.children > 1:
+            limits = [least, None, *range(least + 1, candidate.children)]
+        found: tuple[Rank, Sequence[Placement]] | None = None
+        for limit in limits:
+            with Staging(self._fleet, self._nodes, places) as staging:
+                packing = Packing(
+                    self._units, places, candidate.places, counts, tier.groups, staging, budget,
+                    child_depth=tier.depth + 1, most_children=limit, slack=len(self._gang.members) - self._needed,
+                    anchors=self._anchors(tier),
+                )  # fmt: skip
+                if packing.run():
+                    rank = self._rank(candidate.path, packing.children, candidate.figures)
+                    answer = rank, [placement for _, placement in staging.placements()]
+                    if limit is not None or packing.children <= least:
+                        return answer
+                    found = answer
+                elif limit is None:
+                    undecided = staging.undecided
+                    reason = "no way to place all of them was found"
+                    self._note(candidate.path, self._needed - 1, reason, decided=not undecided)
+                    return None
+        return found
+
+    def _anchors(self, tier: _Tier) -> Mapping[tuple[int, int], Path]:
+        """The domains of groups of which members stand; of several, that of the most members."""
+        positions = positions_of(self._gang)
+        found: dict[tuple[int, int], Counter[Path]] = {}
+        for standing, path in self._standing:
+            for group in tier.groups:
+                if path[group.depth - 1]:
+                    key = group.depth, group.number(positions[standing.pod])
+                    found.setdefault(key, Counter())[path[: group.depth]] += 1
+        return {key: min(paths, key=lambda path: (-paths[path], path)) for key, paths in found.items()}
+
+    # Verdicts
+
+    def _note(self, path: Path, placed: int, reason: str, *, decided: bool = True) -> None:
+        domain = self._topology.domain(path)
+        standing = len(self._gang.standing)
+        self._verdicts[domain] = DomainVerdict(domain, standing + placed, standing + self._needed, reason, decided)
+
+    def _note_conflicts(self) -> None:
+        """Say which nodes are unusable for a level."""
+        for key, outer in dict.fromkeys((one.key, one.outer) for one in self._topology.conflicts):
+            names = [one.node for one in self._topology.conflicts if (one.key, one.outer) == (key, outer)]
+            who = f"{len(names)} nodes ({names[0]}, ...) are" if len(names) > 1 else f"node {names[0]} is"
+            text = f"{who} in several domains of {outer}, so in none of {key}"
+            known = self._verdicts.get(Domain())
+            self._note((), 0, f"{known.reason}; {text}" if known else text)

@@ -1,0 +1,328 @@
+"""The exact search: units onto the places of one domain, with backtracking over all of them.
+
+Units of one kind and group are counted, not permuted: the search decides how many of them a place takes. What fits on a
+place is decided for all units there together (``Staging``), so a member never gets devices that keep another away.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from controller.gangs.counting import Counts, by_path
+from controller.gangs.staging import Staging
+from controller.gangs.topology import Path, Place
+from controller.gangs.units import Kind, Unit
+
+K = TypeVar("K", Path, int)
+
+Anchors = dict[tuple[int, int], Path]
+"""The domain that a group of members is in: depth of the level and number of the group to the path."""
+
+_Steps = Iterator["_Steps | None"]
+
+
+class OutOfSteps(Exception):
+    """The budget of the search ran out."""
+
+
+class Budget:
+    """Steps of searches that may be wrong: what is put on a place and does not fit, or is taken back."""
+
+    def __init__(self, steps: int):
+        self.left = steps
+
+    def spend(self) -> None:
+        """Count a step.
+
+        Raises:
+            OutOfSteps: there is none left.
+        """
+        if self.left <= 0:
+            raise OutOfSteps
+        self.left -= 1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLevel:
+    """A level of which each group of ``size`` members stays in one domain.
+
+    Attributes:
+        depth: counts the levels down to it.
+        outer: the size of the groups around it, which its groups never cross; 0 if there are none.
+    """
+
+    depth: int
+    size: int
+    outer: int = 0
+
+    def number(self, position: int) -> int:
+        """The group of the member at this position."""
+        if not self.outer:
+            return position // self.size
+        around, inner = divmod(position, self.outer)
+        return around * -(-self.outer // self.size) + inner // self.size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch:
+    """Units that are alike and in the same groups, in the order of ranks."""
+
+    kind: Kind
+    groups: tuple[int, ...]
+    units: tuple[Unit, ...]
+
+    @property
+    def size(self) -> int:
+        """Members of each unit."""
+        return len(self.kind.pods)
+
+
+class Packing:
+    """Looks for places for units inside a domain.
+
+    Args:
+        child_depth: levels down to the one of which domains are counted.
+        most_children: how many of these may be used; None for any number.
+        slack: how many members may be left out.
+        anchors: where groups are already.
+    """
+
+    def __init__(
+        self,
+        units: Sequence[Unit],
+        places: Sequence[Place],
+        inside: Sequence[int],
+        counts: Counts,
+        groups: Sequence[GroupLevel],
+        staging: Staging,
+        budget: Budget,
+        *,
+        child_depth: int,
+        most_children: int | None,
+        slack: int,
+        anchors: Mapping[tuple[int, int], Path],
+    ):
+        self._places = places
+        self._inside = inside
+        self._counts = counts
+        self._groups = groups
+        self._staging = staging
+        self._budget = budget
+        self._slack = slack
+        self._anchors: Anchors = dict(anchors)
+        self._child_depth = child_depth
+        self._most_children = most_children
+        self._children: dict[Path, int] = {}
+        self._social = any(unit.kind.social for unit in units)
+        self._batches = self._batched(units)
+        self._below = {depth: by_path([places[at] for at in inside], depth) for depth in {g.depth for g in groups}}
+
+    def run(self) -> bool:
+        """Put the units on places; False if there is no way, and then none is put.
+
+        Raises:
+            OutOfSteps: the budget ran out; units may be on places.
+        """
+        stack: list[_Steps] = [self._next(self._batches)]
+        while stack:
+            try:
+                following = next(stack[-1])
+            except StopIteration:
+                stack.pop()
+                continue
+            if following is None:
+                return True
+            stack.append(following)
+        return False
+
+    def _batched(self, units: Sequence[Unit]) -> tuple[_Batch, ...]:
+        """Units that are hard to place come first; social ones one by one, in the order of ranks."""
+        found: dict[object, list[Unit]] = {}
+        for unit in units:
+            key = unit if self._social else (unit.kind, self._groups_of(unit))
+            found.setdefault(key, []).append(unit)
+        batches = [_Batch(some[0].kind, self._groups_of(some[0]), tuple(some)) for some in found.values()]
+        if not self._social:
+            rooms = {unit.kind: self._counts.room(unit.kind, self._inside) for unit in units}
+            batches.sort(key=lambda batch: (rooms[batch.kind], batch.kind.number, batch.groups))
+        return tuple(batches)
+
+    def _groups_of(self, unit: Unit) -> tuple[int, ...]:
+        return tuple(level.number(unit.position) for level in self._groups)
+
+    # The search. Each generator makes one choice after another, and yields what has to be decided on top of it.
+
+    def _next(self, left: tuple[_Batch, ...]) -> _Steps:
+        """The next units; None if all are on places."""
+        if not left:
+            yield None
+            return
+        tried: set[object] = set()
+        for number, batch in enumerate(left if self._social else left[:1]):
+            if (key := (batch.kind, batch.groups)) not in tried:
+                tried.add(key)
+                yield self._open(batch, (*left[:number], *left[number + 1 :]), 0, ())
+        batch = left[0]
+        yield from self._leave_out(batch, len(batch.units), left[1:])
+
+    def _open(self, batch: _Batch, rest: tuple[_Batch, ...], level: int, path: Path) -> _Steps:
+        """The domains of the groups of the batch."""
+        if level == len(self._groups):
+            inside = self._below[len(path)][path] if path else self._inside
+            order = self._in_order(batch, inside)
+            yield self._fill(batch, rest, order, self._suffix(batch.kind, order), 0, 0)
+            return
+        depth = self._groups[level].depth
+        key = depth, batch.groups[level]
+        anchor = self._anchors.get(key)
+        if anchor is not None:
+            if anchor[: len(path)] == path and anchor in self._below[depth]:
+                yield self._open(batch, rest, level + 1, anchor)
+            return
+        for option in self._options(batch, path, depth):
+            self._anchors[key] = option
+            yield self._open(batch, rest, level + 1, option)
+            del self._anchors[key]
+
+    def _options(self, batch: _Batch, path: Path, depth: int) -> Sequence[Path]:
+        """The domains of a level for a group: the tightest that have room for it, then the others."""
+        least, want = len(batch.units) - self._slack // batch.size, len(batch.units)
+        rooms = {
+            option: self._room(batch.kind, places)
+            for option, places in self._below[depth].items()
+            if option[: len(path)] == path
+        }
+        possible = [option for option, room in rooms.items() if room >= max(least, 1)]
+        return sorted(possible, key=lambda option: (rooms[option] < want, rooms[option], option))
+
+    def _fill(
+        self,
+        batch: _Batch,
+        rest: tuple[_Batch, ...],
+        order: Sequence[int],
+        suffix: Sequence[int],
+        start: int,
+        done: int,
+    ) -> _Steps:
+        """The places of the units from ``done`` on, from the place ``start`` of the order on."""
+        left = len(batch.units) - done
+        if not left:
+            yield self._next(rest)
+            return
+        at = start
+        while at < len(order) and suffix[at] >= left - self._slack // batch.size:
+            place = order[at]
+            at += 1
+            child = self._child(place)
+            fresh = child not in self._children
+            if fresh and self._most_children is not None and len(self._children) >= self._most_children:
+                continue
+            put = self._put_most(batch, place, done)
+            if not put:
+                continue
+            self._children[child] = self._children.get(child, 0) + 1
+            for count in range(put, 0, -1):
+                if count < put and not self._put(batch, place, done, count):
+                    continue
+                yield self._fill(batch, rest, order, suffix, at, done + count)
+                self._staging.take(place)
+                self._budget.spend()
+                if not rest and not self._social:
+                    break
+            self._uncount(child)
+            if not rest and not self._social:
+                # Nothing else needs the place, so to use it less cannot help; to use another child can.
+                if not fresh or self._most_children is None:
+                    break
+                while at < len(order) and self._child(order[at]) == child:
+                    at += 1
+        if done:
+            yield from self._leave_out(batch, left, rest)
+
+    def _leave_out(self, batch: _Batch, count: int, rest: tuple[_Batch, ...]) -> _Steps:
+        """Go on without so many units of the batch, if that leaves enough members."""
+        members = count * batch.size
+        if members <= self._slack:
+            self._slack -= members
+            yield self._next(rest)
+            self._slack += members
+
+    def _put_most(self, batch: _Batch, place: int, done: int) -> int:
+        """Put as many units as the place takes; returns how many."""
+        bound = self._counts.bounds[batch.kind][place] - self._used(batch.kind, place)
+        for count in range(min(bound, len(batch.units) - done), 0, -1):
+            if self._put(batch, place, done, count):
+                return count
+        return 0
+
+    def _put(self, batch: _Batch, place: int, done: int, count: int) -> bool:
+        if self._staging.put(place, batch.units[done : done + count]):
+            return True
+        self._budget.spend()
+        return False
+
+    @property
+    def children(self) -> int:
+        """How many domains of the next level are used."""
+        return len(self._children)
+
+    def _child(self, place: int) -> Path:
+        return self._places[place].below[: self._child_depth]
+
+    def _uncount(self, child: Path) -> None:
+        self._children[child] -= 1
+        if not self._children[child]:
+            del self._children[child]
+
+    # Bounds and order
+
+    def _used(self, kind: Kind, place: int) -> int:
+        return sum(unit.kind is kind for unit in self._staging.units(place))
+
+    def _room(self, kind: Kind, places: Sequence[int]) -> int:
+        bounds = self._counts.bounds[kind]
+        return sum(max(0, bounds[place] - self._used(kind, place)) for place in places)
+
+    def _suffix(self, kind: Kind, order: Sequence[int]) -> Sequence[int]:
+        """How many units the places from each position on take at most."""
+        found, total = [0] * (len(order) + 1), 0
+        bounds = self._counts.bounds[kind]
+        for at in range(len(order) - 1, -1, -1):
+            total += max(0, bounds[order[at]] - self._used(kind, order[at]))
+            found[at] = total
+        return found
+
+    def _in_order(self, batch: _Batch, inside: Sequence[int]) -> Sequence[int]:
+        """Places so that few are used and the last one is tight, child by child, and those to try last at the end."""
+        bounds = self._counts.bounds[batch.kind]
+        last = {name: number for pod in batch.kind.pods for number, name in enumerate(pod.last, 1)}
+        usable = [place for place in inside if bounds[place]]
+        children: dict[Path, list[int]] = {}
+        for place in usable:
+            children.setdefault(self._child(place), []).append(place)
+        rooms = {child: self._room(batch.kind, places) for child, places in children.items()}
+        found: list[int] = []
+        left = len(batch.units)
+        for child in best_fit(rooms, left):
+            free = {place: bounds[place] - self._used(batch.kind, place) for place in children[child]}
+            found += best_fit(free, left)
+            left = max(0, left - rooms[child])
+        if last:
+            found.sort(key=lambda place: last.get(self._places[place].node, 0))
+        return found
+
+
+def best_fit(rooms: Mapping[K, int], wanted: int) -> list[K]:
+    """The keys in an order in which few are needed: the tightest that takes all that is left, else the largest."""
+    left = sorted(rooms, key=lambda key: (-rooms[key], key))
+    for at, key in enumerate(left):
+        if wanted <= 0:
+            break
+        if rooms[key] >= wanted:
+            end = bisect_right(left, -wanted, lo=at, key=lambda other: -rooms[other])
+            tight = bisect_left(left, -rooms[left[end - 1]], lo=at, key=lambda other: -rooms[other])
+            left.insert(at, left.pop(tight))
+            break
+        wanted -= rooms[key]
+    return left

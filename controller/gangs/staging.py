@@ -1,0 +1,183 @@
+"""Units put on places on trial, checked with everything that is known: devices, predicates, and each other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from controller.allocation import CompiledRequest, Fleet, NodeSlot
+from controller.gangs.topology import Place
+from controller.gangs.units import Unit
+from controller.placement import Nodes, Placement, PodCheck
+from driver.model import Allocation, Claim
+
+
+@dataclass(slots=True)
+class _Content:
+    """The units on a place, and what they hold there on trial."""
+
+    units: tuple[Unit, ...]
+    allocations: tuple[Allocation, ...]
+    beside: tuple[Allocation, ...]
+    held: list[str] = field(default_factory=list)
+
+
+class Staging:
+    """Units on places. All units of a place get their devices at once, so that none of them is in another's way.
+
+    Meanwhile no event may reach the fleet or the nodes. Leaving the ``with`` block takes all units back.
+
+    Attributes:
+        undecided: whether a search for devices ran out of steps.
+    """
+
+    def __init__(self, fleet: Fleet, nodes: Nodes, places: Sequence[Place]):
+        self._fleet = fleet
+        self._nodes = nodes
+        self._places = places
+        self._contents: dict[int, list[_Content]] = {}
+        self._on_node: dict[str, list[int]] = {}
+        self._several: set[str] = set()
+        self._pods: list[tuple[str, str]] = []
+        self.undecided = False
+        seen: set[str] = set()
+        for place in places:
+            (self._several if place.node in seen else seen).add(place.node)
+
+    def __enter__(self) -> "Staging":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for place in tuple(self._contents):
+            while place in self._contents:
+                self.take(place)
+
+    def units(self, place: int) -> tuple[Unit, ...]:
+        """The units on the place."""
+        found = self._contents.get(place)
+        return found[-1].units if found else ()
+
+    def placements(self) -> Sequence[tuple[Unit, Placement]]:
+        """Where every pod of the units on places goes, with its unit."""
+        return [one for place, contents in self._contents.items() for one in self._of(place, contents[-1])]
+
+    def put(self, place: int, units: Sequence[Unit]) -> bool:
+        """Put further units of one kind on the place; False, with nothing changed, if it does not take them all."""
+        if not self._admits(place, units):
+            return False
+        before = self._contents.get(place)
+        if before:
+            self._release(before[-1])
+        content = self._fit(self._places[place], (*self.units(place), *units))
+        if content is None:
+            if before:
+                self._hold(place, before[-1])
+            if units[0].kind.social:
+                self._discount(sum(len(unit.members) for unit in units))
+            return False
+        self._hold(place, content)
+        self._contents.setdefault(place, []).append(content)
+        on_node = self._on_node.setdefault(self._places[place].node, [])
+        if place not in on_node:
+            on_node.append(place)
+        return True
+
+    def take(self, place: int) -> None:
+        """Take back what was put on the place last."""
+        contents = self._contents[place]
+        last = contents.pop()
+        self._release(last)
+        if contents:
+            self._hold(place, contents[-1])
+        else:
+            del self._contents[place]
+            self._on_node[self._places[place].node].remove(place)
+        if last.units[0].kind.social:
+            before = contents[-1].units if contents else ()
+            self._discount(sum(len(unit.members) for unit in last.units[len(before) :]))
+
+    # Predicates
+
+    def _admits(self, place: int, units: Sequence[Unit]) -> bool:
+        """Whether the pods can run on the node besides those there. Social pods are counted there from then on."""
+        node, kind = self._places[place].node, units[0].kind
+        if kind.bound_to:
+            return node == kind.bound_to
+        others = [unit for other in self._on_node.get(node, ()) for unit in self.units(other)]
+        if not kind.social and len(kind.pods) == 1 and all(unit.kind is kind for unit in others):
+            return True
+        counted = len(self._pods)
+        if not kind.social:
+            self._count(node, others)
+        possible = self._count(node, units, check=True)
+        if not (kind.social and possible):
+            self._discount(len(self._pods) - counted)
+        return possible
+
+    def _count(self, node: str, units: Sequence[Unit], *, check: bool = False) -> bool:
+        for unit in units:
+            for member in unit.members:
+                pod = member.demand
+                if check and not PodCheck(pod.key, pod.needs, self._nodes).passes(node):
+                    return False
+                key = f"{pod.key}#{len(self._pods)}"
+                self._nodes.hold(node, key, pod.needs)
+                self._pods.append((node, key))
+        return True
+
+    def _discount(self, pods: int) -> None:
+        for _ in range(pods):
+            self._nodes.release(*self._pods.pop())
+
+    # Devices
+
+    def _fit(self, place: Place, units: tuple[Unit, ...]) -> _Content | None:
+        beside = self._allocate(place.slot, [claim for unit in units for claim in unit.beside], units[0].kind.beside)
+        if beside is None:
+            return None
+        ours = self._allocate(place.slot, [claim for unit in units for claim in unit.claims], units[0].kind.request)
+        return None if ours is None else _Content(units, ours, beside)
+
+    def _allocate(
+        self, slot: NodeSlot, claims: Sequence[Claim], alone: CompiledRequest
+    ) -> tuple[Allocation, ...] | None:
+        if not claims:
+            return ()
+        request = self._fleet.compile(claims)
+        assert isinstance(request, CompiledRequest)
+        found = self._fleet.fit(slot, request, claims)
+        if found is None and self._fleet.is_undecided(slot, request):
+            self.undecided = True
+        return found
+
+    def _hold(self, place: int, content: _Content) -> None:
+        """Count what the units hold, where that can be in the way of others."""
+        if self._places[place].node in self._several or self._fleet.shares_devices:
+            claims = [claim for unit in content.units for claim in (*unit.claims, *unit.beside)]
+            by_uid = dict(zip((claim.uid for claim in claims), claims, strict=True))
+            content.held = [self._fleet.hold(by_uid[uid], found) for uid, found in _by_claim(content).items()]
+
+    def _release(self, content: _Content) -> None:
+        for uid in reversed(content.held):
+            self._fleet.release(uid)
+        content.held = []
+
+    def _of(self, place: int, content: _Content) -> Sequence[tuple[Unit, Placement]]:
+        node, allocations = self._places[place].node, _by_claim(content)
+        return [
+            (
+                unit,
+                Placement(
+                    node,
+                    tuple(allocations[claim.uid] for claim in member.demand.claims),
+                    member.demand.key,
+                    beside=tuple(allocations[claim.uid] for claim in member.demand.beside),
+                ),
+            )
+            for unit in content.units
+            for member in unit.members
+        ]
+
+
+def _by_claim(content: _Content) -> dict[str, Allocation]:
+    ours = [claim.uid for unit in content.units for claim in unit.claims]
+    others = [claim.uid for unit in content.units for claim in unit.beside]
+    return dict(zip((*ours, *others), (*content.allocations, *content.beside), strict=True))

@@ -1,0 +1,142 @@
+"""Which devices are in which domain: the tree of domains as paths of values, and the places on nodes inside them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from controller.allocation import CompiledRequest, Fleet, NodeSlot
+from controller.gangs.gang import Domain, Level, Standing
+from controller.placement import Nodes
+
+Path = tuple[str, ...]
+"""The values of the levels, outermost first; "" from the first level on of which there is none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """The devices of a node that are in one domain: all of the node, mostly.
+
+    Attributes:
+        path: the domain, as deep as was asked for.
+        below: the domain with the next level, too; the first one if the place is in several.
+    """
+
+    index: int
+    node: str
+    slot: NodeSlot
+    path: Path
+    below: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A node that is in several domains of an outer level, so in none of ``key``."""
+
+    node: str
+    key: str
+    outer: str
+
+
+class Topology:
+    """The domains of some levels.
+
+    Args:
+        requests: what the members ask for; only devices that they select tell in which domains a node is.
+    """
+
+    def __init__(self, levels: Sequence[Level], fleet: Fleet, nodes: Nodes, requests: Sequence[CompiledRequest]):
+        self.levels = tuple(levels)
+        self._fleet = fleet
+        self._nodes = nodes
+        self._requests = requests
+        self._attributes = tuple(level.key for level in levels if level.kind == "attribute")
+        self.conflicts: list[Conflict] = []
+        self.paths: Mapping[str, tuple[Path, ...]] = {name: self._paths_of(name) for name in nodes}
+
+    def places(self, depth: int) -> Sequence[Place]:
+        """The places of all nodes in domains of ``depth`` levels, in the order of nodes."""
+        found: list[Place] = []
+        for name, paths in self.paths.items():
+            parts: dict[Path, Path] = {}
+            for path in paths:
+                parts.setdefault(path[:depth], path[: depth + 1])
+            labels = self._nodes.labels_of(name)
+            for path, below in parts.items():
+                within = self._within(path) if len(parts) > 1 else ()
+                found.append(Place(len(found), name, self._fleet.slot(name, labels, within), path, below))
+        return found
+
+    def domain(self, path: Path) -> Domain:
+        """The domain as it is named in answers; its path ends where there is no value."""
+        values = path[: path.index("")] if "" in path else path
+        return Domain(tuple((level.key, value) for level, value in zip(self.levels, values, strict=False)))
+
+    def path_of(self, standing: Standing) -> Path:
+        """Where a member stands; "" from the first level on at which it is in no domain, or in several."""
+        devices = [result.device for allocation in standing.placed.allocations for result in allocation.results]
+        labels = self._nodes.labels_of(standing.placed.node)
+        own = self.paths.get(standing.placed.node, ())
+        found: list[str] = []
+        for number, level in enumerate(self.levels):
+            if level.kind == "nodeLabel":
+                values = {labels.get(level.key, "")}
+            elif devices:
+                each = [self._fleet.values_of(device, level.key) or frozenset() for device in devices]
+                values = set(frozenset.intersection(*each))
+            else:
+                values = {path[number] for path in own if path[:number] == tuple(found)}
+            if len(values) != 1 or values == {""}:
+                break
+            found += values
+        return (*found, *[""] * (len(self.levels) - len(found)))
+
+    def _within(self, path: Path) -> tuple[tuple[str, str], ...]:
+        pairs = zip(self.levels, path, strict=False)
+        # Below a level without a value all devices are in the same place.
+        end = path.index("") + 1 if "" in path else len(path)
+        return tuple((level.key, value) for level, value in [*pairs][:end] if level.kind == "attribute")
+
+    def _paths_of(self, name: str) -> tuple[Path, ...]:
+        labels = self._nodes.labels_of(name)
+        if not self._attributes:
+            return (_cut([labels.get(level.key, "") for level in self.levels]),)
+        slot = self._fleet.slot(name, labels)
+        devices = self._fleet.node_devices(slot, self._requests, self._attributes)
+        found: set[Path] = set()
+        for values in devices.values or {("",) * len(self._attributes)}:
+            of_device = iter(values)
+            found.add(
+                _cut(
+                    [
+                        next(of_device) if level.kind == "attribute" else labels.get(level.key, "")
+                        for level in self.levels
+                    ]
+                )
+            )
+        return tuple(sorted(found)) if len(found) == 1 else self._without_conflicts(name, found)
+
+    def _without_conflicts(self, name: str, paths: set[Path]) -> tuple[Path, ...]:
+        """A value of the node itself cannot be in several domains of an outer level."""
+        for number, level in enumerate(self.levels):
+            outer = {path[:number] for path in paths if path[number]}
+            if level.kind == "nodeLabel" and len(outer) > 1:
+                self.conflicts.append(Conflict(name, level.key, self.levels[number - 1].key))
+                paths = {(*path[:number], *[""] * (len(self.levels) - number)) for path in paths}
+                break
+        return tuple(sorted(paths))
+
+
+def _cut(values: list[str]) -> Path:
+    """No level counts below one without a value."""
+    if "" not in values:
+        return tuple(values)
+    end = values.index("")
+    return (*values[:end], *[""] * (len(values) - end))
+
+
+def common(paths: Sequence[Path]) -> Path:
+    """The smallest domain that holds all of these."""
+    if not paths:
+        return ()
+    first = paths[0]
+    same = [all(path[: end + 1] == first[: end + 1] for path in paths) for end in range(len(first))]
+    return first[: sum(same)]

@@ -1,0 +1,152 @@
+"""The members of a gang as what is placed: those that share a claim are one unit, and units that are alike one kind."""
+
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from controller.allocation import ClaimFault, CompiledRequest, Fleet
+from controller.gangs.gang import Gang, Member
+from controller.placement import Needs, Nodes, PodDemand, PodLabels
+from driver.model import Claim
+
+_NO_LABELS = PodLabels()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """What units that are alike have in common: they fit the same nodes, as often.
+
+    Attributes:
+        pods: those of one such unit.
+        request: what its claims ask for.
+        beside: what its claims of other drivers ask for.
+        social: whether where other members are decides where it may be.
+    """
+
+    number: int
+    pods: tuple[PodDemand, ...]
+    request: CompiledRequest
+    beside: CompiledRequest
+    social: bool
+
+    @property
+    def bound_to(self) -> str:
+        """The node that a pod of it is bound to; "" for none."""
+        return next((pod.bound_to for pod in self.pods if pod.bound_to), "")
+
+    def may_use(self, node: str) -> bool:
+        """Whether the node is one of those that its pods may be placed on."""
+        if self.bound_to and node != self.bound_to:
+            return False
+        return all(node not in pod.avoid and (pod.among is None or node in pod.among) for pod in self.pods)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unit:
+    """Members that have to be on one node, because they share a claim; mostly a single one. In the order of ranks.
+
+    Attributes:
+        claims: their claims, each once.
+        beside: those of other drivers.
+        order: the place in the order of ranks, the leader first.
+        position: counts the members of groups (``Level.group_size``), from 0.
+    """
+
+    kind: Kind
+    members: tuple[Member, ...]
+    claims: tuple[Claim, ...]
+    beside: tuple[Claim, ...]
+    order: int
+    position: int
+
+
+def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[ClaimFault, ...]:
+    """The units of the members to place, in the order of ranks; or everything that is wrong with their claims."""
+    positions = positions_of(gang)
+    social = any(_is_social(member.demand.needs) for member in gang.members)
+    kinds: dict[Hashable, Kind] = {}
+    found: list[Unit] = []
+    faults: dict[ClaimFault, None] = {}
+    for order, members in enumerate(_sharing(in_order(gang.members))):
+        claims = _once(claim for member in members for claim in member.demand.claims)
+        beside = _once(claim for member in members for claim in member.demand.beside)
+        ours, others = fleet.compile(claims), fleet.compile(beside)
+        if isinstance(ours, tuple) or isinstance(others, tuple):
+            wrong = [fault for request in (ours, others) if isinstance(request, tuple) for fault in request]
+            faults.update(dict.fromkeys(wrong))
+            continue
+        key = ours, others, tuple([_key(member.demand, nodes, social) for member in members])
+        kind = kinds.get(key)
+        if kind is None:
+            pods = tuple(member.demand for member in members)
+            kind = kinds[key] = Kind(len(kinds), pods, ours, others, social)
+        position = min(positions[member.demand.key] for member in members)
+        found.append(Unit(kind, members, claims, beside, order, position))
+    return tuple(faults) or found
+
+
+def in_order(members: Iterable[Member]) -> list[Member]:
+    """The members in the order of ranks, the leader first."""
+    return sorted(members, key=lambda member: (not member.leader, member.rank, natural(member.demand.key)))
+
+
+def positions_of(gang: Gang) -> Mapping[str, int]:
+    """The place of each pod, standing or not, by which groups are counted: its rank if each has another.
+
+    The leader is in the first group and counts as none of its members.
+    """
+    ranks = {standing.pod: standing.rank for standing in gang.standing}
+    ranks |= {member.demand.key: member.rank for member in gang.members if not member.leader}
+    ordered = sorted(ranks, key=lambda pod: (ranks[pod], natural(pod)))
+    if len(set(ranks.values())) < len(ranks):
+        ranks = {pod: position for position, pod in enumerate(ordered)}
+    leaders = {member.demand.key: 0 for member in gang.members if member.leader}
+    return {**ranks, **leaders}
+
+
+def natural(name: str) -> tuple[tuple[str, int], ...]:
+    """A key by which names are sorted with numbers in them as numbers: worker-2 comes before worker-10."""
+    parts = re.split(r"([0-9]+)", name)
+    return tuple((text, int(number)) for text, number in zip(parts[::2], [*parts[1::2], "0"], strict=True))
+
+
+def _sharing(members: Sequence[Member]) -> list[tuple[Member, ...]]:
+    """The members, those together that share a claim, directly or through others."""
+    group_of: dict[str, list[Member]] = {}
+    groups: dict[int, list[Member]] = {}
+    for member in members:
+        group = [member]
+        for claim in (*member.demand.claims, *member.demand.beside):
+            other = group_of.get(claim.uid)
+            if other is not None and other is not group:
+                groups.pop(id(group), None)
+                other += group
+                group = other
+            group_of[claim.uid] = group
+        for uid in [uid for one in group for uid in (claim.uid for claim in (*one.demand.claims, *one.demand.beside))]:
+            group_of[uid] = group
+        groups[id(group)] = group
+    return [tuple(group) for group in groups.values()]
+
+
+def _once(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    return tuple({claim.uid: claim for claim in claims}.values())
+
+
+def _is_social(needs: Needs) -> bool:
+    return bool(needs.pod_affinity or needs.pod_anti_affinity or needs.spread or needs.volumes)
+
+
+def _key(demand: PodDemand, nodes: Nodes, social: bool) -> Hashable:
+    """Everything that tells members apart as to where they fit, except their claims."""
+    needs = demand.needs
+    against = frozenset(term for term, _ in nodes.pods.terms_against(needs.pod))
+    other = replace(needs, requests={}, pod=needs.pod if social else _NO_LABELS)
+    among = None if demand.among is None else frozenset(demand.among)
+    own = nodes.node_of(demand.key)
+    amounts = tuple(sorted(needs.requests.items()))
+    return amounts, _hashable(other), against, among, demand.avoid, demand.last, demand.bound_to, own
+
+
+def _hashable(needs: Needs) -> Hashable:
+    return tuple(getattr(needs, name) for name in Needs.__dataclass_fields__ if name != "requests")

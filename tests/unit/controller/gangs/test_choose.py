@@ -1,0 +1,276 @@
+"""The gang goes into one domain or nowhere, into the best one, whatever the order of the input."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from controller.gangs import GangPlan, GangRefusal, Level, Policy, choose, render
+from driver.model import Constraint
+from tests.unit.controller.allocation.rig import DRIVER, claim, device, want
+from tests.unit.controller.gangs.rig import (
+    CLUSTER,
+    CPU,
+    PREFERRED_LEAF,
+    Host,
+    Scene,
+    attribute,
+    devices_of,
+    domain_of,
+    gang,
+    hosts,
+    member,
+    members,
+    nodes_of,
+    standing,
+    verdicts,
+)
+
+A, B = {"ib": "a"}, {"ib": "b"}
+SPREAD: dict[str, Any] = {"policy": Policy.SPREAD}
+
+
+def leaf(cluster: str, name: str) -> dict[str, str]:
+    return {"ib": cluster, "leaf": name}
+
+
+@pytest.fixture(params=[None, 1, 2, 3], ids=["in order", "shuffled", "shuffled again", "and again"])
+def decide(request: pytest.FixtureRequest) -> Callable[..., GangPlan | GangRefusal]:
+    """Every case is decided with its input in several orders; the whole answer has to be the same."""
+
+    def decided(cluster: Sequence[Host], asked: Any, **options: Any) -> GangPlan | GangRefusal:
+        scene = Scene(cluster, asked)
+        answer = scene.decide(**options)
+        if request.param is not None:
+            assert scene.decide(Random(request.param), **options) == answer
+        return answer
+
+    return decided
+
+
+Decide = Callable[..., GangPlan | GangRefusal]
+
+# Which domain
+
+
+def test_only_a_domain_with_enough_nodes_is_chosen(decide: Decide) -> None:
+    cluster = [*hosts("a", 5, A), *hosts("b", 3, B)]
+    answer = decide(cluster, gang(members(4, count=8), CLUSTER))
+    assert domain_of(answer) == "a"
+    assert nodes_of(answer) == ["a1", "a2", "a3", "a4"]
+
+
+def test_a_domain_that_other_predicates_empty_is_never_chosen(decide: Decide) -> None:
+    cluster = [*hosts("a", 5, A)[:3], *[replace(host, cpus=1) for host in hosts("a", 5, A)[3:]], *hosts("b", 4, B)]
+    assert domain_of(decide(cluster, gang(members(4, count=8, cpus=40), CLUSTER))) == "b"
+    tainted = [*hosts("a", 2, A), Host("a3", A, tainted=True), Host("a4", A, ready=False), *hosts("b", 4, B)]
+    assert domain_of(decide(tainted, gang(members(4, count=8), CLUSTER))) == "b"
+
+
+def test_binpack_leaves_the_least_room_and_spread_takes_the_least_used(decide: Decide) -> None:
+    cluster = [Host("a1", A, cards=8), Host("b1", B, cards=8, used=4)]
+    assert domain_of(decide(cluster, gang(members(4), CLUSTER))) == "b"
+    assert domain_of(decide(cluster, gang(members(4), CLUSTER, **SPREAD))) == "a"
+
+
+def test_one_leaf_comes_before_less_room_left(decide: Decide) -> None:
+    cluster = [
+        Host("a1", leaf("a", "l1"), cards=2), Host("a2", leaf("a", "l2"), cards=2),
+        Host("b1", leaf("b", "l1"), cards=4), Host("b2", leaf("b", "l2"), cards=2),
+    ]  # fmt: skip
+    assert domain_of(decide(cluster, gang(members(4), CLUSTER, PREFERRED_LEAF))) == "b/l1"
+
+
+def test_of_equal_domains_binpack_takes_the_first_name_and_spread_a_fixed_one(decide: Decide) -> None:
+    cluster = [*hosts("a", 2, A), *hosts("b", 2, B), *hosts("c", 2, {"ib": "c"})]
+    assert domain_of(decide(cluster, gang(members(4), CLUSTER))) == "a"
+    chosen = [domain_of(decide(cluster, replace(gang(members(4), CLUSTER, **SPREAD), uid=uid))) for uid in "pqrstuvw"]
+    assert set(chosen) == {"a", "b", "c"}
+
+
+def test_a_block_that_a_larger_gang_could_use_is_not_broken(decide: Decide) -> None:
+    cluster = [*hosts("a", 1, A, cards=8), *hosts("b", 1, B, cards=7)]
+    assert domain_of(decide(cluster, gang(members(2), CLUSTER))) == "b"
+
+
+def test_devices_of_a_pod_may_have_to_be_alike(decide: Decide) -> None:
+    rails = (device("gpu-0", {"rail": "r1"}), device("gpu-1", {"rail": "r2"}))
+    even = (device("gpu-0", {"rail": "r1"}), device("gpu-1", {"rail": "r1"}))
+    cluster = [
+        *[Host(f"a{number}", A, devices=even) for number in range(3)], Host("a3", A, devices=rails),
+        *[Host(f"b{number}", B, devices=even) for number in range(4)],
+    ]  # fmt: skip
+    pair = [
+        claim(want(count=2), constraints=(Constraint((), f"{DRIVER}/rail"),), name=f"worker-{rank}")
+        for rank in range(4)
+    ]
+    assert domain_of(decide(cluster, gang([member(n, one) for n, one in enumerate(pair)], CLUSTER))) == "b"
+
+
+def test_unequal_members_are_packed_exactly(decide: Decide) -> None:
+    cluster = [Host("a1", A, cards=10), Host("a2", A, cards=6)]
+    asked = [member(0, count=6), member(1, count=5), member(2, count=5)]
+    assert nodes_of(decide(cluster, gang(asked, CLUSTER))) == ["a2", "a1", "a1"]
+
+
+def test_a_preferred_level_falls_back_outwards_and_a_required_one_does_not(decide: Decide) -> None:
+    cluster = [Host(f"a{number}", leaf("a", f"l{number}"), cards=2) for number in range(3)]
+    assert domain_of(decide(cluster, gang(members(4), CLUSTER, PREFERRED_LEAF))) == "a"
+    answer = decide(cluster, gang(members(4), CLUSTER, Level("leaf", "nodeLabel")))
+    assert verdicts(answer) == ["a/l0: 2 of 4", "a/l1: 2 of 4", "a/l2: 2 of 4"]
+    assert isinstance(answer, GangRefusal)
+    assert answer.decided
+    assert render(answer, 2) == (
+        "2 of 4 members fit in a/l0 (devices on 1 node); 2 of 4 members fit in a/l1 (devices on 1 node); "
+        "no more in 1 other domain"
+    )
+
+
+def halves(name: str) -> Host:
+    draws = [{"card.slices": 2}, {"card.slices": 1}, {"card.slices": 1}]
+    kinds = ["gpu", "mig", "mig"]
+    cards = tuple(device(f"d{n}", {"kind": kinds[n]}, draws=draws[n]) for n in range(3))
+    return Host(name, A, devices=cards, sets={"card": {"slices": 2}})
+
+
+def test_alternatives_of_one_member_are_undone_for_another(decide: Decide) -> None:
+    asked = [member(n, claim((want("gpu", name="whole"), want("mig", name="half")), name=f"w{n}")) for n in range(2)]
+    assert devices_of(decide([halves("a1")], gang(asked, CLUSTER))) == ["a1/d1", "a1/d2"]
+
+
+def test_leaves_of_one_name_in_two_clusters_are_two_domains(decide: Decide) -> None:
+    cluster = [Host("a1", leaf("a", "l1"), cards=2), Host("b1", leaf("b", "l1"), cards=2)]
+    answer = decide(cluster, gang(members(4), CLUSTER, Level("leaf", "nodeLabel")))
+    assert verdicts(answer) == ["a/l1: 2 of 4", "b/l1: 2 of 4"]
+
+
+def test_an_empty_value_is_no_domain(decide: Decide) -> None:
+    cluster = [*hosts("n", 2, {"ib": ""}), *hosts("m", 2)]
+    answer = decide(cluster, gang(members(4), CLUSTER))
+    assert isinstance(answer, GangRefusal)
+    assert render(answer) == "0 of 4 members fit in the cluster (no node is in a domain of ib)"
+
+
+# Domains are sets of devices
+
+
+def nvlink(name: str, labels: dict[str, str] | None = None) -> Host:
+    return Host(name, labels or {}, devices=tuple(device(f"g{n}", {"clique": f"d{1 + n // 4}"}) for n in range(8)))
+
+
+def test_a_node_can_hold_devices_of_two_domains(decide: Decide) -> None:
+    answer = decide([nvlink("n1")], gang(members(3, count=2), attribute("clique")))
+    assert verdicts(answer) == ["d1: 2 of 3", "d2: 2 of 3"]
+    answer = decide([nvlink("n1"), nvlink("n2")], gang(members(3, count=2), attribute("clique")))
+    assert devices_of(answer) == ["n1/g0", "n1/g1", "n1/g2", "n1/g3", "n2/g0", "n2/g1"]
+
+
+def test_a_label_cannot_be_in_two_domains_of_an_attribute(decide: Decide) -> None:
+    levels = attribute("clique"), Level("leaf", "nodeLabel")
+    answer = decide([nvlink("n1", {"leaf": "l1"})], gang(members(1), *levels))
+    assert isinstance(answer, GangRefusal)
+    assert render(answer) == (
+        "0 of 1 members fit in the cluster (no node is in a domain of leaf; "
+        "node n1 is in several domains of lode.dev/clique, so in none of leaf)"
+    )
+
+
+# Pinned, shared, standing
+
+
+def test_members_pinned_to_hosts_go_exactly_there(decide: Decide) -> None:
+    cluster = hosts("n", 16, A)
+    asked = [member(n, count=2, among=(f"n{16 - n}",)) for n in range(16)]
+    assert nodes_of(decide(cluster, gang(asked, CLUSTER))) == [f"n{16 - n}" for n in range(16)]
+
+
+def test_members_that_share_a_claim_are_on_one_node(decide: Decide) -> None:
+    shared = claim(want(count=8), name="shared")
+    asked = [member(n, shared, cpus=40) for n in range(3)]
+    cluster = [*hosts("a", 4, A, cpus=96), Host("b1", B, cpus=128)]
+    answer = decide(cluster, gang(asked, CLUSTER))
+    assert nodes_of(answer) == ["b1"] * 3
+    assert isinstance(answer, GangPlan)
+    assert all(placement.allocations == answer.placements[0].allocations for placement in answer.placements)
+    assert verdicts(decide(cluster[:4], gang(asked, CLUSTER))) == ["a: 2 of 3"]
+
+
+def test_a_replacement_stays_in_the_domain_of_those_that_stand(decide: Decide) -> None:
+    cluster = [*hosts("a", 2, A), *hosts("b", 4, B)]
+    stands = tuple(standing(n, cluster, "a1", f"gpu-{n}") for n in range(3))
+    asked = replace(gang(members(1, 3), CLUSTER), standing=stands, minimum=4)
+    assert nodes_of(decide(cluster, asked)) == ["a1"]
+    full = [replace(host, used=8) if host.name == "a2" else host for host in cluster]
+    large = replace(gang(members(1, 3, count=6), CLUSTER), standing=stands, minimum=4)
+    assert nodes_of(decide(cluster, large)) == ["a2"]
+    assert verdicts(decide(full, large)) == ["a: 3 of 4"]
+
+
+def test_a_replacement_leaves_a_full_preferred_leaf(decide: Decide) -> None:
+    cluster = [
+        Host("a1", leaf("a", "l1"), cards=2), Host("a2", leaf("a", "l2"), cards=4),
+        Host("b1", leaf("b", "l1"), cards=4),
+    ]  # fmt: skip
+    stands = (standing(0, cluster, "a1", "gpu-0", "gpu-1"), standing(2, cluster, "a2", "gpu-0"))
+    lost = [member(1, count=2), member(3)]
+    asked = replace(gang(lost, CLUSTER, PREFERRED_LEAF), standing=stands, minimum=3)
+    assert nodes_of(decide(cluster, asked)) == ["a2", "a2"]
+    groups = Level("leaf", "nodeLabel", group_size=2)
+    answer = decide(cluster, replace(asked, levels=(CLUSTER, groups)))
+    assert isinstance(answer, GangPlan)
+    assert [placement.pod for placement in answer.placements] == ["ns/worker-3"], "the other one's leaf is full"
+
+
+def test_a_preferred_level_is_waited_for(decide: Decide) -> None:
+    cluster = [Host(f"a{number}", leaf("a", f"l{number}"), cards=2) for number in range(2)]
+    patient = Level("leaf", "nodeLabel", required=False, wait_seconds=300)
+    asked = gang(members(4), CLUSTER, patient)
+    waiting = decide(cluster, replace(asked, elapsed=100))
+    assert isinstance(waiting, GangRefusal)
+    assert waiting.wait == 200
+    assert domain_of(decide(cluster, replace(asked, elapsed=300))) == "a"
+    freed = [*cluster, Host("a3", leaf("a", "l1"), cards=2)]
+    assert domain_of(decide(freed, replace(asked, elapsed=200))) == "a/l1"
+
+
+# Groups, extras, ranks
+
+
+def test_groups_stay_in_one_domain_each(decide: Decide) -> None:
+    cluster = [Host(f"a{n}", leaf("a", f"l{n}"), cards=3) for n in range(4)]
+    pairs = Level("leaf", "nodeLabel", group_size=2)
+    assert nodes_of(decide(cluster, gang(members(6), CLUSTER, pairs))) == ["a0", "a0", "a1", "a1", "a2", "a2"]
+    assert verdicts(decide(cluster[:2], gang(members(6), CLUSTER, pairs))) == ["a: 5 of 6"]
+
+
+def test_members_beyond_the_minimum_are_placed_where_there_is_room(decide: Decide) -> None:
+    cluster = [Host("a1", leaf("a", "l1"), cards=4), Host("a2", leaf("a", "l2"), cards=1), Host("b1", B, cards=8)]
+    asked = gang(members(6), CLUSTER, PREFERRED_LEAF, minimum=3)
+    assert nodes_of(decide(cluster, asked)) == ["a1", "a1", "a1", "a1", "a2"]
+
+
+def test_only_one_of_two_gangs_fits(decide: Decide) -> None:
+    cluster = hosts("a", 1, A, cards=6)
+    scene = Scene(cluster, gang(members(4), CLUSTER))
+    made, nodes, first = scene.built()
+    found = choose(first, made, nodes)
+    assert isinstance(found, GangPlan)
+    for placement in found.placements:
+        made.assume(placement.pod, placement.allocations[0])
+    before = made.usage_snapshot()
+    assert verdicts(choose(first, made, nodes)) == ["a: 2 of 4"]
+    assert made.usage_snapshot() == before
+
+
+def test_claims_that_are_invalid_are_faults(decide: Decide) -> None:
+    answer = decide(hosts("a", 1, A), gang([member(0, claim(want("missing"), name="worker-0")), *members(1, 1)]))
+    assert isinstance(answer, GangRefusal)
+    assert "missing" in render(answer)
+
+
+def test_a_gang_without_levels_and_devices_is_placed_by_what_else_it_needs(decide: Decide) -> None:
+    cluster = hosts("n", 3, cards=0, cpus=3)
+    assert nodes_of(decide(cluster, gang(members(6, count=0, cpus=1)))) == ["n1", "n1", "n1", "n2", "n2", "n2"]
+    assert CPU
