@@ -37,6 +37,7 @@ from controller.gangs.hints import GangHints, GroupName, Owner, hints_of, rank_o
 from controller.gangs.membership import PodFacts, dependencies_of, group_id, membership_of
 from controller.gangs.render import render
 from controller.gangs.terms import GangTerms, Membership, Source, Statement
+from controller.gangs.units import natural
 
 __all__ = [
     "NOTHING",
@@ -72,6 +73,7 @@ __all__ = [
     "hints_of",
     "job_from",
     "membership_of",
+    "natural",
     "rank_of_pod",
     "render",
     "stateful_set_from",

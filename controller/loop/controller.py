@@ -14,6 +14,7 @@ from controller.allocation import Fleet, Use
 from controller.election import Deposed
 from controller.loop.claimsync import ClaimSync
 from controller.loop.contact import Contact
+from controller.loop.gangsync import GangSync
 from controller.loop.metrics import ControllerMetrics
 from controller.loop.podsync import PodSync
 from controller.loop.podwaits import PodWaits
@@ -22,7 +23,7 @@ from controller.loop.underway import Underway
 from controller.reconcile import RefusalMemory
 from controller.state import OPTIONAL_RESOURCES, Changes, State, StateDelta
 from controller.telling import Teller
-from controller.waiting import Rank, rank_of
+from controller.waiting import Rank, rank_of, rank_of_gang
 from controller.writing import WriteResult, Writes, WriteSequence
 from controller.writing.steps import ReadPage, Target
 from driver.clock import Clock
@@ -84,7 +85,6 @@ class Controller:
         self._gauge_at = 0.0
         self.reflectors = _reflectors(api, self._state, deliver or self.handle)
         self._forget()
-        self._metrics.count(lambda: len(self._queue), lambda: len(self._waits.pods), lambda: self._waits.held_nodes)
 
     def _forget(self) -> None:
         """Forget what was decided. What is being written is not counted any more: a later term reads it first."""
@@ -110,6 +110,9 @@ class Controller:
             metrics,
             log,
             settings.max_retry_seconds,
+        )
+        self._gangs = GangSync(
+            state, self._queue, self._underway, self._waits, self._pods, clock, settings.max_retry_seconds
         )
         self._claims = ClaimSync(state, self._queue, self._underway, teller, clock, metrics, log)
 
@@ -210,7 +213,8 @@ class Controller:
         if key is not None:
             kind, name = key
             changes = Changes()
-            outcome = self._pods.sync(name, changes) if kind == "pod" else self._claims.sync(name, changes)
+            sync = {"pod": self._pods.sync, "gang": self._gangs.sync, "claim": self._claims.sync}[kind]
+            outcome = sync(name, changes)
             self._requeue(changes)
             self._metrics.took(self._clock.monotonic() - now)
             if outcome is not None:
@@ -283,17 +287,23 @@ class Controller:
             return
         for pod in changes.pods:
             self._queue.add(("pod", pod), now)
+        for gang in changes.gangs:
+            self._queue.add(("gang", gang), now)
         for claim in changes.claims:
             self._queue.add(("claim", claim), now)
         self._waits.wake(changes)
 
     def _rank(self, key: Key) -> tuple[int, Rank]:
-        """Claims are decided first, because they may free devices; then pods in the order in which they are served."""
+        """Claims are decided first, because they may free devices; then pods and gangs in the order of service."""
         kind, name = key
+        if kind == "gang":
+            members = [pod for member in self._state.gangs.members(name) if (pod := self._state.pods.get(member))]
+            return 1, (rank_of_gang(members) if members else Rank(0, "", name))
         pod = self._state.pods.get(name) if kind == "pod" else None
         return (0 if kind == "claim" else 1), rank_of(pod) if pod else Rank(0, "", name)
 
     def _measure(self, now: float) -> None:
+        self._metrics.queued(len(self._queue), len(self._waits.pods), self._waits.held_nodes)
         if now >= self._gauge_at:
             self._gauge_at = now + _GAUGE_SECONDS
             self._metrics.allocated(self._state.allocated_by_kind())

@@ -8,7 +8,9 @@ from controller.loop.podwaits import PodWaits
 from controller.loop.queue import Key, KeyedQueue
 from controller.loop.underway import Progress, Underway
 from controller.reconcile import (
+    NO_HISTORY,
     RELEASE_SECONDS,
+    Decision,
     Idle,
     Place,
     PlacementHistory,
@@ -104,24 +106,42 @@ class PodSync:
             self._retries.pop(key, None)
             self._waits.settle(key)
             return DecisionOutcome.POD_GONE
-        if self._underway.is_busy(_objects_of(pod)):
+        if gang := self._state.gangs.of(key):
+            self._queue.add(("gang", gang), self._clock.monotonic())
+            return None
+        if self._underway.is_busy(objects_of(pod)):
             # The pod is looked at again when the writes have ended.
             return None
-        retry = self._retries.get(key)
+        order, now, history = self._waits.order(pod), self._clock.now(), self.history_of(key)
+        decision = decide(self._state, key, now, history, self._memory, self._max_wait, order)
+        return self.take(pod, decision, changes)
+
+    def history_of(self, key: str) -> PlacementHistory:
+        """Where the pod ``key`` was placed in vain."""
+        retry, pod = self._retries.get(key), self._state.pods.get(key)
+        return retry.history if retry and pod and retry.uid == pod.uid else NO_HISTORY
+
+    def take(
+        self, pod: PodView, decision: Decision, changes: Changes, *, event: bool = True
+    ) -> DecisionOutcome | Reason | None:
+        """Have a decision about the pod carried out; returns as ``sync``.
+
+        Args:
+            event: whether an Event says why the pod waits (``Teller.tell_wait``).
+        """
+        retry = self._retries.get(pod.key)
         if retry is None or retry.uid != pod.uid:
-            retry = self._retries[key] = _RetryState(pod.uid)
-        order, now = self._waits.order(pod), self._clock.now()
-        decision = decide(self._state, key, now, retry.history, self._memory, self._max_wait, order)
+            retry = self._retries[pod.key] = _RetryState(pod.uid)
         if isinstance(decision, Unallocatable):
             return self._waits.wait_for_node(pod, decision)
         if isinstance(decision, Wait):
-            retry.history = retry.history.after(decision, now)
-            return self._waits.wait(pod, decision)
-        self._waits.end(key)
+            retry.history = retry.history.after(decision, self._clock.now())
+            return self._waits.wait(pod, decision, event=event)
+        self._waits.end(pod.key)
         if isinstance(decision, Idle):
             if pod.node_name or pod.terminal:
                 del self._retries[pod.key]
-                self._waits.settle(key)
+                self._waits.settle(pod.key)
             return DecisionOutcome.POD_IDLE
         return self._carry_out(pod, retry, decision, changes)
 
@@ -130,7 +150,6 @@ class PodSync:
     def _carry_out(
         self, pod: PodView, retry: _RetryState, decision: Written, changes: Changes
     ) -> DecisionOutcome | None:
-        retry.carrying_out = decision
         if isinstance(decision, Place) and decision.allocations:
             self._waits.questions.placed(pod.key, decision.shape, decision.node)
         timestamp = rfc3339(self._clock.now())
@@ -144,6 +163,10 @@ class PodSync:
             self._carried_out(pod.key, retry, decision)
             return _OUTCOMES[type(decision)]
         sequence = WriteSequence(("pod", pod.key), steps)
+        if self._underway.is_busy(sequence.objects):
+            # A claim that another member of the gang shares is being written; it is decided again afterwards.
+            return None
+        retry.carrying_out = decision
         changes.add(self._underway.submit(sequence, promises_of(self._state, updates)))
         return None
 
@@ -151,7 +174,7 @@ class PodSync:
         match decision:
             case RemoveGate():
                 return gate_steps(self._state, pod)
-            case Place():
+            case Place(admit=True):
                 return admit_steps(self._state, pod, decision, timestamp)
         return ()
 
@@ -185,10 +208,12 @@ class PodSync:
         now = self._clock.monotonic()
         retry.history = retry.history.after(decision, self._clock.now())
         match decision:
-            case Place(node, allocations):
-                retry.attempts = 0
-                self._teller.forget(key)
-                self._log.info("pod placed", pod=key, node=node, claims=[claim for claim, _ in allocations])
+            case Place(node, allocations, admit=admit):
+                if admit:
+                    retry.attempts = 0
+                    self._teller.forget(key)
+                what = "pod placed" if admit else "devices allocated for a member of a gang"
+                self._log.info(what, pod=key, node=node, claims=[claim for claim, _ in allocations])
             case Release(_, node):
                 self._log.info("reservations dropped", pod=key, node=node)
                 self._queue.add(("pod", key), now + RELEASE_SECONDS)
@@ -213,5 +238,6 @@ class PodSync:
         return outcome
 
 
-def _objects_of(pod: PodView) -> Iterable[ObjectKey]:
+def objects_of(pod: PodView) -> Iterable[ObjectKey]:
+    """The pod and its claims."""
     return ((PODS, pod.key), *((RESOURCE_CLAIMS, key) for key in pod.claim_keys))

@@ -87,7 +87,7 @@ class PodWaits:
     @property
     def held_nodes(self) -> int:
         """How many nodes are held back."""
-        return len(self._held)
+        return len(self._held.holders(""))
 
     def order(self, pod: PodView) -> NodeOrder:
         """What other pods mean for the nodes of this one."""
@@ -95,8 +95,8 @@ class PodWaits:
 
     # Waiting
 
-    def wait(self, pod: PodView, wait: Wait) -> Reason:
-        """The pod waits for something else than a node."""
+    def wait(self, pod: PodView, wait: Wait, *, event: bool = True) -> Reason:
+        """The pod waits for something else than a node; arguments as of ``Teller.tell_wait``."""
         now = self._clock.monotonic()
         if wait.after is not None:
             self._queue.add(("pod", pod.key), now + wait.after)
@@ -104,8 +104,13 @@ class PodWaits:
             self.end(pod.key)
         else:
             self._park(pod, None, _HELP.get(wait.reason, Help.OWN))
-            self._tell(pod, wait)
+            self._tell(pod, wait, event)
         return wait.reason
+
+    def wait_in_gang(self, answer: Unallocatable) -> None:
+        """The pod, which waits, and its gang are tried again when a node can take the pod."""
+        if pod := self._state.pods.get(answer.pod):
+            self._park(pod, answer, Help.NODES)
 
     def wait_for_node(self, pod: PodView, answer: Unallocatable) -> Reason:
         """The pod waits until a node can take it. The reasons are costly to find, so that is done only to tell them."""
@@ -145,8 +150,8 @@ class PodWaits:
         message = self._explanations.message(self._state, answer, self._memory, now)
         self._teller.tell_wait(pod, Wait(answer.reason, message))
 
-    def _tell(self, pod: PodView, wait: Wait) -> None:
-        retell = self._teller.tell_wait(pod, wait)
+    def _tell(self, pod: PodView, wait: Wait, event: bool) -> None:
+        retell = self._teller.tell_wait(pod, wait, event=event)
         if retell is not None:
             self._queue.add(("pod", pod.key), retell)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Generic, Literal, TypeVar
 
 K = TypeVar("K")
-Key = tuple[Literal["pod", "claim"], str]
+Key = tuple[Literal["pod", "claim", "gang"], str]
 """What the controller decides about: the kind of object and its key (``namespace/name``)."""
 
 

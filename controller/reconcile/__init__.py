@@ -1,6 +1,7 @@
 """What to do about one pod or one claim, from what is known and nothing else. Pure: deciding changes no state.
 
     decide           what to do about a pod: one of the values in ``decisions``
+    decide_gang      what to do about the members of a gang, all of them or none
     decide_claim     what to do about a claim that nobody uses
     double_use       whether a claim holds what older claims hold, too
     claim_updates    what a decision means for claims, as changes of their ``status``
@@ -25,6 +26,8 @@ from controller.reconcile.decisions import (
     Wait,
 )
 from controller.reconcile.doubles import SETTLING_SECONDS, DoubleUse, double_use
+from controller.reconcile.gangprogress import KnownGang, KnownMember, known_gang
+from controller.reconcile.gangs import Choose, GangDecision, decide_gang
 from controller.reconcile.history import (
     LAST_RESORT_SECONDS,
     NO_HISTORY,
@@ -59,6 +62,7 @@ __all__ = [
     "RELEASE_SECONDS",
     "SETTLING_SECONDS",
     "Allocate",
+    "Choose",
     "ClaimDecision",
     "ClaimUpdate",
     "Deallocate",
@@ -66,7 +70,10 @@ __all__ = [
     "DoubleUse",
     "Explanation",
     "Free",
+    "GangDecision",
     "Idle",
+    "KnownGang",
+    "KnownMember",
     "NodeOrder",
     "NodeRefusal",
     "NodeVerdict",
@@ -86,9 +93,11 @@ __all__ = [
     "could_take",
     "decide",
     "decide_claim",
+    "decide_gang",
     "depends_on_other_pods",
     "double_use",
     "explanation_of",
+    "known_gang",
     "node_refusals",
     "node_to_hold",
     "patched_status",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from controller.state import Revision
-from driver.model import Allocation
+from driver.model import Allocation, Consumer
 
 
 class Reason(StrEnum):
@@ -19,6 +19,8 @@ class Reason(StrEnum):
     CLAIM_NOT_OWNED = "ClaimNotOwned"
     DOUBLE_USE = "DoubleUse"
     FIELDS_DROPPED = "FieldsDropped"
+    GANG_INCOMPLETE = "GangIncomplete"
+    GANG_INVALID = "GangInvalid"
     INVALID_CLAIM = "InvalidClaim"
     INVALID_PARAMETERS = "InvalidParameters"
     MIXED_CLAIM = "MixedClaim"
@@ -105,6 +107,10 @@ class Place:
     """Whether the pod has a verdict of kube-scheduler that this allocation makes old (``PodView.unschedulable``)."""
     revision: Revision = ()
     """Of the node (``State.revision_of``), if there are allocations."""
+    admit: bool = True
+    """Whether the pod is let go when that is written; not if it has to wait for other members of its gang."""
+    sharers: tuple[tuple[str, tuple[Consumer, ...]], ...] = ()
+    """Keys of claims that are allocated here, and the other members of the gang that each is reserved for at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What kube-scheduler is expected to allocate for pods that were let go with claims of other drivers. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from controller.reconcile.podclaims import split_by_driver
@@ -8,8 +8,8 @@ from controller.state import State
 
 
 @contextmanager
-def expected_use(state: State, pod: str) -> Iterator[None]:
-    """Count as in use what kube-scheduler is about to allocate for every pod that was let go but ``pod``.
+def expected_use(state: State, pods: Collection[str]) -> Iterator[None]:
+    """Count as in use what kube-scheduler is about to allocate for every pod that was let go but ``pods``.
 
     Otherwise all pods that are decided before kube-scheduler gets to the first would go to the same node for the same
     device. kube-scheduler's allocator is the same, so it will take as many devices, if not exactly these.
@@ -17,7 +17,7 @@ def expected_use(state: State, pod: str) -> Iterator[None]:
     held: list[str] = []
     try:
         for key, node in state.awaiting.items():
-            if key != pod:
+            if key not in pods:
                 held += _hold(state, key, node)
         yield
     finally:

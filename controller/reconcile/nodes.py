@@ -22,6 +22,27 @@ class NodeOrder:
 ANY_NODE = NodeOrder()
 
 
+def demand_of(
+    pod: PodView,
+    claims: Sequence[Claim],
+    reachable: Collection[str] | None,
+    beside: Sequence[Claim] = (),
+    avoid: Iterable[str] = (),
+    last: Sequence[str] = (),
+) -> PodDemand:
+    """What the pod needs of a node; arguments as of ``choose_node``."""
+    return PodDemand(
+        pod.key,
+        pod.needs,
+        tuple(claims),
+        reachable,
+        frozenset(avoid),
+        pod.node_name,
+        tuple(beside),
+        tuple(dict.fromkeys(last)),
+    )
+
+
 def choose_node(
     state: State,
     pod: PodView,
@@ -39,17 +60,7 @@ def choose_node(
         avoid: nodes that must not be chosen.
         last: nodes that are tried after all others, in this order.
     """
-    demand = PodDemand(
-        pod.key,
-        pod.needs,
-        tuple(claims),
-        reachable,
-        frozenset(avoid),
-        pod.node_name,
-        tuple(beside),
-        tuple(dict.fromkeys(last)),
-    )
-    return plan([demand], state.devices, state.nodes)
+    return plan([demand_of(pod, claims, reachable, beside, avoid, last)], state.devices, state.nodes)
 
 
 def reachable_nodes(state: State, records: Iterable[ClaimRecord]) -> Collection[str] | None:

@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from controller.allocation import Unsatisfiable, render
-from controller.placement import Plan, PodCheck, Refusal
+from controller.placement import Placed, Plan, PodCheck, Refusal
 from controller.reconcile.decisions import (
     Decision,
     Idle,
@@ -42,6 +42,7 @@ from controller.reconcile.decisions import (
     Wait,
 )
 from controller.reconcile.doubles import double_use
+from controller.reconcile.examined import FullPod, OpenPod
 from controller.reconcile.expected import expected_use
 from controller.reconcile.history import NO_HISTORY, PATIENCE_SECONDS, PlacementHistory, WriteRefusal
 from controller.reconcile.nodes import ANY_NODE, NodeOrder, choose_node, reachable_nodes
@@ -82,6 +83,23 @@ def decide(
         max_wait: most seconds that kube-scheduler gets to bind the pod.
         order: what other pods mean for the choice of the node.
     """
+    match examine(state, key, now, history, max_wait):
+        case OpenPod() as pod:
+            return allocate(state, pod, now, history, memory, order)
+        case FullPod() as pod:
+            return finish(state, pod)
+        case decision:
+            return decision
+
+
+def examine(
+    state: State, key: str, now: float, history: PlacementHistory, max_wait: float, *, in_gang: bool = False
+) -> Decision | OpenPod | FullPod:
+    """How far the pod has come, if it is about to be placed; else what to do about it. Arguments as of ``decide``.
+
+    Args:
+        in_gang: whether the pod needs a node even if it has no claims of ours, because it starts together with others.
+    """
     pod = state.pods.get(key)
     if pod is None or pod.terminal or pod.deleting:
         return Idle()
@@ -89,24 +107,25 @@ def decide(
     records, missing = claims_of(state, pod, now)
     by_driver = split_by_driver(state, records)
     ours, problems = by_driver.ours, [*missing, *by_driver.problems]
-    if not ours and (not gated or not problems):
+    if not ours and (not gated or not (problems or in_gang)):
         return RemoveGate() if gated else Idle()
     if set(pod.gates) - {state.names.gate}:
         return Wait(Reason.OTHER_GATES, "the pod has other scheduling gates", report=False)
     if pod.node_name and all(record.claim.allocation for record in ours):
         return Idle()
     problems += faults_of(state, ours)
+    problems += [Wait(Reason.GANG_INVALID, f"{fault.field}: {fault.message}") for fault in state.gangs.faults(key)]
     if problems:
         return combine(problems)
     if not pod.node_name and (given_back := _give_back(state, pod, ours, now, history)):
         return given_back
     if history.refusal and (refused := _refused(state, pod, ours, now, history.refusal)):
         return refused
-    unallocated = [record for record in ours if record.claim.allocation is None]
-    if unallocated:
-        return _allocate(state, pod, records, unallocated, by_driver.others, now, history, memory, order)
+    unallocated = tuple(record for record in ours if record.claim.allocation is None)
+    if unallocated or not ours:
+        return OpenPod(pod, tuple(records), unallocated, by_driver.others)
     if gated:
-        return _finish(state, pod, ours)
+        return FullPod(pod, ours)
     if pod.unschedulable:
         return _unschedulable(state, pod, ours, now, history, max_wait)
     reported = pod.allocated is None or pod.allocated.status == "True"
@@ -146,47 +165,31 @@ def _refused(
     return None
 
 
-def _allocate(
-    state: State,
-    pod: PodView,
-    records: Sequence[ClaimRecord],
-    unallocated: Sequence[ClaimRecord],
-    others: Sequence[ClaimRecord],
-    now: float,
-    history: PlacementHistory,
-    memory: RefusalMemory,
-    order: NodeOrder,
+def allocate(
+    state: State, found: OpenPod, now: float, history: PlacementHistory, memory: RefusalMemory, order: NodeOrder
 ) -> Decision:
     """Some claims of the pod have no allocation."""
-    # kube-scheduler allocates these with the same allocator from the same slices, but only on the node chosen here. If
-    # no slice has a device for one, its driver may have other means, and kube-scheduler will tell.
-    beside = [record for record in others if not pod.node_name and state.devices.publishes(record.claim)]
-    held = [record for record in records if state.holds_ours(record.claim)]
-    keys = tuple(record.claim.key for record in unallocated)
-    needed = (*unallocated, *beside)
-    reachable = reachable_nodes(state, records)
-    refused = {} if pod.node_name else history.standing(lambda name: state.revision_of(name, pod.needs), now)
+    pod, beside = found.pod, found.beside(state)
+    needed = (*found.unallocated, *beside)
+    reachable = reachable_nodes(state, found.records)
+    refused = found.refused(state, history, now)
     # Without these, the answer is the same for every pod of the shape.
     own_answer = reachable is not None or bool(pod.node_name or refused)
     unconstrained = not own_answer and not order.held
-    shape = (pod.node_name or state.nodes.shape_of(pod.needs), tuple(record.shape for record in needed))
+    shape = found.shape(state)
     answer: Plan | Refusal = Refusal(pod.key)
     if not (unconstrained and memory.refused_by_all(shape, state.nodes.generation)):
-        claims, others_claims = [[record.claim for record in some] for some in (unallocated, beside)]
+        claims, others_claims = [[record.claim for record in some] for some in (found.unallocated, beside)]
         avoid, last = {**refused, **order.held}, (*order.asked, *history.refused)
-        with expected_use(state, pod.key) if beside else nullcontext():
+        with expected_use(state, [pod.key]) if beside else nullcontext():
             answer = choose_node(state, pod, claims, reachable, others_claims, avoid, last)
     if isinstance(answer, Plan):
         (placement,) = answer.placements
-        chosen = [result.device.driver for one in placement.allocations for result in one.results]
-        assert set(chosen) <= {state.names.driver}, f"devices of other drivers chosen for {keys}: {chosen}"
-        allocations = tuple(zip(keys, placement.allocations, strict=True))
-        node, outdates = placement.node, bool(pod.unschedulable)
-        return Place(node, allocations, unreserved(held, pod), shape, outdates, state.revision_of(node, pod.needs))
+        return place(state, found, placement)
     if answer.faults:
         faulty = dict.fromkeys(fault.claim for fault in answer.faults)
         return Wait(Reason.INVALID_CLAIM, render(Unsatisfiable(answer.faults)), tuple(faulty))
-    own = exclusive(held, pod)
+    own = exclusive(found.held(state), pod)
     if own and not pod.node_name:
         taken = tuple(record.claim.key for record in own)
         return TakeBack(taken, node_of(own), "the pod's other claims cannot be allocated there")
@@ -195,8 +198,20 @@ def _allocate(
     return Unallocatable(pod.key, waiting, shape, unconstrained, own_answer, refused, order.held, after, pod.node_name)
 
 
-def _finish(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> Decision:
+def place(state: State, found: OpenPod, placed: Placed) -> Place:
+    """Give the pod what was chosen for it."""
+    chosen = [result.device.driver for one in placed.allocations for result in one.results]
+    assert set(chosen) <= {state.names.driver}, f"devices of other drivers chosen for {found.pod.key}: {chosen}"
+    keys = (record.claim.key for record in found.unallocated)
+    allocations = tuple(zip(keys, placed.allocations, strict=True))
+    reserve = unreserved(found.held(state), found.pod)
+    outdates, revision = bool(found.pod.unschedulable), state.revision_of(placed.node, found.pod.needs)
+    return Place(placed.node, allocations, reserve, found.shape(state), outdates, revision)
+
+
+def finish(state: State, found: FullPod) -> Place | TakeBack | Wait:
     """All claims of a gated pod are allocated."""
+    pod, ours = found.pod, found.ours
     problem = _misplacement(state, pod, ours)
     if problem:
         if own := exclusive(ours, pod):

@@ -79,7 +79,7 @@ def node_refusals(
     names: Iterable[str] = state.nodes if reachable is None else reachable
     if pod.node_name:
         names = (pod.node_name,)
-    with expected_use(state, pod.key) if split_by_driver(state, claims).others else nullcontext():
+    with expected_use(state, [pod.key]) if split_by_driver(state, claims).others else nullcontext():
         return _refusals(state, decision, claims, names, memory.refusals_of(decision.shape))
 
 

@@ -20,10 +20,18 @@ class Allocate:
     """Key."""
     allocation: Allocation
     consumer: Consumer
+    sharers: tuple[Consumer, ...] = ()
+    """More consumers, which start together with the first."""
+
+    @property
+    def consumers(self) -> tuple[Consumer, ...]:
+        """All that the claim is reserved for."""
+        return (self.consumer, *self.sharers)
 
     def status_patch(self, claim: Claim) -> Object:
         """The merge patch of the claim's status."""
-        return {"allocation": allocation_to(self.allocation), "reservedFor": [consumer_to(self.consumer)]}
+        reserved = [consumer_to(consumer) for consumer in self.consumers]
+        return {"allocation": allocation_to(self.allocation), "reservedFor": reserved}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +86,10 @@ def claim_updates(decision: Decision, pod: Consumer, timestamp: str) -> tuple[Cl
     """
     match decision:
         case Place(_, allocations, reserve):
+            sharers = dict(decision.sharers)
+            stamped = ((key, replace(value, timestamp=timestamp)) for key, value in allocations)
             return (
-                *(Allocate(key, replace(value, timestamp=timestamp), pod) for key, value in allocations),
+                *(Allocate(key, value, pod, sharers.get(key, ())) for key, value in stamped),
                 *(Reserve(key, pod) for key in reserve),
             )
         case Release(claims):

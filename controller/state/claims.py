@@ -33,9 +33,9 @@ class Promise:
 
     uid: str
     """Of the claim."""
-    consumer: Consumer
+    consumers: tuple[Consumer, ...]
     allocation: Allocation | None = None
-    """None if an allocated claim is only reserved for one more consumer."""
+    """None if an allocated claim is only reserved for more consumers."""
 
     def applied_to(self, claim: Claim) -> Claim:
         """The claim as it will be. What the API says goes first: an allocated claim keeps its allocation."""
@@ -44,10 +44,11 @@ class Promise:
         if self.allocation is not None:
             if claim.allocation is not None:
                 return claim
-            return replace(claim, allocation=self.allocation, reserved_for=(self.consumer,))
-        if claim.allocation is None or self.consumer in claim.reserved_for:
+            return replace(claim, allocation=self.allocation, reserved_for=self.consumers)
+        more = tuple(consumer for consumer in self.consumers if consumer not in claim.reserved_for)
+        if claim.allocation is None or not more:
             return claim
-        return replace(claim, reserved_for=(*claim.reserved_for, self.consumer))
+        return replace(claim, reserved_for=(*claim.reserved_for, *more))
 
 
 class Claims(Mapping[str, ClaimRecord]):

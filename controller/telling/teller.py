@@ -40,8 +40,12 @@ class Teller:
         """From when on (monotonic seconds) other words of the reason are told; None if any words are told now."""
         return self._told.retell_at(pod, reason.value, self._clock.monotonic())
 
-    def tell_wait(self, pod: PodView, wait: Wait) -> float | None:
-        """Say why the pod waits if that is news; returns when other words may be told, if these are not told now."""
+    def tell_wait(self, pod: PodView, wait: Wait, *, event: bool = True) -> float | None:
+        """Say why the pod waits if that is news; returns when other words may be told, if these are not told now.
+
+        Args:
+            event: whether there is an Event, too; not if another pod has it, because the wait is about several pods.
+        """
         now, reason = self._clock.monotonic(), wait.reason.value
         if not self._told.tell(pod, reason, wait.message, now):
             if not self.shows(pod, wait.reason):
@@ -50,8 +54,9 @@ class Teller:
         known = pod.allocated
         if known is None or (known.status, known.reason, known.message) != ("False", reason, wait.message):
             self._set_condition(pod, reason, wait.message)
-        self._warn(PODS, pod.key, pod.uid, reason, wait.message)
-        for key in wait.claims:
+        if event:
+            self._warn(PODS, pod.key, pod.uid, reason, wait.message)
+        for key in wait.claims if event else ():
             if record := self._state.claims.get(key):
                 self._warn(RESOURCE_CLAIMS, key, record.claim.uid, reason, wait.message)
         return None

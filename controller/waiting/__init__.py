@@ -1,14 +1,14 @@
 """Which pods wait, in which order they are served, and what they mean for each other's nodes. Pure.
 
-Rank, rank_of   the order: by priority, then age
+Rank, rank_of   the order: by priority, then age; rank_of_gang the same for a gang
 ParkedPods      the pods that wait, in groups, and which of them a change can help
 HeldNodes       nodes that are held back for pods that have waited long
 OpenQuestions   nodes where kube-scheduler is being asked about pods that it has refused before
 """
 
 from controller.waiting.held import HeldNodes
-from controller.waiting.order import Rank, rank_of
+from controller.waiting.order import Rank, rank_of, rank_of_gang
 from controller.waiting.parked import Help, ParkedPods
 from controller.waiting.questions import OpenQuestions
 
-__all__ = ["HeldNodes", "Help", "OpenQuestions", "ParkedPods", "Rank", "rank_of"]
+__all__ = ["HeldNodes", "Help", "OpenQuestions", "ParkedPods", "Rank", "rank_of", "rank_of_gang"]

@@ -56,7 +56,8 @@ def promises_of(state: State, updates: Iterable[ClaimUpdate]) -> Mapping[str, Pr
     for update in updates:
         if isinstance(update, Allocate | Reserve):
             allocation = update.allocation if isinstance(update, Allocate) else None
-            promises[update.claim] = Promise(state.claims[update.claim].claim.uid, update.consumer, allocation)
+            consumers = update.consumers if isinstance(update, Allocate) else (update.consumer,)
+            promises[update.claim] = Promise(state.claims[update.claim].claim.uid, consumers, allocation)
     return promises
 
 

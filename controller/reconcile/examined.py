@@ -1,0 +1,54 @@
+"""How far a pod has come that is about to be placed. Pure."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from controller.reconcile.history import PlacementHistory
+from controller.state import ClaimRecord, PodView, State
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPod:
+    """A pod that needs a node, and devices there for the claims of ours that have no allocation."""
+
+    pod: PodView
+    records: tuple[ClaimRecord, ...]
+    """All its claims."""
+    unallocated: tuple[ClaimRecord, ...]
+    """Claims that this controller has to allocate."""
+    others: tuple[ClaimRecord, ...]
+    """Claims that kube-scheduler has to allocate, from devices of other drivers."""
+
+    def beside(self, state: State) -> tuple[ClaimRecord, ...]:
+        """The claims of other drivers that the node must fit, too.
+
+        kube-scheduler allocates these with the same allocator from the same slices, but only on the node chosen here.
+        If no slice has a device for one, its driver may have other means, and kube-scheduler will tell.
+        """
+        if self.pod.node_name:
+            return ()
+        return tuple(record for record in self.others if state.devices.publishes(record.claim))
+
+    def held(self, state: State) -> tuple[ClaimRecord, ...]:
+        """Its claims that hold devices of ours."""
+        return tuple(record for record in self.records if state.holds_ours(record.claim))
+
+    def refused(self, state: State, history: PlacementHistory, now: float) -> Mapping[str, str]:
+        """The nodes where kube-scheduler's refusal of the pod holds at ``now`` (epoch seconds), and its message."""
+        if self.pod.node_name:
+            return {}
+        return history.standing(lambda name: state.revision_of(name, self.pod.needs), now)
+
+    def shape(self, state: State) -> Hashable:
+        """Equal for pods that the same nodes refuse for the same reasons (``Unallocatable.shape``)."""
+        claims = tuple(record.shape for record in (*self.unallocated, *self.beside(state)))
+        return self.pod.node_name or state.nodes.shape_of(self.pod.needs), claims
+
+
+@dataclass(frozen=True, slots=True)
+class FullPod:
+    """A gated pod whose claims are all allocated."""
+
+    pod: PodView
+    ours: tuple[ClaimRecord, ...]
+    """Its claims that hold devices of ours."""

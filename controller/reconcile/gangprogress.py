@@ -1,0 +1,215 @@
+"""How far the members of a gang have come. Pure."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from controller.gangs import GangTerms, natural
+from controller.placement import Placed
+from controller.reconcile.decisions import Decision, Idle, Reason, Release, TakeBack, Wait
+from controller.reconcile.examined import FullPod, OpenPod
+from controller.reconcile.history import PATIENCE_SECONDS, PlacementHistory
+from controller.reconcile.nodes import ANY_NODE
+from controller.reconcile.podclaims import epoch_seconds, node_of
+from controller.reconcile.pods import RELEASE_SECONDS, allocate, examine
+from controller.reconcile.refusals import NO_MEMORY
+from controller.state import ClaimRecord, PodView, State
+from driver.errors import Fault
+
+Histories = Callable[[str], PlacementHistory]
+"""What is remembered about a pod (key)."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMember:
+    """A pod of a gang."""
+
+    pod: str
+    """Key."""
+    rank: int = 0
+    leader: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGang:
+    """A gang as it is known.
+
+    Attributes:
+        key: ``namespace/name``.
+        terms: on what it starts, or what is wrong with that.
+        members: the pods that exist, in the order of ranks.
+        ended: how many members have succeeded.
+    """
+
+    key: str
+    terms: GangTerms | tuple[Fault, ...]
+    members: tuple[KnownMember, ...]
+    ended: int = 0
+
+
+def known_gang(state: State, key: str) -> KnownGang:
+    """The gang ``key`` as the state knows it; without members if it is gone."""
+    gangs = state.gangs
+    pods = sorted(gangs.members(key), key=lambda pod: (not gangs.leads(pod), gangs.rank(pod), natural(pod)))
+    members = tuple(KnownMember(pod, gangs.rank(pod), gangs.leads(pod)) for pod in pods)
+    return KnownGang(key, gangs.terms(key) if members else (), members, gangs.succeeded(key))
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedMember:
+    """A member that has a node, and devices there unless it needs none."""
+
+    pod: PodView
+    held: tuple[ClaimRecord, ...]
+
+    @property
+    def node(self) -> str:
+        """The node; "" if it is not known, because its devices can be reached from several."""
+        return self.pod.node_name or node_of(self.held) or self.pod.nominated
+
+    @property
+    def reserved(self) -> tuple[ClaimRecord, ...]:
+        """The claims that are reserved for it."""
+        uid = self.pod.uid
+        return tuple(one for one in self.held if any(consumer.uid == uid for consumer in one.claim.reserved_for))
+
+    @property
+    def placed(self) -> Placed:
+        """Where it is, as the choice of a domain sees it."""
+        return Placed(self.node, tuple(record.claim.allocation for record in self.held if record.claim.allocation))
+
+
+class GangProgress:
+    """The members that exist and do not end, by how far they have come. Each dict has keys of pods, in rank order.
+
+    Attributes:
+        open: those that need a place.
+        full: gated ones whose claims are all allocated.
+        let_go: those without our gate that have a place, and are not bound.
+        bound: those that are bound.
+        own: what to do about those that are not open or full, as about any pod.
+    """
+
+    def __init__(self, state: State, gang: KnownGang, now: float, history_of: Histories, max_wait: float):
+        self._state = state
+        self._now = now
+        self._history_of = history_of
+        self._max_wait = max_wait
+        self.pods: dict[str, PodView] = {}
+        self.open: dict[str, OpenPod] = {}
+        self.full: dict[str, FullPod] = {}
+        self.let_go: dict[str, PlacedMember] = {}
+        self.bound: dict[str, PlacedMember] = {}
+        self.own: dict[str, Decision] = {}
+        for member in gang.members:
+            self._add(member.pod)
+
+    def _add(self, key: str) -> None:
+        history, pod = self._history_of(key), self._state.pods.get(key)
+        found = examine(self._state, key, self._now, history, self._max_wait, in_gang=True)
+        if pod is None or pod.terminal or pod.deleting:
+            self.own[key] = Idle()
+            return
+        self.pods[key] = pod
+        if isinstance(found, FullPod):
+            self.full[key] = found
+        elif isinstance(found, OpenPod) and not pod.node_name:
+            self.open[key] = found
+        else:
+            if isinstance(found, OpenPod):
+                found = allocate(self._state, found, self._now, history, NO_MEMORY, ANY_NODE)
+            self.own[key] = found
+            member = PlacedMember(pod, self.held_by(pod))
+            if pod.node_name:
+                self.bound[key] = member
+            elif self._state.names.gate not in pod.gates and (member.held or not pod.references):
+                self.let_go[key] = member
+
+    def held_by(self, pod: PodView) -> tuple[ClaimRecord, ...]:
+        """The pod's claims that hold devices of ours."""
+        records = (self._state.claims.get(key) for key in pod.claim_keys)
+        return tuple(record for record in records if record is not None and self._state.holds_ours(record.claim))
+
+    @property
+    def running(self) -> bool:
+        """Whether a member that holds devices is bound."""
+        return any(member.held for member in self.bound.values())
+
+    @property
+    def started(self) -> bool:
+        """Whether the gate of a member that holds devices is removed, so that there was a place for each."""
+        return self.running or any(member.held for member in self.let_go.values())
+
+    @property
+    def standing(self) -> Iterator[tuple[str, PlacedMember]]:
+        """The members that have a place."""
+        for key, full in self.full.items():
+            yield key, PlacedMember(full.pod, self.held_by(full.pod))
+        yield from self.let_go.items()
+        yield from self.bound.items()
+
+    @property
+    def unready(self) -> dict[str, Decision]:
+        """What keeps members from being placed, by key."""
+        known = (self.open, self.full, self.let_go, self.bound)
+        return {key: self.own[key] for key in self.pods if not any(key in some for some in known)}
+
+    @property
+    def ready(self) -> int:
+        """How many members have a place or can be given one."""
+        return len(self.pods) - len(self.unready)
+
+    # Taking back
+
+    def taken_back(self, message: str) -> dict[str, Decision]:
+        """What takes back all that is held by members that have not started, and what is left of their own decisions.
+
+        Gated members lose everything at once. Those without a gate lose it in two steps, and only while no member runs.
+        """
+        decisions: dict[str, Decision] = {}
+        gated = {pod.uid for pod in self.pods.values() if self._state.names.gate in pod.gates}
+        taken: set[str] = set()
+        for key, pod in self.pods.items():
+            if pod.uid in gated:
+                own = [one for one in self.held_by(pod) if _only_for(one, gated) and one.claim.key not in taken]
+                taken |= {record.claim.key for record in own}
+                if own:
+                    decisions[key] = TakeBack(_keys(own), node_of(own), message)
+            elif key in self.let_go and self.let_go[key].held and not self.running:
+                decisions[key] = self._released(key, message)
+        return decisions
+
+    def leaving(self, message: str) -> dict[str, Decision]:
+        """What to do about members whose reservations were dropped, before anything is placed on what they leave."""
+        released = {
+            key: self._released(key, message)
+            for key, member in self.let_go.items()
+            if member.held and self._history_of(key).released is not None and not member.reserved
+        }
+        # What kube-scheduler refused takes its own course.
+        own = {key: self.own[key] for key in released if isinstance(self.own[key], Wait | TakeBack)}
+        return {} if self.running else released | own
+
+    def _released(self, key: str, message: str) -> Decision:
+        """The next step of taking back what a member holds that kube-scheduler may be binding."""
+        member, history = self.let_go[key], self._history_of(key)
+        held, node = member.held, member.node
+        stamps = (record.claim.allocation.timestamp for record in held if record.claim.allocation)
+        patience = max(map(epoch_seconds, stamps), default=0.0) + PATIENCE_SECONDS - self._now
+        if patience > 0:
+            return Wait(Reason.REFUSED, message, report=False, after=patience)
+        reserved = member.reserved
+        if reserved or history.released is None:
+            return Release(_keys(reserved or held), node)
+        remaining = history.released + RELEASE_SECONDS - self._now
+        if remaining > 0:
+            return Wait(Reason.REFUSED, message, report=False, after=remaining)
+        unused = [record for record in held if not record.claim.reserved_for]
+        return TakeBack(_keys(unused), node, message) if unused else Idle()
+
+
+def _only_for(record: ClaimRecord, uids: Iterable[str]) -> bool:
+    return all(consumer.uid in uids for consumer in record.claim.reserved_for)
+
+
+def _keys(records: Sequence[ClaimRecord]) -> tuple[str, ...]:
+    return tuple(record.claim.key for record in records)

@@ -1,0 +1,308 @@
+"""What to do about the members of one gang. Pure.
+
+All or nothing, without a record of its own
+    A gang is placed in two phases. First the claims of all members of its plan are allocated, and every gate stays. The
+    gates are removed only when all claims are known to be written. So what is written says how far the gang has come:
+
+    - Members hold devices and all are gated: the first phase was interrupted. The others are placed beside them, in
+      their domain. If they cannot be, everything is taken back.
+    - A member without a gate holds devices: the second phase has begun, so there was a place for each. The other gates
+      are removed, too.
+
+    A pod that has lost its gate cannot get it again. If it has to be placed once more together with gated members, its
+    claims are written after theirs, because kube-scheduler may bind it as soon as they are.
+
+After the start
+    A member that kube-scheduler refuses is moved by the rules for one pod (``controller.reconcile.pods``), but within
+    the gang's domain. If no place is left there, the other members are taken back as well, unless one is bound: what
+    runs is never stopped. Members that come after the start need not wait for one another.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+from controller.allocation import Unsatisfiable, render
+from controller.gangs import Gang, GangPlan, GangRefusal, GangTerms, Member, Source, Standing
+from controller.gangs import render as render_gang
+from controller.placement import Placement, PodDemand
+from controller.reconcile.decisions import Decision, Place, Reason, Unallocatable, Wait
+from controller.reconcile.expected import expected_use
+from controller.reconcile.gangprogress import GangProgress, Histories, KnownGang
+from controller.reconcile.history import NO_HISTORY
+from controller.reconcile.nodes import ANY_NODE, NodeOrder, demand_of, reachable_nodes
+from controller.reconcile.podclaims import epoch_seconds
+from controller.reconcile.pods import MAX_CONSUMERS, finish, place
+from controller.state import State
+from driver.model import Consumer
+
+QUIET_SECONDS = 2.0
+"""How long no further member must have appeared before a gang starts with fewer than all its members. Time stamps of
+pods have whole seconds, so this is at least one second; Kubernetes' own controllers create pods faster than that."""
+INCOMPLETE_SECONDS = 10.0
+"""How long after its last member appeared it is told that a gang is incomplete. Until then it is most likely made."""
+
+Choose = Callable[[Gang], GangPlan | GangRefusal]
+"""``controller.gangs.choose`` on the state that is decided on."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangDecision:
+    """What to do about each member.
+
+    Attributes:
+        members: by key, in the order in which it is carried out.
+        lacking: members that wait for room, one for each shape.
+        after: seconds after which the gang is decided again although nothing has changed; None if only a change helps.
+        decided: False if the search for a domain ended before everything was tried, so a longer one may find one.
+    """
+
+    members: Mapping[str, Decision]
+    lacking: tuple[Unallocatable, ...] = ()
+    after: float | None = None
+    decided: bool = True
+
+
+def decide_gang(
+    state: State,
+    gang: KnownGang,
+    now: float,
+    choose: Choose,
+    history_of: Histories = lambda _: NO_HISTORY,
+    max_wait: float = 60,
+    order: NodeOrder = ANY_NODE,
+) -> GangDecision:
+    """What to do about the members of ``gang`` at ``now`` (epoch seconds). Changes none of its arguments.
+
+    Args:
+        history_of: where each pod was placed in vain.
+        max_wait: most seconds that kube-scheduler gets to bind a pod.
+        order: what other pods mean for the choice of nodes.
+    """
+    return _GangDecider(state, gang, now, choose, history_of, max_wait, order).decide()
+
+
+def refusal_text(terms: GangTerms, refusal: GangRefusal) -> str:
+    """Why no domain takes the gang."""
+    return f"gang {terms.key}: {render_gang(refusal)}"
+
+
+class _GangDecider:
+    """One decision about one gang."""
+
+    def __init__(
+        self,
+        state: State,
+        gang: KnownGang,
+        now: float,
+        choose: Choose,
+        history_of: Histories,
+        max_wait: float,
+        order: NodeOrder,
+    ):
+        self._state = state
+        self._gang = gang
+        self._now = now
+        self._choose = choose
+        self._history_of = history_of
+        self._order = order
+        self._found = GangProgress(state, gang, now, history_of, max_wait)
+        self._standing = [(key, member) for key, member in self._found.standing if member.node]
+
+    def decide(self) -> GangDecision:
+        """See ``decide_gang``."""
+        found, terms = self._found, self._gang.terms
+        if not isinstance(terms, GangTerms):
+            faults = "; ".join(f"{fault.field}: {fault.message}" for fault in terms)
+            return self._give_up(Wait(Reason.GANG_INVALID, f"gang {self._gang.key}: {faults}"))
+        problem = self._shared_by_too_many() or (None if found.started else self._missing(terms))
+        if problem:
+            return self._give_up(problem)
+        if leaving := found.leaving(f"gang {terms.key}: taken back with the other members"):
+            return self._decision(leaving)
+        if not found.open:
+            return self._decision(self._finished())
+        awaits = any(pod.beside(self._state) for pod in found.open.values())
+        with expected_use(self._state, found.open) if awaits else nullcontext():
+            answer = self._choose(self._question(terms))
+        return self._planned(terms, answer) if isinstance(answer, GangPlan) else self._refused(terms, answer)
+
+    # Whether the gang can start
+
+    def _needed(self, terms: GangTerms) -> int:
+        """How many members have to have a place."""
+        return max(1, terms.minimum - self._gang.ended)
+
+    def _missing(self, terms: GangTerms) -> Wait | None:
+        """Why a gang that has not started has to wait for members."""
+        found, unready = self._found, self._found.unready
+        present = found.ready + self._gang.ended
+        is_all = not unready and terms.size is not None and present >= terms.size
+        if is_all or not found.pods:
+            return None
+        since = max(epoch_seconds(pod.created) for pod in found.pods.values())
+        # kube-scheduler schedules such a group as one, once its gates are gone.
+        as_one = terms.source is Source.POD_GROUP and unready
+        if present >= terms.minimum and not as_one:
+            quiet = since + QUIET_SECONDS - self._now
+            text = f"gang {terms.key}: waits for more members"
+            return Wait(Reason.GANG_INCOMPLETE, text, report=False, after=quiet) if quiet > 0 else None
+        exist = len(found.pods) + self._gang.ended
+        text = f"gang {terms.key}: {exist} of {terms.size or terms.minimum} members exist"
+        problems = [f"pod {key}: {one.message}" for key, one in unready.items() if isinstance(one, Wait)]
+        if unready:
+            text += f", and {len(unready)} of these cannot be placed: {'; '.join(problems[:3])}"
+        remaining = since + INCOMPLETE_SECONDS - self._now
+        return Wait(Reason.GANG_INCOMPLETE, text, report=remaining <= 0, after=remaining if remaining > 0 else None)
+
+    def _shared_by_too_many(self) -> Wait | None:
+        """A claim can be reserved for so many pods, so more can never start together."""
+        users: dict[str, int] = {}
+        for key in (key for pod in self._found.pods.values() for key in pod.claim_keys):
+            users[key] = users.get(key, 0) + 1
+        full = [key for key, count in users.items() if count > MAX_CONSUMERS]
+        if not full:
+            return None
+        text = f"ResourceClaim {', '.join(full)}: shared by more than {MAX_CONSUMERS} members; use several claims"
+        return Wait(Reason.CLAIM_FULL, f"gang {self._gang.key}: {text}", tuple(full))
+
+    # Asking
+
+    def _question(self, terms: GangTerms) -> Gang:
+        found, standing = self._found, self._standing
+        members = {member.pod: member for member in self._gang.members}
+        needed = self._needed(terms)
+        if found.running or len(standing) >= needed:
+            # Any member more is welcome.
+            minimum = len(standing) + 1
+        elif terms.source is Source.POD_GROUP:
+            minimum = len(standing) + len(found.open)
+        else:
+            minimum = needed
+        ages = sorted(epoch_seconds(pod.created) for pod in found.pods.values())
+        complete_since = ages[min(needed, len(ages)) - 1]
+        return Gang(
+            key=terms.key,
+            uid=terms.uid,
+            members=tuple(Member(self._demand(key), members[key].rank, members[key].leader) for key in found.open),
+            standing=tuple(Standing(key, member.placed, members[key].rank) for key, member in standing),
+            minimum=minimum,
+            levels=terms.levels,
+            policy=terms.policy,
+            elapsed=max(0.0, self._now - complete_since),
+        )
+
+    def _demand(self, key: str) -> PodDemand:
+        pod, history = self._found.open[key], self._history_of(key)
+        refused = pod.refused(self._state, history, self._now)
+        claims, beside = [[record.claim for record in some] for some in (pod.unallocated, pod.beside(self._state))]
+        reachable = reachable_nodes(self._state, pod.records)
+        avoid = {**refused, **self._order.held}
+        return demand_of(pod.pod, claims, reachable, beside, avoid, tuple(history.refused))
+
+    # Answers
+
+    def _planned(self, terms: GangTerms, plan: GangPlan) -> GangDecision:
+        """There is a place for as many members as have to be placed, or for more."""
+        found = self._found
+        placed = self._places(plan.placements)
+        left = [key for key in found.open if key not in placed]
+        count = f"{len(placed) + len(self._standing)} of {terms.size or len(found.pods)} members placed"
+        wait = Wait(Reason.UNALLOCATABLE, f"gang {terms.key}: {count}; no room for more in {plan.domain}")
+        decisions: dict[str, Decision] = dict.fromkeys(left, wait)
+        first = {key: self._first_phase(key, one) for key, one in placed.items() if one.allocations}
+        if first and not found.started:
+            return self._decision(decisions | first, left)
+        return self._decision(decisions | placed | self._finished(), left)
+
+    def _first_phase(self, key: str, decision: Place) -> Place:
+        """The devices, and no more: the gate stays."""
+        return replace(decision, admit=self._state.names.gate not in self._found.open[key].pod.gates)
+
+    def _places(self, placements: Iterable[Placement]) -> dict[str, Place]:
+        """What each member gets: gated members first. The first of those that share a claim gets it for all."""
+        gate = self._state.names.gate
+        chosen = sorted(placements, key=lambda one: gate not in self._found.open[one.pod].pod.gates)
+        users: dict[str, list[Consumer]] = {}
+        for one in chosen:
+            found = self._found.open[one.pod]
+            for record in found.unallocated:
+                consumer = Consumer("pods", found.pod.name, found.pod.uid)
+                users.setdefault(record.claim.key, []).append(consumer)
+        places: dict[str, Place] = {}
+        given: set[str] = set()
+        for one in chosen:
+            found = self._found.open[one.pod]
+            decision = place(self._state, found, one)
+            own = tuple((key, value) for key, value in decision.allocations if key not in given)
+            sharers = tuple((key, tuple(users[key][1:])) for key, _ in own if len(users[key]) > 1)
+            given |= {key for key, _ in own}
+            places[one.pod] = replace(decision, allocations=own, sharers=sharers)
+        return places
+
+    def _refused(self, terms: GangTerms, refusal: GangRefusal) -> GangDecision:
+        """No domain takes as many members as have to be placed."""
+        found = self._found
+        if refusal.faults:
+            faulty = tuple(dict.fromkeys(fault.claim for fault in refusal.faults))
+            return self._give_up(Wait(Reason.INVALID_CLAIM, render(Unsatisfiable(refusal.faults)), faulty))
+        wait = Wait(Reason.UNALLOCATABLE, refusal_text(terms, refusal))
+        left = list(found.open)
+        if found.running or len(self._standing) >= self._needed(terms):
+            decisions: dict[str, Decision] = dict.fromkeys(left, wait)
+            decision = self._decision(decisions | self._finished(), left)
+        else:
+            decision = self._give_up(wait, left)
+        after = min((seconds for seconds in (refusal.wait, decision.after) if seconds is not None), default=None)
+        return replace(decision, after=after, decided=refusal.decided)
+
+    # Decisions about all members
+
+    def _finished(self) -> dict[str, Decision]:
+        """What lets the members go that have all their devices; of a gang that has not started, all of them or none."""
+        finished = {key: finish(self._state, full) for key, full in self._found.full.items()}
+        hindered = {key: one for key, one in finished.items() if not isinstance(one, Place)}
+        if self._found.started or not hindered:
+            return dict(finished)
+        waits = [one for one in hindered.values() if isinstance(one, Wait)]
+        return self._found.taken_back(waits[0].message) if waits else dict(hindered)
+
+    def _give_up(self, wait: Wait, left: Iterable[str] = ()) -> GangDecision:
+        """The gang cannot start: nothing is held for it. What runs goes on."""
+        gated = (*self._found.open, *self._found.full)
+        return self._decision(dict.fromkeys(gated, wait) | self._found.taken_back(wait.message), left, wait.after)
+
+    def _decision(
+        self, members: Mapping[str, Decision], left: Iterable[str] = (), after: float | None = None
+    ) -> GangDecision:
+        """What was decided, and about the other members what is decided about any pod, in the order of ranks.
+
+        Args:
+            left: members for which there is no room.
+        """
+        decisions = {**self._found.own, **members}
+        gate, ranked = self._state.names.gate, [member.pod for member in self._gang.members]
+
+        def comes_last(key: str) -> bool:
+            pod = self._found.pods.get(key)
+            return pod is not None and gate not in pod.gates and bool(getattr(decisions[key], "allocations", ()))
+
+        keys = sorted((key for key in ranked if key in decisions), key=comes_last)
+        lacking: dict[Hashable, Unallocatable] = {}
+        for one in map(self._lacking, left):
+            lacking.setdefault(one.group, one)
+        waits = [one.after for one in lacking.values() if one.after is not None]
+        return GangDecision(
+            {key: decisions[key] for key in keys},
+            tuple(lacking.values()),
+            min((seconds for seconds in (after, *waits) if seconds is not None), default=None),
+        )
+
+    def _lacking(self, key: str) -> Unallocatable:
+        pod, history = self._found.open[key], self._history_of(key)
+        refused = pod.refused(self._state, history, self._now)
+        reachable = reachable_nodes(self._state, pod.records)
+        claims = tuple(record.claim.key for record in (*pod.unallocated, *pod.beside(self._state)))
+        after = max(0.0, history.last_resort_at - self._now) if refused else None
+        own = reachable is not None or bool(refused)
+        return Unallocatable(key, claims, pod.shape(self._state), False, own, refused, self._order.held, after)

@@ -1,0 +1,412 @@
+"""What is decided about a gang, one situation after the other. Nodes a1, a2 ... are in fabric a, b1 ... in fabric b."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controller.gangs import (
+    Domain,
+    DomainVerdict,
+    Gang,
+    GangPlan,
+    GangRefusal,
+    GangTerms,
+    Level,
+    Source,
+    choose,
+)
+from controller.placement import Placement, Trial
+from controller.reconcile import (
+    NO_HISTORY,
+    Choose,
+    Decision,
+    GangDecision,
+    KnownGang,
+    KnownMember,
+    NodeVerdict,
+    Place,
+    PlacementHistory,
+    Reason,
+    Wait,
+    WriteRefusal,
+    decide_gang,
+)
+from driver.errors import Fault
+from driver.kube.api import NODES, RESOURCE_SLICES
+from driver.model import Consumer
+from tests.unit.controller.reconcile.test_decide import about
+from tests.unit.controller.scene import NOW, Scene, node, slice_on
+
+FABRIC = Level("fabric", "nodeLabel")
+
+
+class Fabrics(Scene):
+    """Two fabrics of nodes with two cards and 8 CPUs each, and a gang of pods w0, w1 ... with one claim each."""
+
+    def __init__(self, **sizes: int):
+        super().__init__(nodes=0)
+        for fabric, count in sizes.items():
+            for number in range(1, count + 1):
+                self.put(NODES, node(f"{fabric}{number}", labels={"fabric": fabric}))
+                self.put(RESOURCE_SLICES, slice_on(f"{fabric}{number}"))
+        self.histories: dict[str, PlacementHistory] = {}
+
+    def member(self, name: str, at: str = "", by: tuple[str, ...] | None = None, **options: Any) -> None:
+        """A pod with a claim, which holds the card ``at``."""
+        self.claim(f"c-{name}", at=at, by=(name,) if by is None else by)
+        self.pod(name, f"c-{name}", **options)
+
+    def members(self, count: int, at: Sequence[str] = (), **options: Any) -> None:
+        for number in range(count):
+            self.member(f"w{number}", at=at[number] if number < len(at) else "", **options)
+
+    def choose(self, gang: Gang) -> GangPlan | GangRefusal:
+        return choose(gang, self.state.devices, self.state.nodes)
+
+    def decide(
+        self, minimum: int = 4, size: int | None = None, ended: int = 0, source: Source = Source.CLAIM, **more: Any
+    ) -> GangDecision:
+        terms = GangTerms("default/train", "uid", source, minimum, size, (FABRIC,))
+        members = tuple(KnownMember(key, rank) for rank, key in enumerate(sorted(self.state.pods)))
+        gang = KnownGang("default/train", more.pop("terms", terms), members, ended)
+        return decide_gang(
+            self.state,
+            gang,
+            NOW,
+            more.pop("choose", self.choose),
+            lambda key: self.histories.get(key, NO_HISTORY),
+        )
+
+
+def told(decision: GangDecision) -> dict[str, str]:
+    """Each member's decision in a line."""
+    return {key.split("/")[1]: _line(one) for key, one in decision.members.items()}
+
+
+def _line(one: Decision) -> str:
+    keeps = " keep gate" if isinstance(one, Place) and not one.admit else ""
+    return about(one) + keeps
+
+
+def every(count: int, line: str) -> dict[str, str]:
+    return {f"w{number}": line for number in range(count)}
+
+
+# The first phase
+
+
+def test_the_first_phase_allocates_for_all_members_in_one_fabric_and_removes_no_gate() -> None:
+    scene = Fabrics(a=1, b=2)
+    scene.members(4)
+    assert told(scene.decide()) == {
+        "w0": "place b1 c-w0=b1/gpu-0 keep gate",
+        "w1": "place b1 c-w1=b1/gpu-1 keep gate",
+        "w2": "place b2 c-w2=b2/gpu-0 keep gate",
+        "w3": "place b2 c-w3=b2/gpu-1 keep gate",
+    }
+
+
+def test_a_gang_that_fits_into_no_fabric_gets_nothing_and_all_members_are_told_the_same() -> None:
+    scene = Fabrics(a=1, b=1)
+    scene.members(4)
+    decision = scene.decide()
+    (wait,) = set(decision.members.values())
+    text = "2 of 4 members fit in a (devices on 1 node); 2 of 4 members fit in b (devices on 1 node)"
+    assert wait == Wait(Reason.UNALLOCATABLE, f"gang default/train: {text}")
+    assert [answer.pod for answer in decision.lacking] == ["default/w0"], "one answer for members of one shape"
+
+
+def test_members_beyond_the_minimum_are_placed_where_possible_and_the_others_wait() -> None:
+    scene = Fabrics(a=1)
+    scene.members(3)
+    lines = told(scene.decide(minimum=2))
+    assert lines["w0"].startswith("place")
+    assert lines["w1"].startswith("place")
+    assert lines["w2"] == "wait Unallocatable"
+
+
+def test_a_search_without_end_is_no_refusal() -> None:
+    scene = Fabrics(a=1)
+    scene.members(4)
+    undecided = GangRefusal((DomainVerdict(Domain(), 2, 4, "", decided=False),))
+    assert not scene.decide(choose=lambda gang: undecided).decided
+
+
+def test_waiting_for_a_preferred_level_ends_without_a_change() -> None:
+    scene = Fabrics(a=1)
+    scene.members(4)
+    assert scene.decide(choose=lambda gang: GangRefusal(wait=120.0)).after == 120.0
+
+
+def test_the_choice_knows_how_long_the_gang_has_been_complete() -> None:
+    scene = Fabrics(a=2)
+    for number, age in enumerate((90, 70, 50, 10)):
+        scene.member(f"w{number}", age=age)
+    asked: list[Gang] = []
+    scene.decide(minimum=3, choose=lambda gang: asked.append(gang) or GangRefusal())  # type: ignore[func-returns-value]
+    assert asked[0].elapsed == 50
+
+
+# The second phase
+
+
+def test_gates_are_removed_when_all_claims_are_written() -> None:
+    scene = Fabrics(a=2)
+    scene.members(4, ["a1/gpu-0", "a1/gpu-1", "a2/gpu-0", "a2/gpu-1"])
+    assert told(scene.decide()) == {"w0": "place a1", "w1": "place a1", "w2": "place a2", "w3": "place a2"}
+
+
+def test_no_gate_is_removed_while_a_claim_is_missing() -> None:
+    scene = Fabrics(a=2)
+    scene.members(4, ["a1/gpu-0", "a1/gpu-1", "a2/gpu-0"])
+    assert told(scene.decide()) == {"w3": "place a2 c-w3=a2/gpu-1 keep gate"}
+
+
+def test_the_rest_is_placed_in_the_fabric_where_some_are() -> None:
+    scene = Fabrics(a=2, b=2)
+    scene.members(4, ["b1/gpu-0"])
+    assert {line.split()[1] for line in told(scene.decide()).values()} == {"b1", "b2"}
+
+
+def test_what_some_have_is_taken_back_if_the_rest_finds_no_place_there() -> None:
+    scene = Fabrics(a=1, b=2)
+    scene.members(4, ["a1/gpu-0"])
+    lines = told(scene.decide())
+    assert lines["w0"] == "take back a1 c-w0"
+    assert {lines[name] for name in ("w1", "w2", "w3")} == {"wait Unallocatable"}
+
+
+def test_a_minimum_that_is_raised_before_the_gates_are_removed_counts() -> None:
+    scene = Fabrics(a=3)
+    scene.members(6, ["a1/gpu-0", "a1/gpu-1", "a2/gpu-0", "a2/gpu-1"])
+    lines = told(scene.decide(minimum=6))
+    assert set(lines) == {"w4", "w5"}
+    assert all(line.endswith("keep gate") for line in lines.values())
+
+
+def test_a_minimum_raised_beyond_the_members_takes_everything_back() -> None:
+    scene = Fabrics(a=2)
+    scene.members(4, ["a1/gpu-0", "a1/gpu-1", "a2/gpu-0", "a2/gpu-1"])
+    assert {line.split(" c-")[0] for line in told(scene.decide(minimum=6)).values()} == {"take back a1", "take back a2"}
+
+
+def test_a_gang_whose_node_became_unusable_before_the_gates_were_removed_is_placed_anew() -> None:
+    scene = Fabrics(a=2)
+    scene.members(4, ["a1/gpu-0", "a1/gpu-1", "a2/gpu-0", "a2/gpu-1"])
+    scene.put(NODES, node("a2", ready=False, labels={"fabric": "a"}))
+    assert told(scene.decide()) == {"w2": "take back a2 c-w2", "w3": "take back a2 c-w3"}
+
+
+# Completeness
+
+
+@pytest.mark.parametrize(
+    ("exist", "minimum", "size", "age", "ended", "starts"),
+    [
+        (4, 4, 4, 0, 0, True),
+        (3, 4, 4, 60, 0, False),
+        (3, 4, 4, 60, 1, True),
+        (4, 4, None, 60, 0, True),
+        (4, 4, None, 0, 0, False),
+        (3, 4, None, 60, 0, False),
+        (2, 2, 4, 60, 0, True),
+        (2, 2, 4, 0, 0, False),
+        (2, 2, 2, 0, 0, True),
+    ],
+)
+def test_a_gang_starts_at_its_size_or_at_its_minimum_after_a_quiet_time(
+    exist: int, minimum: int, size: int | None, age: float, ended: int, starts: bool
+) -> None:
+    scene = Fabrics(a=2)
+    scene.members(exist, age=age)
+    lines = told(scene.decide(minimum, size, ended))
+    assert all(line.startswith("place" if starts else "wait GangIncomplete") for line in lines.values())
+
+
+def test_an_incomplete_gang_says_how_many_members_exist_once_it_is_not_being_made_any_more() -> None:
+    scene = Fabrics(a=2)
+    scene.members(3, age=60)
+    (wait,) = set(scene.decide(4).members.values())
+    assert wait == Wait(Reason.GANG_INCOMPLETE, "gang default/train: 3 of 4 members exist")
+    scene.members(3, age=1)
+    (wait,) = set(scene.decide(4).members.values())
+    assert isinstance(wait, Wait)
+    assert not wait.report
+    assert wait.after == 9
+
+
+def test_a_member_that_cannot_be_placed_is_named() -> None:
+    scene = Fabrics(a=2)
+    scene.members(3)
+    scene.pod("w3", "typo")
+    decision = scene.decide(4)
+    assert told(decision) == every(3, "wait GangIncomplete") | {"w3": "wait ClaimMissing"}
+    wait = decision.members["default/w0"]
+    assert isinstance(wait, Wait)
+    assert "pod default/w3: ResourceClaim default/typo does not exist" in wait.message
+
+
+def test_contradictions_are_told_to_every_member() -> None:
+    scene = Fabrics(a=2)
+    scene.members(2)
+    decision = scene.decide(terms=(Fault("gang.minAvailable", "members contradict each other"),))
+    (wait,) = set(decision.members.values())
+    text = "gang default/train: gang.minAvailable: members contradict each other"
+    assert wait == Wait(Reason.GANG_INVALID, text)
+
+
+def test_a_group_of_kube_scheduler_starts_with_all_members_that_exist() -> None:
+    scene = Fabrics(a=1)
+    scene.members(3)
+    assert told(scene.decide(minimum=2, source=Source.POD_GROUP)) == every(3, "wait Unallocatable")
+
+
+# Members without devices, and shared claims
+
+
+def test_a_member_without_claims_is_placed_and_let_go_with_the_others() -> None:
+    scene = Fabrics(a=2)
+    scene.members(3)
+    scene.pod("w3")
+    assert "w3" not in told(scene.decide())
+    scene.members(3, ["a1/gpu-0", "a1/gpu-1", "a2/gpu-0"])
+    assert told(scene.decide()) == {"w0": "place a1", "w1": "place a1", "w2": "place a2", "w3": "place a1"}
+
+
+def test_members_that_share_a_claim_get_it_in_one_write() -> None:
+    scene = Fabrics(a=1)
+    scene.claim("shared")
+    for number in range(3):
+        scene.pod(f"w{number}", "shared")
+    share = next(first for first in scene.decide(3, choose=same_card(scene)).members.values())
+    assert isinstance(share, Place)
+    consumers = tuple(Consumer("pods", f"w{number}", f"uid-w{number}") for number in (1, 2))
+    assert share.sharers == (("default/shared", consumers),)
+
+
+def same_card(scene: Scene) -> Choose:
+    """Each member gets the same devices for a shared claim."""
+
+    def choose(gang: Gang) -> GangPlan | GangRefusal:
+        with Trial(scene.state.devices, scene.state.nodes) as trial:
+            found = trial.find(gang.members[0].demand)
+        assert isinstance(found, Placement)
+        return GangPlan(Domain(), tuple(replace(found, pod=member.demand.key) for member in gang.members))
+
+    return choose
+
+
+def test_members_that_share_an_allocated_claim_are_let_go() -> None:
+    scene = Fabrics(a=1)
+    scene.claim("shared", at="a1/gpu-0", by=("w0", "w1", "w2"))
+    for number in range(3):
+        scene.pod(f"w{number}", "shared")
+    assert told(scene.decide(3)) == every(3, "place a1")
+
+
+def test_a_shared_claim_is_taken_back_once() -> None:
+    scene = Fabrics(a=1)
+    scene.claim("shared", at="a1/gpu-0", by=("w0", "w1", "w2"))
+    for number in range(3):
+        scene.pod(f"w{number}", "shared")
+    assert told(scene.decide(4)) == {"w0": "take back a1 shared"} | dict.fromkeys(("w1", "w2"), "wait GangIncomplete")
+
+
+def test_more_members_than_a_claim_can_be_reserved_for_are_refused_before_anything_is_written() -> None:
+    scene = Fabrics(a=1)
+    scene.claim("shared")
+    for number in range(257):
+        scene.pod(f"w{number}", "shared")
+    assert set(told(scene.decide(257)).values()) == {"wait ClaimFull"}
+
+
+# After the start
+
+
+def running(scene: Fabrics, *names: str) -> None:
+    for number, name in enumerate(names):
+        scene.member(name, at=f"a{number // 2 + 1}/gpu-{number % 2}", gates=(), nodeName=f"a{number // 2 + 1}")
+
+
+def test_the_other_gates_are_removed_after_the_first() -> None:
+    scene = Fabrics(a=2)
+    scene.members(4, ["a1/gpu-0", "a1/gpu-1", "a2/gpu-0", "a2/gpu-1"])
+    scene.member("w0", at="a1/gpu-0", gates=(), nodeName="a1")
+    lines = told(scene.decide(minimum=9))
+    assert lines == {"w0": "idle", "w1": "place a1", "w2": "place a2", "w3": "place a2"}
+
+
+def test_a_replacement_returns_to_the_fabric_without_waiting_for_another() -> None:
+    scene = Fabrics(a=2, b=4)
+    running(scene, "w0", "w1", "w2")
+    scene.member("w3", age=0)
+    assert told(scene.decide())["w3"] == "place a2 c-w3=a2/gpu-1"
+
+
+def test_of_two_replacements_the_second_starts_if_only_it_finds_room() -> None:
+    scene = Fabrics(a=2)
+    running(scene, "w0", "w1", "w2")
+    scene.member("w3", cpu="99")
+    scene.member("w4")
+    lines = told(scene.decide())
+    assert lines["w3"] == "wait Unallocatable"
+    assert lines["w4"].startswith("place a2")
+
+
+def test_a_member_that_was_refused_moves_within_the_fabric() -> None:
+    scene = Fabrics(a=2, b=4)
+    scene.members(2, ["a1/gpu-0"], gates=())
+    revision = scene.state.revision_of("a1", scene.state.pods["default/w1"].needs)
+    scene.histories["default/w1"] = PlacementHistory(1, {"a1": NodeVerdict(NOW, revision, "no")})
+    assert told(scene.decide(2))["w1"] == "place a2 c-w1=a2/gpu-0"
+
+
+def test_if_nothing_fits_and_none_is_bound_the_whole_gang_is_taken_back_in_two_steps() -> None:
+    scene = Fabrics(a=1)
+    scene.members(2, ["a1/gpu-0"], gates=())
+    scene.put(NODES, node("a1", cpu="1", labels={"fabric": "a"}))
+    assert told(scene.decide(2)) == {"w0": "wait Refused without report", "w1": "wait Unallocatable"}, "patience"
+    early = "2027-01-15T07:59:00Z"
+    scene.claim("c-w0", at="a1/gpu-0", by=("w0",), stamp=early)
+    assert told(scene.decide(2))["w0"] == "release a1 c-w0"
+    scene.claim("c-w0", at="a1/gpu-0", by=(), stamp=early)
+    scene.histories["default/w0"] = PlacementHistory(released=NOW - 2)
+    assert told(scene.decide(2))["w0"] == "take back a1 c-w0"
+
+
+def test_if_nothing_fits_and_one_is_bound_the_others_wait_and_say_so() -> None:
+    scene = Fabrics(a=1, b=4)
+    running(scene, "w0", "w1")
+    scene.members(0)
+    scene.member("w2")
+    assert told(scene.decide(3)) == {"w0": "idle", "w1": "idle", "w2": "wait Unallocatable"}
+
+
+def test_a_node_that_is_not_ready_changes_nothing_for_running_members() -> None:
+    scene = Fabrics(a=2, b=2)
+    running(scene, "w0", "w1", "w2", "w3")
+    scene.put(NODES, node("a1", ready=False, labels={"fabric": "a"}))
+    assert told(scene.decide()) == every(4, "idle")
+
+
+def test_a_refused_write_of_one_member_takes_back_what_the_others_have() -> None:
+    scene = Fabrics(a=2)
+    scene.members(4, ["a1/gpu-0", "a1/gpu-1", "a2/gpu-0"])
+    refusal = WriteRefusal(Reason.WRITE_REFUSED, "denied", NOW + 5)
+    scene.histories["default/w3"] = PlacementHistory(refusal=refusal)
+    lines = told(scene.decide())
+    assert lines == {
+        "w0": "take back a1 c-w0",
+        "w1": "take back a1 c-w1",
+        "w2": "take back a2 c-w2",
+        "w3": "wait WriteRefused",
+    }
+
+
+def test_members_without_a_gate_are_written_last() -> None:
+    scene = Fabrics(a=2)
+    scene.members(4)
+    scene.pod("w0", "c-w0", gates=())
+    assert list(told(scene.decide()))[-1] == "w0"
