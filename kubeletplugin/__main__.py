@@ -116,7 +116,8 @@ class PluginProcess:
         self._publisher = publisher
 
         def start() -> PluginServer:
-            preparer.recover()
+            preparer.tidy()
+            preparer.restore()
             registered = publisher.republish_now
             server = PluginServer(preparer, hardware, clock, settings, node, self._pod_uid, registered, log)
             server.start()

@@ -143,7 +143,8 @@ class SimulatedPlugin:
         metrics = Metrics()
         self.publisher = Publisher(api, clock, node, settings, hardware, PublishingMetrics(metrics), log)
         self.preparer = Preparer(api, files, clock, node, settings, hardware, boot_id, metrics, log)
-        self.preparer.recover()
+        self.preparer.tidy()
+        self.preparer.restore()
         self.reflectors = self.publisher.reflectors
         self.step = self.publisher.step
         self.next_due = self.publisher.next_due

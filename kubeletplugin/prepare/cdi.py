@@ -49,6 +49,8 @@ class Spec:
     vendor: str
     device_class: str
     devices: tuple[CdiDevice, ...]
+    annotations: tuple[tuple[str, str], ...] = ()
+    """For whoever reads the file; runtimes ignore them."""
 
     @property
     def kind(self) -> str:
@@ -62,7 +64,7 @@ class Spec:
 
 def minimum_version(spec: Spec) -> str:
     """The oldest version of the specification that defines all ``spec`` uses: older runtimes refuse newer versions."""
-    if "." in spec.device_class:
+    if "." in spec.device_class or spec.annotations:
         return "0.6.0"
     digit_first = any(device.name[:1].isdigit() for device in spec.devices)
     host_path = any(device.edits.device_nodes for device in spec.devices)
@@ -80,9 +82,18 @@ def encode(spec: Spec) -> bytes:
     document = {
         "cdiVersion": minimum_version(spec),
         "kind": spec.kind,
+        **({"annotations": dict(spec.annotations)} if spec.annotations else {}),
         "devices": [{"name": device.name, "containerEdits": _edits(device.edits)} for device in spec.devices],
     }
     return json.dumps(document, indent=2).encode() + b"\n"
+
+
+def annotation(content: bytes, name: str) -> str:
+    """An annotation of a spec file; "" if it has none of this name, or is not a spec file."""
+    try:
+        return str(json.loads(content)["annotations"][name])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def _faults(spec: Spec) -> list[Fault]:

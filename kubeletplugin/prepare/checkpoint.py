@@ -2,8 +2,10 @@
 
 The first line holds the kind, the version and the SHA-256 of everything after that line. The checksum is that of the
 stored bytes, not of what one version of this program would write. Fields that this version does not know are kept, at
-the top and in each claim, so that a newer and an older version can run in turn. A change that an older version must not
-misread gets a new ``VERSION``.
+the top and in each claim while it keeps its devices, so that a newer and an older version can run in turn. A change
+that an older version must not misread gets a new ``VERSION``. Older versions are read, and replaced at the first write.
+
+Version 2: claims have the field ``cards``.
 """
 
 import hashlib
@@ -19,10 +21,11 @@ from kubeletplugin.inventory import Fabric
 from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.plan import ClaimPlan
 
-VERSION = 1
+VERSION = 2
 _KIND = "LodeCheckpoint"
 _FABRIC_FIELDS = {"ibCluster": "ib_cluster", "ibLeaf": "ib_leaf", "rail": "rail"}
-_CLAIM_FIELDS = {"state", "bootId", "namespace", "name", "podClaimName", "facts", "allocation"}
+_PLAN_FIELDS = {"namespace", "name", "podClaimName", "facts", "allocation"}
+_CLAIM_FIELDS = {"state", "bootId", "cards", *_PLAN_FIELDS}
 
 State = Literal["started", "completed"]
 """``started``: files may be missing and the kubelet has no answer yet. ``completed``: all files are written."""
@@ -39,6 +42,8 @@ class PreparedClaim:
     plan: ClaimPlan
     state: State
     boot_id: str
+    cards: Mapping[str, str] = field(default_factory=dict)
+    """The uuid of the card behind each device, by the device's name. Empty if version 1 wrote the claim."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields written by a newer version."""
 
@@ -58,6 +63,13 @@ class Checkpoint:
     def without(self, *uids: str) -> "Checkpoint":
         """The checkpoint without these claims."""
         return replace(self, claims={uid: claim for uid, claim in self.claims.items() if uid not in uids})
+
+    def unchanged(self, judged: Mapping[str, PreparedClaim]) -> frozenset[str]:
+        """The uids of those claims that are recorded here exactly as they were when they were judged.
+
+        A claim that was prepared again meanwhile is in use again.
+        """
+        return frozenset(uid for uid, claim in judged.items() if self.claims.get(uid) == claim)
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
@@ -96,12 +108,32 @@ def decode(data: bytes, path: str) -> Checkpoint:
     return Checkpoint(claims, raw)
 
 
+def encode_record(plan: ClaimPlan, cards: Mapping[str, str]) -> str:
+    """A prepared claim as one line of text, for a file of its own."""
+    return json.dumps({"uid": plan.ref.uid, "cards": dict(cards), **_plan_to(plan)})
+
+
+def decode_record(text: str, boot_id: str) -> PreparedClaim | None:
+    """The completed claim in what ``encode_record`` wrote; None if the text is something else."""
+    try:
+        raw = json.loads(text)
+        return PreparedClaim(_plan_from(raw["uid"], raw), "completed", boot_id, dict(raw["cards"]))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
 def _claim_to(claim: PreparedClaim) -> dict[str, Any]:
-    plan = claim.plan
     return {
         **claim.extra,
         "state": claim.state,
         "bootId": claim.boot_id,
+        "cards": dict(claim.cards),
+        **_plan_to(claim.plan),
+    }
+
+
+def _plan_to(plan: ClaimPlan) -> dict[str, Any]:
+    return {
         "namespace": plan.ref.namespace,
         "name": plan.ref.name,
         "podClaimName": plan.pod_claim_name,
@@ -113,8 +145,11 @@ def _claim_to(claim: PreparedClaim) -> dict[str, Any]:
 def _claim_from(uid: str, raw: dict[str, Any]) -> PreparedClaim:
     if raw["state"] not in ("started", "completed"):
         raise ValueError(f"claim {uid}: unknown state: {raw['state']!r}")
+    extra = {name: value for name, value in raw.items() if name not in _CLAIM_FIELDS}
+    return PreparedClaim(_plan_from(uid, raw), raw["state"], raw["bootId"], dict(raw.get("cards", {})), extra)
+
+
+def _plan_from(uid: str, raw: dict[str, Any]) -> ClaimPlan:
     fabric = Fabric(**{field_name: raw["facts"][name] for name, field_name in _FABRIC_FIELDS.items()})
     results = allocation_from(raw["allocation"]).results
-    plan = ClaimPlan(ClaimRef(raw["namespace"], raw["name"], uid), results, raw["podClaimName"], fabric)
-    extra = {name: value for name, value in raw.items() if name not in _CLAIM_FIELDS}
-    return PreparedClaim(plan, raw["state"], raw["bootId"], extra)
+    return ClaimPlan(ClaimRef(raw["namespace"], raw["name"], uid), results, raw["podClaimName"], fabric)

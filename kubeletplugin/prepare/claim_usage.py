@@ -1,5 +1,7 @@
 """What the API says about claims prepared here: whether they are still allocated, and whether pods still use them."""
 
+from collections.abc import Callable
+
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Api, ApiError, NotFound, Object
 from driver.model import Claim
 from driver.wire import claim_from
@@ -20,12 +22,19 @@ def is_allocated(api: Api, plan: ClaimPlan) -> bool:
     return any(result.device in prepared for result in claim.allocation.results)
 
 
-def pods_that_forbid_unprepare(api: Api, ref: ClaimRef, node_name: str) -> tuple[str, ...]:
+def pods_that_forbid_unprepare(
+    api: Api, ref: ClaimRef, node_name: str, in_time: Callable[[], bool] = lambda: True
+) -> tuple[str, ...]:
     """Names of the pods that run with the claim if they prove that the kubelet must not unprepare it; () otherwise.
 
-    A kubelet unprepares a claim when the last pod that uses it has stopped, just before it reports that, so one pod may
-    still look running. Two cannot, unless the first report is on its way. Kubernetes 1.36 is known to unprepare claims
-    in use, when another pod with the same claim failed to start. If the API does not answer, nothing is proven: ().
+    Kubernetes 1.36 is known to unprepare a claim in use when another pod with the same claim failed to start. So this
+    matters only for a claim that several pods reserve. A pod runs if it is not being ended and one of its containers
+    runs. A kubelet unprepares a claim after the containers of its last pod have stopped, and before it reports that the
+    pod has ended. It reports the stopped containers, or why it stops them, earlier than that. A report that is still on
+    its way delays an unprepare until the kubelet tries again.
+
+    Args:
+        in_time: whether to go on looking. If it says no, or the API does not answer, nothing is proven: ().
     """
     try:
         claim = _claim(api, ref)
@@ -34,10 +43,15 @@ def pods_that_forbid_unprepare(api: Api, ref: ClaimRef, node_name: str) -> tuple
         pods = [consumer for consumer in claim.reserved_for if (consumer.api_group, consumer.resource) == ("", "pods")]
         if len(pods) < 2:
             return ()
-        running = [pod.name for pod in pods if _runs(_pod(api, ref.namespace, pod.name), pod.uid, node_name)]
+        running = []
+        for pod in pods:
+            if not in_time():
+                return ()
+            if _runs(_pod(api, ref.namespace, pod.name), pod.uid, node_name):
+                running.append(pod.name)
     except ApiError:
         return ()
-    return tuple(running) if len(running) > 1 else ()
+    return tuple(running)
 
 
 def _claim(api: Api, ref: ClaimRef) -> Claim | None:
@@ -56,10 +70,11 @@ def _pod(api: Api, namespace: str, name: str) -> Object | None:
 
 
 def _runs(pod: Object | None, uid: str, node_name: str) -> bool:
-    return (
-        pod is not None
-        and pod["metadata"]["uid"] == uid
-        and not pod["metadata"].get("deletionTimestamp")
-        and pod["spec"].get("nodeName") == node_name
-        and (pod.get("status") or {}).get("phase") == "Running"
-    )
+    if pod is None or pod["metadata"]["uid"] != uid or pod["metadata"].get("deletionTimestamp"):
+        return False
+    status = pod.get("status") or {}
+    # The kubelet sets the reason before it stops the containers of a pod that it evicts or that ran for too long.
+    if pod["spec"].get("nodeName") != node_name or status.get("phase") != "Running" or status.get("reason"):
+        return False
+    kinds = ("initContainerStatuses", "containerStatuses")
+    return any("running" in (container.get("state") or {}) for kind in kinds for container in status.get(kind) or [])

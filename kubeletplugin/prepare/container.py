@@ -9,6 +9,7 @@ a share:
 - ``LODE_CORES_<NAME>``: compute the container may use, in per cent of the card; 0 means that none is reserved.
 """
 
+import json
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from kubeletplugin.prepare.plan import ClaimPlan, main_request
 
 CDI_CLASS = "claim"
 _SHARE_ID_LETTERS = 8
+_UUID_VARIABLE = "LODE_DEVICE_"
 _MEBI = 1024**2
 
 
@@ -46,6 +48,11 @@ class ClaimPaths:
         prefix, suffix = self.cdi_prefix, ".json"
         of_driver = file_name.startswith(prefix) and file_name.endswith(suffix)
         return file_name.removeprefix(prefix).removesuffix(suffix) if of_driver else ""
+
+    @property
+    def record(self) -> str:
+        """The annotation of a CDI spec that holds the record of its claim (``checkpoint.encode_record``)."""
+        return f"{self.driver}/claim-record"
 
     def metadata_file(self, ref: ClaimRef, request: str) -> str:
         """Path of the metadata file of one main request."""
@@ -75,12 +82,14 @@ def claim_files(
     nodes: Mapping[str, Sequence[DeviceNode]],
     paths: ClaimPaths,
     uuid: str,
+    record: str,
 ) -> dict[str, bytes]:
     """Path and content of every file of a claim; none without results. The CDI spec is last: it refers to the others.
 
     Args:
         nodes: the device files of each device the plan names.
         uuid: name of the attribute that holds a card's uuid.
+        record: what a damaged checkpoint is rebuilt from.
 
     Raises:
         InvalidInput: a name cannot be used in a CDI spec.
@@ -104,9 +113,22 @@ def claim_files(
         )
         for result in plan.results
     ]
-    spec = cdi.Spec(paths.driver, CDI_CLASS, tuple(cdi_devices))
+    spec = cdi.Spec(paths.driver, CDI_CLASS, tuple(cdi_devices), ((paths.record, record),))
     metadata_files = {paths.metadata_file(plan.ref, request): text for request, text in texts.items()}
     return {**metadata_files, paths.cdi_file(plan.ref.uid): cdi.encode(spec)}
+
+
+def cards_in(spec: bytes) -> dict[str, str]:
+    """The uuid of the card behind each device of a CDI spec of this program; {} if it cannot be read."""
+    try:
+        return {
+            device["name"].split("_")[2]: uuid
+            for device in json.loads(spec)["devices"]
+            for name, _, uuid in (line.partition("=") for line in device["containerEdits"]["env"])
+            if name.startswith(_UUID_VARIABLE)
+        }
+    except (ValueError, KeyError, TypeError, IndexError):
+        return {}
 
 
 def _cdi_name(ref: ClaimRef, result: Result) -> str:
@@ -121,7 +143,7 @@ def _environment(result: Result, device: Device, uuid: str) -> tuple[tuple[str, 
         name += f"_{result.share_id[:_SHARE_ID_LETTERS]}"
     amounts = {key: capacity.value for key, capacity in device.capacity.items()} | dict(result.consumed)
     return (
-        (f"LODE_DEVICE_{name}", str(device.attributes[uuid])),
+        (f"{_UUID_VARIABLE}{name}", str(device.attributes[uuid])),
         (f"LODE_MEMORY_MIB_{name}", str(amounts["memory"].value // _MEBI)),
         (f"LODE_CORES_{name}", str(amounts["cores"].value)),
     )

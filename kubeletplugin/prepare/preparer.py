@@ -17,15 +17,18 @@ from driver.kube.api import Api, Forbidden, Unavailable
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
 from kubeletplugin.hardware.port import Hardware
+from kubeletplugin.prepare.card_identity import cards_of, exchanged
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
 from kubeletplugin.prepare.claim_usage import is_allocated, pods_that_forbid_unprepare
 from kubeletplugin.prepare.claims import ClaimRef, FailureReason, PrepareError, PrepareResult
 from kubeletplugin.prepare.container import prepare_result
-from kubeletplugin.prepare.node_devices import NodeDevices
+from kubeletplugin.prepare.node_devices import HardwareAnswer, NodeDevices
 from kubeletplugin.prepare.plan import ClaimPlan
 from kubeletplugin.prepare.recovery import Recovery
 from kubeletplugin.prepare.storage import ClaimStorage
 
+LOOKUP_SECONDS = 5.0
+"""How long an unprepare looks for pods that forbid it. The kubelet waits 45 s, and its pod cannot end before."""
 RETRY_TIMEOUT_SECONDS = 20.0
 """How long one call retries by itself: the kubelet waits 45 s, and after a failure 60 to 90 s before it calls again."""
 FIRST_PAUSE_SECONDS = 0.1
@@ -90,8 +93,20 @@ class Preparer:
         )
         self._claims = metrics.gauge("prepared_claims", "Claims that are prepared on this node.")
 
-    def recover(self) -> None:
-        """Repair the node before the kubelet is served: undo half-prepared claims, restore lost files.
+    def tidy(self) -> None:
+        """Undo what a killed instance left half done. Needs neither the API nor the hardware.
+
+        Raises:
+            OperatorFault: a newer version wrote the checkpoint; the operator must act.
+            ApiError, TransientFault, OSError: call again after a pause.
+        """
+        with self._storage.lock():
+            self._claims.set(len(self._recovery.tidy(self._load()).claims))
+
+    def restore(self) -> None:
+        """Restore lost files of prepared claims, and forget claims of an earlier boot that are not allocated any more.
+
+        The kubelet may be served before: containers that run need nothing of it.
 
         Raises:
             OperatorFault: a newer version wrote the checkpoint; the operator must act.
@@ -100,9 +115,9 @@ class Preparer:
         with self._storage.lock():
             checkpoint = self._load()
         stale = self._recovery.stale(checkpoint)
+        answers = self._recovery.answers(checkpoint.without(*stale))
         with self._storage.lock():
-            self._recovery.tidy(self._load(), stale)
-            self._claims.set(len(self._load().claims))
+            self._claims.set(len(self._recovery.restore(self._load(), stale, answers).claims))
 
     def prepare(
         self, refs: Sequence[ClaimRef], wanted: Callable[[], bool] = lambda: True
@@ -120,9 +135,19 @@ class Preparer:
         call = _Call(self._clock.monotonic() + RETRY_TIMEOUT_SECONDS, wanted)
         return {ref.uid: self._run("prepare", ref, partial(self._prepare, ref, call)) for ref in refs}
 
-    def unprepare(self, refs: Sequence[ClaimRef]) -> dict[str, PrepareError | None]:
-        """Undo ``prepare``; by uid, None on success. A claim that is not prepared is a success."""
-        return {ref.uid: self._run("unprepare", ref, partial(self._unprepare, ref)) for ref in refs}
+    def unprepare(
+        self, refs: Sequence[ClaimRef], wanted: Callable[[], bool] = lambda: True
+    ) -> dict[str, PrepareError | None]:
+        """Undo ``prepare``; by uid, None on success. A claim that is not prepared is a success.
+
+        Never waits for the hardware, and for the API at most ``LOOKUP_SECONDS`` and the time of one call.
+
+        Args:
+            wanted: whether the caller still waits. A kubelet that has given up the call calls again, and may have the
+                claim prepared for another pod before. So nothing is undone for a call that is not wanted any more.
+        """
+        call = _Call(self._clock.monotonic() + LOOKUP_SECONDS, wanted)
+        return {ref.uid: self._run("unprepare", ref, partial(self._unprepare, ref, call)) for ref in refs}
 
     def prepared(self) -> Mapping[str, PrepareResult]:
         """All claims that are prepared now, by uid.
@@ -139,28 +164,47 @@ class Preparer:
     def _prepare(self, ref: ClaimRef, call: _Call) -> PrepareResult:
         if not ref.has_file_name:
             raise InvalidInput(str(ref), [Fault("uid", "is not a uid of the API server")])
-        plan = self._retry(call, ref, partial(self._devices.plan, ref))
-        removable: frozenset[str] = frozenset()
+        plan, answer = self._retry(call, ref, partial(self._devices.plan, ref))
+        removable: dict[str, PreparedClaim] = {}
         while True:
             with self._storage.lock():
                 call.check(ref)  # under the lock: an unprepare that follows the withdrawal comes before or after this
                 checkpoint = self._load()
-                known = checkpoint.claims.get(ref.uid)
-                rest = checkpoint.without(*removable)
-                blocking = frozenset() if known and _is_complete(known, plan) else self._conflicts(plan, rest)
+                gone = checkpoint.unchanged(removable)
+                if self._is_prepared(plan, answer, checkpoint):
+                    blocking: frozenset[str] = frozenset()
+                else:
+                    blocking = self._conflicts(plan, answer, checkpoint.without(*gone))
                 if not blocking:
-                    return self._commit(plan, self._remove(checkpoint, removable & checkpoint.claims.keys()))
-            removable |= self._removable(plan, [checkpoint.claims[uid] for uid in sorted(blocking)], call)
+                    return self._commit(plan, answer, self._remove(checkpoint, gone))
+            removable |= self._removable(plan, answer, [checkpoint.claims[uid] for uid in sorted(blocking)], call)
 
-    def _conflicts(self, plan: ClaimPlan, checkpoint: Checkpoint) -> frozenset[str]:
-        held = {uid: claim.plan.results for uid, claim in checkpoint.claims.items()}
-        uids = self._devices.conflicting_claims(plan, held)
+    def _is_prepared(self, plan: ClaimPlan, answer: HardwareAnswer, checkpoint: Checkpoint) -> bool:
+        """Whether the claim is prepared with the devices of the plan already.
+
+        Raises:
+            OperatorFault: its containers may run, and a device is on another card now.
+        """
+        known = checkpoint.claims.get(plan.ref.uid)
+        if known is None or not _is_complete(known, plan):
+            return False
+        if known.boot_id == self._boot_id and (faults := exchanged(known.cards, plan, answer.cards)):
+            raise OperatorFault(
+                f"{plan.ref}: {'; '.join(faults)}: the cards of this node were numbered anew or exchanged; delete the "
+                "pods that use the claim"
+            )
+        return True
+
+    def _conflicts(self, plan: ClaimPlan, answer: HardwareAnswer, checkpoint: Checkpoint) -> frozenset[str]:
+        uids = self._devices.conflicting_claims(plan, answer, checkpoint.claims.values(), self._boot_id)
         if plan.ref.uid in uids:
             fault = Fault("status.allocation.devices.results", "two of its devices exclude each other on one card")
             raise InvalidInput(str(plan.ref), [fault])
         return uids
 
-    def _removable(self, plan: ClaimPlan, blocking: Sequence[PreparedClaim], call: _Call) -> frozenset[str]:
+    def _removable(
+        self, plan: ClaimPlan, answer: HardwareAnswer, blocking: Sequence[PreparedClaim], call: _Call
+    ) -> dict[str, PreparedClaim]:
         """Those of the blocking claims that can be removed; after a pause, if others are expected to go soon.
 
         A claim that is not allocated any more may still have containers here: its pod was deleted by force. The kubelet
@@ -177,7 +221,7 @@ class Preparer:
         for claim in blocking:
             live = self._retry(call, ref, partial(is_allocated, self._api, claim.plan))
             (allocated if live else released).append(claim)
-        if self._devices.conflicting_claims(plan, {claim.plan.ref.uid: claim.plan.results for claim in allocated}):
+        if self._devices.conflicting_claims(plan, answer, allocated, self._boot_id):
             raise DeviceHeldError(
                 f"{ref}: claims that are prepared on this node and still allocated hold its devices: "
                 f"{_names(allocated)}; delete the pods of one of them"
@@ -191,7 +235,7 @@ class Preparer:
                     "the kubelet retries"
                 )
             self._clock.sleep(LONGEST_PAUSE_SECONDS)
-        return frozenset(claim.plan.ref.uid for claim in idle)
+        return {claim.plan.ref.uid: claim for claim in idle}
 
     def _remove(self, checkpoint: Checkpoint, uids: frozenset[str]) -> Checkpoint:
         for uid in sorted(uids):
@@ -202,14 +246,15 @@ class Preparer:
             self._storage.save(checkpoint)
         return checkpoint
 
-    def _commit(self, plan: ClaimPlan, checkpoint: Checkpoint) -> PrepareResult:
+    def _commit(self, plan: ClaimPlan, answer: HardwareAnswer, checkpoint: Checkpoint) -> PrepareResult:
         """The transaction proper, under the lock; ``checkpoint`` is what is stored."""
         known = checkpoint.claims.get(plan.ref.uid)
         again = known is not None and _is_complete(known, plan)
         if known and again:
             plan = known.plan
-        files = self._devices.files(plan, self._storage.paths)
-        claim = PreparedClaim(plan, "started", self._boot_id, known.extra if known else {})
+        files = self._devices.files(plan, answer, self._storage.paths)
+        extra = known.extra if known and again else {}
+        claim = PreparedClaim(plan, "started", self._boot_id, cards_of(plan, answer.cards), extra)
         if plan.results and not again:
             self._storage.save(checkpoint.with_claim(claim))
         self._storage.write(plan.ref.uid, files)
@@ -226,16 +271,17 @@ class Preparer:
         )
         return prepare_result(plan, self._driver)
 
-    def _unprepare(self, ref: ClaimRef) -> None:
+    def _unprepare(self, ref: ClaimRef, call: _Call) -> None:
         if not ref.has_file_name:
             return
         with self._storage.lock():
             known = ref.uid in self._load().claims
-        if known and (pods := pods_that_forbid_unprepare(self._api, ref, self._node_name)):
+        if known and (pods := self._pods_that_forbid_unprepare(ref, call)):
             raise DeviceHeldError(
                 f"{ref}: pods still run with it on this node: {', '.join(pods)}; it stays prepared until they stop"
             )
         with self._storage.lock():
+            call.check(ref)  # under the lock: a prepare that follows the withdrawal comes after this
             checkpoint = self._load()
             self._storage.remove(ref.uid)
             if ref.uid in checkpoint.claims:
@@ -243,6 +289,11 @@ class Preparer:
                 self._storage.save(checkpoint)
                 self._log.info("claim unprepared", claim=str(ref))
             self._claims.set(len(checkpoint.claims))
+
+    def _pods_that_forbid_unprepare(self, ref: ClaimRef, call: _Call) -> tuple[str, ...]:
+        return pods_that_forbid_unprepare(
+            self._api, ref, self._node_name, lambda: self._clock.monotonic() < call.deadline
+        )
 
     def _load(self) -> Checkpoint:
         try:

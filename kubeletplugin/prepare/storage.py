@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 
 from driver.files import Files
 from driver.settings import Settings
+from kubeletplugin.prepare import cdi, metadata
 from kubeletplugin.prepare import checkpoint as codec
-from kubeletplugin.prepare import metadata
-from kubeletplugin.prepare.checkpoint import Checkpoint
+from kubeletplugin.prepare.checkpoint import Checkpoint, PreparedClaim
 from kubeletplugin.prepare.claims import ClaimRef
-from kubeletplugin.prepare.container import ClaimPaths
+from kubeletplugin.prepare.container import ClaimPaths, cards_in
 
 
 def plugin_directory(settings: Settings) -> str:
@@ -92,6 +92,16 @@ class ClaimStorage:
         """Claims that have a CDI spec: they were prepared since the machine started."""
         return {uid for name in self._files.names(self.paths.cdi_root) if (uid := self.paths.cdi_uid(name))}
 
+    def records(self, boot_id: str) -> list[PreparedClaim]:
+        """The claims that were prepared since the machine started, as far as their CDI specs have records of them."""
+        specs = (self._spec(uid) for uid in sorted(self.uids_with_cdi_spec()))
+        found = (codec.decode_record(cdi.annotation(spec, self.paths.record), boot_id) for spec in specs)
+        return [claim for claim in found if claim is not None]
+
+    def cards_in_spec(self, uid: str) -> dict[str, str]:
+        """The uuid of the card behind each device of the claim's CDI spec; {} if that is missing or damaged."""
+        return cards_in(self._spec(uid))
+
     def refs_in_metadata(self) -> set[ClaimRef]:
         """Claims that have a metadata file, by the name in it."""
         texts = (
@@ -99,6 +109,9 @@ class ClaimStorage:
             for name in self._files.names(self.paths.metadata_root)
         )
         return {ref for text in texts if text is not None and (ref := metadata.claim_ref(text))}
+
+    def _spec(self, uid: str) -> bytes:
+        return self._files.read(self.paths.cdi_file(uid)) or b""
 
     def _existing(self, uid: str) -> list[str]:
         names = self._files.names(self.paths.metadata_root)

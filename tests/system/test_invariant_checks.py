@@ -125,7 +125,7 @@ def test_a_program_with_a_defect_fails_one_of_the_first_histories(
 def test_a_plugin_that_does_not_look_is_caught_when_a_force_deleted_pod_stops_slowly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Preparer, "_conflicts", lambda preparer, plan, checkpoint: frozenset())
+    monkeypatch.setattr(Preparer, "_conflicts", lambda preparer, plan, answer, checkpoint: frozenset())
     scenario = Scenario()
     scenario.create("first", "gpu-8", grace=120)
     scenario.settle()

@@ -127,8 +127,14 @@ class Rig:
             "spec": {"nodeName": NODE, "containers": containers},
         }
         made = self.api.create(PODS, pod, "team")
-        made["status"] = {"phase": phase}
-        return self.api.update(PODS, made, "status")
+        state = {"running": {}} if phase == "Running" else {"waiting": {"reason": "ContainerCreating"}}
+        return self.report(made, phase, state)
+
+    def report(self, pod: Object, phase: str, state: Mapping[str, Any], reason: str = "") -> Object:
+        """The kubelet reports the phase of a pod and the state of its container."""
+        container = {"name": "main", "image": "busybox", "imageID": "", "ready": False, "restartCount": 0}
+        pod["status"] = {"phase": phase, "reason": reason, "containerStatuses": [{**container, "state": state}]}
+        return self.api.update(PODS, pod, "status")
 
     def reserve(self, ref: ClaimRef, pods: Sequence[Object]) -> None:
         claim = self.api.get(RESOURCE_CLAIMS, ref.name, ref.namespace)
@@ -173,6 +179,12 @@ def prepare(plugin: Preparer, ref: ClaimRef) -> PrepareResult:
     answer = plugin.prepare([ref])[ref.uid]
     assert isinstance(answer, PrepareResult), answer
     return answer
+
+
+def recover(plugin: Preparer) -> None:
+    """What a starting plugin does, before it serves and after."""
+    plugin.tidy()
+    plugin.restore()
 
 
 def refused(plugin: Preparer, ref: ClaimRef) -> PrepareError:

@@ -77,7 +77,7 @@ def test_what_prepare_writes_satisfies_the_published_schema() -> None:
     ref = rig.claim("c", results)
     prepare(rig.plugin(), ref)
     document = check(json.dumps(rig.spec(ref)).encode())
-    assert document["cdiVersion"] == "0.5.0"
+    assert document["cdiVersion"] == "0.6.0"
     assert all(device["name"].startswith(ref.uid) for device in document["devices"])
 
 

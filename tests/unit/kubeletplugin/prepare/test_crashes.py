@@ -13,7 +13,7 @@ from kubeletplugin.prepare import ClaimRef, Preparer, PrepareResult
 from kubeletplugin.prepare.checkpoint import CorruptCheckpoint
 from kubeletplugin.prepare.storage import ClaimStorage
 from tests.unit.kubeletplugin.faults import Counted, Killed
-from tests.unit.kubeletplugin.rig import CHECKPOINT, SHARE_A, SHARE_B, Rig, prepare, result, share
+from tests.unit.kubeletplugin.rig import CHECKPOINT, SHARE_A, SHARE_B, Rig, prepare, recover, result, share
 
 
 @dataclass
@@ -176,7 +176,7 @@ def test_killed_before_any_call_a_restart_leaves_the_node_consistent(scene: Call
         story = scene()
         if not killed(story, call, story.act):
             return
-        started(story).recover()
+        recover(started(story))
         assert story.rig.unfinished_files() == []
         assert_consistent(story)
         assert_ends_well(story)
@@ -189,7 +189,7 @@ def test_killed_again_while_it_recovers_the_next_start_sets_it_right(scene: Call
         if not killed(story, call, story.act):
             return
         for again in itertools.count():
-            if not killed(story, again, lambda plugin: plugin.recover()):
+            if not killed(story, again, recover):
                 break
         assert_consistent(story)
         assert_ends_well(story)
@@ -203,7 +203,7 @@ def test_power_lost_before_any_call_the_next_start_leaves_the_node_consistent(sc
             return
         story.rig.files.disk.lose_power()
         story.rig.reboot()
-        started(story).recover()
+        recover(started(story))
         assert story.rig.damaged_checkpoints() == []
         assert_consistent(story)
         assert_ends_well(story)

@@ -1,15 +1,33 @@
 """What a kubelet can rely on, whatever happened before."""
 
+import hashlib
+import json
 from typing import Any
 
 import pytest
 
-from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS
+from driver.errors import TransientFault
+from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS, Object, Resource
 from driver.settings import Settings
+from kubeletplugin.hardware import Card, DeviceNode, Partition
+from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.prepare import ClaimRef, PreparedDevice, PrepareResult
-from kubeletplugin.prepare.preparer import RETRY_TIMEOUT_SECONDS
+from kubeletplugin.prepare.preparer import LOOKUP_SECONDS, RETRY_TIMEOUT_SECONDS
+from simulation.files import MemoryFiles
 from tests.unit.kubeletplugin.faults import Unsteady
-from tests.unit.kubeletplugin.rig import CDI, CHECKPOINT, SHARE_A, SHARE_B, Rig, prepare, refused, result, share
+from tests.unit.kubeletplugin.rig import (
+    CDI,
+    CHECKPOINT,
+    NODE,
+    SHARE_A,
+    SHARE_B,
+    Rig,
+    prepare,
+    recover,
+    refused,
+    result,
+    share,
+)
 
 UNKNOWN = ClaimRef("team", "nowhere", "11111111-2222-4333-8444-555555555555")
 POD_CLAIM = {"resource.kubernetes.io/pod-claim-name": "gpus"}
@@ -260,7 +278,7 @@ def test_after_a_reboot_the_cdi_spec_is_written_again_and_the_answer_is_the_same
     first, spec = prepare(rig.plugin(), ref), rig.spec(ref)
     rig.reboot()
     plugin = rig.plugin()
-    plugin.recover()
+    recover(plugin)
     assert prepare(plugin, ref) == first
     assert rig.spec(ref) == spec
 
@@ -270,7 +288,7 @@ def test_a_lost_or_altered_cdi_spec_is_restored_by_prepare_and_by_a_restart() ->
     ref = rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), ref)
     path, spec = f"{CDI}/lode.dev-claim_{ref.uid}.json", rig.spec(ref)
-    for restore in (lambda plugin: prepare(plugin, ref), lambda plugin: plugin.recover()):
+    for restore in (lambda plugin: prepare(plugin, ref), recover):
         rig.files.remove(path)
         restore(rig.plugin())
         assert rig.spec(ref) == spec
@@ -429,23 +447,53 @@ def test_a_claim_that_two_running_pods_use_is_not_given_up() -> None:
     ref = rig.claim("c", [result("gpu-0")])
     plugin = rig.plugin()
     prepare(plugin, ref)
-    pods = [rig.pod("one"), rig.pod("two")]
-    rig.reserve(ref, pods)
+    one, two = rig.pod("one"), rig.pod("two")
+    rig.reserve(ref, [one, two])
     failure = plugin.unprepare([ref])[ref.uid]
     assert failure is not None
     assert "pods still run with it on this node: one, two" in failure.message
     assert set(plugin.prepared()) == {ref.uid}
     rig.api.delete(PODS, "two", "team", grace_period_seconds=0)
+    rig.report(one, "Running", {"terminated": {"exitCode": 0}})
     assert plugin.unprepare([ref]) == {ref.uid: None}
 
 
-@pytest.mark.parametrize("other", ["Pending", "Succeeded"])
-def test_the_last_running_pod_of_a_claim_can_always_end(other: str) -> None:
+def test_a_claim_that_a_running_pod_uses_is_not_given_up_when_another_pod_could_not_start() -> None:
     rig = Rig()
     ref = rig.claim("c", [result("gpu-0")])
     plugin = rig.plugin()
     prepare(plugin, ref)
-    rig.reserve(ref, [rig.pod("one"), rig.pod("two", other)])
+    rig.reserve(ref, [rig.pod("one"), rig.pod("two", "Pending")])
+    failure = plugin.unprepare([ref])[ref.uid]
+    assert failure is not None
+    assert "pods still run with it on this node: one;" in failure.message
+    assert set(plugin.prepared()) == {ref.uid}
+
+
+@pytest.mark.parametrize("other", ["Pending", "Succeeded"])
+@pytest.mark.parametrize("ending", ["deleted", "exited", "evicted"])
+def test_the_last_running_pod_of_a_claim_can_always_end(ending: str, other: str) -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    plugin = rig.plugin()
+    prepare(plugin, ref)
+    one = rig.pod("one")
+    rig.reserve(ref, [one, rig.pod("two", other)])
+    if ending == "deleted":
+        rig.api.delete(PODS, "one", "team", grace_period_seconds=30)
+    elif ending == "exited":
+        rig.report(one, "Running", {"terminated": {"exitCode": 0}})
+    else:
+        rig.report(one, "Running", {"running": {}}, reason="Evicted")
+    assert plugin.unprepare([ref]) == {ref.uid: None}
+
+
+def test_a_pod_that_alone_uses_a_claim_can_always_end() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    plugin = rig.plugin()
+    prepare(plugin, ref)
+    rig.reserve(ref, [rig.pod("one")])
     assert plugin.unprepare([ref]) == {ref.uid: None}
 
 
@@ -455,6 +503,143 @@ def test_a_silent_api_never_keeps_a_pod_from_ending() -> None:
     prepare(rig.plugin(), ref)
     assert rig.plugin(Unsteady(rig.api, failures=1000)).unprepare([ref]) == {ref.uid: None}
     assert rig.clock.monotonic() == 0
+
+
+class Slow(Unsteady):
+    """An API whose answers take a while."""
+
+    def __init__(self, rig: Rig, seconds: float):
+        super().__init__(rig.api, failures=0)
+        self._clock = rig.clock
+        self._seconds = seconds
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+        self._clock.sleep(self._seconds)
+        return super().get(resource, name, namespace)
+
+
+def test_a_slow_api_keeps_no_pod_from_ending() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    prepare(rig.plugin(), ref)
+    rig.reserve(ref, [rig.pod(f"pod-{number}") for number in range(20)])
+    assert rig.plugin(Slow(rig, 3.0)).unprepare([ref]) == {ref.uid: None}
+    assert rig.clock.monotonic() <= LOOKUP_SECONDS + 3.0
+
+
+def test_an_unprepare_that_the_kubelet_has_given_up_takes_nothing_away() -> None:
+    """The kubelet has called again meanwhile, and had the claim prepared for another pod."""
+    rig = Rig()
+    ref = rig.claim("shared", [result("gpu-0")])
+    plugin = rig.plugin()
+    prepare(plugin, ref)
+    rig.reserve(ref, [rig.pod("one"), rig.pod("two", "Pending")])
+    withdrawn: list[float] = []
+
+    def call_again(_: float) -> None:
+        if not withdrawn:
+            withdrawn.append(rig.clock.monotonic())
+            rig.api.delete(PODS, "one", "team", grace_period_seconds=0)
+            assert plugin.unprepare([ref]) == {ref.uid: None}
+            prepare(plugin, ref)
+
+    rig.clock.slept = call_again
+    late = rig.plugin(Slow(rig, 1.0)).unprepare([ref], lambda: not withdrawn)[ref.uid]
+    assert late is not None
+    assert late.reason == "transient"
+    assert set(plugin.prepared()) == {ref.uid}
+    assert len(rig.claim_files()) == 2
+
+
+class Blinking(SimulatedHardware):
+    """Hardware that does not answer the question of this number."""
+
+    def __init__(self, question: int):
+        super().__init__(load_profile("a100x4", MemoryFiles()), NODE)
+        self._left = question
+
+    def cards(self) -> tuple[Card, ...]:
+        self._answer()
+        return super().cards()
+
+    def device_nodes(self, card: Card, partition: Partition | None) -> tuple[DeviceNode, ...]:
+        self._answer()
+        return super().device_nodes(card, partition)
+
+    def _answer(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            raise TransientFault("the driver is busy")
+
+
+@pytest.mark.parametrize("question", range(1, 6))
+def test_hardware_that_fails_once_is_asked_again(question: int) -> None:
+    rig = Rig()
+    rig.hardware = Blinking(question)
+    prepare(rig.plugin(), rig.claim("c", [result("gpu-0", "a"), result("gpu-1", "b")]))
+    assert rig.clock.monotonic() < 1
+
+
+def test_hardware_is_asked_without_the_lock() -> None:
+    rig = Rig()
+    held, ref = rig.claim("held", [result("gpu-1")]), rig.claim("c", [result("gpu-0")])
+    prepare(rig.plugin(), held)
+
+    class Busy(Blinking):
+        """While the hardware is asked, another pod ends."""
+
+        def _answer(self) -> None:
+            assert other.unprepare([held]) == {held.uid: None}
+
+    other = rig.plugin()
+    rig.hardware = Busy(0)
+    prepare(rig.plugin(), ref)
+    assert set(other.prepared()) == {ref.uid}
+
+
+def test_a_claim_judged_gone_and_prepared_anew_meanwhile_is_kept() -> None:
+    rig = Rig("t4x4")
+    old = rig.claim("old", [share("gpu-0-share", SHARE_A)])
+    prepare(rig.plugin(), old)
+    rig.reboot()
+    tenant = rig.claim("tenant", [share("gpu-0-share", SHARE_B)])
+    plugin = rig.plugin()
+    prepare(plugin, tenant)
+    claim = rig.api.get(RESOURCE_CLAIMS, "old", "team")
+    claim["status"] = {}
+    rig.api.update(RESOURCE_CLAIMS, claim, "status")
+    rig.release(tenant)
+
+    def meanwhile(_: float) -> None:
+        if tenant.uid in plugin.prepared():
+            rig.allocate(rig.api.get(RESOURCE_CLAIMS, "old", "team"), [result("gpu-1")])
+            prepare(rig.plugin(), old)
+            plugin.unprepare([tenant])
+
+    new = rig.claim("new", [result("gpu-0")])
+    rig.clock.slept = meanwhile
+    prepare(plugin, new)
+    assert set(plugin.prepared()) == {old.uid, new.uid}
+    assert refused(plugin, rig.claim("thief", [result("gpu-1")])).reason == "conflict"
+
+
+def test_fields_of_a_newer_version_do_not_outlive_the_devices_they_are_about() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    prepare(rig.plugin(), ref)
+    header, _, body = (rig.files.read(CHECKPOINT) or b"").partition(b"\n")
+    content = json.loads(body)
+    content["claims"][ref.uid]["instances"] = [7]
+    newer = json.dumps(content).encode()
+    line = {**json.loads(header), "sha256": hashlib.sha256(newer).hexdigest()}
+    rig.files.write(CHECKPOINT, json.dumps(line).encode() + b"\n" + newer)
+    prepare(rig.plugin(), ref)
+    assert b"instances" in (rig.files.read(CHECKPOINT) or b"")
+    claim = rig.api.get(RESOURCE_CLAIMS, "c", "team")
+    claim["status"] = {}
+    rig.allocate(rig.api.update(RESOURCE_CLAIMS, claim, "status"), [result("gpu-3")])
+    prepare(rig.plugin(), ref)
+    assert b"instances" not in (rig.files.read(CHECKPOINT) or b"")
 
 
 def test_two_instances_share_what_they_know() -> None:

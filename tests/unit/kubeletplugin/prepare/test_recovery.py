@@ -1,13 +1,28 @@
 """What a starting plugin finds, and what it makes of it."""
 
+import hashlib
 import json
+from dataclasses import replace
 
 import pytest
 
-from driver.errors import OperatorFault
-from driver.kube.api import Unavailable
+from driver.errors import OperatorFault, TransientFault
+from driver.kube.api import RESOURCE_CLAIMS, Object, Resource, Unavailable
+from kubeletplugin.hardware import Card
+from kubeletplugin.hardware.simulated import Profile, SimulatedHardware
+from kubeletplugin.prepare.checkpoint import VERSION
 from tests.unit.kubeletplugin.faults import Unsteady
-from tests.unit.kubeletplugin.rig import CDI, CHECKPOINT, PLUGIN, Rig, prepare, refused, result
+from tests.unit.kubeletplugin.rig import CDI, CHECKPOINT, PLUGIN, SHARE_A, Rig, prepare, recover, refused, result, share
+
+
+class Silent(SimulatedHardware):
+    """Hardware that must not be asked, or does not answer."""
+
+    def __init__(self) -> None:
+        super().__init__(Profile(()))
+
+    def cards(self) -> tuple[Card, ...]:
+        raise TransientFault("the driver is not loaded")
 
 
 def damage(rig: Rig) -> bytes:
@@ -21,7 +36,7 @@ def damage(rig: Rig) -> bytes:
 def test_an_empty_node_needs_nothing() -> None:
     rig = Rig()
     rig.files.disk.before = None
-    rig.plugin(Unsteady(rig.api, failures=1000)).recover()
+    recover(rig.plugin(Unsteady(rig.api, failures=1000)))
     assert rig.files.read(CHECKPOINT) is None
 
 
@@ -32,7 +47,7 @@ def test_files_of_no_claim_are_removed_and_those_of_others_left_alone() -> None:
     kept = rig.claim_files() | {f"{CDI}/nvidia.yaml", f"{CDI}/other.dev-claim_7.json", f"{CDI}/lode.dev-metadata.json"}
     for path in (*kept - rig.claim_files(), f"{CDI}/lode.dev-claim_7.json", f"{PLUGIN}/dra-device-metadata/7_gpu.json"):
         rig.files.write(path, b"{}")
-    rig.plugin().recover()
+    recover(rig.plugin())
     assert rig.claim_files() == kept
 
 
@@ -44,7 +59,7 @@ def test_a_claim_gone_since_before_the_reboot_is_forgotten() -> None:
     rig.release(gone)
     rig.reboot()
     plugin = rig.plugin()
-    plugin.recover()
+    recover(plugin)
     assert set(plugin.prepared()) == {kept.uid}
     assert len(rig.claim_files()) == 2
 
@@ -55,7 +70,7 @@ def test_a_claim_gone_from_the_api_since_the_boot_is_left_to_the_kubelet() -> No
     plugin = rig.plugin()
     prepare(plugin, gone)
     rig.release(gone)
-    rig.plugin().recover()
+    recover(rig.plugin())
     assert set(plugin.prepared()) == {gone.uid}
     assert plugin.unprepare([gone]) == {gone.uid: None}
     assert rig.claim_files() == set()
@@ -68,24 +83,35 @@ def test_without_an_answer_from_the_api_nothing_is_forgotten_and_the_plugin_star
     rig.release(ref)
     rig.reboot()
     plugin = rig.plugin(Unsteady(rig.api, failures=1000))
-    plugin.recover()
+    recover(plugin)
     assert set(plugin.prepared()) == {ref.uid}
 
 
-def test_a_damaged_checkpoint_is_kept_aside_and_made_anew_from_the_claims() -> None:
+def test_a_damaged_checkpoint_is_kept_aside_and_made_anew_from_the_files() -> None:
     rig = Rig()
-    refs = [rig.claim("a", [result("gpu-0")]), rig.claim("b", [result("gpu-1")])]
-    gone = rig.claim("gone", [result("gpu-2")])
-    before = rig.plugin().prepare([*refs, gone])
-    rig.release(gone)
+    rig.allow_admin_access()
+    refs = [
+        rig.claim("a", [result("gpu-0", "main/first"), share("gpu-3-share", SHARE_A, request="part")]),
+        rig.claim("b", [result("gpu-1")]),
+        rig.claim("watcher", [result("gpu-1", adminAccess=True)]),
+        rig.claim("gone", [result("gpu-2")]),
+    ]
+    before = rig.plugin().prepare(refs)
+    files = rig.claim_files()
+    rig.release(refs[-1])
     damaged = damage(rig)
+    plugin = rig.plugin(Unsteady(rig.api, failures=1000))
+    rig.hardware = Silent()
+    plugin.tidy()
+    assert plugin.prepared() == before
+    assert rig.claim_files() == files
+    rig.hardware = Rig().hardware
     plugin = rig.plugin()
-    plugin.recover()
-    assert plugin.prepared() == {ref.uid: before[ref.uid] for ref in refs}
     (copy,) = [name for name in rig.files.names(PLUGIN) if name.startswith("checkpoint.json.corrupt-")]
     assert rig.files.read(f"{PLUGIN}/{copy}") == damaged
     assert refused(plugin, rig.claim("d", [result("gpu-0")])).reason == "conflict"
-    assert plugin.unprepare([*refs, gone]) == {ref.uid: None for ref in (*refs, gone)}
+    assert "their containers may still run" in refused(plugin, rig.claim("e", [result("gpu-2")])).message
+    assert plugin.unprepare(refs) == {ref.uid: None for ref in refs}
     assert rig.claim_files() == set()
 
 
@@ -106,22 +132,26 @@ def test_a_damaged_checkpoint_after_a_reboot_holds_nothing_back() -> None:
     damage(rig)
     rig.reboot()
     plugin = rig.plugin()
-    plugin.recover()
+    recover(plugin)
     assert plugin.prepared() == {}
     assert prepare(plugin, ref) == first
 
 
-def test_a_damaged_checkpoint_waits_for_the_api_and_touches_nothing_meanwhile() -> None:
+def test_without_records_in_the_files_a_damaged_checkpoint_waits_for_the_api_and_touches_nothing_meanwhile() -> None:
     rig = Rig()
     ref = rig.claim("a", [result("gpu-0")])
     prepare(rig.plugin(), ref)
+    path = f"{CDI}/lode.dev-claim_{ref.uid}.json"
+    spec = rig.spec(ref)
+    spec["annotations"] = {"lode.dev/claim-record": "half"}
+    rig.files.write(path, json.dumps(spec).encode())
     files = rig.claim_files()
     damage(rig)
     plugin = rig.plugin(Unsteady(rig.api, failures=1))
     with pytest.raises(Unavailable):
-        plugin.recover()
+        recover(plugin)
     assert rig.claim_files() == files
-    plugin.recover()
+    recover(plugin)
     assert set(plugin.prepared()) == {ref.uid}
 
 
@@ -132,11 +162,11 @@ def test_a_checkpoint_of_a_newer_version_is_left_as_it_is() -> None:
     data = rig.files.read(CHECKPOINT)
     assert data
     first, _, rest = data.partition(b"\n")
-    newer = json.dumps({**json.loads(first), "version": 2}).encode() + b"\n" + rest
+    newer = json.dumps({**json.loads(first), "version": 99}).encode() + b"\n" + rest
     rig.files.write(CHECKPOINT, newer)
     files, plugin = rig.claim_files(), rig.plugin()
-    with pytest.raises(OperatorFault, match="written by a newer kubelet plugin: 2"):
-        plugin.recover()
+    with pytest.raises(OperatorFault, match="written by a newer kubelet plugin: 99"):
+        recover(plugin)
     assert refused(plugin, ref).reason == "operator"
     failure = plugin.unprepare([ref])[ref.uid]
     assert failure is not None
@@ -151,7 +181,111 @@ def test_a_claim_whose_card_was_taken_out_does_not_keep_the_plugin_from_starting
     rig.hardware = Rig("t4x2").hardware
     rig.reboot()
     plugin = rig.plugin()
-    plugin.recover()
+    recover(plugin)
     assert "does not have the device: 'gpu-3'" in refused(plugin, lost).message
     assert plugin.unprepare([lost]) == {lost.uid: None}
     assert set(plugin.prepared()) == {kept.uid}
+
+
+def test_unprepare_and_the_first_step_of_a_start_need_neither_hardware_nor_api() -> None:
+    rig = Rig()
+    ref = rig.claim("a", [result("gpu-0")])
+    prepare(rig.plugin(), ref)
+    rig.hardware = Silent()
+    plugin = rig.plugin(Unsteady(rig.api, failures=1000))
+    plugin.tidy()
+    assert plugin.unprepare([ref]) == {ref.uid: None}
+    assert rig.claim_files() == set()
+    assert rig.clock.monotonic() == 0
+
+
+def test_a_claim_found_stale_and_prepared_again_meanwhile_stays() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    prepare(rig.plugin(), ref)
+    rig.reboot()
+    claim = rig.api.get(RESOURCE_CLAIMS, "c", "team")
+    claim["status"] = {}
+    claim = rig.api.update(RESOURCE_CLAIMS, claim, "status")
+
+    class Late(Unsteady):
+        """The claim is allocated anew and prepared as soon as the plugin has read it."""
+
+        def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+            found = super().get(resource, name, namespace)
+            rig.allocate(claim, [result("gpu-1")])
+            prepare(rig.plugin(), ref)
+            return found
+
+    plugin = rig.plugin(Late(rig.api, failures=0))
+    recover(plugin)
+    assert [device.device for device in plugin.prepared()[ref.uid].devices] == ["gpu-1"]
+    assert len(rig.claim_files()) == 2
+
+
+def renumber(rig: Rig) -> None:
+    """The node numbers its cards anew: each gets the number of the next one."""
+    cards = rig.hardware.cards()
+    shifted = [replace(card, index=(card.index + 1) % len(cards)) for card in cards]
+    rig.hardware = SimulatedHardware(Profile(tuple(shifted)))
+
+
+def test_a_running_claim_keeps_its_card_when_the_cards_are_numbered_anew() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0"), result("gpu-1-mig-1g-5gb-0", "part")])
+    prepare(rig.plugin(), ref)
+    spec = rig.spec(ref)
+    renumber(rig)
+    plugin = rig.plugin()
+    recover(plugin)
+    assert rig.spec(ref) == spec
+    error = refused(plugin, ref)
+    assert error.reason == "operator"
+    assert "device 'gpu-0' was on card" in error.message
+    assert "delete the pods that use the claim" in error.message
+    assert rig.spec(ref) == spec
+    assert plugin.unprepare([ref]) == {ref.uid: None}
+    prepare(plugin, rig.claim("d", [result("gpu-0")]))
+
+
+@pytest.mark.parametrize("wanted", ["gpu-0", "gpu-1", "gpu-1-mig-1g-5gb-0"])
+def test_neither_the_card_of_a_running_claim_nor_its_number_is_given_to_another(wanted: str) -> None:
+    rig = Rig()
+    prepare(rig.plugin(), rig.claim("c", [result("gpu-0")]))
+    renumber(rig)
+    assert refused(rig.plugin(), rig.claim("d", [result(wanted)])).reason == "conflict"
+    prepare(rig.plugin(), rig.claim("e", [result("gpu-2")]))
+
+
+def test_after_a_reboot_a_claim_gets_the_card_that_has_the_number_now() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    prepare(rig.plugin(), ref)
+    spec = rig.spec(ref)
+    renumber(rig)
+    rig.reboot()
+    plugin = rig.plugin()
+    recover(plugin)
+    prepare(plugin, ref)
+    assert rig.spec(ref) != spec
+    assert str(rig.hardware.cards()[-1].uuid) in json.dumps(rig.spec(ref))
+    prepare(plugin, rig.claim("d", [result("gpu-1")]))
+
+
+def test_a_checkpoint_of_the_first_version_is_read_and_replaced_and_its_claims_keep_their_cards() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    prepare(rig.plugin(), ref)
+    header, _, body = (rig.files.read(CHECKPOINT) or b"").partition(b"\n")
+    content = json.loads(body)
+    del content["claims"][ref.uid]["cards"]
+    old = json.dumps(content).encode()
+    first = {**json.loads(header), "version": 1, "sha256": hashlib.sha256(old).hexdigest()}
+    rig.files.write(CHECKPOINT, json.dumps(first).encode() + b"\n" + old)
+    spec = rig.spec(ref)
+    renumber(rig)
+    plugin = rig.plugin()
+    recover(plugin)
+    assert rig.spec(ref) == spec
+    assert json.loads((rig.files.read(CHECKPOINT) or b"").partition(b"\n")[0])["version"] == VERSION
+    assert refused(plugin, ref).reason == "operator"

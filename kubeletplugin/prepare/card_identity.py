@@ -1,0 +1,59 @@
+"""Which cards a prepared claim may be using, whatever they are called now. Pure.
+
+A device is named after the number of its card, and a node may number its cards anew while containers run: a driver is
+loaded again, or a card is exchanged. A container keeps the card that it was started with, and may also reach the card
+that has the number now.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from driver.model import Result
+from kubeletplugin.hardware import Card
+from kubeletplugin.prepare.checkpoint import PreparedClaim
+from kubeletplugin.prepare.plan import ClaimPlan
+
+
+def is_on(device: str, card: Card) -> bool:
+    """Whether the device is the card, a share of it or a partition of it."""
+    return device == card.name or device.startswith(f"{card.name}-")
+
+
+def cards_of(plan: ClaimPlan, cards: Iterable[Card]) -> dict[str, str]:
+    """The uuid of the card behind each device of the plan, by the device's name."""
+    known = tuple(cards)
+    return {
+        result.device.device: card.uuid
+        for result in plan.results
+        for card in known
+        if is_on(result.device.device, card)
+    }
+
+
+def exchanged(recorded: Mapping[str, str], plan: ClaimPlan, cards: Iterable[Card]) -> tuple[str, ...]:
+    """What is wrong with each device of the plan that is on another card than recorded."""
+    return tuple(
+        f"device {device!r} was on card {recorded[device]} when the claim was prepared and is on card {uuid} now"
+        for device, uuid in sorted(cards_of(plan, cards).items())
+        if recorded.get(device, uuid) != uuid
+    )
+
+
+def results_in_use(claim: PreparedClaim, cards: Iterable[Card], boot_id: str) -> tuple[Result, ...]:
+    """What the claim holds, and the same on the card that it was prepared with if that has another number now.
+
+    After a reboot no container is left, and only the names of the allocation count.
+    """
+    moved = list(claim.plan.results)
+    for card in cards if claim.boot_id == boot_id else ():
+        for result in claim.plan.results:
+            name = result.device.device
+            if claim.cards.get(name) == card.uuid and not is_on(name, card):
+                moved.append(replace(result, device=replace(result.device, device=_renamed(name, card))))
+    return tuple(moved)
+
+
+def _renamed(device: str, card: Card) -> str:
+    kind, _, rest = device.partition("-")
+    _, dash, part = rest.partition("-")
+    return f"{kind}-{card.index}{dash}{part}"
