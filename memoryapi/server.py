@@ -1,5 +1,6 @@
 """The calls of ``driver.kube.api.Api``, answered from a store in memory."""
 
+import copy
 import random
 import threading
 from collections.abc import Collection, Iterator
@@ -73,9 +74,27 @@ class MemoryApi:
         self._changed = threading.Condition(threading.RLock())
         self._kinds = {kind.resource: kind for kind in _KINDS if kind.resource not in unserved}
         self._terminating: set[str] = set()
+        self._copies = True
         self._writer = ObjectWriter(self._store, clock, random.Random(seed))
         for name in _NAMESPACES:
             self.create(NAMESPACES, {"metadata": {"name": name}})
+
+    def sharing(self) -> "MemoryApi":
+        """The same API for readers that never change an object: they get the stored ones, not copies."""
+        shared = copy.copy(self)
+        shared._copies = False
+        return shared
+
+    def check_unchanged(self) -> None:
+        """Check that no reader has changed an object that it shares.
+
+        Raises:
+            AssertionError: names the object.
+        """
+        with self._changed:
+            for kind in self._kinds.values():
+                for key, entry in self._store.table(kind.resource).items():
+                    assert entry.object == entry.thaw(), f"{kind.resource.kind} {key} was changed by a reader"
 
     @property
     def resource_version(self) -> str:
@@ -93,7 +112,7 @@ class MemoryApi:
         """The object, complete."""
         with self._changed:
             kind = self._kind(resource)
-            return self._entry(kind, name, namespace).thaw()
+            return self._read(self._entry(kind, name, namespace))
 
     def list(
         self,
@@ -114,7 +133,7 @@ class MemoryApi:
             else:
                 version, entries = self._store.version, self._select(resource, namespace, matches)
             part, token = self._store.page(entries, version, limit)
-            return Page([entry.thaw() for entry in part], str(version), token)
+            return Page([self._read(entry) for entry in part], str(version), token)
 
     def _select(self, resource: Resource, namespace: str, matches: Matches) -> Entries:
         table = self._store.table(resource)
@@ -159,7 +178,7 @@ class MemoryApi:
                     self._changed.wait(min(left, 1.0))
                     continue
             for change in changes:
-                if event := _event(change, matches):
+                if event := self._event(change, matches):
                     yield event
             version = max(version, now)
             if not self._blocking or left <= 0:
@@ -271,7 +290,7 @@ class MemoryApi:
     def _done(self, entry: Entry) -> Object:
         self._remove_empty_namespaces()
         self._changed.notify_all()
-        return entry.thaw()
+        return self._read(entry)
 
     def _empty_namespace(self, name: str) -> None:
         """Delete everything in a namespace, as the namespace controller does."""
@@ -290,6 +309,24 @@ class MemoryApi:
                 self._writer.remove_namespace(self._kinds[NAMESPACES], entry)
             if key_of("", name) not in self._store.table(NAMESPACES):
                 self._terminating.discard(name)
+
+    def _event(self, change: Change, matches: Matches) -> WatchEvent | None:
+        """The event of a change for a watch with a selector: an object that no longer matches is DELETED."""
+        before = change.before is not None and matches(change.before.object)
+        after = change.after is not None and matches(change.after.object)
+        if after:
+            assert change.after
+            return WatchEvent("MODIFIED" if before else "ADDED", self._read(change.after))
+        if not before:
+            return None
+        assert change.before
+        if change.removed:
+            return WatchEvent("DELETED", self._read(change.removed))
+        last = self._read(change.before)
+        return WatchEvent("DELETED", {**last, "metadata": {**last["metadata"], "resourceVersion": str(change.version)}})
+
+    def _read(self, entry: Entry) -> Object:
+        return entry.thaw() if self._copies else entry.object
 
     # Finding
 
@@ -318,23 +355,6 @@ class MemoryApi:
                 reason="BadRequest",
             )
         return own or requested
-
-
-def _event(change: Change, matches: Matches) -> WatchEvent | None:
-    """The event of a change for a watch with a selector: an object that no longer matches is DELETED."""
-    before = change.before is not None and matches(change.before.object)
-    after = change.after is not None and matches(change.after.object)
-    if after:
-        assert change.after
-        return WatchEvent("MODIFIED" if before else "ADDED", change.after.thaw())
-    if not before:
-        return None
-    assert change.before
-    if change.removed:
-        return WatchEvent("DELETED", change.removed.thaw())
-    last = change.before.thaw()
-    last["metadata"]["resourceVersion"] = str(change.version)
-    return WatchEvent("DELETED", last)
 
 
 def _not_found(resource: Resource, name: str) -> NotFound:

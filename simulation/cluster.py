@@ -64,6 +64,13 @@ class ProgramSlot:
     """The program is in a call now."""
     writes_read: dict[Reflector, int] = field(default_factory=dict)
     """Per watch, the number of writes of its kind when it was read last."""
+    nothing_new_at: int = -1
+    """The number of writes of all kinds at which every watch was known to be read."""
+
+    def forget_reading(self) -> None:
+        """Have all watches read again."""
+        self.writes_read.clear()
+        self.nothing_new_at = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +115,7 @@ class Cluster:
         self.found: list[str] = []
         """What was wrong with single writes and decisions."""
         self._disks: dict[str, DiskChecks] = {}
-        self.invariants = Invariants(self.api, self.names, self.nodes.values())
+        self.invariants = Invariants(self.api.sharing(), self.names, self.nodes.values())
         self.slots: dict[str, ProgramSlot] = {}
         self._faults = NO_FAULTS
         self._networks: dict[str, FaultyApi] = {}
@@ -152,13 +159,17 @@ class Cluster:
         metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}
         self.user.create(NODES, {"metadata": metadata, "status": status})
 
-    def _api(self, process: Process, user: str) -> ProcessApi:
+    def _api(self, process: Process, user: str, api: MemoryApi | None = None) -> ProcessApi:
         hang = self._hang if user == CONTROLLER else None
-        checks = WriteChecks(self.api, self.names, self.found, controller=user == CONTROLLER)
+        checks = WriteChecks(api or self.api, self.api.sharing(), self.names, self.found, controller=user == CONTROLLER)
         network = FaultyApi(AdmissionApi(checks, self.names, user), self.random, self.faults.network, hang)
         if process.name != "user":
             self._networks[process.name] = network
         return ProcessApi(network, process, self.log)
+
+    def _fake_api(self, process: Process, user: str) -> ProcessApi:
+        """The API as a fake component has it. It shares objects with the API; ``check_settled`` looks at that."""
+        return self._api(process, user, self.api.sharing())
 
     def _add(self, name: str, build: Callable[[Process], SimulatedProgram]) -> None:
         self.slots[name] = ProgramSlot(name, build)
@@ -197,14 +208,14 @@ class Cluster:
         connection = PluginConnection(lambda: self.plugin(node))
 
         def build(process: Process) -> SimulatedProgram:
-            api = self._api(process, f"kubelet-{node}")
+            api = self._fake_api(process, f"kubelet-{node}")
             return Kubelet(api, self.clock, self.nodes[node], connection, self.random.random)
 
         return build
 
     def _add_kubernetes(self) -> None:
         def scheduler(process: Process) -> SimulatedProgram:
-            api = self._api(process, "kube-scheduler")
+            api = self._fake_api(process, "kube-scheduler")
 
             def bind(namespace: str, name: str, node: str) -> object:
                 process.call()
@@ -218,9 +229,9 @@ class Cluster:
             return KubeScheduler(api, self.clock, bind)
 
         self._add("kube-scheduler", scheduler)
-        self._add(CLAIM_CONTROLLER, lambda p: ResourceClaimController(self._api(p, CLAIM_CONTROLLER), self.clock))
-        self._add("job-controller", lambda p: JobController(self._api(p, "job-controller"), self.clock))
-        self._add("garbage-collector", lambda p: GarbageCollector(self._api(p, "garbage-collector"), self.clock))
+        self._add(CLAIM_CONTROLLER, lambda p: ResourceClaimController(self._fake_api(p, CLAIM_CONTROLLER), self.clock))
+        self._add("job-controller", lambda p: JobController(self._fake_api(p, "job-controller"), self.clock))
+        self._add("garbage-collector", lambda p: GarbageCollector(self._fake_api(p, "garbage-collector"), self.clock))
 
     # Slow writes of controllers
 
@@ -263,7 +274,7 @@ class Cluster:
         for network in self._networks.values():
             network.faults = faults.network
         for slot in self.slots.values():
-            slot.writes_read.clear()
+            slot.forget_reading()
 
     # Inspection
 
@@ -423,10 +434,15 @@ class Cluster:
         return due is not None and due <= now
 
     def _has_unread_watches(self, program: SimulatedProgram, slot: ProgramSlot) -> bool:
-        return any(
+        if slot.nothing_new_at == self.log.all_writes:
+            return False
+        unread = any(
             slot.writes_read.get(reflector, -1) != self.log.writes[reflector.resource]
             for reflector in program.reflectors
         )
+        if not unread:
+            slot.nothing_new_at = self.log.all_writes
+        return unread
 
     def _run(self, slot: ProgramSlot) -> None:
         with self._running(slot):
@@ -444,7 +460,7 @@ class Cluster:
     def _start(self, slot: ProgramSlot) -> None:
         self.log.note(slot.name, "starts")
         slot.process = Process(slot.name, self._before_call, self._pass_time)
-        slot.writes_read = {}
+        slot.forget_reading()
         try:
             slot.program = slot.build(slot.process)
         except (LodeError, OSError) as error:
@@ -462,6 +478,7 @@ class Cluster:
             except ApiError as error:
                 self.log.note(slot.name, f"watch of {reflector.resource.plural}: {error}")
                 slot.writes_read.pop(reflector, None)
+                slot.nothing_new_at = -1
             else:
                 must_list = before and not reflector.position
                 if not must_list and self.random.random() >= self.faults.network.lag:

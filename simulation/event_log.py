@@ -14,6 +14,7 @@ class EventLog:
         self._clock = clock
         self._lines: deque[str] = deque(maxlen=length)
         self.writes: dict[Resource, int] = defaultdict(int)
+        self.all_writes = 0
         self.total_writes = 0
         """Writes of all kinds except Leases and Events."""
         self.last_change = 0.0
@@ -26,6 +27,7 @@ class EventLog:
     def count_write(self, resource: Resource) -> None:
         """Count a write, whether it is known to have taken effect or not."""
         self.writes[resource] += 1
+        self.all_writes += 1
         if resource not in (LEASES, EVENTS):
             self.total_writes += 1
             self.last_change = self._clock.monotonic()

@@ -1,7 +1,7 @@
 """What must hold in a cluster at all times, checked on the API's objects and on the containers of the nodes alone.
 
 No code of the controller is used to check the controller: the sums are computed here, from the claims and slices in the
-API.
+API. What has not changed since it was found to be right is not looked at again.
 """
 
 from collections import defaultdict
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from driver.kinds import KIND_ATTRIBUTE, WHOLE_KINDS
-from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
+from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object, Resource
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.kube.reflector import Reflector
 from driver.model import Allocation, Claim, CounterSet, Device, DeviceId, Result
@@ -122,6 +122,16 @@ def _holders(held: Iterable[Holding]) -> str:
     return ", ".join(sorted({holding.holder for holding in held}))
 
 
+Held = tuple[tuple[str, tuple[tuple[str, Result], ...]], ...]
+"""What the running containers of a node hold: by pod, the devices with the uid of the claim of each."""
+
+
+def _held_on(node: SimulatedNode) -> Held:
+    return tuple(
+        (container.pod, container.devices) for container in node.containers.values() if not container.exit_phase
+    )
+
+
 class Invariants:
     """Watches the API without faults and checks its objects and the containers on the nodes."""
 
@@ -129,10 +139,12 @@ class Invariants:
         self._names = names
         self._nodes = nodes
         self._catalogue = Catalogue(names)
-        self._slices = ObjectCache(self._learn)
+        self._slices = ObjectCache(self._slice_changed)
         self._raw_claims = ObjectCache(self._claim_changed)
-        self._pods = ObjectCache(lambda _: None)
+        self._pods = ObjectCache(lambda _: self._unchecked.add(PODS))
         self._claims: dict[tuple[str, str], Claim] = {}
+        self._unchecked: set[Resource] = set()
+        self._checked_containers: list[Held] = []
         self._reflectors = [
             Reflector(api, RESOURCE_SLICES, self._slices.apply),
             Reflector(api, RESOURCE_CLAIMS, self._raw_claims.apply),
@@ -146,9 +158,18 @@ class Invariants:
             Violation: lists everything that is wrong.
         """
         self._read_watches()
-        violations = [*self._claim_violations(), *self._pod_violations(), *self._container_violations()]
+        violations: list[str] = []
+        if self._unchecked & {RESOURCE_CLAIMS, RESOURCE_SLICES}:
+            violations += self._claim_violations()
+        if self._unchecked & {RESOURCE_CLAIMS, PODS}:
+            violations += self._pod_violations()
+        containers = [_held_on(node) for node in self._nodes]
+        if RESOURCE_SLICES in self._unchecked or containers != self._checked_containers:
+            violations += self._container_violations(containers)
         if violations:
             raise Violation("\n".join(violations))
+        self._unchecked.clear()
+        self._checked_containers = containers
 
     def check_quiet(self) -> None:
         """Check a settled cluster: nothing may be held without a user.
@@ -165,11 +186,11 @@ class Invariants:
         """What is published now: by pool, the specs of its slices without the pool generation."""
         self._read_watches()
         pools: dict[str, list[Object]] = defaultdict(list)
-        for raw in self._slices.all():
+        for raw in sorted(self._slices.all(), key=name_key):
             spec = raw["spec"]
             pool = {key: value for key, value in spec["pool"].items() if key != "generation"}
             pools[spec["pool"]["name"]].append({**spec, "pool": pool})
-        return {name: tuple(sorted(specs, key=repr)) for name, specs in pools.items()}
+        return {name: tuple(specs) for name, specs in pools.items()}
 
     def pods(self) -> list[Object]:
         """All pods now."""
@@ -187,11 +208,13 @@ class Invariants:
                 reflector.step()
             reflector.step()
 
-    def _learn(self, raw: Object) -> None:
+    def _slice_changed(self, raw: Object) -> None:
+        self._unchecked.add(RESOURCE_SLICES)
         if raw["spec"]["driver"] == self._names.driver:
             self._catalogue.learn(raw)
 
     def _claim_changed(self, raw: Object) -> None:
+        self._unchecked.add(RESOURCE_CLAIMS)
         key = name_key(raw)
         if self._raw_claims.get(*key) is None:
             self._claims.pop(key, None)
@@ -241,14 +264,13 @@ class Invariants:
                 if claim and pod["metadata"]["uid"] not in [consumer.uid for consumer in claim.reserved_for]:
                     yield f"pod {namespace}/{name} runs, but {claim.key} is not reserved for it"
 
-    def _container_violations(self) -> Iterator[str]:
+    def _container_violations(self, containers: Iterable[Held]) -> Iterator[str]:
         """Containers may use one claim together; different claims must not overlap on the hardware."""
-        for node in self._nodes:
-            running = [c for c in node.containers.values() if not c.exit_phase]
+        for node, running in zip(self._nodes, containers, strict=True):
             held = {
-                (claim, result.device, result.share_id): Holding(f"containers of {container.pod}", result)
-                for container in running
-                for claim, result in container.devices
+                (claim, result.device, result.share_id): Holding(f"containers of {pod}", result)
+                for pod, devices in running
+                for claim, result in devices
             }
             yield from (f"on node {node.name}: {conflict}" for conflict in self._catalogue.conflicts(held.values()))
 
@@ -260,8 +282,9 @@ class Invariants:
                 yield f"{claim.key} is allocated, but not reserved for any pod that still runs"
 
     def _incomplete_pools(self) -> Iterator[str]:
+        pools = self.pools()
         for node in self._nodes:
-            specs = self.pools().get(self._names.pool(node.name), ())
+            specs = pools.get(self._names.pool(node.name), ())
             wanted = {spec["pool"]["resourceSliceCount"] for spec in specs}
             if wanted != {len(specs)}:
                 yield f"pool of node {node.name}: {len(specs)} slices, resourceSliceCount {sorted(wanted)}"

@@ -30,12 +30,13 @@ def check_settled(cluster: Cluster) -> None:
     Raises:
         Violation: lists everything that is wrong.
     """
+    cluster.api.check_unchanged()
     cluster.invariants.check_quiet()
-    rebuilt = rebuilt_state(cluster.api, cluster.names)
+    rebuilt = rebuilt_state(cluster.api.sharing(), cluster.names)
     if waiting := _waiting_in_vain(cluster, rebuilt.devices):
         cluster.advance(LONGEST_WAIT_SECONDS)
         cluster.settle()
-        rebuilt = rebuilt_state(cluster.api, cluster.names)
+        rebuilt = rebuilt_state(cluster.api.sharing(), cluster.names)
     still = _waiting_in_vain(cluster, rebuilt.devices) if waiting else {}
     violations = [
         *_state_violations(cluster, rebuilt),
@@ -106,7 +107,9 @@ def _state_violations(cluster: Cluster, rebuilt: State) -> Iterator[str]:
     for program in controllers:
         state = program.controller.state
         yield from (f"a controller differs: {one}" for one in differences(state, rebuilt))
-        yield from (f"a controller answers otherwise: {one}" for one in other_answers(state, rebuilt, cluster.api))
+        yield from (
+            f"a controller answers otherwise: {one}" for one in other_answers(state, rebuilt, cluster.api.sharing())
+        )
 
 
 def _pod_violations(cluster: Cluster) -> Iterator[str]:

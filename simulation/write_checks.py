@@ -25,12 +25,14 @@ class WriteChecks(ApiDecorator):
     """The API as one process has it, between the admission policies and the store.
 
     Args:
+        reader: reads objects for the checks.
         found: what is wrong is added here.
         controller: whether the process is a controller, whose writes have to make sense; others' must only be valid.
     """
 
-    def __init__(self, api: Api, names: Names, found: list[str], *, controller: bool):
+    def __init__(self, api: Api, reader: Api, names: Names, found: list[str], *, controller: bool):
         super().__init__(api)
+        self._reader = reader
         self._names = names
         self._found = found
         self._controller = controller
@@ -163,7 +165,7 @@ class WriteChecks(ApiDecorator):
 
     def _read(self, resource: Resource, namespace: str, name: str) -> Object | None:
         try:
-            return self._api.get(resource, name, namespace)
+            return self._reader.get(resource, name, namespace)
         except NotFound:
             return None
 

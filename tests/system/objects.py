@@ -1,6 +1,7 @@
 """The objects that users create in tests of the whole system."""
 
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 NAMESPACE = "default"
 
 
+@cache
 def device_classes() -> list[Object]:
-    """The DeviceClasses as they are installed."""
+    """The DeviceClasses as they are installed. They are shared: read, never change."""
     return list(yaml.safe_load_all((ROOT / "manifests/base/deviceclasses.yaml").read_text()))
 
 

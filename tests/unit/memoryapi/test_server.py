@@ -184,3 +184,16 @@ def test_writers_in_many_threads_lose_nothing() -> None:
     for thread in threads:
         thread.join()
     assert api.get(LEASES, "counter", "default")["metadata"]["labels"]["n"] == "100"
+
+
+def test_a_reader_that_shares_objects_gets_the_stored_ones_and_one_that_changes_them_is_named() -> None:
+    api = MemoryApi(SystemClock())
+    api.create(LEASES, lease("a", n="0"))
+    shared = api.sharing()
+    (listed,) = shared.list(LEASES).items
+    assert shared.get(LEASES, "a", "default") is listed
+    assert api.get(LEASES, "a", "default") is not listed
+    api.check_unchanged()
+    listed["metadata"]["labels"]["n"] = "1"
+    with pytest.raises(AssertionError, match="Lease default/a was changed by a reader"):
+        api.check_unchanged()
