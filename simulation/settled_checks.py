@@ -104,12 +104,11 @@ def _state_violations(cluster: Cluster, rebuilt: State) -> Iterator[str]:
     leaders = [program for program in controllers if program.leads]
     if len(leaders) != 1:
         yield f"{len(leaders)} controllers lead, expected 1"
+    api = cluster.api.sharing()
     for program in controllers:
         state = program.controller.state
         yield from (f"a controller differs: {one}" for one in differences(state, rebuilt))
-        yield from (
-            f"a controller answers otherwise: {one}" for one in other_answers(state, rebuilt, cluster.api.sharing())
-        )
+        yield from (f"a controller answers otherwise: {one}" for one in other_answers(state, rebuilt, api))
 
 
 def _pod_violations(cluster: Cluster) -> Iterator[str]:
