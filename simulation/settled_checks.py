@@ -10,6 +10,7 @@ from dataclasses import replace
 from controller.allocation import Fleet, Unsatisfiable
 from controller.reconcile.history import LAST_RESORT_SECONDS
 from controller.state import State
+from controller.telling.told import RETELL_SECONDS
 from driver.kube.api import LEASES, NODES, Object
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.model import Claim
@@ -62,6 +63,8 @@ def check_no_writes_without_news(cluster: Cluster) -> None:
         return
     if any(_is_pending(pod) and pod["spec"].get("nodeName") for pod in pods):
         return
+    # Other words of a reason that was told are told after a pause.
+    cluster.advance(RETELL_SECONDS)
     before = dict(cluster.log.writes)
     cluster.advance(QUIET_MINUTE)
     written = {

@@ -13,6 +13,7 @@ from driver.kube.objects import claim_name, controller_of, is_deleting, is_termi
 from driver.limits import MAX_DNS_SUBDOMAIN, MAX_EVENT_MESSAGE
 from driver.names import Names
 from driver.quantity import Quantity
+from simulation.kubernetes.other_drivers import is_for_driver
 from simulation.kubernetes.scheduler import requested
 
 T = TypeVar("T")
@@ -85,7 +86,8 @@ class WriteChecks(ApiDecorator):
             elsewhere = {where for _, _, where in self._devices_of(pod)} - {"", node}
             if elsewhere:
                 yield f"the pod is nominated for {node}, but its devices are on {sorted(elsewhere)}"
-        own = {f"{pod['metadata']['namespace']}/{name}" for name, _, _ in self._devices_of(pod)}
+        namespace = pod["metadata"]["namespace"]
+        own = {f"{namespace}/{claim_name(pod, entry)}" for entry in pod["spec"].get("resourceClaims") or []}
         for condition in status.get("conditions") or []:
             message = condition.get("message") or ""
             if len(message) > MAX_EVENT_MESSAGE:
@@ -99,7 +101,7 @@ class WriteChecks(ApiDecorator):
         for entry in pod["spec"].get("resourceClaims") or []:
             name = claim_name(pod, entry)
             claim = self._read(RESOURCE_CLAIMS, namespace, name) if name else None
-            if claim is None or is_of_driver(claim, self._names):
+            if claim is None or is_for_driver(claim, self._names.driver):
                 found.append((name, claim, _node_of(claim)))
         return found
 
@@ -168,13 +170,6 @@ class WriteChecks(ApiDecorator):
             return self._reader.get(resource, name, namespace)
         except NotFound:
             return None
-
-
-def is_of_driver(claim: Object, names: Names) -> bool:
-    """Whether the claim asks for devices of the driver: its classes are named after it."""
-    requests = claim["spec"].get("devices", {}).get("requests") or []
-    wants = [want for r in requests for want in (r.get("exactly"), *(r.get("firstAvailable") or [])) if want]
-    return any(want["deviceClassName"].endswith(names.driver) for want in wants)
 
 
 def _allocation(claim: Object) -> Any:

@@ -361,12 +361,12 @@ class Fleet:
             found = self._search(self._of_node(slot), request, claims)
             if not isinstance(found, Failure):
                 return found
-            if found.lasting:
-                memory.learn_impossible(slot)
-                return None
             known = _UNDECIDED if found.undecided else 0
             if state is not None:
                 memory.learn_count(state, known)
+            if found.lasting:
+                memory.learn_impossible(slot)
+                return None
         memory.learn_no_fit(slot, self._index.shared_usage_version, undecided=known == _UNDECIDED)
         return None
 

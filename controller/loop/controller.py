@@ -85,6 +85,7 @@ class Controller:
         self._gauge_at = 0.0
         self.reflectors = _reflectors(api, self._state, deliver or self.handle)
         self._forget()
+        self._metrics.count(lambda: len(self._queue), lambda: len(self._waits.pods), lambda: self._waits.held_nodes)
 
     def _forget(self) -> None:
         """Forget what was decided. What is being written is not counted any more: a later term reads it first."""
@@ -303,7 +304,6 @@ class Controller:
         return (0 if kind == "claim" else 1), rank_of(pod) if pod else Rank(0, "", name)
 
     def _measure(self, now: float) -> None:
-        self._metrics.queued(len(self._queue), len(self._waits.pods), self._waits.held_nodes)
         if now >= self._gauge_at:
             self._gauge_at = now + _GAUGE_SECONDS
             self._metrics.allocated(self._state.allocated_by_kind())

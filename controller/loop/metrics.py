@@ -1,6 +1,6 @@
 """The controller's metrics, under the names Prometheus sees (prefix ``lode_``)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from controller.reconcile import Reason
@@ -65,11 +65,14 @@ class ControllerMetrics:
         """For how long a kind of object cannot be listed or watched; 0 if it can."""
         self._out_of_contact.labels(resource).set(seconds)
 
-    def queued(self, depth: int, waiting: int, held: int) -> None:
-        """The number of keys in the queue, of pods that cannot be placed, and of nodes that are held back."""
-        self._depth.set(depth)
-        self._waiting.set(waiting)
-        self._held.set(held)
+    def count(self, queued: Callable[[], int], waiting: Callable[[], int], held: Callable[[], int]) -> None:
+        """From now on, count the keys in the queue, the pods that cannot be placed and the nodes that are held back.
+
+        They are counted when the metrics are read, in another thread than the one that decides.
+        """
+        self._depth.set_function(queued)
+        self._waiting.set_function(waiting)
+        self._held.set_function(held)
 
     def allocated(self, by_kind: Mapping[str, int]) -> None:
         """The number of allocated devices by kind; kinds that are gone are set to 0."""

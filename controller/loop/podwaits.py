@@ -87,7 +87,7 @@ class PodWaits:
     @property
     def held_nodes(self) -> int:
         """How many nodes are held back."""
-        return len(self._held.holders(""))
+        return len(self._held)
 
     def order(self, pod: PodView) -> NodeOrder:
         """What other pods mean for the nodes of this one."""

@@ -26,6 +26,10 @@ class HeldNodes:
     def __init__(self) -> None:
         self._held: dict[str, tuple[Rank, str]] = {}
 
+    def __len__(self) -> int:
+        """How many pods have a node that is held back for them."""
+        return len(self._held)
+
     @property
     def full(self) -> bool:
         """Whether as many nodes are held back as may be."""

@@ -8,6 +8,7 @@ from driver.errors import LodeError
 from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.limits import MAX_EVENT_MESSAGE
+from driver.names import DEFAULT_DRIVER
 from driver.wire import claim_from
 from simulation.kubernetes.component import FakeComponent, Key, delete_by_uid, get_or_none, patch_conditions
 from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, DraPlugin, PluginDown
@@ -36,8 +37,17 @@ class _NotAllocated(_CannotStart):
 class Kubelet(FakeComponent):
     """Starts, ends and removes the pods of one node. What must survive a restart is in its checkpoint file."""
 
-    def __init__(self, api: Api, clock: Clock, node: SimulatedNode, plugin: DraPlugin, jitter: Jitter):
+    def __init__(
+        self,
+        api: Api,
+        clock: Clock,
+        node: SimulatedNode,
+        plugin: DraPlugin,
+        jitter: Jitter,
+        driver: str = DEFAULT_DRIVER,
+    ):
         super().__init__(api, clock)
+        self._driver = driver
         self._node = node
         self._plugin = plugin
         self._jitter = jitter
@@ -165,7 +175,9 @@ class Kubelet(FakeComponent):
 
     def _start(self, uid: str, pod: Object) -> None:
         try:
-            claims = [self._usable_claim(pod, entry) for entry in pod["spec"].get("resourceClaims") or []]
+            usable = [self._usable_claim(pod, entry) for entry in pod["spec"].get("resourceClaims") or []]
+            # The plugins of other drivers are never in the way.
+            claims = [claim for claim in usable if self._is_for_plugin(claim)]
             ids = self._prepare(uid, claims)
         except (_CannotStart, PluginDown) as refusal:
             if isinstance(refusal, _NotAllocated):
@@ -178,6 +190,10 @@ class Kubelet(FakeComponent):
         self._node.containers[uid] = Container("/".join(name_key(pod)), devices)
         self.cdi_ids[uid] = ids
         self._report_running(pod)
+
+    def _is_for_plugin(self, claim: Object) -> bool:
+        results = claim["status"]["allocation"]["devices"]["results"]
+        return any(result["driver"] == self._driver for result in results)
 
     def _usable_claim(self, pod: Object, entry: Object) -> Object:
         """The claim, read from the API, if this pod may use it."""

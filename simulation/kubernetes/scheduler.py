@@ -1,14 +1,20 @@
-"""kube-scheduler for pods whose claims another component allocates."""
+"""kube-scheduler for pods whose claims another component allocates, beside claims that it allocates itself."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 from driver.clock import Clock, rfc3339
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS, Api, ApiError, Object
 from driver.kube.objects import claim_name, controller_of, is_deleting, is_terminal, name_key
+from driver.model import Allocation
+from driver.names import DEFAULT_DRIVER
 from driver.node_selectors import selects
 from driver.quantity import Quantity
 from driver.wire import node_selector_from
-from simulation.kubernetes.component import FakeComponent, Key, mutable_copy, patch_conditions
+from simulation.kubernetes.component import FakeComponent, Key, delete_by_uid, mutable_copy, patch_conditions
+from simulation.kubernetes.other_drivers import OtherDrivers, is_for_driver
+from simulation.kubernetes.preemption import priority_of, victims, waits_for_victims
 
 Bind = Callable[[str, str, str], object]
 """``POST pods/<name>/binding``, called with namespace, pod name and node name."""
@@ -18,12 +24,26 @@ REFUSED_ON = "simulation/refused-on"
 """Annotation of a pod: nodes, separated by commas, that kube-scheduler refuses for a reason nobody else knows."""
 
 
-class KubeScheduler(FakeComponent):
-    """Filters, reserves and binds pods without gates. It allocates no claims: the policy would refuse that."""
+@dataclass(slots=True)
+class _Claims:
+    """The claims of a pod."""
 
-    def __init__(self, api: Api, clock: Clock, bind: Bind):
+    allocated: list[Object] = field(default_factory=list)
+    to_allocate: list[Object] = field(default_factory=list)
+    """For devices of other drivers."""
+
+
+class KubeScheduler(FakeComponent):
+    """Filters, reserves and binds pods without gates, and evicts others for them.
+
+    It allocates no claims for devices of ``driver``: the policy would refuse that.
+    """
+
+    def __init__(self, api: Api, clock: Clock, bind: Bind, driver: str = DEFAULT_DRIVER):
         super().__init__(api, clock)
         self._post_binding = bind
+        self._driver = driver
+        self._others = OtherDrivers(api, clock)
         self._bound: dict[str, str] = {}
         self._nodes = self.watch(NODES, lambda _: self._requeue_pods())
         self._claims = self.watch(RESOURCE_CLAIMS, lambda _: self._requeue_pods())
@@ -51,21 +71,63 @@ class KubeScheduler(FakeComponent):
         pod = self._pods.get(key[1], key[2])
         if pod is None or not self._needs_node(pod):
             return
-        claims: list[Object] = []
+        claims = _Claims()
         problem = self._collect_claims(pod, claims)
         candidates = [] if problem else [node for node in self._nodes.all() if not self._filter_reason(pod, node)]
-        feasible = [node for node in candidates if all(_reaches(claim, node) for claim in claims)]
-        if not problem and not feasible:
+        reached = [node for node in candidates if all(_reaches(claim, node) for claim in claims.allocated)]
+        chosen = self._choose(reached, claims.to_allocate)
+        if not problem and chosen is None:
             problem = self._unschedulable_message(pod, candidates)
-            self._post_filter(pod, claims, candidates)
-        if problem:
+            self._post_filter(pod, claims.allocated, candidates)
+            if not candidates:
+                self._preempt(pod, claims.allocated)
+        if problem or chosen is None:
             self._set_unschedulable(pod, problem)
             self.queue.add(key, BACKOFF_SECONDS)
             return
-        self._bind(pod, claims, feasible[0]["metadata"]["name"])
+        node, allocations = chosen
+        self._bind(pod, claims, node, allocations)
 
-    def _collect_claims(self, pod: Object, claims: list[Object]) -> str:
-        """Append the pod's claims to ``claims``; returns the reason why no node can take the pod, or ""."""
+    def _choose(self, nodes: Sequence[Object], claims: Sequence[Object]) -> tuple[str, Sequence[Allocation]] | None:
+        """The first node with devices for these claims, and what they get there."""
+        if not claims:
+            return (nodes[0]["metadata"]["name"], ()) if nodes else None
+        fleet = self._others.devices() if nodes else None
+        for node in nodes:
+            if fleet is not None and (found := self._others.choose(fleet, node, claims)) is not None:
+                return node["metadata"]["name"], found
+        return None
+
+    def _preempt(self, pod: Object, claims: Sequence[Object]) -> None:
+        """Evict pods from the first node where that makes room, and nominate it."""
+        if pod["spec"].get("preemptionPolicy") == "Never":
+            return
+        for node in self._nodes.all():
+            name, present = node["metadata"]["name"], self._pods_on(node["metadata"]["name"])
+            if _nominated(pod) == name and waits_for_victims(pod, present):
+                return
+            found = victims(pod, present, partial(filter_reason, pod, node))
+            if found and all(_reaches(claim, node) for claim in claims):
+                for victim in found:
+                    self._evict(victim)
+                if _nominated(pod) != name:
+                    patch_conditions(self.api, pod, [], nominatedNodeName=name)
+                return
+
+    def _evict(self, pod: Object) -> None:
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": "default-scheduler: preempting to accommodate a higher priority pod",
+            "lastTransitionTime": rfc3339(self.clock.now()),
+        }
+        if not is_deleting(pod):
+            patch_conditions(self.api, pod, [condition])
+            delete_by_uid(self.api, PODS, pod)
+
+    def _collect_claims(self, pod: Object, claims: _Claims) -> str:
+        """Add the pod's claims to ``claims``; returns the reason why no node can take the pod, or ""."""
         namespace = pod["metadata"]["namespace"]
         for entry in pod["spec"].get("resourceClaims") or []:
             name = claim_name(pod, entry)
@@ -77,14 +139,27 @@ class KubeScheduler(FakeComponent):
                 return f'resourceclaim "{name}" was not created for this pod'
             if is_deleting(claim):
                 return f'resourceclaim "{name}" is being deleted'
-            if (claim.get("status") or {}).get("allocation") is None:
+            if (claim.get("status") or {}).get("allocation") is not None:
+                claims.allocated.append(claim)
+            elif is_for_driver(claim, self._driver):
                 return f'resourceclaim "{name}" is not allocated'
-            claims.append(claim)
+            else:
+                claims.to_allocate.append(claim)
         return ""
 
     def _filter_reason(self, pod: Object, node: Object) -> str:
+        """As kube-scheduler does, it keeps free what pods of at least this priority need that are nominated there."""
         name = node["metadata"]["name"]
-        return filter_reason(pod, node, [other for other in self._pods.all() if self._node_of(other) == name])
+        nominated = [
+            other
+            for other in self._pods.all()
+            if not self._node_of(other) and _nominated(other) == name and priority_of(other) >= priority_of(pod)
+        ]
+        others = [other for other in nominated if other["metadata"]["uid"] != pod["metadata"]["uid"]]
+        return filter_reason(pod, node, [*self._pods_on(name), *others])
+
+    def _pods_on(self, node: str) -> list[Object]:
+        return [pod for pod in self._pods.all() if self._node_of(pod) == node]
 
     def _node_of(self, pod: Object) -> str:
         return pod["spec"].get("nodeName") or self._bound.get(pod["metadata"]["uid"], "")
@@ -123,10 +198,12 @@ class KubeScheduler(FakeComponent):
         if reported != [("Unschedulable", message, None)]:
             patch_conditions(self.api, pod, [condition])
 
-    def _bind(self, pod: Object, claims: list[Object], node: str) -> None:
+    def _bind(self, pod: Object, claims: _Claims, node: str, allocations: Sequence[Allocation]) -> None:
         namespace, name = name_key(pod)
         consumer = {"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}
-        for claim in claims:
+        for claim, allocation in zip(claims.to_allocate, allocations, strict=True):
+            self._others.allocate(claim, allocation, consumer)
+        for claim in claims.allocated:
             reserved = claim["status"].get("reservedFor") or []
             if consumer["uid"] not in [entry["uid"] for entry in reserved]:
                 changed = mutable_copy(claim)
@@ -135,7 +212,7 @@ class KubeScheduler(FakeComponent):
         try:
             self._post_binding(namespace, name, node)
         except ApiError:
-            self._unreserve(pod, claims)
+            self._unreserve(pod, [*claims.allocated, *claims.to_allocate])
             raise
         self._bound[consumer["uid"]] = node
 
@@ -194,6 +271,10 @@ def requested(pod: Object, resource: str) -> int:
         Quantity.parse(str(((c.get("resources") or {}).get("requests") or {}).get(resource, "0"))).nanos
         for c in pod["spec"].get("containers") or []
     )
+
+
+def _nominated(pod: Object) -> str:
+    return (pod.get("status") or {}).get("nominatedNodeName") or ""
 
 
 def _reaches(claim: Object, node: Object) -> bool:

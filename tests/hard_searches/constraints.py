@@ -40,6 +40,18 @@ def gpu_nic_pairs_crowded(n: int) -> HardSearch:
     return hard_search(cards + nics, [claim(*[GPU, NIC] * n, constraints=constraints)], satisfiable=n < 3)
 
 
+def gpu_nic_pairs_uneven(n: int) -> HardSearch:
+    """As ``gpu_nic_pairs_crowded``, one pair too many for n roots, of which no two have as many cards or NICs."""
+    many = [2 + root // 2 for root in range(n)]
+    cards = [root for root in range(n) for _ in range(many[root] if root % 2 else 1)]
+    nics = [root for root in range(n) for _ in range(1 if root % 2 else many[root])]
+    offered = devices("gpu", len(cards), {"root": cards.__getitem__}) + devices(
+        "nic", len(nics), {"root": nics.__getitem__}
+    )
+    constraints = [match("root", f"r{2 * i}", f"r{2 * i + 1}") for i in range(n + 1)]
+    return hard_search(offered, [claim(*[GPU, NIC] * (n + 1), constraints=constraints)])
+
+
 def gpu_nic_listed(n: int) -> HardSearch:
     """Pairs by a list-valued attribute: each card lists two roots, and the last NIC lists one that no card has."""
     cards = devices("gpu", n, {"root": lambda i: (i, (i + 1) % n)})

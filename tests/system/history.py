@@ -15,7 +15,7 @@ from tests.system.objects import device_classes
 from tests.system.workload import RandomWorkload
 
 ACTIONS = (8, 36)
-LAST_LINES = 30
+LAST_LINES = 60
 
 
 def cards(profile: str, count: int) -> Profile:
@@ -109,21 +109,35 @@ def _play(seed: int, cluster: Cluster, faults: FaultProfile) -> None:
     chance = random.Random(f"pace of {seed}")
     cluster.settle()
     published = cluster.invariants.pools()
-    workload = RandomWorkload(seed, cluster)
+    workload = RandomWorkload(seed, cluster, [cards(*profile) for layout in LAYOUTS for profile in layout.values()])
     cluster.faults = faults
     for _ in range(chance.randint(0, 6)):
         workload.new_pod()
-    for _ in range(chance.randint(*ACTIONS)):
+    actions = chance.randint(*ACTIONS)
+    rest_at = chance.choice((None, None, actions // 2))
+    for number in range(actions):
+        if number == rest_at:
+            _rest(cluster, faults)
         workload.act()
         cluster.run(chance.choice((0, 3, 10, 40, 200)))
     cluster.faults = NO_FAULTS
-    workload.undo_operator_changes()
+    workload.operators.undo()
     cluster.settle()
     check_settled(cluster)
     check_no_writes_without_news(cluster)
     workload.delete_everything()
     cluster.settle()
     check_empty(cluster, published)
+
+
+def _rest(cluster: Cluster, faults: FaultProfile) -> None:
+    """The cluster settles while nodes are cordoned, devices tainted, classes changed and cards broken."""
+    cluster.faults = NO_FAULTS
+    for hardware in cluster.hardware.values():
+        hardware.answers = True
+    cluster.settle()
+    check_settled(cluster)
+    cluster.faults = faults
 
 
 def _report(seed: int, start: HistoryStart, cluster: Cluster, error: Exception) -> str:

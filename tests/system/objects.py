@@ -1,6 +1,6 @@
 """The objects that users create in tests of the whole system."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ import yaml
 
 from driver.kube.api import Object
 from simulation.kubernetes.scheduler import REFUSED_ON
+from tests.system.other_driver import DRIVER as OTHER_DRIVER
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMESPACE = "default"
@@ -20,17 +21,40 @@ def device_classes() -> list[Object]:
     return list(yaml.safe_load_all((ROOT / "manifests/base/deviceclasses.yaml").read_text()))
 
 
+EVERY_TAINT: Object = {"operator": "Exists"}
+ONE_TAINT: Object = {"key": "test", "operator": "Equal", "value": "x"}
+
+
 def request(
-    device_class: str, *, count: int = 1, selector: str = "", tolerant: bool = False, **capacity: str
+    device_class: str,
+    *,
+    count: int = 1,
+    name: str = "r",
+    selector: str = "",
+    tolerates: Sequence[Object] = (),
+    **capacity: str,
 ) -> Object:
     exactly: Object = {"deviceClassName": device_class, "count": count}
-    if tolerant:
-        exactly["tolerations"] = [{"operator": "Exists"}]
+    if tolerates:
+        exactly["tolerations"] = [*tolerates]
     if selector:
         exactly["selectors"] = [{"cel": {"expression": selector}}]
     if capacity:
         exactly["capacity"] = {"requests": capacity}
-    return {"name": "r", "exactly": exactly}
+    return {"name": name, "exactly": exactly}
+
+
+def alternatives(*requests: Object) -> Object:
+    """A request for the first of these that can be had."""
+    wants = [{"name": f"choice-{at}", **one["exactly"]} for at, one in enumerate(requests)]
+    return {"name": "r", "firstAvailable": wants}
+
+
+def devices(*requests: Object, match: str = "", distinct: str = "") -> Object:
+    """``spec.devices`` of a claim with several requests, whose devices have equal or different values of attributes."""
+    constraints = [{"matchAttribute": f"lode.dev/{match}"}] if match else []
+    constraints += [{"distinctAttribute": f"lode.dev/{distinct}"}] if distinct else []
+    return {"requests": [*requests], "constraints": constraints}
 
 
 def attribute(name: str) -> str:
@@ -41,7 +65,13 @@ REQUESTS: dict[str, Object] = {
     "gpu-1": request("gpu.lode.dev"),
     "gpu-2": request("gpu.lode.dev", count=2),
     "gpu-4": request("gpu.lode.dev", count=4),
-    "gpu-tolerant": request("gpu.lode.dev", tolerant=True),
+    "gpu-tolerant": request("gpu.lode.dev", tolerates=[EVERY_TAINT]),
+    "gpu-tolerates-x": request("gpu.lode.dev", tolerates=[ONE_TAINT]),
+    "gpu-one-tolerant": devices(
+        request("gpu.lode.dev", name="strict"), request("gpu.lode.dev", name="tolerant", tolerates=[EVERY_TAINT])
+    ),
+    "gpu-pair": devices(request("gpu.lode.dev", count=2), match="model", distinct="uuid"),
+    "gpu-or-share": alternatives(request("gpu.lode.dev", count=4), request("gpu-share.lode.dev", memory="8Gi")),
     "share-small": request("gpu-share.lode.dev", memory="4Gi", cores="25"),
     "share-large": request("gpu-share.lode.dev", memory="24Gi", cores="60"),
     "share-all": request("gpu-share.lode.dev"),
@@ -52,7 +82,13 @@ REQUESTS: dict[str, Object] = {
     "vnpu-small": request("vnpu.lode.dev", selector=f"{attribute('profile')} == 'vir01'"),
     "vnpu-large": request("vnpu.lode.dev", selector=f"{attribute('profile')}.startsWith('vir04')"),
 }
-"""The requests of pods, by the name of their template."""
+"""The requests of pods, by the name of their template; some are the whole of ``spec.devices``."""
+
+OF_OTHER_DRIVER: dict[str, Object] = {
+    "nic": request(OTHER_DRIVER, selector="!device.allowMultipleAllocations"),
+    "nic-share": request(OTHER_DRIVER, selector="device.allowMultipleAllocations", bandwidth="2"),
+}
+"""Requests for devices that kube-scheduler allocates itself."""
 
 IMPOSSIBLE: dict[str, Object] = {
     "too-many": request("gpu.lode.dev", count=17),
@@ -63,7 +99,7 @@ IMPOSSIBLE: dict[str, Object] = {
 
 
 def spec_of(device_request: Object) -> Object:
-    return {"devices": {"requests": [device_request]}}
+    return {"devices": device_request if "requests" in device_request else {"requests": [device_request]}}
 
 
 def template(name: str, device_request: Object, namespace: str = NAMESPACE) -> Object:
@@ -84,15 +120,27 @@ def claim(name: str, device_request: Object, namespace: str = NAMESPACE) -> Obje
     }
 
 
-def pod_spec(*, template_name: str = "", claim_name: str = "", cpu: str = "10m", grace: int = 1) -> Object:
-    """A pod with one claim; without a claim if neither name is given."""
+def pod_spec(
+    *,
+    template_name: str = "",
+    claim_name: str = "",
+    beside: str = "",
+    cpu: str = "10m",
+    grace: int = 1,
+    priority: int = 0,
+) -> Object:
+    """A pod with one claim, without a claim if neither name is given; ``beside`` is the template of another claim."""
     resources: Object = {"requests": {"cpu": cpu, "memory": "8Mi"}}
     container: Object = {"name": "main", "image": "lode-test/busybox:1", "resources": resources}
-    spec: Object = {"terminationGracePeriodSeconds": grace, "containers": [container]}
-    if template_name or claim_name:
-        entry = {"name": "device", "resourceClaimTemplateName": template_name, "resourceClaimName": claim_name}
-        spec["resourceClaims"] = [{key: value for key, value in entry.items() if value}]
-        resources["claims"] = [{"name": "device"}]
+    spec: Object = {"terminationGracePeriodSeconds": grace, "containers": [container], "priority": priority}
+    entries = [
+        {"name": "device", "resourceClaimTemplateName": template_name, "resourceClaimName": claim_name},
+        {"name": "beside", "resourceClaimTemplateName": beside, "resourceClaimName": ""},
+    ]
+    used = [{key: value for key, value in entry.items() if value} for entry in entries]
+    if claims := [entry for entry in used if len(entry) > 1]:
+        spec["resourceClaims"] = claims
+        resources["claims"] = [{"name": entry["name"]} for entry in claims]
     return spec
 
 
@@ -104,10 +152,11 @@ def pod(name: str, *, refused_on: Collection[str] = (), **options: Any) -> Objec
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec(**options)}
 
 
-def taint_rule(name: str, pool: str, device: str = "") -> Object:
-    """Taints the devices of a pool, or one of them."""
-    selector = {"driver": "lode.dev", "pool": pool, **({"device": device} if device else {})}
-    taint = {"key": "test", "value": "x", "effect": "NoSchedule"}
+def taint_rule(name: str, pool: str, device: str = "", value: str = "x") -> Object:
+    """Taints the devices of a pool, or of all if that is "", or those of one name there."""
+    selected = {"driver": "lode.dev", "pool": pool, "device": device}
+    selector = {field: wanted for field, wanted in selected.items() if wanted}
+    taint = {"key": "test", "value": value, "effect": "NoSchedule"}
     spec = {"deviceSelector": selector, "taint": taint}
     return {
         "apiVersion": "resource.k8s.io/v1",

@@ -1,51 +1,46 @@
-"""The actions of a history: what users and operators do, and incidents such as crashes and reboots."""
+"""The actions of a history: what users do, beside operators and incidents such as crashes and reboots."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from driver.kube.api import (
     DEVICE_CLASSES,
-    DEVICE_TAINT_RULES,
-    NODES,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     AlreadyExists,
     NotFound,
     Object,
-    Resource,
 )
 from driver.kube.objects import is_deleting, is_terminal, name_key
+from kubeletplugin.hardware.simulated import Profile
 from memoryapi import JOBS
 from simulation.cluster import Cluster
-from tests.system.objects import (
-    IMPOSSIBLE,
-    NAMESPACE,
-    REQUESTS,
-    attribute,
-    claim,
-    device_classes,
-    job,
-    pod,
-    taint_rule,
-    template,
-)
+from tests.system import other_driver
+from tests.system.objects import IMPOSSIBLE, NAMESPACE, OF_OTHER_DRIVER, REQUESTS, claim, job, pod, template
+from tests.system.operators import Operators
 
 MOST_PODS = 24
-TAINT_RULES = ("rule-0", "rule-1")
 CPU = ("10m", "10m", "10m", "1", "3", "7")
 """Requests of pods; a node has 16 CPUs."""
+PRIORITIES = (0, 0, 0, 0, 1000, -10)
+LONGEST_NAME = 253
 
 
 class RandomWorkload:
     """The actions of one seed. No action waits for its effect."""
 
-    def __init__(self, seed: int, cluster: Cluster):
+    def __init__(self, seed: int, cluster: Cluster, profiles: Sequence[Profile]):
         self._random = random.Random(f"users of {seed}")
+        self.operators = Operators(self._random, cluster, profiles)
         self._cluster = cluster
         self._api = cluster.user
         self._count = 0
-        for name, device_request in {**REQUESTS, **IMPOSSIBLE}.items():
+        self._api.create(DEVICE_CLASSES, other_driver.device_class())
+        for part in other_driver.slices():
+            self._api.create(RESOURCE_SLICES, part)
+        for name, device_request in {**REQUESTS, **IMPOSSIBLE, **OF_OTHER_DRIVER}.items():
             self._api.create(RESOURCE_CLAIM_TEMPLATES, template(name, device_request))
         self._actions: list[tuple[int, Callable[[], None]]] = [
             (30, self.new_pod),
@@ -60,15 +55,8 @@ class RandomWorkload:
             (3, self._plain_pod),
             (5, self._namesake),
             (2, self._claim_namesake),
-            (5, self._taint),
-            (2, self._change_class),
-            (3, self._cordon),
-            (3, self._relabel),
-            (3, self._reboot),
-            (6, self._crash),
-            (3, self._stall),
-            (2, self._compact),
             (8, self._pass_time),
+            *self.operators.actions,
         ]
 
     def act(self) -> None:
@@ -82,16 +70,6 @@ class RandomWorkload:
             # Its object was deleted by another component meanwhile, or is still being deleted.
             return
 
-    def undo_operator_changes(self) -> None:
-        """Uncordon all nodes, and remove the labels, taint rules and changes of classes of this class."""
-        for name in TAINT_RULES:
-            self._delete_if_there(DEVICE_TAINT_RULES, name)
-        for wanted in device_classes():
-            self._set_class(wanted)
-        for node in self._cluster.nodes:
-            labels = {"lode.dev/ib-cluster": None}
-            self._api.patch(NODES, node, {"metadata": {"labels": labels}, "spec": {"unschedulable": None}})
-
     def delete_everything(self) -> None:
         """What ``kubectl delete jobs,pods,resourceclaims --all`` does."""
         for resource in (JOBS, PODS, RESOURCE_CLAIMS):
@@ -104,7 +82,8 @@ class RandomWorkload:
 
     def _name(self, kind: str) -> str:
         self._count += 1
-        return f"{kind}-{self._count}"
+        name = f"{kind}-{self._count}"
+        return name.ljust(LONGEST_NAME, "x") if self._random.random() < 0.05 else name
 
     def _pods(self) -> list[Object]:
         return self._api.list(PODS).items
@@ -120,12 +99,22 @@ class RandomWorkload:
             self._api.create(PODS, self._pod(self._name(name), name))
 
     def _pod(self, name: str, template_name: str) -> Object:
-        """A pod of random size, which kube-scheduler sometimes refuses on some nodes."""
+        """A pod of random size and priority, which kube-scheduler sometimes refuses on some nodes."""
         nodes = list(self._cluster.nodes)
         refused = self._random.sample(nodes, len(nodes) - 1) if self._random.random() < 0.15 else []
         grace = self._random.choice((1, 1, 30, 120))
         cpu = self._random.choice(CPU)
-        return pod(name, template_name=template_name, grace=grace, cpu=cpu, refused_on=refused)
+        beside = self._random.choice(list(OF_OTHER_DRIVER)) if template_name and self._random.random() < 0.1 else ""
+        priority = self._random.choice(PRIORITIES)
+        return pod(
+            name,
+            template_name=template_name,
+            beside=beside,
+            grace=grace,
+            cpu=cpu,
+            priority=priority,
+            refused_on=refused,
+        )
 
     def _plain_pod(self) -> None:
         """A pod without claims, which takes CPU behind the controller's back."""
@@ -146,43 +135,6 @@ class RandomWorkload:
             self._api.delete(RESOURCE_CLAIMS, name, NAMESPACE)
             self._api.create(RESOURCE_CLAIMS, claim(name, REQUESTS[self._random.choice(list(REQUESTS))]))
 
-    def _taint(self) -> None:
-        """Add a taint rule, let it taint something else, or remove it."""
-        name = self._random.choice(TAINT_RULES)
-        device = self._random.choice(("", "", "gpu-0", "gpu-0-share"))
-        wanted = taint_rule(name, self._cluster.names.pool(self._node()), device)
-        known = {rule["metadata"]["name"]: rule for rule in self._api.list(DEVICE_TAINT_RULES).items}
-        if name not in known:
-            self._api.create(DEVICE_TAINT_RULES, wanted)
-        elif self._random.random() < 0.5:
-            self._api.update(DEVICE_TAINT_RULES, {**known[name], "spec": wanted["spec"]})
-        else:
-            self._api.delete(DEVICE_TAINT_RULES, name)
-
-    def _change_class(self) -> None:
-        """Restrict a class to the first card of each node, delete it, or make it as it was."""
-        wanted = self._random.choice(device_classes())
-        match self._random.choice(("restrict", "restore", "delete")):
-            case "delete":
-                self._delete_if_there(DEVICE_CLASSES, wanted["metadata"]["name"])
-            case "restrict":
-                only = {"cel": {"expression": f"{attribute('index')} == 0"}}
-                self._set_class({**wanted, "spec": {"selectors": [*wanted["spec"]["selectors"], only]}})
-            case _:
-                self._set_class(wanted)
-
-    def _set_class(self, wanted: Object) -> None:
-        name = wanted["metadata"]["name"]
-        known = {known["metadata"]["name"]: known for known in self._api.list(DEVICE_CLASSES).items}
-        if name not in known:
-            self._api.create(DEVICE_CLASSES, wanted)
-        elif known[name]["spec"] != wanted["spec"]:
-            self._api.update(DEVICE_CLASSES, {**known[name], "spec": wanted["spec"]})
-
-    def _delete_if_there(self, resource: Resource, name: str) -> None:
-        if any(known["metadata"]["name"] == name for known in self._api.list(resource).items):
-            self._api.delete(resource, name)
-
     def _impossible_pod(self) -> None:
         name = self._random.choice(list(IMPOSSIBLE))
         self._api.create(PODS, pod(self._name(name), template_name=name))
@@ -195,7 +147,7 @@ class RandomWorkload:
         name = self._name("shared")
         self._api.create(RESOURCE_CLAIMS, claim(name, REQUESTS[self._random.choice(list(REQUESTS))]))
         for index in range(self._random.randint(1, 3)):
-            self._api.create(PODS, pod(f"{name}-user-{index}", claim_name=name))
+            self._api.create(PODS, pod(f"user-{index}-{name}"[:LONGEST_NAME], claim_name=name))
 
     def _delete_pod(self) -> None:
         if chosen := self._random_pod():
@@ -216,29 +168,6 @@ class RandomWorkload:
     def _delete_claim(self) -> None:
         if claims := self._api.list(RESOURCE_CLAIMS).items:
             self._api.delete(RESOURCE_CLAIMS, self._random.choice(claims)["metadata"]["name"], NAMESPACE)
-
-    def _node(self) -> str:
-        return self._random.choice(list(self._cluster.nodes))
-
-    def _cordon(self) -> None:
-        patch = {"spec": {"unschedulable": self._random.choice((True, None))}}
-        self._api.patch(NODES, self._node(), patch)
-
-    def _relabel(self) -> None:
-        labels = {"lode.dev/ib-cluster": self._random.choice(("fabric-a", "fabric-b", None))}
-        self._api.patch(NODES, self._node(), {"metadata": {"labels": labels}})
-
-    def _reboot(self) -> None:
-        self._cluster.reboot(self._node(), power_lost=self._random.random() < 0.5)
-
-    def _crash(self) -> None:
-        self._cluster.kill(self._random.choice(list(self._cluster.slots)), self._random.choice((0.0, 3.0, 40.0)))
-
-    def _stall(self) -> None:
-        self._cluster.stall(self._random.choice(list(self._cluster.slots)), self._random.choice((2.0, 30.0, 250.0)))
-
-    def _compact(self) -> None:
-        self._cluster.api.compact()
 
     def _pass_time(self) -> None:
         self._cluster.advance(self._random.choice((0.5, 5.0, 30.0, 150.0)))

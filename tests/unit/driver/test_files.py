@@ -147,7 +147,9 @@ def test_on_a_machine_a_file_and_every_new_folder_is_synced(tmp_path: Path, monk
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", noted)
+    opened = len(list(Path("/proc/self/fd").iterdir()))
     SystemFiles().write(f"{tmp_path}/new/deep/a", b"")
+    assert len(list(Path("/proc/self/fd").iterdir())) == opened
     assert [path.parent if path.suffix else path for path in synced] == [
         tmp_path,
         tmp_path / "new",

@@ -4,10 +4,14 @@ import sys
 from pathlib import Path
 from types import FrameType
 
+import pytest
+
 import controller.allocation
 from controller.allocation import Fleet
 from controller.allocation.devices.pools import Pool
 from controller.allocation.nodefit import fingerprint
+from controller.allocation.requests.compiled import CompiledRequest
+from controller.allocation.search.search import Search
 from controller.placement import Placed, place
 from driver.model import Constraint
 from tests.unit.controller.allocation.rig import claim, device, fleet, pool, want
@@ -79,3 +83,30 @@ def test_questions_leave_the_devices_and_pools_they_are_about_as_they_were() -> 
         built.allocate("n1", {}, [asking])
         built.room([asking])
     assert repr(everything()) == before
+
+
+def test_a_search_that_fails_on_one_node_is_not_repeated_on_nodes_that_are_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built = fleet()
+    for node in ("n1", "n2", "n3"):
+        built.upsert_node(node, {})
+        cards = [device(f"gpu-{root}", {"root": root}) for root in (1, 2)]
+        nics = [device(f"nic-{root}", {"kind": "nic", "root": root}) for root in (2, 3)]
+        for part in pool(*cards, *nics, node=node):
+            built.upsert_slice(part)
+    searches: list[Search] = []
+    run = Search.run
+
+    def noted(search: Search) -> bool:
+        searches.append(search)
+        return run(search)
+
+    monkeypatch.setattr(Search, "run", noted)
+    pairs = [Constraint((f"r{2 * i}", f"r{2 * i + 1}"), "lode.dev/root") for i in range(2)]
+    asking = claim(*[want("gpu"), want("nic")] * 2, constraints=tuple(pairs))
+    request = built.compile([asking])
+    assert isinstance(request, CompiledRequest)
+    found = [built.fit(slot, request, [asking]) for slot in built.candidates(request)]
+    assert found == [None, None, None]
+    assert len(searches) == 1

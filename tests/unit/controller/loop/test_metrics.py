@@ -27,3 +27,28 @@ def test_outcomes_and_reasons_are_the_label_values() -> None:
 def test_every_outcome_is_documented() -> None:
     text = DOCUMENT.read_text()
     assert not [outcome for outcome in DecisionOutcome if f"`{outcome}`" not in text]
+
+
+def test_the_gauges_say_how_things_are_when_they_are_read() -> None:
+    world = World(cards=1)
+    names = ("queue_depth", "waiting_pods", "held_nodes")
+
+    def gauges() -> list[float | None]:
+        return [world.metrics.registry.get_sample_value(f"lode_controller_{name}") for name in names]
+
+    add_pod(world, "a", 0)
+    world.settle()
+    assert gauges() == [0, 0, 0]
+    add_pod(world, "b", 1)
+    add_pod(world, "c", 1)
+    world.observe()
+    assert gauges() == [4, 0, 0], "two pods and their claims, before anything is decided"
+    world.settle(world.settings.controller.hold_after_seconds)
+    assert gauges()[1:] == [2, 1], "a node is held back for the first"
+    world.controller.follow()
+    assert gauges() == [0, 0, 0], "a standby decides nothing"
+
+
+def add_pod(world: World, name: str, priority: int) -> None:
+    world.add_claim(f"claim-{name}")
+    world.add_pod(name, f"claim-{name}", priority=priority)

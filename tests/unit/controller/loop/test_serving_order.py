@@ -117,19 +117,29 @@ def test_a_pod_for_which_no_more_nodes_were_held_gets_one_when_another_hold_ends
         assert seconds < 30
 
 
-def test_small_pods_of_higher_priority_pass_a_held_node() -> None:
+def holding_a_node_for(cpu: str) -> World:
+    """The node has two cards; ``run`` holds one, and the node is held back for ``large``, which wants both."""
     world = World(nodes=1, cards=2, holdAfterSeconds=30)
     world.add_claim("c-run")
     world.add_pod("run", "c-run", cpu="10m")
     world.settle()
     world.bind("run", "n1")
     world.add_claim("c-large", count=2)
-    world.add_pod("large", "c-large", cpu="10m")
+    world.add_pod("large", "c-large", cpu=cpu)
     world.settle(31)
-    for name, priority in (("later", 0), ("urgent", 1)):
-        world.add_claim(f"c-{name}")
-        world.add_pod(name, f"c-{name}", cpu="10m", priority=priority)
-        world.settle(1)
+    return world
+
+
+def add_small(world: World, name: str, priority: int = 0) -> None:
+    world.add_claim(f"c-{name}")
+    world.add_pod(name, f"c-{name}", cpu="10m", priority=priority)
+    world.settle(1)
+
+
+def test_small_pods_of_higher_priority_pass_a_held_node() -> None:
+    world = holding_a_node_for(cpu="10m")
+    add_small(world, "later")
+    add_small(world, "urgent", priority=1)
     assert served(world, "later", "urgent", "large") == ["urgent"]
     assert "held back for pod default/large, which comes first" in world.condition("later")[2]
     world.bind("urgent", "n1")
@@ -140,21 +150,12 @@ def test_small_pods_of_higher_priority_pass_a_held_node() -> None:
 
 
 def test_a_node_that_can_no_longer_take_the_pod_is_not_held_any_more() -> None:
-    world = World(nodes=1, cards=2, holdAfterSeconds=30)
-    world.add_claim("c-run")
-    world.add_pod("run", "c-run", cpu="10m")
-    world.settle()
-    world.bind("run", "n1")
-    world.add_claim("c-large", count=2)
-    world.add_pod("large", "c-large", cpu="8")
-    world.settle(31)
+    world = holding_a_node_for(cpu="8")
     node = world.api.get(NODES, "n1")
     node["status"]["allocatable"]["cpu"] = "4"
     world.api.update(NODES, node, "status")
     world.settle(1)
-    world.add_claim("c-later")
-    world.add_pod("later", "c-later", cpu="10m")
-    world.settle(1)
+    add_small(world, "later")
     assert served(world, "later") == ["later"]
 
 

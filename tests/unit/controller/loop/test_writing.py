@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from controller.reconcile import PATIENCE_SECONDS
+from controller.reconcile import ORPHAN_SECONDS, PATIENCE_SECONDS
 from controller.writing import WriteResult, WriteSequence
-from driver.kube.api import RESOURCE_CLAIMS, Conflict, Forbidden, Invalid, Unavailable
+from driver.kube.api import PODS, RESOURCE_CLAIMS, Conflict, Forbidden, Invalid, Unavailable
 from tests.unit.controller.loop.world import GATE, World
 
 SLOW_SECONDS = 30.0
@@ -237,6 +237,20 @@ def test_a_refused_pod_is_tried_again_less_and_less_often() -> None:
     world.settle(600)
     assert world.devices("a") == []
     assert 8 <= world.meddler.calls.count("patch pods") <= 25
+
+
+def test_an_allocation_without_a_consumer_is_cleared_although_a_write_was_refused() -> None:
+    world = with_pods("a")
+    world.settle(1)
+    world.api.delete(PODS, "a", "default", grace_period_seconds=0)
+    claim = world.claim("a")
+    del claim["status"]["reservedFor"]
+    world.api.update(RESOURCE_CLAIMS, claim, "status")
+    lose(world, "patch resourceclaims/status", error=Forbidden("denied"))
+    world.settle(1.5 * ORPHAN_SECONDS)
+    assert world.devices("a") == ["n1/gpu-0"]
+    world.settle(ORPHAN_SECONDS)
+    assert world.devices("a") == []
 
 
 def test_fields_that_are_not_stored_take_everything_back() -> None:

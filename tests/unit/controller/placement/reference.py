@@ -97,7 +97,10 @@ def spread_allows(pod: Json, node: str, nodes: Mapping[str, Mapping[str, str]], 
         for other, where in cluster:
             alive = "deletionTimestamp" not in other["metadata"]
             same = other["metadata"]["namespace"] == pod["metadata"]["namespace"]
-            if where in counted and alive and same and selector and selected(selector, labels_of(other)):
+            if where in counted and alive and same and any((selector or {}).values()):
+                # A selector without requirements counts no pod, though it selects every pod (countPodsMatchSelector).
+                if not selected(selector, labels_of(other)):
+                    continue
                 counts[nodes[where][key]] += 1
         least = 0 if len(counts) < constraint.get("minDomains", 1) else min(counts.values())
         here = counts.get(nodes[node][key], 0) + selected(selector, labels_of(pod))

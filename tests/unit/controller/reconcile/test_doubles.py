@@ -7,7 +7,7 @@ import pytest
 from controller.reconcile import RELEASE_SECONDS, SETTLING_SECONDS, PlacementHistory, decide, double_use
 from driver.clock import rfc3339
 from driver.kube.api import RESOURCE_CLAIMS
-from tests.unit.controller.reconcile.test_decide import about
+from tests.unit.controller.reconcile.inwords import about
 from tests.unit.controller.scene import GATE, NOW, Scene, claim
 
 LATER = NOW + SETTLING_SECONDS

@@ -36,7 +36,7 @@ from controller.reconcile import (
 from driver.errors import Fault
 from driver.kube.api import NODES, RESOURCE_SLICES
 from driver.model import Consumer
-from tests.unit.controller.reconcile.test_decide import about
+from tests.unit.controller.reconcile.inwords import about
 from tests.unit.controller.scene import NOW, Scene, node, slice_on
 
 FABRIC = Level("fabric", "nodeLabel")

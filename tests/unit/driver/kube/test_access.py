@@ -87,9 +87,28 @@ def test_a_kubeconfig_gives_server_and_credentials(tmp_path: Path) -> None:
     )
 
 
-def test_an_unusable_kubeconfig_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OperatorFault, match="nowhere"):
-        from_kubeconfig(str(tmp_path / "nowhere"))
+UNUSABLE = {
+    "empty": "",
+    "no YAML": "clusters: [",
+    "no mapping": "- clusters",
+    "no base64": """
+        current-context: c
+        contexts: [{name: c, context: {cluster: k, user: u}}]
+        clusters: [{name: k, cluster: {server: "https://api.example", certificate-authority-data: abc}}]
+        users: [{name: u, user: {token: t}}]
+    """,
+}
+
+
+@pytest.mark.parametrize("fault", [*UNUSABLE, "missing", "folder"])
+def test_an_unusable_kubeconfig_is_named(fault: str, tmp_path: Path) -> None:
+    path = tmp_path / "kube config"
+    if fault in UNUSABLE:
+        path.write_text(UNUSABLE[fault])
+    elif fault == "folder":
+        path.mkdir()
+    with pytest.raises(OperatorFault, match=f"{path}.*correct it, or set"):
+        from_kubeconfig(str(path))
 
 
 def test_what_is_named_comes_before_the_environment_and_that_before_the_pod(tmp_path: Path) -> None:

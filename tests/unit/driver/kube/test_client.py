@@ -115,7 +115,9 @@ def test_every_write_is_strict_and_says_who_we_are(server: Server, client: KubeC
         ("PATCH", f"{leases}/l?fieldValidation=Strict&fieldManager=lode&force=true"),
         ("DELETE", f"{leases}/l"),
     ]
-    assert all(headers["Authorization"] == "Bearer secret" for _, _, headers, _ in server.requests)
+    for _, _, headers, _ in server.requests:
+        assert (headers["Authorization"], headers["User-Agent"]) == ("Bearer secret", "lode")
+        assert headers["Accept"] == "application/json"
     assert server.requests[0][3] == {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **obj}
     assert server.requests[2][2]["Content-Type"] == "application/apply-patch+yaml"
     options = server.requests[3][3]

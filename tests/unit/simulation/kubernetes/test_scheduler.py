@@ -4,9 +4,20 @@ from typing import Any
 
 import pytest
 
-from driver.kube.api import RESOURCE_CLAIMS, ApiError, Object, Unavailable
+from driver.kube.api import (
+    DEVICE_CLASSES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    ApiError,
+    Object,
+    Unavailable,
+)
 from simulation.kubernetes.resource_claim_controller import ResourceClaimController
 from simulation.kubernetes.scheduler import KubeScheduler
+from tests.system.other_driver import DRIVER as OTHER_DRIVER
+from tests.system.other_driver import device_class, slices
 from tests.unit.simulation.kubernetes.rig import Rig
 
 
@@ -108,3 +119,57 @@ def test_a_claim_of_another_pod_is_not_used(rig: Rig) -> None:
     rig.remove_gate()
     rig.settle()
     assert "was not created for this pod" in scheduled(rig.get())
+
+
+def test_a_pod_of_lower_priority_is_evicted_where_the_claim_is_allocated(rig: Rig) -> None:
+    rig.node("n2")
+    for name, node in (("a", "n1"), ("b", "n2")):
+        rig.api.create(PODS, plain_pod(name, node))
+    rig.pod(cpu="2", priority=10)
+    rig.settle()
+    rig.allocate("n2")
+    rig.remove_gate()
+    rig.settle()
+    assert rig.get()["status"]["nominatedNodeName"] == "n2"
+    conditions = {c["type"]: c.get("reason") for c in rig.get("b")["status"].get("conditions") or []}
+    assert conditions["DisruptionTarget"] == "PreemptionByScheduler"
+    assert rig.get("b")["metadata"]["deletionTimestamp"]
+    assert "deletionTimestamp" not in rig.get("a")["metadata"]
+    rig.api.delete(PODS, "b", "default", grace_period_seconds=0)
+    rig.settle()
+    assert rig.get()["spec"]["nodeName"] == "n2"
+
+
+def test_room_that_is_nominated_is_not_given_to_a_pod_of_the_same_priority(rig: Rig) -> None:
+    nominated = plain_pod("a", "")
+    nominated["spec"]["schedulingGates"] = [{"name": "wait"}]
+    rig.api.create(PODS, nominated)
+    rig.api.patch(PODS, "a", {"status": {"nominatedNodeName": "n1"}}, namespace="default", subresource="status")
+    rig.api.create(PODS, plain_pod("b", ""))
+    rig.settle()
+    assert "Insufficient cpu" in scheduled(rig.get("b"))
+
+
+def test_devices_of_another_driver_are_allocated_with_the_finalizer_and_reserved(rig: Rig) -> None:
+    rig.api.create(DEVICE_CLASSES, device_class())
+    for part in slices():
+        rig.api.create(RESOURCE_SLICES, part)
+    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": OTHER_DRIVER}}]}}
+    rig.api.create(
+        RESOURCE_CLAIM_TEMPLATES, {"metadata": {"name": "nic", "namespace": "default"}, "spec": {"spec": spec}}
+    )
+    pod = rig.pod(resourceClaims=[{"name": "nic", "resourceClaimTemplateName": "nic"}])
+    rig.settle()
+    rig.remove_gate()
+    rig.settle()
+    (claim,) = rig.claims()
+    assert rig.get()["spec"]["nodeName"] == "n1"
+    assert [result["driver"] for result in claim["status"]["allocation"]["devices"]["results"]] == [OTHER_DRIVER]
+    assert claim["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+    assert [consumer["uid"] for consumer in claim["status"]["reservedFor"]] == [pod["metadata"]["uid"]]
+
+
+def plain_pod(name: str, node: str) -> Object:
+    container = {"name": "c", "image": "i:1", "resources": {"requests": {"cpu": "2"}}}
+    spec = {"containers": [container], **({"nodeName": node} if node else {})}
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}

@@ -193,11 +193,19 @@ def test_requests_that_do_not_go_together_say_which_constraint_or_request_took_t
     assert ("otherRequests", "taken by another request") in {(one.by, one.name) for one in both.together}
 
 
-def test_who_holds_the_counters_of_a_card_is_in_the_way() -> None:
-    built = fleet(*pool(part("m0", 0), part("m1", 1), part("both", 0, 1), sets=CUT))
-    hold(built, claim(want("mig"), name="a"))
-    answer = refused(built.allocate(NODE, {}, [claim(want("mig", count=3))]))
-    assert answer.shortages[0].holders == ("uid-a",)
+@pytest.mark.parametrize(
+    ("holding", "asked", "freeing"),
+    [(["gpu"], "mig", ("uid-0",)), (["mig"], "gpu", ("uid-0",)), (["mig", "mig"], "gpu", ())],
+)
+def test_who_holds_the_counters_of_a_card_is_in_the_way(
+    holding: list[str], asked: str, freeing: tuple[str, ...]
+) -> None:
+    whole = device("whole", draws={f"card-0.slice-{number}": 1 for number in (0, 1)})
+    built = fleet(*pool(whole, part("m0", 0), part("m1", 1), sets=CUT))
+    hold(built, *(claim(want(kind), name=str(number)) for number, kind in enumerate(holding)))
+    (shortage,) = refused(built.allocate(NODE, {}, [claim(want(asked))])).shortages
+    assert shortage.holders == tuple(f"uid-{number}" for number, _ in enumerate(holding))
+    assert shortage.freeing == freeing
 
 
 def test_of_the_devices_of_one_card_only_one_is_said_to_become_free() -> None:
