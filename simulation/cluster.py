@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from controller.writing import WriteResult, WriteSequence
 from driver.errors import LodeError
 from driver.files import Files
-from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, PODS, ApiError, Object, Unavailable
+from driver.kube.api import DEVICE_CLASSES, LEASES, NAMESPACES, NODES, PODS, ApiError, Object, Unavailable
 from driver.kube.decorator import ApiCall
 from driver.kube.reflector import Reflector
 from driver.settings import Settings
@@ -21,7 +21,7 @@ from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from simulation.disk_checks import DiskChecks
 from simulation.event_log import EventLog, EventLogger
-from simulation.faults import NO_FAULTS, Crash, FaultProfile, FaultyApi, TimedOut
+from simulation.faults import LATE_RENEWAL_SECONDS, NO_FAULTS, Crash, FaultProfile, FaultyApi, TimedOut
 from simulation.files import MemoryFiles
 from simulation.hardware import FailingHardware
 from simulation.invariants import Invariants, Violation
@@ -354,6 +354,9 @@ class Cluster:
             disk.look()
             if self.plugin(name) is not None:
                 disk.program_waits()
+        holders = [name for name, slot in self.slots.items() if _holds_lease(slot)]
+        if len(holders) > 1:
+            self.found.append(f"{holders} hold the Lease at once")
         if self.found:
             raise Violation("\n".join(self.found))
         if self._checked_writes != self.log.total_writes:
@@ -459,7 +462,7 @@ class Cluster:
 
     def _start(self, slot: ProgramSlot) -> None:
         self.log.note(slot.name, "starts")
-        slot.process = Process(slot.name, self._before_call, self._pass_time)
+        slot.process = Process(slot.name, self._before_call, self._after_call)
         slot.forget_reading()
         try:
             slot.program = slot.build(slot.process)
@@ -500,6 +503,11 @@ class Cluster:
             if ready:
                 self._run(self.random.choice(ready))
 
+    def _after_call(self, process: Process, call: ApiCall) -> None:
+        if call.resource == LEASES and call.is_write and self.random.random() < self.faults.late_renewal:
+            self.clock.advance(LATE_RENEWAL_SECONDS)
+        self._pass_time(process)
+
     def _pass_time(self, process: Process) -> None:
         """With the probability ``latency``, let time pass inside a call, and other programs act."""
         if self.random.random() >= self.faults.latency or self._depth >= MAX_NESTED_PROGRAMS:
@@ -520,6 +528,10 @@ class Cluster:
         finally:
             slot.running = False
             self._depth -= 1
+
+
+def _holds_lease(slot: ProgramSlot) -> bool:
+    return isinstance(slot.program, SimulatedController) and slot.program.holds_lease
 
 
 def _profile(profile: str | Profile) -> Profile:

@@ -1,7 +1,7 @@
-"""What must hold for every allocation that a controller decides, by what the controller had been told until then.
+"""What must hold for every allocation, by the claim, the classes, the slices and the taint rules that its author knew.
 
-A controller may act on what it was told last although the cluster has changed since. So these rules look at what its
-reflectors delivered, not at the API: at every instant, an allocation has to be right as far as its author could know.
+A controller may act on what it was told last although the cluster has changed since. So the allocations of a controller
+are looked at with what its reflectors delivered, not with what the API says.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
@@ -31,6 +31,7 @@ class DecisionChecks:
     def __init__(self, found: list[str]):
         self._found = found
         self._told: dict[Resource, dict[str, Any]] = {kind: {} for kind in _KINDS}
+        self._rules = AllocationRules(self._told)
         self._looked_at: dict[str, Allocation] = {}
         """The last allocation for each claim, by uid: a write without an answer is repeated as it was decided."""
 
@@ -54,10 +55,22 @@ class DecisionChecks:
                 self._looked_at[step.target.uid] = step.allocation
                 record = self._told[RESOURCE_CLAIMS].get(step.target.key)
                 if record is not None and record.claim.uid == step.target.uid:
-                    problems = self._problems(record.claim, step.allocation)
+                    problems = self._rules.problems(record.claim, step.allocation)
                     self._found += [f"{step.target.key} is to be allocated: {problem}" for problem in problems]
 
-    def _problems(self, claim: Claim, allocation: Allocation) -> Iterator[str]:
+
+class AllocationRules:
+    """What an allocation has to be for its claim, as far as one claim can be judged alone.
+
+    Args:
+        known: ``Slice``, ``TaintRule`` and ``ClassRecord`` by kind and key; may change afterwards.
+    """
+
+    def __init__(self, known: Mapping[Resource, Mapping[str, Any]]):
+        self._known = known
+
+    def problems(self, claim: Claim, allocation: Allocation) -> Iterator[str]:
+        """Everything that is wrong with the allocation."""
         wants = {name: want for request in claim.spec.requests for name, want in _named(request).items()}
         by_request: dict[str, list[Result]] = {}
         for result in allocation.results:
@@ -77,7 +90,7 @@ class DecisionChecks:
         if device is None:
             yield f"{result.device} is not published"
             return
-        record = self._told[DEVICE_CLASSES].get(want.device_class)
+        record = self._known[DEVICE_CLASSES].get(want.device_class)
         if record is None:
             yield f"there is no class {want.device_class}"
             return
@@ -109,7 +122,7 @@ class DecisionChecks:
     def _device(self, wanted: DeviceId) -> Device | None:
         slices: list[Slice] = [
             part
-            for part in self._told[RESOURCE_SLICES].values()
+            for part in self._known[RESOURCE_SLICES].values()
             if (part.driver, part.pool) == (wanted.driver, wanted.pool)
         ]
         newest = max((part.generation for part in slices), default=0)
@@ -117,7 +130,7 @@ class DecisionChecks:
         return next((device for device in current if device.name == wanted.device), None)
 
     def _rule_taints(self, device: DeviceId) -> Iterator[Taint]:
-        for rule in self._told[DEVICE_TAINT_RULES].values():
+        for rule in self._known[DEVICE_TAINT_RULES].values():
             asked = ((rule.driver, device.driver), (rule.pool, device.pool), (rule.device, device.device))
             if rule.selects and all(wanted in ("", actual) for wanted, actual in asked):
                 yield rule.taint

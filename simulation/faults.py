@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from driver.kube.api import Api, Conflict, Gone, Unavailable, WatchEvent
+from driver.kube.api import EVENTS, PODS, Api, Conflict, Gone, Unavailable, WatchEvent
 from driver.kube.decorator import ApiCall, ApiDecorator
 
 T = TypeVar("T")
 
 RETRY_AFTER_SECONDS = 1.0
+LATE_RENEWAL_SECONDS = 60.0
 
 
 class TimedOut(Unavailable):
@@ -40,6 +41,8 @@ class NetworkFaults:
     """A write of a controller: the answer takes up to the time-out."""
     hang: float = 0.0
     """A write of a controller: no answer comes before the time-out. The server carries it out later, or never."""
+    silence: float = 0.0
+    """A write of an Event or of a pod's condition, by a controller: no answer comes before the time-out."""
     conflict: float = 0.0
     """update, patch, and delete of a given version: another writer was faster, as far as the program can tell."""
     gone: float = 0.0
@@ -61,6 +64,8 @@ class FaultProfile:
     """Another program runs before a call."""
     latency: float = 0.0
     """Time passes inside a call, before it takes effect or before its answer is seen; other programs act meanwhile."""
+    late_renewal: float = 0.0
+    """The answer to a write of a Lease comes after ``LATE_RENEWAL_SECONDS``."""
     skip_watch: float = 0.0
     """A program takes its turn without reading one of its watches."""
     network: NetworkFaults = NO_NETWORK_FAULTS
@@ -101,6 +106,8 @@ class FaultyApi(ApiDecorator):
         self._fail_before(call)
         if _may_conflict(call) and self._occurs(self.faults.conflict):
             raise Conflict(f"{call}: the object has been modified", status=409, reason="Conflict")
+        if self._hang is not None and _is_words(call) and self._occurs(self.faults.silence):
+            raise TimedOut(f"{call}: timed out")
         if self._hang is not None and call.is_write and self._occurs(self.faults.hang):
             self._hang(call, proceed)
             raise TimedOut(f"{call}: timed out")
@@ -140,6 +147,17 @@ class FaultyApi(ApiDecorator):
 
     def _occurs(self, probability: float) -> bool:
         return probability > 0 and self._random.random() < probability
+
+
+def _is_words(call: ApiCall) -> bool:
+    """Whether the call only says why a pod waits."""
+    if call.resource == EVENTS:
+        return call.is_write
+    if call.resource != PODS or call.subresource != "status" or not isinstance(call.body, dict):
+        return False
+    status = call.body.get("status") or {}
+    said = [one.get("status") for one in status.get("conditions") or []]
+    return "False" in said and not status.get("nominatedNodeName")
 
 
 def _may_conflict(call: ApiCall) -> bool:

@@ -23,7 +23,10 @@ class Process:
     """
 
     def __init__(
-        self, name: str, before: Callable[["Process"], None], after: Callable[["Process"], None] = lambda _: None
+        self,
+        name: str,
+        before: Callable[["Process"], None],
+        after: Callable[["Process", ApiCall], None] = lambda process, call: None,
     ):
         self.name = name
         self.alive = True
@@ -41,13 +44,13 @@ class Process:
         if not self.alive:
             raise Crash(self.name)
 
-    def answered(self) -> None:
+    def answered(self, call: ApiCall) -> None:
         """Announce that a call took effect.
 
         Raises:
             Crash: the process is dead by now.
         """
-        self._after(self)
+        self._after(self, call)
         if not self.alive:
             raise Crash(self.name)
 
@@ -134,7 +137,7 @@ class ProcessApi(ApiDecorator):
         """The answer, if the process is alive."""
         self._process.call()
         answer = self._logged(call, proceed) if call.is_write else proceed()
-        self._process.answered()
+        self._process.answered(call)
         return answer
 
     def _logged(self, call: ApiCall, proceed: Callable[[], T]) -> T:

@@ -98,6 +98,11 @@ class SimulatedController:
         """Whether this controller may write."""
         return self._election.term is not None
 
+    @property
+    def holds_lease(self) -> bool:
+        """Whether this controller believes that the Lease is its own."""
+        return self._election.leading
+
     def step(self) -> bool:
         """Take part in the election when that is due, else make a call, else decide."""
         if self._election_due <= self._clock.monotonic():

@@ -22,6 +22,11 @@ from simulation.state_checks import differences, other_answers, rebuilt_state
 
 Pools = dict[str, tuple[Object, ...]]
 QUIET_MINUTE = 60.0
+REFUSED_HOUR = 3600.0
+MOST_WRITES_IN_AN_HOUR = 80
+"""Of one pod that kube-scheduler refuses: four tries, with writes of the controller, kube-scheduler and others."""
+LONGEST_BOOT_SECONDS = 300.0
+"""After this time every program that was killed or stalled runs again, and slices are published again."""
 LONGEST_WAIT_SECONDS = LAST_RESORT_SECONDS + 30.0
 
 
@@ -49,19 +54,37 @@ def check_settled(cluster: Cluster) -> None:
         raise Violation("\n".join(violations))
 
 
+def check_nobody_waits_behind_words(cluster: Cluster) -> None:
+    """Let time pass while conditions and Events cannot be written: whatever can run has to run after that.
+
+    Raises:
+        Violation: names the pods that wait, and where they could run.
+    """
+    cluster.advance(LONGEST_BOOT_SECONDS)
+    waiting = _waiting_in_vain(cluster, rebuilt_state(cluster.api, cluster.names).devices)
+    if waiting:
+        cluster.advance(LONGEST_WAIT_SECONDS)
+        still = _waiting_in_vain(cluster, rebuilt_state(cluster.api, cluster.names).devices)
+        if behind := {pod: node for pod, node in still.items() if pod in waiting}:
+            raise Violation(f"pods wait while words cannot be written, but could run: {behind}")
+
+
 def check_no_writes_without_news(cluster: Cluster) -> None:
     """Let a minute pass in a settled cluster, in which nobody may write anything but Leases.
 
-    Clusters are left out in which kube-scheduler refuses pods, because these are tried again after a long time, or in
-    which pods are bound without devices, because kubelets go on trying to start them.
+    A pod that kube-scheduler refuses everywhere is tried again after five minutes, and then ever more rarely; in a
+    cluster with such pods, an hour passes, in which each may cause some writes. Clusters are left out in which pods are
+    bound without devices, because kubelets go on trying to start them.
 
     Raises:
         Violation: names the kinds that were written.
     """
     pods = cluster.invariants.pods()
-    if any(REFUSED_ON in (pod["metadata"].get("annotations") or {}) for pod in pods):
-        return
     if any(_is_pending(pod) and pod["spec"].get("nodeName") for pod in pods):
+        return
+    refused = sum(REFUSED_ON in (pod["metadata"].get("annotations") or {}) for pod in pods if _is_pending(pod))
+    if refused:
+        _check_few_writes(cluster, refused)
         return
     # Other words of a reason that was told are told after a pause.
     cluster.advance(RETELL_SECONDS)
@@ -74,6 +97,14 @@ def check_no_writes_without_news(cluster: Cluster) -> None:
     }
     if written:
         raise Violation(f"written although nothing has changed: {written}")
+
+
+def _check_few_writes(cluster: Cluster, refused: int) -> None:
+    before = cluster.log.total_writes
+    cluster.advance(REFUSED_HOUR)
+    written = cluster.log.total_writes - before
+    if written > refused * MOST_WRITES_IN_AN_HOUR:
+        raise Violation(f"{written} writes in an hour, in which nothing but {refused} refused pods was news")
 
 
 def check_empty(cluster: Cluster, published: Pools) -> None:

@@ -4,17 +4,31 @@ Indexes and caches are kept up to date change by change. Here they are compared 
 anew from the API's objects, and by their answers: the node and the devices that each template's claim would get now.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from controller.allocation import Fleet, Unsatisfiable
 from controller.placement import PodDemand, Refusal, needs_of, plan
 from controller.state import State
-from driver.kube.api import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Api, NotFound, Object
-from driver.kube.objects import is_terminal
+from controller.state.classes import class_record_from
+from driver.kube.api import (
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_SLICES,
+    Api,
+    NotFound,
+    Object,
+    Resource,
+)
+from driver.kube.objects import is_terminal, object_key
 from driver.kube.reflector import Upserted
 from driver.model import Claim
 from driver.names import Names
-from driver.wire import claim_from
+from driver.wire import claim_from, slice_from, taint_rule_from
+from simulation.decision_checks import AllocationRules
 from simulation.kubernetes.scheduler import filter_reason
 
 
@@ -60,6 +74,7 @@ def _first_difference(is_now: object, should_be: object) -> str:
 
 def other_answers(known: State, rebuilt: State, api: Api) -> Iterator[str]:
     """Questions that get another answer than of a state that was built anew: who would get what now."""
+    rules = AllocationRules(_published(api))
     for name, claim in _probes(api).items():
         demand = PodDemand(f"probe/{name}", needs_of(_pod(name)), (claim,))
         is_now = plan([demand], known.devices, known.nodes)
@@ -72,8 +87,21 @@ def other_answers(known: State, rebuilt: State, api: Api) -> Iterator[str]:
             expected = rebuilt.devices.allocate(node, labels, (claim,))
             if allocations != expected:
                 yield f"on {node}, a pod of {name} would get {allocations}, after a restart {expected}"
+            if not isinstance(expected, Unsatisfiable):
+                problems = rules.problems(claim, expected[0])
+                yield from (f"on {node}, a pod of {name} would get {expected}: {problem}" for problem in problems)
             if isinstance(should_be, Refusal) and not isinstance(expected, Unsatisfiable) and _takes(api, node, name):
                 yield f"a pod of {name} would get no node, though {node} has {expected} for it"
+
+
+def _published(api: Api) -> Mapping[Resource, Mapping[str, Any]]:
+    """What ``AllocationRules`` look at."""
+    decode: Mapping[Resource, Callable[[Object], Any]] = {
+        DEVICE_CLASSES: class_record_from,
+        DEVICE_TAINT_RULES: taint_rule_from,
+        RESOURCE_SLICES: slice_from,
+    }
+    return {kind: {object_key(o): read(o) for o in api.list(kind, limit=0).items} for kind, read in decode.items()}
 
 
 def _probes(api: Api) -> dict[str, Claim]:

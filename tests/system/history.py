@@ -10,7 +10,12 @@ from kubeletplugin.hardware.simulated import Profile, load_profile
 from simulation.cluster import Cluster
 from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from simulation.files import MemoryFiles
-from simulation.settled_checks import check_empty, check_no_writes_without_news, check_settled
+from simulation.settled_checks import (
+    check_empty,
+    check_no_writes_without_news,
+    check_nobody_waits_behind_words,
+    check_settled,
+)
 from tests.system.objects import device_classes
 from tests.system.workload import RandomWorkload
 
@@ -43,6 +48,8 @@ FAULT_PROFILES = (
     FaultProfile(network=NetworkFaults(slow=0.5, hang=0.1), interleave=0.1),
     FaultProfile(crash=0.01, skip_watch=0.4, network=NetworkFaults(slow=0.3, hang=0.2, conflict=0.05)),
     FaultProfile(latency=0.02, interleave=0.1),
+    FaultProfile(late_renewal=0.3, skip_watch=0.2),
+    FaultProfile(network=NetworkFaults(silence=0.9, slow=0.1)),
     FaultProfile(latency=0.01, crash=0.003, skip_watch=0.3, network=NetworkFaults(conflict=0.05, lag=0.2)),
     FaultProfile(crash=0.01, interleave=0.2, skip_watch=0.4, network=BAD_NETWORK),
 )
@@ -120,6 +127,8 @@ def _play(seed: int, cluster: Cluster, faults: FaultProfile) -> None:
             _rest(cluster, faults)
         workload.act()
         cluster.run(chance.choice((0, 3, 10, 40, 200)))
+    if faults.network.silence:
+        check_nobody_waits_behind_words(cluster)
     cluster.faults = NO_FAULTS
     workload.operators.undo()
     cluster.settle()

@@ -68,7 +68,9 @@ REQUESTS: dict[str, Object] = {
     "gpu-tolerant": request("gpu.lode.dev", tolerates=[EVERY_TAINT]),
     "gpu-tolerates-x": request("gpu.lode.dev", tolerates=[ONE_TAINT]),
     "gpu-one-tolerant": devices(
-        request("gpu.lode.dev", name="strict"), request("gpu.lode.dev", name="tolerant", tolerates=[EVERY_TAINT])
+        request("gpu.lode.dev", name="tolerant", tolerates=[EVERY_TAINT]),
+        request("gpu.lode.dev", name="strict"),
+        match="model",
     ),
     "gpu-pair": devices(request("gpu.lode.dev", count=2), match="model", distinct="uuid"),
     "gpu-or-share": alternatives(request("gpu.lode.dev", count=4), request("gpu-share.lode.dev", memory="8Gi")),
@@ -86,7 +88,11 @@ REQUESTS: dict[str, Object] = {
 
 OF_OTHER_DRIVER: dict[str, Object] = {
     "nic": request(OTHER_DRIVER, selector="!device.allowMultipleAllocations"),
-    "nic-share": request(OTHER_DRIVER, selector="device.allowMultipleAllocations", bandwidth="2"),
+    "nic-share": request(OTHER_DRIVER, selector="device.allowMultipleAllocations", bandwidth="3"),
+    "nic-shares": devices(
+        request(OTHER_DRIVER, name="a", selector="device.allowMultipleAllocations", bandwidth="1"),
+        request(OTHER_DRIVER, name="b", selector="device.allowMultipleAllocations", bandwidth="1"),
+    ),
 }
 """Requests for devices that kube-scheduler allocates itself."""
 
@@ -128,14 +134,21 @@ def pod_spec(
     cpu: str = "10m",
     grace: int = 1,
     priority: int = 0,
+    missing: Sequence[str] = (),
 ) -> Object:
-    """A pod with one claim, without a claim if neither name is given; ``beside`` is the template of another claim."""
+    """A pod with one claim, without a claim if neither name is given.
+
+    Args:
+        beside: the template of another claim.
+        missing: names of claims that do not exist.
+    """
     resources: Object = {"requests": {"cpu": cpu, "memory": "8Mi"}}
     container: Object = {"name": "main", "image": "lode-test/busybox:1", "resources": resources}
     spec: Object = {"terminationGracePeriodSeconds": grace, "containers": [container], "priority": priority}
     entries = [
         {"name": "device", "resourceClaimTemplateName": template_name, "resourceClaimName": claim_name},
         {"name": "beside", "resourceClaimTemplateName": beside, "resourceClaimName": ""},
+        *({"name": f"missing-{at}", "resourceClaimName": name} for at, name in enumerate(missing)),
     ]
     used = [{key: value for key, value in entry.items() if value} for entry in entries]
     if claims := [entry for entry in used if len(entry) > 1]:

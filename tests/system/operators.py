@@ -46,10 +46,20 @@ class Operators:
         for hardware in self._cluster.hardware.values():
             hardware.answers = True
             hardware.faults.clear()
+        undone = [self._undo_taints, self._undo_classes, self._undo_nodes]
+        self._random.shuffle(undone)
+        for undo in undone:
+            undo()
+
+    def _undo_taints(self) -> None:
         for name in TAINT_RULES:
             self._delete_if_there(DEVICE_TAINT_RULES, name)
+
+    def _undo_classes(self) -> None:
         for wanted in device_classes():
             self._set_class(wanted)
+
+    def _undo_nodes(self) -> None:
         for node in self._cluster.nodes:
             labels = {"lode.dev/ib-cluster": None}
             self._api.patch(NODES, node, {"metadata": {"labels": labels}, "spec": {"unschedulable": None}})
@@ -142,7 +152,10 @@ class Operators:
         self._cluster.kill(self._random.choice(list(self._cluster.slots)), self._random.choice((0.0, 3.0, 40.0)))
 
     def _stall(self) -> None:
-        self._cluster.stall(self._random.choice(list(self._cluster.slots)), self._random.choice((2.0, 30.0, 250.0)))
+        """A program, often a leader, does not run for a while."""
+        leaders = [name for name, slot in self._cluster.slots.items() if getattr(slot.program, "leads", False)]
+        names = leaders if leaders and self._random.random() < 0.4 else list(self._cluster.slots)
+        self._cluster.stall(self._random.choice(names), self._random.choice((2.0, 30.0, 250.0)))
 
     def _compact(self) -> None:
         self._cluster.api.compact()

@@ -9,14 +9,16 @@ import pytest
 from controller.allocation import Fleet
 from controller.election import Election
 from controller.placement import Refusal
+from controller.reconcile import PlacementHistory
 from driver.kube.api import PODS
 from driver.model import Claim
 from kubeletplugin.prepare import Preparer
 from kubeletplugin.prepare.checkpoint import Checkpoint
 from kubeletplugin.prepare.storage import ClaimStorage
 from kubeletplugin.publish import Publisher
-from simulation.faults import FaultProfile
+from simulation.faults import FaultProfile, NetworkFaults
 from simulation.invariants import Violation
+from simulation.settled_checks import check_no_writes_without_news, check_nobody_waits_behind_words
 from tests.system.history import HistoryFailed, play
 from tests.system.objects import NAMESPACE, pod
 from tests.system.scenario import Scenario
@@ -178,3 +180,27 @@ def _stalled_leaders() -> None:
             scenario.cluster.run(10)
         scenario.cluster.faults = FaultProfile()
         scenario.settle()
+
+
+def test_two_candidates_that_believe_in_their_lease_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Election, "leading", property(lambda election: True))
+    with pytest.raises(Violation, match="hold the Lease at once"):
+        Scenario(controllers=2)
+
+
+def test_a_pod_that_waits_while_words_cannot_be_written_is_caught() -> None:
+    scenario = Scenario()
+    scenario.cluster.faults = FaultProfile(network=NetworkFaults(silence=1.0))
+    scenario.cluster.stall("controller-0", 10_000)
+    scenario.create("first", "gpu-1")
+    with pytest.raises(Violation, match=r"pods wait while words cannot be written, but could run: .*default/first"):
+        check_nobody_waits_behind_words(scenario.cluster)
+
+
+def test_refused_pods_that_are_tried_again_and_again_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PlacementHistory, "standing", lambda history, revision_of, now: {})
+    scenario = Scenario()
+    scenario.cluster.user.create(PODS, pod("refused", template_name="gpu-1", refused_on=["n1"]))
+    scenario.cluster.advance(30)
+    with pytest.raises(Violation, match="writes in an hour, in which nothing but 1 refused pods was news"):
+        check_no_writes_without_news(scenario.cluster)

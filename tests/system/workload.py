@@ -121,8 +121,10 @@ class RandomWorkload:
         self._api.create(PODS, self._pod(self._name("plain"), ""))
 
     def _namesake(self) -> None:
-        """As a StatefulSet does: a pod is gone, and one of its name is there at once."""
-        if chosen := self._random_pod():
+        """As a StatefulSet does: a pod is gone, and one of its name is there at once; often while it is placed."""
+        gated = [pod for pod in self._pods() if pod["spec"].get("schedulingGates") and not is_deleting(pod)]
+        newest = gated[-1] if gated and self._random.random() < 0.5 else None
+        if chosen := newest or self._random_pod():
             name = chosen["metadata"]["name"]
             self._api.delete(PODS, name, NAMESPACE, grace_period_seconds=0)
             self._api.create(PODS, self._pod(name, self._random.choice(list(REQUESTS))))
@@ -136,6 +138,11 @@ class RandomWorkload:
             self._api.create(RESOURCE_CLAIMS, claim(name, REQUESTS[self._random.choice(list(REQUESTS))]))
 
     def _impossible_pod(self) -> None:
+        """A pod that no node can ever take: for its request, or because many claims with long names do not exist."""
+        if self._random.random() < 0.2:
+            missing = [f"missing-{at}".ljust(LONGEST_NAME, "x") for at in range(5)]
+            self._api.create(PODS, pod(self._name("missing"), missing=missing))
+            return
         name = self._random.choice(list(IMPOSSIBLE))
         self._api.create(PODS, pod(self._name(name), template_name=name))
 

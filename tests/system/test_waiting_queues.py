@@ -1,0 +1,66 @@
+"""A crowd of pods waits for two nodes: who comes first is served first, and waiting itself costs no writes."""
+
+import pytest
+
+from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES
+from driver.kube.objects import pod_phase
+from driver.settings import ControllerSettings, Settings
+from simulation.cluster import Cluster
+from simulation.faults import FaultProfile, NetworkFaults
+from simulation.settled_checks import check_no_writes_without_news, check_settled
+from tests.system.history import cards
+from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, template
+
+WAITING = 120
+NODES = 2
+CARDS = 2
+FAULTS = {
+    "no faults": FaultProfile(),
+    "words cannot be written": FaultProfile(network=NetworkFaults(silence=1.0)),
+}
+
+
+def crowded_cluster() -> Cluster:
+    """Cards for a few pods, all of which are taken, and a crowd of two shapes that waits."""
+    cluster = Cluster(
+        0,
+        {f"n{number}": cards("h100x8", CARDS) for number in range(1, NODES + 1)},
+        classes=device_classes(),
+        settings=Settings(controller=ControllerSettings(lease_seconds=100)),
+    )
+    for name in ("gpu-1", "gpu-2"):
+        cluster.user.create(RESOURCE_CLAIM_TEMPLATES, template(name, REQUESTS[name]))
+    cluster.settle()
+    for number in range(NODES):
+        cluster.user.create(PODS, pod(f"first-{number}", template_name="gpu-2"))
+    cluster.settle()
+    for number in range(WAITING):
+        name = "gpu-1" if number % 2 else "gpu-2"
+        cluster.user.create(PODS, pod(f"p{number:04}", template_name=name, priority=number % 3))
+    return cluster
+
+
+def running(cluster: Cluster) -> set[str]:
+    return {one["metadata"]["name"] for one in cluster.invariants.pods() if pod_phase(one) == "Running"}
+
+
+@pytest.mark.parametrize("faults", FAULTS)
+def test_those_of_the_highest_priority_that_came_first_get_what_is_freed(faults: str) -> None:
+    cluster = crowded_cluster()
+    cluster.faults = FAULTS[faults]
+    cluster.advance(30)
+    assert running(cluster) == {"first-0", "first-1"}
+    cluster.user.delete(PODS, "first-0", NAMESPACE)
+    cluster.advance(30)
+    assert running(cluster) == {"first-1", "p0002"}
+    cluster.user.delete(PODS, "first-1", NAMESPACE)
+    cluster.advance(30)
+    # p0008 wants both cards; one is taken by p0005, and p0011 can use the other.
+    assert running(cluster) == {"p0002", "p0005", "p0011"}
+
+
+def test_a_settled_crowd_writes_nothing() -> None:
+    cluster = crowded_cluster()
+    cluster.settle()
+    check_settled(cluster)
+    check_no_writes_without_news(cluster)

@@ -1,0 +1,111 @@
+"""What is wrong with an allocation, by the objects that its author knew."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controller.state.classes import ClassRecord
+from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_SLICES, Resource
+from driver.model import (
+    Allocation,
+    Capacity,
+    Claim,
+    ClaimSpec,
+    Constraint,
+    Device,
+    DeviceClass,
+    DeviceId,
+    NodeScope,
+    Request,
+    RequestPolicy,
+    Result,
+    Slice,
+    Taint,
+    TaintRule,
+    Toleration,
+    Want,
+)
+from driver.quantity import Quantity
+from simulation.decision_checks import AllocationRules
+
+TEN = Quantity.parse("10")
+FIVE = Quantity.parse("5")
+POLICY = RequestPolicy(default=FIVE, valid_values=(FIVE, TEN))
+DEVICES = (
+    Device("gpu-0", {"lode.dev/model": "A"}),
+    Device("gpu-1", {"lode.dev/model": "B"}),
+    Device("share", {"lode.dev/model": "A"}, {"memory": Capacity(TEN, POLICY)}, allow_multiple=True),
+)
+TAINT = Taint("broken", "yes")
+GPU = Want("gpu.lode.dev")
+CLAIM = Claim("default", "c", "uid", ClaimSpec((Request("r", (GPU,)),)))
+
+
+def device(name: str) -> DeviceId:
+    return DeviceId("lode.dev", "n1/lode.dev", name)
+
+
+def rules(*selectors: str, tainted: str = "gpu-9") -> AllocationRules:
+    part = Slice("s", "lode.dev", "n1/lode.dev", 1, 1, NodeScope("n1"), DEVICES)
+    rule = TaintRule("t", TAINT, selects=True, device=tainted)
+    known: dict[Resource, dict[str, Any]] = {
+        RESOURCE_SLICES: {"s": part},
+        DEVICE_TAINT_RULES: {"t": rule},
+        DEVICE_CLASSES: {"gpu.lode.dev": ClassRecord(DeviceClass("gpu.lode.dev", selectors), "")},
+    }
+    return AllocationRules(known)
+
+
+def claim(want: Want, *constraints: Constraint) -> Claim:
+    return replace(CLAIM, spec=ClaimSpec((Request("r", (want,)),), constraints))
+
+
+def problems(checked: AllocationRules, wanted: Claim, *results: Result) -> str:
+    return "\n".join(checked.problems(wanted, Allocation(results)))
+
+
+def test_the_right_device_has_no_problems() -> None:
+    assert problems(rules('device.attributes["lode.dev"].model == "A"'), CLAIM, Result("r", device("gpu-0"))) == ""
+
+
+@pytest.mark.parametrize(
+    ("checked", "wanted", "results", "problem"),
+    [
+        (rules('device.attributes["lode.dev"].model == "A"'), CLAIM, [Result("r", device("gpu-1"))], "does not match"),
+        (rules(), CLAIM, [Result("r", device("gpu-7"))], "is not published"),
+        (rules(), claim(Want("other")), [Result("r", device("gpu-0"))], "there is no class other"),
+        (rules(tainted="gpu-0"), CLAIM, [Result("r", device("gpu-0"))], "does not tolerate"),
+        (rules(), claim(replace(GPU, count=2)), [Result("r", device("gpu-0"))], "wants 2 devices and gets 1"),
+        (rules(), CLAIM, [Result("another", device("gpu-0"))], "requests"),
+        (
+            rules(),
+            claim(replace(GPU, count=2), Constraint(match_attribute="lode.dev/model")),
+            [Result("r", device("gpu-0")), Result("r", device("gpu-1"))],
+            "as lode.dev/model",
+        ),
+        (
+            rules(),
+            claim(replace(GPU, capacity={"memory": TEN})),
+            [Result("r", device("share"), "id", {"memory": FIVE})],
+            "less than 10",
+        ),
+        (
+            rules(),
+            CLAIM,
+            [Result("r", device("share"), "id", {"memory": Quantity.parse("7")})],
+            "is not one of",
+        ),
+    ],
+)
+def test_a_wrong_allocation_is_described(
+    checked: AllocationRules, wanted: Claim, results: list[Result], problem: str
+) -> None:
+    if wanted.spec.requests[0].name not in {result.request for result in results}:
+        wanted = replace(wanted, spec=ClaimSpec((Request("another", (GPU,)), *wanted.spec.requests)))
+    assert problem in problems(checked, wanted, *results)
+
+
+def test_a_tolerated_taint_is_no_problem() -> None:
+    tolerant = claim(replace(GPU, tolerations=(Toleration("broken", "Equal", "yes"),)))
+    assert problems(rules(tainted="gpu-0"), tolerant, Result("r", device("gpu-0"))) == ""
