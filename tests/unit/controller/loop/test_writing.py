@@ -42,6 +42,21 @@ def test_a_pod_does_not_wait_for_slow_writes_of_others() -> None:
     world.check()
 
 
+def test_a_server_that_asks_to_wait_is_not_asked_again_sooner() -> None:
+    world = with_pods("a")
+    tried: list[float] = []
+
+    def busy(what: str, _: object) -> None:
+        if what == "patch resourceclaims" and len(tried) < 2:
+            tried.append(world.clock.monotonic())
+            raise Unavailable("too many requests", status=429, retry_after=7)
+
+    world.meddler.before = busy
+    world.settle(100)
+    assert tried[1] - tried[0] == 7
+    assert world.gates("a") == []
+
+
 def test_a_pod_does_not_wait_for_what_is_told_about_others() -> None:
     world = with_pods("a", "b", cards=1)
     told = 0

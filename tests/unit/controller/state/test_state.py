@@ -51,6 +51,7 @@ def seen(state: State) -> dict[str, Any]:
         "used": {name: +view.used for name in NODE_NAMES if +(view := state.nodes.view(name)).used},
         "counted": {name: view.pods for name in NODE_NAMES if (view := state.nodes.view(name)).pods},
         "users": {key: set(state.pods.using(key)) for key in state.claims},
+        "holding": {name: set(state.claims.holding(NAMES.driver, NAMES.pool(name))) for name in NODE_NAMES},
         "usage": state.devices.usage_snapshot(),
         "kinds": state.allocated_by_kind(),
         "backed": state.nodes.extended_resources,
