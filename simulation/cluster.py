@@ -47,6 +47,8 @@ MAX_NESTED_PROGRAMS = 2
 LATENCIES = (0.02, 0.3, 2.0, 12.0, 45.0)
 """Seconds that a slow call takes: up to almost half of the lease time of histories."""
 STEPS_IN_A_SLOW_CALL = 12
+STALL_SECONDS = 250.0
+"""Longer than the lease time of histories."""
 
 
 @dataclass(slots=True)
@@ -506,6 +508,8 @@ class Cluster:
     def _after_call(self, process: Process, call: ApiCall) -> None:
         if call.resource == LEASES and call.is_write and self.random.random() < self.faults.late_renewal:
             self.clock.advance(LATE_RENEWAL_SECONDS)
+            if self.random.random() < 0.5:
+                self.stall(process.name, STALL_SECONDS)
         self._pass_time(process)
 
     def _pass_time(self, process: Process) -> None:

@@ -14,7 +14,7 @@ from driver.kube.decorator import ApiCall, ApiDecorator
 T = TypeVar("T")
 
 RETRY_AFTER_SECONDS = 1.0
-LATE_RENEWAL_SECONDS = 60.0
+LATE_RENEWAL_SECONDS = 90.0
 
 
 class TimedOut(Unavailable):
@@ -65,7 +65,7 @@ class FaultProfile:
     latency: float = 0.0
     """Time passes inside a call, before it takes effect or before its answer is seen; other programs act meanwhile."""
     late_renewal: float = 0.0
-    """The answer to a write of a Lease comes after ``LATE_RENEWAL_SECONDS``."""
+    """The answer to a write of a Lease comes after ``LATE_RENEWAL_SECONDS``, and often its writer stalls then."""
     skip_watch: float = 0.0
     """A program takes its turn without reading one of its watches."""
     network: NetworkFaults = NO_NETWORK_FAULTS

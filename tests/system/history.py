@@ -48,7 +48,8 @@ FAULT_PROFILES = (
     FaultProfile(network=NetworkFaults(slow=0.5, hang=0.1), interleave=0.1),
     FaultProfile(crash=0.01, skip_watch=0.4, network=NetworkFaults(slow=0.3, hang=0.2, conflict=0.05)),
     FaultProfile(latency=0.02, interleave=0.1),
-    FaultProfile(late_renewal=0.3, skip_watch=0.2),
+    FaultProfile(late_renewal=0.1, skip_watch=0.2),
+    FaultProfile(late_renewal=0.1, interleave=0.1, network=NetworkFaults(slow=0.2)),
     FaultProfile(network=NetworkFaults(silence=0.9, slow=0.1)),
     FaultProfile(latency=0.01, crash=0.003, skip_watch=0.3, network=NetworkFaults(conflict=0.05, lag=0.2)),
     FaultProfile(crash=0.01, interleave=0.2, skip_watch=0.4, network=BAD_NETWORK),
@@ -75,10 +76,11 @@ class HistoryStart:
         """The start of the history of ``seed``."""
         chance = random.Random(f"beginning of {seed}")
         plugin = KubeletPluginSettings(offer=chance.choice(OFFERS), slots=chance.choice((2, 100)))
+        layout, faults = chance.choice(LAYOUTS), chance.choice(FAULT_PROFILES)
         return cls(
-            chance.choice(LAYOUTS),
-            chance.choice(FAULT_PROFILES),
-            chance.choice((1, 1, 2)),
+            layout,
+            faults,
+            2 if faults.late_renewal else chance.choice((1, 1, 2)),
             Settings(kubeletplugin=plugin, controller=ControllerSettings(lease_seconds=100)),
         )
 

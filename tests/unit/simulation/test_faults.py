@@ -2,12 +2,13 @@ import random
 
 import pytest
 
-from driver.kube.api import LEASES, Api, Conflict, Gone, Object, Unavailable
+from driver.kube.api import LEASES, PODS, Api, Conflict, Gone, Object, Unavailable
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
-from simulation.faults import NO_NETWORK_FAULTS, Crash, FaultyApi, NetworkFaults
+from simulation.faults import NO_NETWORK_FAULTS, Crash, FaultyApi, NetworkFaults, TimedOut
 
 LEASE: Object = {"metadata": {"name": "l", "namespace": "default"}}
+POD_SPEC: Object = {"containers": [{"name": "c", "image": "i:1"}]}
 
 
 def faulty(faults: NetworkFaults, seed: int = 0) -> tuple[MemoryApi, FaultyApi]:
@@ -107,3 +108,23 @@ def test_the_same_seed_gives_the_same_faults() -> None:
         return seen
 
     assert outcomes(1) == outcomes(1) != outcomes(2)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_words"),
+    [
+        ({"conditions": [{"type": "lode.dev/Allocated", "status": "False"}]}, True),
+        ({"conditions": [{"type": "lode.dev/Allocated", "status": "True"}], "nominatedNodeName": "n1"}, False),
+        ({"phase": "Running"}, False),
+    ],
+)
+def test_silence_affects_only_what_says_why_a_pod_waits(status: Object, is_words: bool) -> None:
+    memory = MemoryApi(VirtualClock())
+    memory.create(PODS, {"metadata": {"name": "p", "namespace": "default"}, "spec": POD_SPEC})
+    api = FaultyApi(memory, random.Random(0), NetworkFaults(silence=1), hang=lambda call, proceed: None)
+    failed = False
+    try:
+        api.patch(PODS, "p", {"status": status}, namespace="default", subresource="status")
+    except TimedOut:
+        failed = True
+    assert failed == is_words
