@@ -147,11 +147,23 @@ class WriteChecks(ApiDecorator):
             yield f"the allocation {had} is replaced by {has}"
         if has and not had:
             yield from self._new_allocation_problems(after)
-        if had and not has:
-            for consumer in (before["status"].get("reservedFor")) or []:
-                pod = self._read(PODS, before["metadata"]["namespace"], consumer["name"])
-                if pod is not None and pod["metadata"]["uid"] == consumer["uid"] and self._may_run(pod):
-                    yield f"the allocation is cleared, but reserved for pod {consumer['name']}"
+        lost = self._consumers_that_may_run(before) - set(_consumers(after))
+        if had and not has and lost:
+            yield f"the allocation is cleared, but reserved for pods {sorted(lost)}"
+        added = set(_consumers(after)) - set(_consumers(before))
+        if added and lost:
+            yield f"the reservation for {sorted(added)} takes the place of that for {sorted(lost)}"
+        if has and not had and is_deleting(before):
+            yield "the claim is allocated, but is being deleted"
+
+    def _consumers_that_may_run(self, claim: Object) -> set[str]:
+        """Uids of pods that the claim is reserved for and that kube-scheduler may bind, or has bound."""
+        found = set()
+        for uid, name in _consumers(claim).items():
+            pod = self._read(PODS, claim["metadata"]["namespace"], name)
+            if pod is not None and pod["metadata"]["uid"] == uid and self._may_run(pod):
+                found.add(uid)
+        return found
 
     def _new_allocation_problems(self, claim: Object) -> Iterator[str]:
         owner = controller_of(claim, "Pod")
@@ -176,6 +188,11 @@ class WriteChecks(ApiDecorator):
 
 def _allocation(claim: Object) -> Any:
     return (claim.get("status") or {}).get("allocation")
+
+
+def _consumers(claim: Object) -> dict[str, str]:
+    """Names of the pods that the claim is reserved for, by uid."""
+    return {one["uid"]: one["name"] for one in (claim.get("status") or {}).get("reservedFor") or []}
 
 
 def _node_of(claim: Object | None) -> str:

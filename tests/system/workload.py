@@ -53,7 +53,7 @@ class RandomWorkload:
             (2, self._delete_claim),
             (2, self._impossible_pod),
             (3, self._plain_pod),
-            (5, self._namesake),
+            (8, self._namesake),
             (2, self._claim_namesake),
             (8, self._pass_time),
             *self.operators.actions,
@@ -122,9 +122,8 @@ class RandomWorkload:
 
     def _namesake(self) -> None:
         """As a StatefulSet does: a pod is gone, and one of its name is there at once; often while it is placed."""
-        gated = [pod for pod in self._pods() if pod["spec"].get("schedulingGates") and not is_deleting(pod)]
-        newest = gated[-1] if gated and self._random.random() < 0.5 else None
-        if chosen := newest or self._random_pod():
+        placed = [pod for pod in self._pods() if pod["spec"].get("schedulingGates") and _is_nominated(pod)]
+        if chosen := self._random.choice(placed) if placed else self._random_pod():
             name = chosen["metadata"]["name"]
             self._api.delete(PODS, name, NAMESPACE, grace_period_seconds=0)
             self._api.create(PODS, self._pod(name, self._random.choice(list(REQUESTS))))
@@ -173,8 +172,20 @@ class RandomWorkload:
             self._api.delete(JOBS, self._random.choice(jobs)["metadata"]["name"], NAMESPACE)
 
     def _delete_claim(self) -> None:
-        if claims := self._api.list(RESOURCE_CLAIMS).items:
+        """A claim is deleted, often while it is allocated."""
+        claims = self._api.list(RESOURCE_CLAIMS).items
+        if claims := [claim for claim in claims if _is_half_allocated(claim)] or claims:
             self._api.delete(RESOURCE_CLAIMS, self._random.choice(claims)["metadata"]["name"], NAMESPACE)
 
     def _pass_time(self) -> None:
         self._cluster.advance(self._random.choice((0.5, 5.0, 30.0, 150.0)))
+
+
+def _is_nominated(pod: Object) -> bool:
+    return bool(pod["status"].get("nominatedNodeName")) and not is_deleting(pod)
+
+
+def _is_half_allocated(claim: Object) -> bool:
+    """Whether the claim has the finalizer that comes before an allocation, and no allocation yet."""
+    status = claim.get("status") or {}
+    return bool(claim["metadata"].get("finalizers")) and not status.get("allocation")
