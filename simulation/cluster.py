@@ -294,6 +294,13 @@ class Cluster:
         """The controllers that are up."""
         return [slot.program for slot in self.slots.values() if isinstance(slot.program, SimulatedController)]
 
+    def informed_controllers(self) -> list[SimulatedController]:
+        """The controllers that are up and whose watches have delivered everything; unknown while watches lag."""
+        if self.faults.network.lag:
+            return []
+        up = [(slot, slot.program) for slot in self.slots.values() if isinstance(slot.program, SimulatedController)]
+        return [one for slot, one in up if one.controller.ready and not self._has_unread_watches(one, slot)]
+
     # Incidents
 
     def kill(self, name: str, seconds: float = 0.0) -> None:

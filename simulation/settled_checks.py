@@ -4,7 +4,7 @@ A pod that is bound while its claims have no devices may wait on its node as lon
 kube-scheduler binds a pod from an old copy of a claim whose devices are taken back.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from controller.allocation import Fleet, Unsatisfiable
@@ -52,6 +52,27 @@ def check_settled(cluster: Cluster) -> None:
     ]
     if violations:
         raise Violation("\n".join(violations))
+
+
+def check_knowledge(cluster: Cluster, templates: Collection[str]) -> None:
+    """Compare what controllers know with the API's objects at any moment, and their answers for these templates.
+
+    Controllers are left out whose watches lag behind, or that are about to write what they have given to a claim.
+
+    Raises:
+        Violation: lists the differences.
+    """
+    states = [program.controller.state for program in cluster.informed_controllers()]
+    idle = [state for state in states if not state.claims.promised]
+    rebuilt = rebuilt_state(cluster.api, cluster.names) if idle else None
+    violations = [
+        one
+        for state in idle
+        if rebuilt is not None
+        for one in (*differences(state, rebuilt), *other_answers(state, rebuilt, cluster.api, templates))
+    ]
+    if violations:
+        raise Violation("\n".join(f"a controller differs from one that starts now: {one}" for one in violations))
 
 
 def check_nobody_waits_behind_words(cluster: Cluster) -> None:

@@ -4,7 +4,7 @@ Indexes and caches are kept up to date change by change. Here they are compared 
 anew from the API's objects, and by their answers: the node and the devices that each template's claim would get now.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from controller.allocation import Fleet, Unsatisfiable
@@ -72,10 +72,15 @@ def _first_difference(is_now: object, should_be: object) -> str:
     return f"is {is_now}, should be {should_be}"
 
 
-def other_answers(known: State, rebuilt: State, api: Api) -> Iterator[str]:
-    """Questions that get another answer than of a state that was built anew: who would get what now."""
+def other_answers(known: State, rebuilt: State, api: Api, templates: Collection[str] | None = None) -> Iterator[str]:
+    """Questions that get another answer than of a state that was built anew: who would get what now.
+
+    Args:
+        templates: names of those whose claims are asked for; None for all.
+    """
     rules = AllocationRules(_published(api))
-    for name, claim in _probes(api).items():
+    probes = {name: claim for name, claim in _probes(api).items() if templates is None or name in templates}
+    for name, claim in probes.items():
         demand = PodDemand(f"probe/{name}", needs_of(_pod(name)), (claim,))
         is_now = plan([demand], known.devices, known.nodes)
         should_be = plan([demand], rebuilt.devices, rebuilt.nodes)

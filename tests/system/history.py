@@ -12,14 +12,18 @@ from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from simulation.files import MemoryFiles
 from simulation.settled_checks import (
     check_empty,
+    check_knowledge,
     check_no_writes_without_news,
     check_nobody_waits_behind_words,
     check_settled,
 )
-from tests.system.objects import device_classes
+from tests.system.objects import REQUESTS, device_classes
 from tests.system.workload import RandomWorkload
 
 ACTIONS = (8, 36)
+QUESTIONED = 0.2
+"""How often controllers are questioned after an action."""
+QUESTIONS = 4
 LAST_LINES = 60
 
 
@@ -129,6 +133,8 @@ def _play(seed: int, cluster: Cluster, faults: FaultProfile) -> None:
             _rest(cluster, faults)
         workload.act()
         cluster.run(chance.choice((0, 3, 10, 40, 200)))
+        if chance.random() < QUESTIONED:
+            check_knowledge(cluster, chance.sample(sorted(REQUESTS), QUESTIONS))
     if faults.network.silence:
         check_nobody_waits_behind_words(cluster)
     cluster.faults = NO_FAULTS

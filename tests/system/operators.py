@@ -27,8 +27,8 @@ class Operators:
         self._api = cluster.user
         self._profiles = profiles
         self.actions: list[tuple[int, Callable[[], None]]] = [
-            (6, self._taint),
-            (3, self._change_class),
+            (9, self._taint),
+            (6, self._change_class),
             (3, self._cordon),
             (3, self._relabel),
             (2, self._node_joins),
