@@ -2,7 +2,7 @@
 
 Pods are decided in the order in which the controller takes them up: by priority, then the oldest first, then by
 namespace and name; of equal priority, objects that do not exist yet come last. Every pod placed is part of the state in
-which the next one is decided.
+which the next one is decided. A gang is decided as a whole when the turn of its first member comes.
 """
 
 from collections.abc import Iterator
@@ -20,10 +20,12 @@ from cli.outcomes import (
     verdict,
 )
 from cli.snapshot import ClusterSnapshot
+from controller.gangs import Gang, GangPlan, GangRefusal, choose
 from controller.reconcile import (
     NO_HISTORY,
     RELEASE_SECONDS,
     Decision,
+    GangDecision,
     Idle,
     Place,
     PlacementHistory,
@@ -33,6 +35,8 @@ from controller.reconcile import (
     Unallocatable,
     claim_updates,
     decide,
+    decide_gang,
+    known_gang,
     node_refusals,
     patched_status,
 )
@@ -47,6 +51,8 @@ _MAX_DECISIONS: Final = 8
 """Most decisions about one pod in a row: taking allocations back, avoiding a node, allocating again."""
 _MAX_WAIT_SECONDS: Final = 60.0
 """How long the simulated controller waits at most; all that happens at one moment, so waits never end."""
+_STEPS: Final = 100_000
+"""Steps of a search for the domain of a gang: as many as the controller takes after several tries."""
 _LATER: Final = 3600.0
 """Seconds after the time stamp of the youngest object; by then the controller would wait for nothing any more."""
 _LAST: Final = "~"
@@ -82,6 +88,10 @@ class Simulator:
         self._now = now
         self._histories: dict[str, PlacementHistory] = {}
         self._memory = RefusalMemory()
+        self._gangs: dict[str, tuple[int, GangDecision]] = {}
+        """The last decision about each gang, and ``Nodes.generation`` then."""
+        self._before: dict[str, Allocation | None] = {}
+        """What claims of gangs held before these were decided."""
 
     def pods(self) -> list[Outcome]:
         """The outcomes for all pending pods that ask for devices of our driver, in order."""
@@ -105,6 +115,7 @@ class Simulator:
         claims = [f"{pod.namespace}/{reference.claim}" for reference in pod.references]
         before = {claim: self._allocation(claim) for claim in claims}
         decision, taken_back = self._run(key)
+        before |= {claim: self._before[claim] for claim in claims if claim in self._before}
         if isinstance(decision, Idle) and not all(map(self._allocation, claims)):
             # The controller reports what is wrong with such a pod only if the pod is gated.
             self._snapshot.put(PODS, gate_pod(self._snapshot.pods[key], self._state.names, {}))
@@ -132,6 +143,8 @@ class Simulator:
 
     def _run(self, key: str) -> tuple[Decision, tuple[TakenBack, ...]]:
         """Decide about the pod until there is nothing more to do; returns the last decision and what was taken back."""
+        if gang := self._state.gangs.of(key):
+            return self._run_gang(gang).members.get(key, Idle()), ()
         taken_back = []
         decision = self._decide(key)
         for _ in range(_MAX_DECISIONS):
@@ -146,6 +159,36 @@ class Simulator:
             decision = self._decide(key)
         return decision, tuple(taken_back)
 
+    def _run_gang(self, key: str) -> GangDecision:
+        """Decide about the gang until there is nothing more to write; returns the last decision."""
+        known = self._gangs.get(key)
+        if known is not None and known[0] == self._state.nodes.generation:
+            return known[1]
+        for pod in self._state.gangs.members(key):
+            for claim in self._state.pods[pod].claim_keys:
+                self._before.setdefault(claim, self._allocation(claim))
+        decision = self._decide_gang(key)
+        for _ in range(_MAX_DECISIONS):
+            changes = [self._apply(pod, one) for pod, one in decision.members.items()]
+            for pod, one in decision.members.items():
+                history = self._histories.get(pod, NO_HISTORY)
+                self._histories[pod] = history.after(one, self._now - RELEASE_SECONDS)
+            if not any(changes):
+                break
+            decision = self._decide_gang(key)
+        self._gangs[key] = self._state.nodes.generation, decision
+        return decision
+
+    def _decide_gang(self, key: str) -> GangDecision:
+        state, gang = self._state, known_gang(self._state, key)
+
+        def chosen(wanted: Gang) -> GangPlan | GangRefusal:
+            return choose(wanted, state.devices, state.nodes, _STEPS)
+
+        return decide_gang(
+            state, gang, self._now, chosen, lambda pod: self._histories.get(pod, NO_HISTORY), _MAX_WAIT_SECONDS
+        )
+
     def _decide(self, key: str) -> Decision:
         history = self._histories.get(key, NO_HISTORY)
         decision = decide(self._state, key, self._now, history, self._memory, _MAX_WAIT_SECONDS)
@@ -153,12 +196,15 @@ class Simulator:
             self._memory.remember(decision, self._state.nodes.generation)
         return decision
 
-    def _apply(self, key: str, decision: Decision) -> None:
+    def _apply(self, key: str, decision: Decision) -> bool:
+        """Apply what the decision means for claims; whether it means anything."""
         pod = self._state.pods[key]
-        for update in claim_updates(decision, Consumer("pods", pod.name, pod.uid), rfc3339(self._now)):
+        updates = claim_updates(decision, Consumer("pods", pod.name, pod.uid), rfc3339(self._now))
+        for update in updates:
             claim, raw = self._state.claims[update.claim].claim, self._snapshot.claims[update.claim]
             status = patched_status(raw.get("status") or {}, update.status_patch(claim))
             self._snapshot.put(RESOURCE_CLAIMS, {**raw, "status": status})
+        return bool(updates)
 
     def _verdict(self, decision: Decision) -> Verdict:
         if not isinstance(decision, Unallocatable):

@@ -39,11 +39,11 @@ def check_settled(cluster: Cluster) -> None:
     cluster.api.check_unchanged()
     cluster.invariants.check_quiet()
     rebuilt = rebuilt_state(cluster.api.sharing(), cluster.names)
-    if waiting := _waiting_in_vain(cluster, rebuilt.devices):
+    if waiting := _waiting_in_vain(cluster, rebuilt):
         cluster.advance(LONGEST_WAIT_SECONDS)
         cluster.settle()
         rebuilt = rebuilt_state(cluster.api.sharing(), cluster.names)
-    still = _waiting_in_vain(cluster, rebuilt.devices) if waiting else {}
+    still = _waiting_in_vain(cluster, rebuilt) if waiting else {}
     violations = [
         *_state_violations(cluster, rebuilt),
         *_pod_violations(cluster),
@@ -82,10 +82,10 @@ def check_nobody_waits_behind_words(cluster: Cluster) -> None:
         Violation: names the pods that wait, and where they could run.
     """
     cluster.advance(LONGEST_BOOT_SECONDS)
-    waiting = _waiting_in_vain(cluster, rebuilt_state(cluster.api, cluster.names).devices)
+    waiting = _waiting_in_vain(cluster, rebuilt_state(cluster.api, cluster.names))
     if waiting:
         cluster.advance(LONGEST_WAIT_SECONDS)
-        still = _waiting_in_vain(cluster, rebuilt_state(cluster.api, cluster.names).devices)
+        still = _waiting_in_vain(cluster, rebuilt_state(cluster.api, cluster.names))
         if behind := {pod: node for pod, node in still.items() if pod in waiting}:
             raise Violation(f"pods wait while words cannot be written, but could run: {behind}")
 
@@ -194,7 +194,7 @@ def _has_devices(pod: Object, claims: Mapping[str, Claim]) -> bool:
     return all(claim is not None and claim.allocation is not None for claim in _claims_of(pod, claims))
 
 
-def _waiting_in_vain(cluster: Cluster, fleet: Fleet) -> dict[str, str]:
+def _waiting_in_vain(cluster: Cluster, rebuilt: State) -> dict[str, str]:
     """The pods that wait although a node could take them, each with this node.
 
     Judged by the simulated kube-scheduler's predicates, and by an allocator that is rebuilt from the API's objects.
@@ -205,9 +205,12 @@ def _waiting_in_vain(cluster: Cluster, fleet: Fleet) -> dict[str, str]:
     pending = [pod for pod in pods if _is_pending(pod) and not is_deleting(pod)]
     waiting = [pod for pod in pending if not (pod["spec"].get("nodeName") and _has_devices(pod, claims))]
     for pod in waiting:
+        if rebuilt.gangs.of("/".join(name_key(pod))):
+            # Whether it waits in vain depends on the other members (``simulation.gang_checks``).
+            continue
         if not any(_comes_first(other, pod) for other in waiting):
             possible = [node for node in nodes if _can_be_on(pod, node, pods)]
-            if node := _feasible_node(fleet, _claims_of(pod, claims), possible):
+            if node := _feasible_node(rebuilt.devices, _claims_of(pod, claims), possible):
                 found["/".join(name_key(pod))] = node
     return found
 

@@ -10,6 +10,7 @@ from kubeletplugin.hardware.simulated import Profile, load_profile
 from simulation.cluster import Cluster
 from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from simulation.files import MemoryFiles
+from simulation.gang_checks import check_gangs
 from simulation.settled_checks import (
     check_empty,
     check_knowledge,
@@ -17,6 +18,7 @@ from simulation.settled_checks import (
     check_nobody_waits_behind_words,
     check_settled,
 )
+from tests.system.gangs import RandomGangs, fabrics
 from tests.system.objects import REQUESTS, device_classes
 from tests.system.workload import RandomWorkload
 
@@ -93,8 +95,8 @@ class HistoryFailed(AssertionError):
     """A history failed; its seed reproduces the failure."""
 
 
-def play(seed: int) -> None:
-    """Play the history of ``seed``.
+def play(seed: int, *, with_gangs: bool = False) -> None:
+    """Play the history of ``seed``; with gangs, it is another one.
 
     Raises:
         HistoryFailed: with the seed, the command that reproduces it, and the last lines of the event log.
@@ -106,23 +108,25 @@ def play(seed: int) -> None:
         classes=device_classes(),
         controllers=start.controllers,
         settings=start.settings,
+        labels=fabrics(list(start.layout)) if with_gangs else None,
         faults=NO_FAULTS,
     )
     # What a history leaves behind is small, and looking for it again and again takes a sixth of its time.
     gc.disable()
     try:
-        _play(seed, cluster, start.faults)
+        _play(seed, cluster, start.faults, with_gangs)
     except Exception as error:
-        raise HistoryFailed(_report(seed, start, cluster, error)) from error
+        raise HistoryFailed(_report(seed, start, cluster, error, with_gangs)) from error
     finally:
         gc.enable()
 
 
-def _play(seed: int, cluster: Cluster, faults: FaultProfile) -> None:
+def _play(seed: int, cluster: Cluster, faults: FaultProfile, with_gangs: bool) -> None:
     chance = random.Random(f"pace of {seed}")
     cluster.settle()
     published = cluster.invariants.pools()
-    workload = RandomWorkload(seed, cluster, [cards(*profile) for layout in LAYOUTS for profile in layout.values()])
+    profiles = [cards(*profile) for layout in LAYOUTS for profile in layout.values()]
+    workload = RandomWorkload(seed, cluster, profiles, RandomGangs(seed, cluster).actions if with_gangs else ())
     cluster.faults = faults
     for _ in range(chance.randint(0, 6)):
         workload.new_pod()
@@ -141,6 +145,7 @@ def _play(seed: int, cluster: Cluster, faults: FaultProfile) -> None:
     workload.operators.undo()
     cluster.settle()
     check_settled(cluster)
+    check_gangs(cluster)
     check_no_writes_without_news(cluster)
     workload.delete_everything()
     cluster.settle()
@@ -157,10 +162,11 @@ def _rest(cluster: Cluster, faults: FaultProfile) -> None:
     cluster.faults = faults
 
 
-def _report(seed: int, start: HistoryStart, cluster: Cluster, error: Exception) -> str:
+def _report(seed: int, start: HistoryStart, cluster: Cluster, error: Exception, with_gangs: bool) -> str:
+    test, variable = ("gang_histories", "LODE_GANG_SEED") if with_gangs else ("histories", "LODE_SEED")
     lines = [
         f"history {seed} failed: {type(error).__name__}: {error}",
-        f"reproduce: LODE_SEED={seed} .venv/bin/python -m pytest tests/system/test_histories.py",
+        f"reproduce: {variable}={seed} .venv/bin/python -m pytest tests/system/test_{test}.py",
         f"start: {start}",
         f"the last {LAST_LINES} lines of the event log:",
         *cluster.log.last(LAST_LINES),

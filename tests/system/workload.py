@@ -1,7 +1,7 @@
 """The actions of a history: what users do, beside operators and incidents such as crashes and reboots."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from driver.kube.api import (
     DEVICE_CLASSES,
@@ -29,9 +29,20 @@ LONGEST_NAME = 253
 
 
 class RandomWorkload:
-    """The actions of one seed. No action waits for its effect."""
+    """The actions of one seed. No action waits for its effect.
 
-    def __init__(self, seed: int, cluster: Cluster, profiles: Sequence[Profile]):
+    Args:
+        profiles: what the cards of a node may be changed to.
+        more: further actions, each with its weight.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        cluster: Cluster,
+        profiles: Sequence[Profile],
+        more: Iterable[tuple[int, Callable[[], None]]] = (),
+    ):
         self._random = random.Random(f"users of {seed}")
         self.operators = Operators(self._random, cluster, profiles)
         self._cluster = cluster
@@ -57,6 +68,7 @@ class RandomWorkload:
             (2, self._claim_namesake),
             (8, self._pass_time),
             *self.operators.actions,
+            *more,
         ]
 
     def act(self) -> None:

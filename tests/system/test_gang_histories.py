@@ -1,0 +1,21 @@
+"""Whatever happens to a cluster with gangs: all or nothing, one fabric, and no gang waits in vain.
+
+``LODE_GANG_HISTORIES=n`` plays ``n`` histories, ``LODE_GANG_SEED=n`` plays the history of one seed.
+"""
+
+import os
+
+import pytest
+
+from tests.system.history import play
+
+SEEDS = (
+    [int(os.environ["LODE_GANG_SEED"])]
+    if "LODE_GANG_SEED" in os.environ
+    else range(int(os.environ.get("LODE_GANG_HISTORIES", "16")))
+)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_gangs_start_whole_through_a_seeded_history(seed: int) -> None:
+    play(seed, with_gangs=True)
