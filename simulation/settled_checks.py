@@ -205,8 +205,8 @@ def _waiting_in_vain(cluster: Cluster, rebuilt: State) -> dict[str, str]:
     pending = [pod for pod in pods if _is_pending(pod) and not is_deleting(pod)]
     waiting = [pod for pod in pending if not (pod["spec"].get("nodeName") and _has_devices(pod, claims))]
     for pod in waiting:
-        if rebuilt.gangs.of("/".join(name_key(pod))):
-            # Whether it waits in vain depends on the other members (``simulation.gang_checks``).
+        if rebuilt.gangs.of("/".join(name_key(pod))) or "held back for gang" in _said(pod):
+            # Whether it waits in vain depends on the other members (``simulation.gang_checks``), or on another gang.
             continue
         if not any(_comes_first(other, pod) for other in waiting):
             possible = [node for node in nodes if _can_be_on(pod, node, pods)]
@@ -226,10 +226,14 @@ def _comes_first(other: Object, pod: Object) -> bool:
 
     Only one that comes first in the order of service can be right.
     """
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    said = " ".join(condition.get("message") or "" for condition in conditions)
+    said = _said(pod)
     ranks = [(-(one["spec"].get("priority") or 0), one["metadata"]["creationTimestamp"]) for one in (other, pod)]
     return f"held back for pod {'/'.join(name_key(other))}," in said and ranks == sorted(ranks)
+
+
+def _said(pod: Object) -> str:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return " ".join(condition.get("message") or "" for condition in conditions)
 
 
 def _feasible_node(fleet: Fleet, claims: list[Claim | None], nodes: list[Object]) -> str:

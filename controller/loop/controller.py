@@ -113,7 +113,14 @@ class Controller:
             settings.max_retry_seconds,
         )
         self._gangs = GangSync(
-            state, self._queue, self._underway, self._waits, self._pods, clock, settings.max_retry_seconds
+            state,
+            self._queue,
+            self._underway,
+            self._waits,
+            self._pods,
+            clock,
+            settings.max_retry_seconds,
+            settings.hold_after_seconds,
         )
         self._claims = ClaimSync(state, self._queue, self._underway, teller, clock, metrics, log)
 

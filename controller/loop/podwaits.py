@@ -18,7 +18,7 @@ from controller.reconcile import (
 )
 from controller.state import Changes, PodView, State
 from controller.telling import Explanations, Teller
-from controller.waiting import HeldNodes, Help, OpenQuestions, ParkedPods, Rank, rank_of
+from controller.waiting import HeldDomain, HeldDomains, HeldNodes, Help, OpenQuestions, ParkedPods, Rank, rank_of
 from driver.clock import Clock
 from driver.observe import Logger
 
@@ -76,6 +76,7 @@ class PodWaits:
         self._unexplained: dict[str, None] = {}
         self._parked = ParkedPods()
         self._held = HeldNodes()
+        self._domains = HeldDomains()
         self._explanations = Explanations()
         self.questions = OpenQuestions()
 
@@ -87,7 +88,7 @@ class PodWaits:
     @property
     def held_nodes(self) -> int:
         """How many nodes are held back."""
-        return len(self._held)
+        return len(self._held) + self._domains.count
 
     def order(self, pod: PodView) -> NodeOrder:
         """What other pods mean for the nodes of this one."""
@@ -224,7 +225,10 @@ class PodWaits:
 
     def _held_from(self, pod: PodView) -> Mapping[str, str]:
         """The nodes that are held back for pods that come before this one; none once it is bound."""
-        return {} if pod.node_name else self._held.from_pod(rank_of(pod))
+        if pod.node_name:
+            return {}
+        rank = rank_of(pod)
+        return {**self._domains.from_pod(rank), **self._held.from_pod(rank)}
 
     def _serves(self, key: str) -> bool:
         """Whether a node is held back for the pod that can take it if the pods that come after it end there."""
@@ -233,6 +237,21 @@ class PodWaits:
         if not node or pod is None or answer is None:
             return False
         return would_take(self._state, answer, node, _after(rank_of(pod)))
+
+    def domain_of(self, gang: str) -> HeldDomain | None:
+        """What is held back for the gang."""
+        return self._domains.of(gang)
+
+    def hold_domain(self, held: HeldDomain) -> None:
+        """Hold nodes back for a gang, unless others of the domain are held back for a gang that comes first."""
+        if self._domains.hold(held):
+            self._log.info("nodes held back", gang=held.gang, nodes=sorted(held.nodes))
+
+    def end_domain(self, gang: str) -> None:
+        """Hold no nodes back for the gang any more."""
+        if nodes := self._domains.end(gang):
+            self._log.info("nodes held back no longer", gang=gang, nodes=sorted(nodes))
+            self.wake(Changes(favoured=dict.fromkeys(sorted(nodes))))
 
     def _end_hold(self, pod: str) -> None:
         was_full = self._held.full

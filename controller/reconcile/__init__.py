@@ -39,7 +39,7 @@ from controller.reconcile.history import (
 from controller.reconcile.messages import Explanation, explanation_of, refusal_message, refusal_summary, rests_on_memory
 from controller.reconcile.nodes import ANY_NODE, NodeOrder
 from controller.reconcile.pods import RELEASE_SECONDS, decide
-from controller.reconcile.prospects import could_take, depends_on_other_pods, node_to_hold, would_take
+from controller.reconcile.prospects import could_take, depends_on_other_pods, node_to_hold, start_without, would_take
 from controller.reconcile.refusals import NO_MEMORY, NodeRefusal, RefusalMemory, node_refusals
 from controller.reconcile.updates import (
     Allocate,
@@ -104,6 +104,7 @@ __all__ = [
     "refusal_message",
     "refusal_summary",
     "rests_on_memory",
+    "start_without",
     "useful_clause",
     "would_take",
 ]

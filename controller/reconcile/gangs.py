@@ -61,6 +61,8 @@ class GangDecision:
     lacking: tuple[Unallocatable, ...] = ()
     after: float | None = None
     decided: bool = True
+    plan: GangPlan | None = None
+    """Where members go that had no place yet."""
 
 
 def decide_gang(
@@ -211,9 +213,9 @@ class _GangDecider:
         wait = Wait(Reason.UNALLOCATABLE, f"gang {terms.key}: {count}; no room for more in {plan.domain}")
         decisions: dict[str, Decision] = dict.fromkeys(left, wait)
         first = {key: self._first_phase(key, one) for key, one in placed.items() if one.allocations}
-        if first and not found.started:
-            return self._decision(decisions | first, left)
-        return self._decision(decisions | placed | self._finished(), left)
+        # In the first phase no gate is removed.
+        carried = first if first and not found.started else placed | self._finished()
+        return replace(self._decision(decisions | carried, left), plan=plan)
 
     def _first_phase(self, key: str, decision: Place) -> Place:
         """The devices, and no more: the gate stays."""
@@ -288,13 +290,15 @@ class _GangDecider:
             return pod is not None and gate not in pod.gates and bool(getattr(decisions[key], "allocations", ()))
 
         keys = sorted((key for key in ranked if key in decisions), key=comes_last)
-        lacking: dict[Hashable, Unallocatable] = {}
+        by_group: dict[Hashable, Unallocatable] = {}
         for one in map(self._lacking, left):
-            lacking.setdefault(one.group, one)
-        waits = [one.after for one in lacking.values() if one.after is not None]
+            by_group.setdefault(one.group, one)
+        # Another pod of the shape may find room where a whole gang does not.
+        lacking = [replace(one, own=True) for one in by_group.values()]
+        waits = [one.after for one in lacking if one.after is not None]
         return GangDecision(
             {key: decisions[key] for key in keys},
-            tuple(lacking.values()),
+            tuple(lacking),
             min((seconds for seconds in (after, *waits) if seconds is not None), default=None),
         )
 

@@ -1,11 +1,13 @@
 """What could help a pod that no node takes: a changed node, or the end of pods that come after it. Pure."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
+from controller.gangs import GangPlan
 from controller.placement import PodCheck
 from controller.reconcile.decisions import Unallocatable
+from controller.reconcile.gangs import GangDecision
 from controller.reconcile.nodes import reachable_nodes
 from controller.state import ClaimRecord, PodView, State
 
@@ -51,6 +53,23 @@ def node_to_hold(state: State, decision: Unallocatable, comes_after: ComesAfter)
         if would_take(state, decision, name, comes_after):
             return name
     return ""
+
+
+def start_without(
+    state: State, ends: ComesAfter, decide: Callable[[], GangDecision], among: Collection[str] | None = None
+) -> GangPlan | None:
+    """Where a gang would start if other pods ended. The state is as before.
+
+    Args:
+        ends: which pods.
+        decide: decides about the gang on the state as it is then.
+        among: the nodes on which they end; None for all.
+    """
+    with ExitStack() as ended:
+        for name in sorted(state.nodes if among is None else among):
+            if name in state.nodes and (pods := _pods_after(state, name, ends)):
+                ended.enter_context(_without(state, name, pods))
+        return decide().plan
 
 
 def would_take(state: State, decision: Unallocatable, node: str, comes_after: ComesAfter) -> bool:

@@ -125,5 +125,8 @@ def _refusal(
 
 
 def _named(key: str, reader: PodView) -> str:
-    """A pod by its key, for a reader of another one."""
+    """A pod or ``gang <key>`` by its key, for a reader of another pod."""
+    kind, _, gang = key.partition(" ")
+    if gang:
+        return key if gang.partition("/")[0] == reader.namespace else f"a {kind} in another namespace"
     return f"pod {key}" if key.partition("/")[0] == reader.namespace else "a pod in another namespace"

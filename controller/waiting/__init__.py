@@ -2,13 +2,23 @@
 
 Rank, rank_of   the order: by priority, then age; rank_of_gang the same for a gang
 ParkedPods      the pods that wait, in groups, and which of them a change can help
-HeldNodes       nodes that are held back for pods that have waited long
+HeldNodes       nodes that are held back for pods that have waited long; HeldDomains the same for gangs
 OpenQuestions   nodes where kube-scheduler is being asked about pods that it has refused before
 """
 
-from controller.waiting.held import HeldNodes
+from controller.waiting.held import HeldDomain, HeldDomains, HeldNodes
 from controller.waiting.order import Rank, rank_of, rank_of_gang
 from controller.waiting.parked import Help, ParkedPods
 from controller.waiting.questions import OpenQuestions
 
-__all__ = ["HeldNodes", "Help", "OpenQuestions", "ParkedPods", "Rank", "rank_of", "rank_of_gang"]
+__all__ = [
+    "HeldDomain",
+    "HeldDomains",
+    "HeldNodes",
+    "Help",
+    "OpenQuestions",
+    "ParkedPods",
+    "Rank",
+    "rank_of",
+    "rank_of_gang",
+]

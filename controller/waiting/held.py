@@ -7,11 +7,16 @@ The rule
     by name. At most ``MOST_HELD`` nodes are held back at a time. It ends when the pod is placed or gone, or when the
     node cannot take it any more, even without the pods that come after it.
 
+    A gang that waits that long gets the nodes on which it could start if the pods that come after it ended, or if these
+    do not suffice, all pods of no higher priority: pods that run end some day. In each outermost domain, nodes are held
+    back for one gang at a time, the first of those that wait.
+
     Nothing is taken from a pod that has its devices. Preemption of devices would be decided where a node is chosen to
     be held back: the pods that come after on it would be the victims.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from controller.waiting.order import Rank
@@ -54,3 +59,52 @@ class HeldNodes:
     def from_pod(self, rank: Rank) -> Mapping[str, str]:
         """The nodes that are held back from a pod, and the pod that each is held back for."""
         return {node: first.pod for first, node in sorted(self._held.values(), reverse=True) if first < rank}
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDomain:
+    """Nodes that are held back for a gang."""
+
+    gang: str
+    """Key."""
+    rank: Rank
+    """Of the gang."""
+    outermost: str
+    """The outermost domain of the nodes; "" for the whole cluster."""
+    nodes: frozenset[str]
+
+
+class HeldDomains:
+    """Which nodes are held back for which gang."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, HeldDomain] = {}
+
+    @property
+    def count(self) -> int:
+        """How many nodes are held back."""
+        return sum(len(one.nodes) for one in self._held.values())
+
+    def of(self, gang: str) -> HeldDomain | None:
+        """What is held back for the gang."""
+        return self._held.get(gang)
+
+    def hold(self, held: HeldDomain) -> bool:
+        """Hold nodes back for a gang; False if some of the outermost domain are for a gang that comes first."""
+        others = [one for one in self._held.values() if one.outermost == held.outermost and one.gang != held.gang]
+        if any(one.rank < held.rank for one in others):
+            return False
+        for one in others:
+            del self._held[one.gang]
+        self._held[held.gang] = held
+        return True
+
+    def end(self, gang: str) -> frozenset[str]:
+        """Hold nothing back for the gang any more; returns the nodes that were held back."""
+        held = self._held.pop(gang, None)
+        return held.nodes if held else frozenset()
+
+    def from_pod(self, rank: Rank) -> Mapping[str, str]:
+        """The nodes that are held back from a pod, and ``gang <key>`` of the gang that each is held back for."""
+        ordered = sorted(self._held.values(), key=lambda one: one.rank, reverse=True)
+        return {node: f"gang {one.gang}" for one in ordered if one.rank < rank for node in sorted(one.nodes)}
