@@ -7,8 +7,8 @@ from typing import Final
 from driver.names import DEFAULT_DRIVER
 
 _DESCRIPTION: Final = """\
-Say what a pod or claim in the cluster holds, where, and who uses it; or, while it waits, what would be decided about it
-now and every reason against it, node by node. Nothing is written."""
+Say what a pod, claim or gang in the cluster holds, where, and who uses it; or, while it waits, what would be decided
+about it now and every reason against it, node by node. Nothing is written."""
 _EPILOG: Final = """\
 exit status: 0 it has its devices or could have them now, 1 it waits, 2 it cannot be explained
 example: kubectl lode explain pod/train -n team-a"""
@@ -22,7 +22,7 @@ def main(argv: Sequence[str]) -> int:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("what", metavar="pod/NAME|claim/NAME|NAME", help="NAME alone is a pod or a claim")
+    parser.add_argument("what", metavar="pod/NAME|claim/NAME|gang/NAME|NAME", help="NAME alone is a pod or a claim")
     parser.add_argument("-n", "--namespace", default="", help="default: that of the kubeconfig's context")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
     parser.add_argument("--kubeconfig", default="", metavar="FILE", help="default: as for kubectl")

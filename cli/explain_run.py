@@ -14,6 +14,7 @@ from driver.names import Names
 
 _KINDS: Final = {
     "Pod": ("pod", "pods", "po"),
+    "Gang": ("gang", "gangs"),
     "ResourceClaim": ("claim", "claims", "resourceclaim", "resourceclaims"),
 }
 
@@ -50,5 +51,5 @@ def _parse_target(target: str) -> tuple[str, str]:
     word, slash, name = target.rpartition("/")
     kinds = [kind for kind, words in _KINDS.items() if word.split(".")[0].lower() in words]
     if not name or (slash and not kinds):
-        raise OperatorFault(f"{target!r} names nothing; write pod/NAME, claim/NAME or NAME")
+        raise OperatorFault(f"{target!r} names nothing; write pod/NAME, claim/NAME, gang/NAME or NAME")
     return (kinds[0] if kinds else ""), name

@@ -19,6 +19,7 @@ from cli.outcomes import DEVICE_HEADER, ONLY_THE_CONTROLLER, Json, Outcome, Verd
 from cli.simulator import Simulator
 from cli.snapshot import ClusterSnapshot, snapshot_of
 from cli.tables import age, table
+from controller.gangs import GangTerms
 from controller.state import VOLUME_RESOURCES, Condition, PodView, pod_from
 from controller.waiting import rank_of
 from driver.errors import OperatorFault
@@ -139,11 +140,13 @@ class Explainer:
         self._now = now
 
     def explain(self, kind: str, name: str) -> Explanation:
-        """Explain the ``Pod`` or ``ResourceClaim`` of that name; whichever exists if ``kind`` is "".
+        """Explain the ``Pod``, ``ResourceClaim`` or ``Gang`` of that name; the pod or claim that exists if kind is "".
 
         Raises:
             OperatorFault: none exists, both exist, or something cannot be read; the message says what to do.
         """
+        if kind == "Gang":
+            return self._gang(name)
         wanted = [resource for resource in (PODS, RESOURCE_CLAIMS) if kind in ("", resource.kind)]
         existing = [
             (resource, obj) for resource in wanted if (obj := get_one(self._api, resource, name, self._namespace))
@@ -169,10 +172,27 @@ class Explainer:
             snapshot = self._snapshot({PODS: [raw], RESOURCE_CLAIMS: claims}, complete=not (has_devices or notes))
         except NoRights as error:
             return self._as_reported(pod, error)
-        outcome = Simulator(snapshot, self._now).pod(pod.key)
+        simulator = Simulator(snapshot, self._now)
+        outcome = simulator.pod(pod.key)
+        notes += _gang_notes(simulator, snapshot, snapshot.state.gangs.of(pod.key))
         if not outcome.placed:
             notes += _served_before(snapshot, pod)
         notes += _unknown_here(outcome, pod)
+        return Explanation(outcome, pod.allocated, (*notes, *snapshot.notes))
+
+    def _gang(self, name: str) -> Explanation:
+        """All members together; if one of them waits, with its reason."""
+        snapshot = self._snapshot({}, complete=True)
+        key, state, simulator = f"{self._namespace}/{name}", snapshot.state, Simulator(snapshot, self._now)
+        members = [state.pods[pod] for pod in state.gangs.members(key)]
+        if not members:
+            raise OperatorFault(f"no gang {name} in namespace {self._namespace}; choose another namespace with -n")
+        outcomes = [(pod, simulator.pod(pod.key)) for pod in members]
+        pod, first = next(((pod, one) for pod, one in outcomes if not one.placed), outcomes[0])
+        nodes = dict.fromkeys(one.node for _, one in outcomes if one.node)
+        claims = tuple(claim for _, one in outcomes for claim in one.claims)
+        outcome = replace(first, kind="Gang", name=name, node=", ".join(nodes), claims=claims)
+        notes = (f"members: {', '.join(member.name for member in members)}", *_gang_notes(simulator, snapshot, key))
         return Explanation(outcome, pod.allocated, (*notes, *snapshot.notes))
 
     def _claim(self, raw: Object) -> Explanation:
@@ -240,6 +260,21 @@ class Explainer:
             return list_all(self._api, resource, self._namespace)
         except NoRights:
             return known.get(resource, [])
+
+
+def _gang_notes(simulator: Simulator, snapshot: ClusterSnapshot, gang: str) -> Iterator[str]:
+    """The gang of a pod, and what was found about every domain if it is refused."""
+    if not gang:
+        return
+    terms = snapshot.state.gangs.terms(gang)
+    if isinstance(terms, GangTerms):
+        size = "" if terms.size is None else f" of {terms.size}"
+        exist = len(snapshot.state.gangs.members(gang))
+        yield f"gang {gang}: {exist}{size} members exist, at least {terms.minimum} start together"
+    if refusal := simulator.gang(gang).refusal:
+        for verdict in refusal.verdicts:
+            reason = f": {verdict.reason}" if verdict.reason else ""
+            yield f"gang {gang}: {verdict.placed} of {verdict.needed} members fit in {verdict.domain}{reason}"
 
 
 def _served_before(snapshot: ClusterSnapshot, pod: PodView) -> Iterator[str]:

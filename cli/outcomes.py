@@ -95,14 +95,14 @@ class ClaimOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome for one pod, or for one claim that no pod uses.
+    """The outcome for one pod, for one claim that no pod uses, or for all members of a gang.
 
     Attributes:
         result: ``placed``: gets its devices here; ``allocated``: had them before; ``waiting``: has to wait, see
             ``verdict``; ``others``: asks for no devices of our driver.
     """
 
-    kind: Literal["Pod", "ResourceClaim"]
+    kind: Literal["Pod", "ResourceClaim", "Gang"]
     namespace: str
     name: str
     result: Result

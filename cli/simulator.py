@@ -144,7 +144,7 @@ class Simulator:
     def _run(self, key: str) -> tuple[Decision, tuple[TakenBack, ...]]:
         """Decide about the pod until there is nothing more to do; returns the last decision and what was taken back."""
         if gang := self._state.gangs.of(key):
-            return self._run_gang(gang).members.get(key, Idle()), ()
+            return self.gang(gang).members.get(key, Idle()), ()
         taken_back = []
         decision = self._decide(key)
         for _ in range(_MAX_DECISIONS):
@@ -159,7 +159,7 @@ class Simulator:
             decision = self._decide(key)
         return decision, tuple(taken_back)
 
-    def _run_gang(self, key: str) -> GangDecision:
+    def gang(self, key: str) -> GangDecision:
         """Decide about the gang until there is nothing more to write; returns the last decision."""
         known = self._gangs.get(key)
         if known is not None and known[0] == self._state.nodes.generation:

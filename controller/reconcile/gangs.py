@@ -63,6 +63,8 @@ class GangDecision:
     decided: bool = True
     plan: GangPlan | None = None
     """Where members go that had no place yet."""
+    refusal: GangRefusal | None = None
+    """Why no domain takes them."""
 
 
 def decide_gang(
@@ -256,7 +258,7 @@ class _GangDecider:
         else:
             decision = self._give_up(wait, left)
         after = min((seconds for seconds in (refusal.wait, decision.after) if seconds is not None), default=None)
-        return replace(decision, after=after, decided=refusal.decided)
+        return replace(decision, after=after, decided=refusal.decided, refusal=refusal)
 
     # Decisions about all members
 

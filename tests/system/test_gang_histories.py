@@ -12,7 +12,7 @@ from tests.system.history import play
 SEEDS = (
     [int(os.environ["LODE_GANG_SEED"])]
     if "LODE_GANG_SEED" in os.environ
-    else range(int(os.environ.get("LODE_GANG_HISTORIES", "16")))
+    else range(int(os.environ.get("LODE_GANG_HISTORIES", "8")))
 )
 
 

@@ -1,11 +1,16 @@
-"""``lode simulate`` plans gangs as the controller does: all members or none, in one fabric."""
+"""``lode simulate`` and ``lode explain`` decide about gangs as the controller does: all or none, in one fabric."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from driver.kube.api import Object
+from cli import explain, live
+from cli.shipped import device_classes
+from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
+from memoryapi import MemoryApi
+from simulation.clock import VirtualClock
 from tests.unit.cli.cluster import Answer, node, pod, simulation, slices, template
 
 Simulate = Callable[..., Answer]
@@ -59,3 +64,39 @@ def test_a_pod_that_comes_later_gets_what_the_gang_leaves(simulated: Simulate) -
     results = {one["name"]: one["result"] for one in answer.json["pods"]}
     assert sorted(results.values()) in (["placed", "placed", "waiting"], ["placed", "waiting", "waiting"])
     assert results["train-0"] == results["train-1"]
+
+
+def test_explain_shows_a_gang_and_the_verdict_on_every_domain(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = VirtualClock()
+    api = MemoryApi(clock)
+    for obj in device_classes():
+        api.create(DEVICE_CLASSES, obj)
+    for name, fabric in (("a1", "a"), ("b1", "b")):
+        api.create(NODES, node(name, fabric=fabric))
+        for part in slices(name, "t4x2", ("whole",)):
+            api.create(RESOURCE_SLICES, part)
+    made, *_ = gang(0, 2)
+    for number in range(2):
+        spec = made["spec"]["spec"]
+        claim = {"metadata": {"name": f"train-{number}", "namespace": "default"}, "spec": spec}
+        api.create(RESOURCE_CLAIMS, claim)
+        member = pod(f"train-{number}", f"train-{number}")
+        member["spec"]["schedulingGates"] = [{"name": "lode.dev/allocation"}]
+        api.create(PODS, member, "default")
+
+    @contextmanager
+    def connected(kubeconfig: str) -> Iterator[tuple[Api, str]]:
+        yield api, "default"
+
+    monkeypatch.setattr(live, "cluster", connected)
+    monkeypatch.setattr("time.time", lambda: clock.now() + 60)
+    for target in ("gang/train", "train-1"):
+        assert explain.main([target]) == 1
+        said = capsys.readouterr()
+        assert "gang default/train: 2 members exist, at least 2 start together" in said.err
+        for fabric in ("a", "b"):
+            assert f"gang default/train: 1 of 2 members fit in {fabric}" in said.err
+    assert explain.main(["gang/none"]) == 2
+    assert "no gang none in namespace default" in capsys.readouterr().err
