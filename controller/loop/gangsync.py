@@ -58,6 +58,8 @@ class GangSync:
         self._hold_after = hold_after
         self._since: dict[str, float] = {}
         """Since when each gang waits for room (monotonic seconds)."""
+        self._hold_again: dict[str, float] = {}
+        """When nodes to hold back are looked for again (monotonic seconds): to find none costs most."""
         self._unfinished: dict[str, int] = {}
         """How many searches in a row were not finished, by gang."""
         self._busy: dict[str, str] = {}
@@ -110,6 +112,9 @@ class GangSync:
         if held and self._start(gang, rank, replace(order, held={**order.held, **others}), held.nodes):
             return
         self._waits.end_domain(gang.key)
+        if now < self._hold_again.get(gang.key, now):
+            return
+        self._hold_again[gang.key] = now + self._hold_after
         if found := self._start(gang, rank, order):
             nodes = frozenset(placement.node for placement in found.placements)
             outermost = found.domain.path[0][1] if found.domain.path else ""
@@ -126,6 +131,7 @@ class GangSync:
 
     def _end_wait(self, key: str) -> None:
         self._since.pop(key, None)
+        self._hold_again.pop(key, None)
         self._waits.end_domain(key)
 
     def _is_busy(self, key: str, pods: Sequence[PodView]) -> bool:
