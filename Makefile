@@ -80,6 +80,10 @@ bench: $(VENV) ## compare with the example driver and kube-scheduler on a kind c
 bench-allocation: $(VENV) ## compare the allocator with Kubernetes' own, about fifteen minutes (ARGS=--quick: two)
 	python -m benchmarks.allocation $(ARGS)
 
+.PHONY: bench-gangs
+bench-gangs: $(VENV) ## time of decisions about gangs on 5,000 nodes, compared with kube-scheduler's allocator (ARGS=--without-peer)
+	python -m benchmarks.gangs $(ARGS)
+
 .PHONY: bench-throughput
 bench-throughput: $(VENV) ## pods bound per second with 1,000 nodes and API latency, compared with kube-scheduler (ARGS)
 	$(CLUSTERS) control-plane >/dev/null

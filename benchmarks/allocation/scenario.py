@@ -61,7 +61,7 @@ class BenchmarkScenario:
             place = {"request": "cards", "driver": names.driver, "pool": names.pool(node_name(node))}
             for results in occupy(models[node], index, random):
                 held = [{**place, **result} for result in results]
-                yield json.dumps(_held(f"old-{count}", self.workload.claim, held, node_name(node))) + "\n"
+                yield json.dumps(held_claim(f"old-{count}", self.workload.claim, held, node_name(node))) + "\n"
                 count += 1
 
     def pods(self, form: Form) -> Iterator[str]:
@@ -73,7 +73,7 @@ class BenchmarkScenario:
         for number in range(count):
             if number % len(shapes) == 0:
                 random.shuffle(order)
-            claim = _claim(f"new-{number}", shapes[order[number % len(shapes)]])
+            claim = new_claim(f"new-{number}", shapes[order[number % len(shapes)]])
             release = random.randrange(2**31) if form == "churn" else -1
             yield json.dumps({"claims": [claim], "release": release, "floor": FLOOR}) + "\n"
 
@@ -92,15 +92,17 @@ def _node(number: int) -> str:
     return json.dumps({"kind": "Node", "apiVersion": "v1", "metadata": metadata}) + "\n"
 
 
-def _claim(name: str, spec: Json) -> Json:
+def new_claim(name: str, spec: Json) -> Json:
+    """A claim that holds nothing yet."""
     metadata = {"name": name, "namespace": "bench", "uid": f"uid-{name}", "resourceVersion": "1"}
     return {"kind": "ResourceClaim", "apiVersion": "resource.k8s.io/v1", "metadata": metadata, "spec": spec}
 
 
-def _held(name: str, spec: Json, results: list[Json], node: str) -> Json:
+def held_claim(name: str, spec: Json, results: list[Json], node: str) -> Json:
+    """A claim that holds these devices of the node."""
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     allocation = {
         "devices": {"results": results},
         "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
     }
-    return {**_claim(name, spec), "status": {"allocation": allocation}}
+    return {**new_claim(name, spec), "status": {"allocation": allocation}}

@@ -33,6 +33,7 @@ Layers, top to bottom: ``fleet``, ``nodefit``, ``ordering``, ``search`` and ``re
 from controller.allocation.devices.pools import NodeSlot
 from controller.allocation.devices.usage import Use
 from controller.allocation.fleet import Fleet
+from controller.allocation.nodefit.node_devices import NodeDevices
 from controller.allocation.nodefit.node_score import NodeScore
 from controller.allocation.reasons.render import render
 from controller.allocation.reasons.summary import Closest, Group, NodeReasons, Summary, summarise
@@ -47,6 +48,7 @@ __all__ = [
     "Exclusion",
     "Fleet",
     "Group",
+    "NodeDevices",
     "NodeReasons",
     "NodeScore",
     "NodeSlot",

@@ -1,7 +1,7 @@
 """Every device of the cluster and what is in use, kept up to date by events; and which devices claims would get."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.devices.domains import NOWHERE, value_text
@@ -26,9 +26,6 @@ from controller.allocation.search.search import STEP_LIMIT, Search, SearchEnded,
 from driver.bounded import BoundedCache
 from driver.model import Allocation, Claim, DeviceClass, DeviceId, Slice, TaintRule
 from driver.names import Names
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
 _NAMES: Final = Names()
 _MOST_MEMORIES: Final = 1024
@@ -60,8 +57,6 @@ class Fleet:
         self._requests = CompiledRequests(selectors, names)
         self._memories: BoundedCache[CompiledRequest, NodeMemory] = BoundedCache(_MOST_MEMORIES)
         self._scores: BoundedCache[CompiledRequest, _Scores] = BoundedCache(_MOST_SCORED)
-        self._most = _PerNode[tuple[CompiledRequest, int], int]()
-        self._of_nodes = _PerNode[Hashable, NodeDevices]()
         self._greedy = GreedyFit(self._index)
         self._costs = PartitionCosts()
         self._refusals = Refusals(self._index, selectors, self._names)
@@ -257,30 +252,29 @@ class Fleet:
 
     def slot(self, name: str, labels: Mapping[str, str], within: tuple[tuple[str, str], ...] = ()) -> NodeSlot:
         """The node for ``fit`` and the questions below; ``within`` leaves only devices with these attribute values."""
-        known = None if within else self._index.slots().get(name)
-        return known or self._index.slot(name, labels, within)
+        return self._index.slot(name, labels, within)
 
     def node_devices(
-        self, slot: NodeSlot, requests: Sequence[CompiledRequest], attributes: tuple[str, ...]
+        self, slot: NodeSlot, requests: Sequence[CompiledRequest], attributes: tuple[str, ...] = ()
     ) -> NodeDevices:
         """The devices of the node that any request selects, counted, and the values that they have of attributes."""
         filters = tuple(dict.fromkeys(wanted for request in requests for wanted in request.filters))
-        known = self._of_nodes.of((filters, attributes))
-        clock = slot.clock, self._index.shared_usage_version
-        found = known.get(slot)
-        if found is None or found[0] != clock:
-            found = known[slot] = clock, node_devices(self._index.order(slot), filters, attributes, self._index)
-        return found[1]
+        return node_devices(self._index.order(slot), filters, attributes, self._index)
 
     def most_fits(self, slot: NodeSlot, request: CompiledRequest, most: int = 1_000) -> int:
         """How often the node fits the request at most, up to ``most``. It may be less, because devices compete."""
-        known = self._most.of((request, most))
-        clock = slot.clock, self._index.shared_usage_version
-        found = known.get(slot)
-        if found is None or found[0] != clock:
-            count = most_fits(self._index.order(slot), request, self._greedy, self._index.columns, most)
-            found = known[slot] = clock, count
-        return found[1]
+        return most_fits(self._index.order(slot), request, self._greedy, self._index.columns, most)
+
+    @property
+    def published(self) -> int:
+        """Grows when devices are added, removed or published anew; not when they are used."""
+        self._index.settle()
+        return self._index.pools_version
+
+    @property
+    def shared_usage(self) -> int:
+        """Grows with every change to devices that nodes share, or to their usage."""
+        return self._index.shared_usage_version
 
     def values_of(self, device: DeviceId, attribute: str) -> frozenset[str] | None:
         """The values that a device has of an attribute, none if that is no domain; None if no slice publishes it."""
@@ -302,8 +296,6 @@ class Fleet:
         self._requests.forget()
         self._memories.clear()
         self._scores.clear()
-        self._most.clear()
-        self._of_nodes.clear()
 
     def _memory(self, request: CompiledRequest) -> NodeMemory:
         memory = self._memories.get(request)
@@ -425,21 +417,3 @@ class Fleet:
 
 
 _Scores = BoundedCache[NodeSlot, tuple[Hashable, NodeScore | None]]
-
-
-class _PerNode(Generic[K, V]):
-    """What was found about nodes for some keys, with the clock of the node at that time."""
-
-    def __init__(self) -> None:
-        self._known: BoundedCache[K, BoundedCache[NodeSlot, tuple[Hashable, V]]] = BoundedCache(_MOST_SCORED)
-
-    def of(self, key: K) -> BoundedCache[NodeSlot, tuple[Hashable, V]]:
-        """What was found for the key."""
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = BoundedCache(_MOST_SCORES)
-        return found
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._known.clear()

@@ -4,6 +4,7 @@
 
     units       members as what is placed: those that share a claim are one unit
     topology    which devices are in which domain
+    Memory      what was found about places for earlier gangs; it saves time
     counting    how many members domains take at most
     staging     members on nodes on trial, with everything that is known
     packing     the exact search in one domain
@@ -35,6 +36,7 @@ from controller.gangs.gang import (
 from controller.gangs.groups import VERSIONS, Group, GroupObjects, Workload, job_from, stateful_set_from
 from controller.gangs.hints import GangHints, GroupName, Owner, hints_of, rank_of_pod
 from controller.gangs.membership import PodFacts, dependencies_of, group_id, membership_of
+from controller.gangs.memory import Memory
 from controller.gangs.render import render
 from controller.gangs.terms import GangTerms, Membership, Source, Statement
 from controller.gangs.units import natural
@@ -57,6 +59,7 @@ __all__ = [
     "Level",
     "Member",
     "Membership",
+    "Memory",
     "Owner",
     "PodFacts",
     "Policy",

@@ -7,19 +7,22 @@ from typing import Final
 
 from controller.allocation import Fleet
 from controller.gangs.choice import Figures, Rank, least_children, rank
-from controller.gangs.counting import Counts, by_path
+from controller.gangs.counting import Counts
 from controller.gangs.gang import Domain, DomainVerdict, Gang, GangPlan, GangRefusal, Level, Standing
+from controller.gangs.memory import Memory
 from controller.gangs.packing import Budget, GroupLevel, OutOfSteps, Packing
 from controller.gangs.staging import Staging
-from controller.gangs.topology import Path, Place, Topology, common
-from controller.gangs.units import Kind, Unit, in_order, positions_of, units_of
+from controller.gangs.topology import Path, Places, common
+from controller.gangs.units import Unit, in_order, positions_of, units_of
 from controller.placement import Nodes, Placement, Trial
 
 STEPS: Final = 2_000
 """Steps of a search that may be wrong before it ends without a decision."""
 
 
-def choose(gang: Gang, fleet: Fleet, nodes: Nodes, budget: int = STEPS) -> GangPlan | GangRefusal:
+def choose(
+    gang: Gang, fleet: Fleet, nodes: Nodes, budget: int = STEPS, memory: Memory | None = None
+) -> GangPlan | GangRefusal:
     """Where the members of the gang go, or why fewer than its minimum find a place.
 
     The same for the same gang, fleet and nodes, in whatever order they were given. Afterwards fleet and nodes are as
@@ -27,21 +30,26 @@ def choose(gang: Gang, fleet: Fleet, nodes: Nodes, budget: int = STEPS) -> GangP
 
     Args:
         budget: steps of the search; a refusal that is not ``decided`` may become a plan with more.
+        memory: what was found for earlier gangs with this fleet and these nodes. Without it, the decision takes longer.
     """
+    memory = memory or Memory()
+    gang = replace(gang, members=tuple(in_order(gang.members)))
     units = units_of(gang, fleet, nodes)
     if isinstance(units, tuple):
         return GangRefusal(faults=units)
-    decision = _Decision(gang, units, fleet, nodes, budget)
+    decision = _Decision(gang, units, fleet, nodes, budget, memory)
     found = decision.run()
     if isinstance(found, GangRefusal):
         return found
-    placements = [*found, *_further(gang, found, fleet, nodes, budget)]
-    order = {member.demand.key: number for number, member in enumerate(in_order(gang.members))}
+    placements = [*found, *_further(gang, found, fleet, nodes, budget, memory)]
+    order = {member.demand.key: number for number, member in enumerate(gang.members)}
     placements.sort(key=lambda placement: order[placement.pod])
     return GangPlan(decision.domain_of(placements), tuple(placements))
 
 
-def _further(gang: Gang, found: Sequence[Placement], fleet: Fleet, nodes: Nodes, budget: int) -> Iterator[Placement]:
+def _further(
+    gang: Gang, found: Sequence[Placement], fleet: Fleet, nodes: Nodes, budget: int, memory: Memory
+) -> Iterator[Placement]:
     """Members beyond the minimum, as many as possible, where those that were placed leave room."""
     with Trial(fleet, nodes) as trial:
         while found and len(found) < len(gang.members):
@@ -49,7 +57,7 @@ def _further(gang: Gang, found: Sequence[Placement], fleet: Fleet, nodes: Nodes,
             gang = _without(gang, found)
             units = units_of(gang, fleet, nodes)
             assert not isinstance(units, tuple)
-            answer = _Decision(gang, units, fleet, nodes, budget).run()
+            answer = _Decision(gang, units, fleet, nodes, budget, memory).run()
             found = () if isinstance(answer, GangRefusal) else answer
             yield from found
 
@@ -124,16 +132,25 @@ class _Tier:
 class _Decision:
     """The decision about the members of a gang that are to be placed now, at least as many as are needed."""
 
-    def __init__(self, gang: Gang, units: Sequence[Unit], fleet: Fleet, nodes: Nodes, budget: int):
+    def __init__(self, gang: Gang, units: Sequence[Unit], fleet: Fleet, nodes: Nodes, budget: int, memory: Memory):
         self._gang = gang
         self._units = units
         self._fleet = fleet
         self._nodes = nodes
         self._budget = Budget(budget)
         self._requests = tuple(dict.fromkeys(unit.kind.request for unit in units if unit.claims))
-        self._topology = Topology(gang.levels, fleet, nodes, self._requests)
+        self._memory = memory
+        self._topology = memory.topology(gang.levels, fleet, nodes, self._requests)
         self._standing = [(one, self._topology.path_of(one)) for one in gang.standing]
         self._needed = max(1, gang.minimum - len(gang.standing))
+        counted = Counter(unit.kind for unit in units)
+        self._main = min(counted, key=lambda kind: (-counted[kind], kind.number), default=None)
+        """The kind of the most members: room is counted in members of it."""
+        self._members = sum([unit.kind is self._main for unit in units])
+        self._rooms: dict[Path, int] = {}
+        """The room of domains that hold others."""
+        self._counts: dict[Places, Counts] = {}
+        self._too_few: dict[Path, tuple[int, Sequence[int], Counts]] = {}
         self._verdicts: dict[Domain, DomainVerdict] = {}
 
     def run(self) -> Sequence[Placement] | GangRefusal:
@@ -148,6 +165,8 @@ class _Decision:
                 found = self._in_tier(tier)
                 if found is not None:
                     return found
+        for path, (bound, inside, counts) in self._too_few.items():
+            self._note(path, bound, counts.limits(inside))
         self._note_conflicts()
         waits = [level.wait_seconds - gang.elapsed for level in gang.levels if self._waits(level)]
         ordered = sorted(self._verdicts.values(), key=lambda verdict: verdict.domain.path)
@@ -155,8 +174,8 @@ class _Decision:
 
     def domain_of(self, placements: Sequence[Placement]) -> Domain:
         """The smallest domain with all of these and those that stand."""
-        stand = [Standing(placement.pod, placement) for placement in placements]
-        paths = [path for _, path in self._standing] + [self._topology.path_of(one) for one in stand]
+        paths = [path for _, path in self._standing]
+        paths += [self._topology.path_of_new(placement) for placement in placements]
         return self._topology.domain(common(paths))
 
     # Tiers
@@ -175,21 +194,23 @@ class _Decision:
 
     def _in_tier(self, tier: _Tier) -> Sequence[Placement] | None:
         places = self._topology.places(tier.deepest)
-        counts = Counts(self._units, places, self._fleet, self._nodes)
+        counts = self._counts.get(places)
+        if counts is None:
+            counts = self._counts[places] = Counts(self._units, places, self._fleet, self._nodes, self._memory)
         domains = self._domains(tier, places)
         candidates = []
         for path, inside in domains.items():
             bound = counts.members(inside)
             if bound < self._needed:
-                self._note(path, bound, counts.limits(inside))
+                self._too_few[path] = bound, inside, counts
             else:
                 candidates.append(self._candidate(tier, path, inside, places, counts))
         candidates.sort(key=lambda candidate: candidate.least)
         return self._best(tier, candidates, places, counts)
 
-    def _domains(self, tier: _Tier, places: Sequence[Place]) -> Mapping[Path, list[int]]:
+    def _domains(self, tier: _Tier, places: Places) -> Mapping[Path, Sequence[int]]:
         """The domains where the gang may be: if members stand, those where they do."""
-        domains = by_path(places, tier.depth)
+        domains = places.domains(tier.depth)
         if not domains:
             self._note((), 0, f"no node is in a domain of {self._gang.levels[tier.depth - 1].key}")
         for depth in range(tier.depth, 0, -1):
@@ -202,9 +223,7 @@ class _Decision:
                 return {}
         return domains
 
-    def _candidate(
-        self, tier: _Tier, path: Path, inside: Sequence[int], places: Sequence[Place], counts: Counts
-    ) -> _Candidate:
+    def _candidate(self, tier: _Tier, path: Path, inside: Sequence[int], places: Places, counts: Counts) -> _Candidate:
         child_depth = tier.depth + 1
         children: dict[Path, list[int]] = {}
         for at in inside:
@@ -213,37 +232,38 @@ class _Decision:
         figures = self._figures(tier, path, inside, places, counts)
         return _Candidate(path, inside, self._rank(path, least, figures), figures, len(children))
 
-    def _figures(
-        self, tier: _Tier, path: Path, inside: Sequence[int], places: Sequence[Place], counts: Counts
-    ) -> Figures:
-        kind = self._main_kind()
+    def _figures(self, tier: _Tier, path: Path, inside: Sequence[int], places: Places, counts: Counts) -> Figures:
+        assert self._main is not None
         around = [
-            counts.room(kind, by_path(places, depth)[path[:depth]])
+            self._room_around(path[:depth], places, counts)
             for depth in range(tier.depth)
             if not depth or path[depth - 1]
         ]
-        found = [self._fleet.node_devices(places[at].slot, self._requests, ()) for at in inside]
+        devices = self._memory.devices(places, self._requests, self._fleet, self._nodes)
+        found = [devices[at] for at in inside]
         return Figures(
-            counts.room(kind, inside),
+            counts.room(self._main, inside),
             tuple(around),
-            sum(devices.total for devices in found),
-            sum(devices.available for devices in found),
-            sum(devices.tainted for devices in found),
+            sum([one.total for one in found]),
+            sum([one.available for one in found]),
+            sum([one.tainted for one in found]),
         )
 
-    def _main_kind(self) -> Kind:
-        counted = Counter(unit.kind for unit in self._units)
-        return min(counted, key=lambda kind: (-counted[kind], kind.number))
+    def _room_around(self, path: Path, places: Places, counts: Counts) -> int:
+        assert self._main is not None
+        found = self._rooms.get(path)
+        if found is None:
+            found = self._rooms[path] = counts.room(self._main, places.domains(len(path))[path])
+        return found
 
     def _rank(self, path: Path, children: int, figures: Figures) -> Rank:
-        kind = self._main_kind()
-        members = min(self._needed, sum(unit.kind is kind for unit in self._units))
+        members = min(self._needed, self._members)
         return rank(path, children, members, figures, self._gang.policy, self._gang.uid)
 
     # Search
 
     def _best(
-        self, tier: _Tier, candidates: Sequence[_Candidate], places: Sequence[Place], counts: Counts
+        self, tier: _Tier, candidates: Sequence[_Candidate], places: Places, counts: Counts
     ) -> Sequence[Placement] | None:
         best: tuple[Rank, Sequence[Placement]] | None = None
         undecided: list[_Candidate] = []
@@ -273,7 +293,7 @@ class _Decision:
         return None
 
     def _search(
-        self, tier: _Tier, candidate: _Candidate, places: Sequence[Place], counts: Counts, budget: Budget
+        self, tier: _Tier, candidate: _Candidate, places: Places, counts: Counts, budget: Budget
     ) -> tuple[Rank, Sequence[Placement]] | None:
         """The placements with the fewest domains of the next level."""
         least = candidate.least[0]
@@ -303,6 +323,8 @@ class _Decision:
 
     def _anchors(self, tier: _Tier) -> Mapping[tuple[int, int], Path]:
         """The domains of groups of which members stand; of several, that of the most members."""
+        if not self._standing:
+            return {}
         positions = positions_of(self._gang)
         found: dict[tuple[int, int], Counter[Path]] = {}
         for standing, path in self._standing:

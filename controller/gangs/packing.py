@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from controller.gangs.counting import Counts, by_path
+from controller.gangs.counting import Counts
 from controller.gangs.staging import Staging
-from controller.gangs.topology import Path, Place
+from controller.gangs.topology import Path, Places, by_path
 from controller.gangs.units import Kind, Unit
 
 K = TypeVar("K", Path, int)
@@ -91,7 +91,7 @@ class Packing:
     def __init__(
         self,
         units: Sequence[Unit],
-        places: Sequence[Place],
+        places: Places,
         inside: Sequence[int],
         counts: Counts,
         groups: Sequence[GroupLevel],
@@ -115,6 +115,8 @@ class Packing:
         self._most_children = most_children
         self._children: dict[Path, int] = {}
         self._social = any(unit.kind.social for unit in units)
+        self._free = {kind: list(bounds) for kind, bounds in counts.bounds.items()}
+        """Per kind and place, how many units it takes at most besides those of the kind that are there."""
         self._batches = self._batched(units)
         self._below = {depth: by_path([places[at] for at in inside], depth) for depth in {g.depth for g in groups}}
 
@@ -144,7 +146,7 @@ class Packing:
             found.setdefault(key, []).append(unit)
         batches = [_Batch(some[0].kind, self._groups_of(some[0]), tuple(some)) for some in found.values()]
         if not self._social:
-            rooms = {unit.kind: self._counts.room(unit.kind, self._inside) for unit in units}
+            rooms = {kind: self._counts.room(kind, self._inside) for kind in {unit.kind: None for unit in units}}
             batches.sort(key=lambda batch: (rooms[batch.kind], batch.kind.number, batch.groups))
         return tuple(batches)
 
@@ -227,6 +229,7 @@ class Packing:
                     continue
                 yield self._fill(batch, rest, order, suffix, at, done + count)
                 self._staging.take(place)
+                self._free[batch.kind][place] += count
                 self._budget.spend()
                 if not rest and not self._social:
                     break
@@ -250,14 +253,14 @@ class Packing:
 
     def _put_most(self, batch: _Batch, place: int, done: int) -> int:
         """Put as many units as the place takes; returns how many."""
-        bound = self._counts.bounds[batch.kind][place] - self._used(batch.kind, place)
-        for count in range(min(bound, len(batch.units) - done), 0, -1):
+        for count in range(min(self._free[batch.kind][place], len(batch.units) - done), 0, -1):
             if self._put(batch, place, done, count):
                 return count
         return 0
 
     def _put(self, batch: _Batch, place: int, done: int, count: int) -> bool:
         if self._staging.put(place, batch.units[done : done + count]):
+            self._free[batch.kind][place] -= count
             return True
         self._budget.spend()
         return False
@@ -277,27 +280,24 @@ class Packing:
 
     # Bounds and order
 
-    def _used(self, kind: Kind, place: int) -> int:
-        return sum(unit.kind is kind for unit in self._staging.units(place))
-
     def _room(self, kind: Kind, places: Sequence[int]) -> int:
-        bounds = self._counts.bounds[kind]
-        return sum(max(0, bounds[place] - self._used(kind, place)) for place in places)
+        free = self._free[kind]
+        return sum([free[place] for place in places])
 
     def _suffix(self, kind: Kind, order: Sequence[int]) -> Sequence[int]:
         """How many units the places from each position on take at most."""
         found, total = [0] * (len(order) + 1), 0
-        bounds = self._counts.bounds[kind]
+        free = self._free[kind]
         for at in range(len(order) - 1, -1, -1):
-            total += max(0, bounds[order[at]] - self._used(kind, order[at]))
+            total += free[order[at]]
             found[at] = total
         return found
 
     def _in_order(self, batch: _Batch, inside: Sequence[int]) -> Sequence[int]:
         """Places so that few are used and the last one is tight, child by child, and those to try last at the end."""
-        bounds = self._counts.bounds[batch.kind]
+        free = self._free[batch.kind]
         last = {name: number for pod in batch.kind.pods for number, name in enumerate(pod.last, 1)}
-        usable = [place for place in inside if bounds[place]]
+        usable = [place for place in inside if free[place]]
         children: dict[Path, list[int]] = {}
         for place in usable:
             children.setdefault(self._child(place), []).append(place)
@@ -305,8 +305,7 @@ class Packing:
         found: list[int] = []
         left = len(batch.units)
         for child in best_fit(rooms, left):
-            free = {place: bounds[place] - self._used(batch.kind, place) for place in children[child]}
-            found += best_fit(free, left)
+            found += best_fit({place: free[place] for place in children[child]}, left)
             left = max(0, left - rooms[child])
         if last:
             found.sort(key=lambda place: last.get(self._places[place].node, 0))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from controller.allocation import CompiledRequest, Fleet, NodeSlot
-from controller.gangs.topology import Place
+from controller.gangs.topology import Place, Places
 from controller.gangs.units import Unit
 from controller.placement import Nodes, Placement, PodCheck
 from driver.model import Allocation, Claim
@@ -29,18 +29,15 @@ class Staging:
         undecided: whether a search for devices ran out of steps.
     """
 
-    def __init__(self, fleet: Fleet, nodes: Nodes, places: Sequence[Place]):
+    def __init__(self, fleet: Fleet, nodes: Nodes, places: Places):
         self._fleet = fleet
         self._nodes = nodes
         self._places = places
         self._contents: dict[int, list[_Content]] = {}
         self._on_node: dict[str, list[int]] = {}
-        self._several: set[str] = set()
+        self._several = places.divided_nodes
         self._pods: list[tuple[str, str]] = []
         self.undecided = False
-        seen: set[str] = set()
-        for place in places:
-            (self._several if place.node in seen else seen).add(place.node)
 
     def __enter__(self) -> "Staging":
         return self

@@ -1,11 +1,12 @@
 """Which devices are in which domain: the tree of domains as paths of values, and the places on nodes inside them."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.allocation import CompiledRequest, Fleet, NodeSlot
 from controller.gangs.gang import Domain, Level, Standing
-from controller.placement import Nodes
+from controller.placement import Nodes, Placement
 
 Path = tuple[str, ...]
 """The values of the levels, outermost first; "" from the first level on of which there is none."""
@@ -16,7 +17,7 @@ class Place:
     """The devices of a node that are in one domain: all of the node, mostly.
 
     Attributes:
-        path: the domain, as deep as was asked for.
+        path: the domain, at least as deep as was asked for.
         below: the domain with the next level, too; the first one if the place is in several.
     """
 
@@ -25,6 +26,54 @@ class Place:
     slot: NodeSlot
     path: Path
     below: Path
+
+
+class Places(Sequence[Place]):
+    """Places by their index, and by the domains that they are in.
+
+    Attributes:
+        divided_nodes: nodes that are several places.
+    """
+
+    def __init__(self, places: Sequence[Place], nodes: Nodes):
+        self._places = places
+        self._views = [nodes.view(place.node) for place in places]
+        counted = Counter(place.node for place in places)
+        self.divided_nodes = frozenset(node for node, count in counted.items() if count > 1)
+        self._by_path: dict[int, Mapping[Path, Sequence[int]]] = {}
+
+    def __getitem__(self, index: int) -> Place:  # type: ignore[override]
+        return self._places[index]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def stamps(self) -> list[int]:
+        """A number per place that grows with every change there to devices, pods or the node."""
+        return [place.slot.clock + view.version for place, view in zip(self._places, self._views, strict=True)]
+
+    def domains(self, depth: int) -> Mapping[Path, Sequence[int]]:
+        """The places in each domain of ``depth`` levels, by its path; those in none are left out."""
+        found = self._by_path.get(depth)
+        if found is None:
+            found = self._by_path[depth] = by_path(self._places, depth)
+        return found
+
+
+def by_path(places: Iterable[Place], depth: int) -> dict[Path, list[int]]:
+    """The places by the domain of ``depth`` levels that they are in; those in none are left out."""
+    found: dict[Path, list[int]] = {}
+    for place in places:
+        path = place.path[:depth]
+        if not depth or path[-1]:
+            found.setdefault(path, []).append(place.index)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +86,14 @@ class Conflict:
 
 
 class Topology:
-    """The domains of some levels.
+    """The domains of some levels, valid until a node or a device is added, removed or changed.
 
     Args:
         requests: what the members ask for; only devices that they select tell in which domains a node is.
+
+    Attributes:
+        conflicts: nodes that are unusable for a level.
+        divided: whether a node has devices in several domains.
     """
 
     def __init__(self, levels: Sequence[Level], fleet: Fleet, nodes: Nodes, requests: Sequence[CompiledRequest]):
@@ -50,19 +103,37 @@ class Topology:
         self._requests = requests
         self._attributes = tuple(level.key for level in levels if level.kind == "attribute")
         self.conflicts: list[Conflict] = []
-        self.paths: Mapping[str, tuple[Path, ...]] = {name: self._paths_of(name) for name in nodes}
+        self._slots = {name: fleet.slot(name, nodes.labels_of(name)) for name in nodes}
+        self._paths: Mapping[str, tuple[Path, ...]] = {name: self._paths_of(name) for name in nodes}
+        self.divided = any(len(paths) > 1 for paths in self._paths.values())
+        self._places: dict[int, Places] = {}
 
-    def places(self, depth: int) -> Sequence[Place]:
+    def places(self, depth: int) -> Places:
         """The places of all nodes in domains of ``depth`` levels, in the order of nodes."""
+        # A node in one domain of every level is one place, at whatever depth.
+        depth = depth if self.divided else 0
+        found = self._places.get(depth)
+        if found is None:
+            found = self._places[depth] = Places(self._divided(depth) if self.divided else self._whole(), self._nodes)
+        return found
+
+    def _whole(self) -> list[Place]:
+        paths = [paths[0] for paths in self._paths.values()]
+        return [
+            Place(index, name, slot, path, path)
+            for index, ((name, slot), path) in enumerate(zip(self._slots.items(), paths, strict=True))
+        ]
+
+    def _divided(self, depth: int) -> list[Place]:
         found: list[Place] = []
-        for name, paths in self.paths.items():
+        for name, paths in self._paths.items():
             parts: dict[Path, Path] = {}
             for path in paths:
                 parts.setdefault(path[:depth], path[: depth + 1])
             labels = self._nodes.labels_of(name)
             for path, below in parts.items():
-                within = self._within(path) if len(parts) > 1 else ()
-                found.append(Place(len(found), name, self._fleet.slot(name, labels, within), path, below))
+                slot = self._fleet.slot(name, labels, self._within(path)) if len(parts) > 1 else self._slots[name]
+                found.append(Place(len(found), name, slot, path, below))
         return found
 
     def domain(self, path: Path) -> Domain:
@@ -70,11 +141,17 @@ class Topology:
         values = path[: path.index("")] if "" in path else path
         return Domain(tuple((level.key, value) for level, value in zip(self.levels, values, strict=False)))
 
+    def path_of_new(self, placement: Placement) -> Path:
+        """Where a member goes."""
+        if self.divided:
+            return self.path_of(Standing(placement.pod, placement))
+        return self._paths[placement.node][0]
+
     def path_of(self, standing: Standing) -> Path:
         """Where a member stands; "" from the first level on at which it is in no domain, or in several."""
         devices = [result.device for allocation in standing.placed.allocations for result in allocation.results]
         labels = self._nodes.labels_of(standing.placed.node)
-        own = self.paths.get(standing.placed.node, ())
+        own = self._paths.get(standing.placed.node, ())
         found: list[str] = []
         for number, level in enumerate(self.levels):
             if level.kind == "nodeLabel":
@@ -99,8 +176,7 @@ class Topology:
         labels = self._nodes.labels_of(name)
         if not self._attributes:
             return (_cut([labels.get(level.key, "") for level in self.levels]),)
-        slot = self._fleet.slot(name, labels)
-        devices = self._fleet.node_devices(slot, self._requests, self._attributes)
+        devices = self._fleet.node_devices(self._slots[name], self._requests, self._attributes)
         found: set[Path] = set()
         for values in devices.values or {("",) * len(self._attributes)}:
             of_device = iter(values)

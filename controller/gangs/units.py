@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import attrgetter
 
 from controller.allocation import ClaimFault, CompiledRequest, Fleet
 from controller.gangs.gang import Gang, Member
@@ -10,6 +11,9 @@ from controller.placement import Needs, Nodes, PodDemand, PodLabels
 from driver.model import Claim
 
 _NO_LABELS = PodLabels()
+_NUMBERS = re.compile(r"([0-9]+)")
+_SEEN = attrgetter(*(name for name in Needs.__dataclass_fields__ if name not in ("requests", "pod")))
+"""What a pod needs of a node besides amounts; all of it is hashable."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -17,6 +21,7 @@ class Kind:
     """What units that are alike have in common: they fit the same nodes, as often.
 
     Attributes:
+        key: equal for kinds of other gangs that are alike.
         pods: those of one such unit.
         request: what its claims ask for.
         beside: what its claims of other drivers ask for.
@@ -24,6 +29,7 @@ class Kind:
     """
 
     number: int
+    key: Hashable
     pods: tuple[PodDemand, ...]
     request: CompiledRequest
     beside: CompiledRequest
@@ -61,13 +67,16 @@ class Unit:
 
 
 def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[ClaimFault, ...]:
-    """The units of the members to place, in the order of ranks; or everything that is wrong with their claims."""
+    """The units of the members to place, or everything that is wrong with their claims.
+
+    The members have to be in the order of ranks (``in_order``), and the units are.
+    """
     positions = positions_of(gang)
     social = any(_is_social(member.demand.needs) for member in gang.members)
     kinds: dict[Hashable, Kind] = {}
     found: list[Unit] = []
     faults: dict[ClaimFault, None] = {}
-    for order, members in enumerate(_sharing(in_order(gang.members))):
+    for order, members in enumerate(_sharing(gang.members)):
         claims = _once(claim for member in members for claim in member.demand.claims)
         beside = _once(claim for member in members for claim in member.demand.beside)
         ours, others = fleet.compile(claims), fleet.compile(beside)
@@ -79,7 +88,7 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[C
         kind = kinds.get(key)
         if kind is None:
             pods = tuple(member.demand for member in members)
-            kind = kinds[key] = Kind(len(kinds), pods, ours, others, social)
+            kind = kinds[key] = Kind(len(kinds), key, pods, ours, others, social)
         position = min(positions[member.demand.key] for member in members)
         found.append(Unit(kind, members, claims, beside, order, position))
     return tuple(faults) or found
@@ -97,8 +106,8 @@ def positions_of(gang: Gang) -> Mapping[str, int]:
     """
     ranks = {standing.pod: standing.rank for standing in gang.standing}
     ranks |= {member.demand.key: member.rank for member in gang.members if not member.leader}
-    ordered = sorted(ranks, key=lambda pod: (ranks[pod], natural(pod)))
     if len(set(ranks.values())) < len(ranks):
+        ordered = sorted(ranks, key=lambda pod: (ranks[pod], natural(pod)))
         ranks = {pod: position for position, pod in enumerate(ordered)}
     leaders = {member.demand.key: 0 for member in gang.members if member.leader}
     return {**ranks, **leaders}
@@ -106,7 +115,7 @@ def positions_of(gang: Gang) -> Mapping[str, int]:
 
 def natural(name: str) -> tuple[tuple[str, int], ...]:
     """A key by which names are sorted with numbers in them as numbers: worker-2 comes before worker-10."""
-    parts = re.split(r"([0-9]+)", name)
+    parts = _NUMBERS.split(name)
     return tuple((text, int(number)) for text, number in zip(parts[::2], [*parts[1::2], "0"], strict=True))
 
 
@@ -141,12 +150,8 @@ def _key(demand: PodDemand, nodes: Nodes, social: bool) -> Hashable:
     """Everything that tells members apart as to where they fit, except their claims."""
     needs = demand.needs
     against = frozenset(term for term, _ in nodes.pods.terms_against(needs.pod))
-    other = replace(needs, requests={}, pod=needs.pod if social else _NO_LABELS)
+    seen = needs.pod if social else _NO_LABELS
     among = None if demand.among is None else frozenset(demand.among)
     own = nodes.node_of(demand.key)
     amounts = tuple(sorted(needs.requests.items()))
-    return amounts, _hashable(other), against, among, demand.avoid, demand.last, demand.bound_to, own
-
-
-def _hashable(needs: Needs) -> Hashable:
-    return tuple(getattr(needs, name) for name in Needs.__dataclass_fields__ if name != "requests")
+    return amounts, seen, _SEEN(needs), against, among, demand.avoid, demand.last, demand.bound_to, own

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from controller.gangs import STEPS, GangPlan, choose
+from controller.gangs import STEPS, GangPlan, Memory, choose
 from controller.loop.metrics import DecisionOutcome
 from controller.loop.podsync import PodSync, objects_of
 from controller.loop.podwaits import PodWaits
@@ -60,6 +60,7 @@ class GangSync:
         """Since when each gang waits for room (monotonic seconds)."""
         self._hold_again: dict[str, float] = {}
         """When nodes to hold back are looked for again (monotonic seconds): to find none costs most."""
+        self._memory = Memory()
         self._unfinished: dict[str, int] = {}
         """How many searches in a row were not finished, by gang."""
         self._busy: dict[str, str] = {}
@@ -146,7 +147,7 @@ class GangSync:
 
     def _chooser(self, key: str) -> Choose:
         budget = STEPS << min(self._unfinished.get(key, 0), _MOST_DOUBLINGS)
-        return lambda gang: choose(gang, self._state.devices, self._state.nodes, budget)
+        return lambda gang: choose(gang, self._state.devices, self._state.nodes, budget, self._memory)
 
     def _take(self, decision: GangDecision, changes: Changes) -> None:
         told: set[tuple[Reason, str]] = set()

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +19,6 @@ Reasons = Callable[[str, Mapping[str, str]], Iterable[str]]
 
 _MAX_DOMAINS = 64
 """Kinds of topology spread whose nodes are remembered."""
-_MAX_ROOMS = 16
-"""Shapes of pods for which the room of nodes is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +145,6 @@ class Nodes(Mapping[str, NodeView]):
         """Grows when nodes come, go, or change their labels or taints: then all domains of a topology may have."""
         self.domains: BoundedCache[Hashable, tuple[int, Mapping[str, str]]] = BoundedCache(_MAX_DOMAINS)
         """For ``spread``: nodes with their domains, and the ``topology`` for which they were found."""
-        self.rooms: BoundedCache[Hashable, BoundedCache[str, tuple[object, Any]]] = BoundedCache(_MAX_ROOMS)
-        """For ``room``: the room of nodes for pods of a shape, with the versions for which it was found."""
         self.pods = PodIndex()
         self.storage = Storage()
         self._common_version = 0
@@ -156,6 +152,7 @@ class Nodes(Mapping[str, NodeView]):
         self._order: list[str] = []
         self._softly_tainted: set[str] = set()
         self._node_of: dict[str, str] = {}
+        self._trials: Counter[str] = Counter()
 
     def __getitem__(self, name: str) -> NodeView:
         view = self._views[name]
@@ -186,6 +183,11 @@ class Nodes(Mapping[str, NodeView]):
     def version_of(self, name: str) -> tuple[int, int]:
         """Differs from an earlier version if an answer for the node can have changed since."""
         return self._common_version, self.view(name).version
+
+    @property
+    def common_version(self) -> int:
+        """The part of ``version_of`` that is the same for all nodes."""
+        return self._common_version
 
     @property
     def has_soft_taints(self) -> bool:
@@ -276,6 +278,11 @@ class Nodes(Mapping[str, NodeView]):
 
     # Trials
 
+    @property
+    def on_trial(self) -> Collection[str]:
+        """Nodes on which pods count on trial: there, an answer can be another one although no version changed."""
+        return self._trials.keys()
+
     def hold(self, node: str, key: str, needs: Needs) -> None:
         """Count a pod on trial, under a key of its own. No version changes: ``release`` leaves the node as it was."""
         view = self._stored_view(node)
@@ -283,6 +290,7 @@ class Nodes(Mapping[str, NodeView]):
         view.add(key, needs)
         view.version = version
         self.pods.add(needs, node, trial=True)
+        self._trials[node] += 1
 
     def release(self, node: str, key: str) -> None:
         """End a ``hold``."""
@@ -291,6 +299,9 @@ class Nodes(Mapping[str, NodeView]):
         needs = view.remove(key)
         view.version = version
         self.pods.remove(needs, node, trial=True)
+        self._trials[node] -= 1
+        if not self._trials[node]:
+            del self._trials[node]
 
     def _note_taints(self, name: str, taints: Iterable[NodeTaint]) -> None:
         if any(taint.effect == "PreferNoSchedule" for taint in taints):

@@ -1,6 +1,6 @@
 """Whether one pod can run on nodes, asked node by node, and if not, why. Pure."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 
 from controller.placement.needs import Needs
 from controller.placement.nodes import Nodes, Reasons
@@ -44,7 +44,7 @@ class PodCheck:
         return None if found is None or any(self._common_reasons(node)) else found
 
     @property
-    def version(self) -> Hashable:
+    def version(self) -> tuple[tuple[int, ...], ...]:
         """With ``Nodes.version_of`` a node: differs from earlier if an answer there can have changed since."""
         needs, nodes = self._needs, self._nodes
         return affinity_version(needs, nodes), spread_version(needs, nodes), volume_version(needs, nodes)

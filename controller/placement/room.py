@@ -1,15 +1,11 @@
 """How many pods of a kind a node takes besides those on it, as far as anything but devices is concerned. Pure."""
 
 from dataclasses import dataclass
-from typing import Final
 
 from controller.placement.needs import Needs
 from controller.placement.nodes import Nodes
 from controller.placement.podcheck import PodCheck
-from driver.bounded import BoundedCache
 from driver.quantity import NANO
-
-_MOST_NODES: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,31 +19,18 @@ class Room:
 class PodRoom:
     """The room that nodes have for a pod and others like it. Valid until pods or nodes change.
 
-    What was found is remembered in ``nodes``, and holds there until the node changes.
+    Attributes:
+        version: with ``Nodes.version_of`` a node: differs from earlier if an answer there can have changed since.
     """
 
     def __init__(self, pod: str, needs: Needs, nodes: Nodes):
         self._check = PodCheck(pod, needs, nodes)
         self._needs = needs
         self._nodes = nodes
-        self._known = self._memory(pod)
+        self.version = self._check.version
 
     def on(self, node: str) -> Room:
         """The room of the node of this name. Volumes, affinity and spread among the pods themselves do not count."""
-        version = self._nodes.version_of(node)
-        known = self._known.get(node)
-        if known is None or known[0] != version:
-            known = self._known[node] = version, self._count(node)
-        return known[1]
-
-    def _memory(self, pod: str) -> BoundedCache[str, tuple[object, Room]]:
-        memory: BoundedCache[str, tuple[object, Room]] = BoundedCache(_MOST_NODES)
-        if self._nodes.node_of(pod):
-            return memory
-        key = self._nodes.shape_of(self._needs), self._check.version
-        return self._nodes.rooms.setdefault(key, memory)
-
-    def _count(self, node: str) -> Room:
         if not self._check.passes(node):
             return Room(0, self._check.reasons(node)[0])
         view, needs = self._nodes.view(node), self._needs

@@ -31,6 +31,7 @@ class DeviceIndex:
         shared_pools: the pools that do not belong to one node.
         shared_usage_version: grows with every change to shared pools or their usage.
         shared_pools_version: grows when a shared pool is added or removed.
+        pools_version: grows when any pool is added or removed.
 
     Args:
         uses: what is in use, by device. Each change must be passed to ``note``.
@@ -43,6 +44,7 @@ class DeviceIndex:
         self.shared_pools: dict[PoolKey, Pool] = {}
         self.shared_usage_version = 0
         self.shared_pools_version = 0
+        self.pools_version = 0
         self._uses = uses
         self._kinds = HardwareKinds()
         self._slices: dict[str, Slice] = {}
@@ -151,11 +153,6 @@ class DeviceIndex:
             slot.pools = {key: pool for key in self._at.get(name, ()) if (pool := self._pool(key)).one_node == name}
         return slot
 
-    def slots(self) -> Mapping[str, NodeSlot]:
-        """All nodes that exist, and others that only slices mention, up to date."""
-        self.settle()
-        return self._slots
-
     def device(self, name: DeviceId) -> PoolDevice | None:
         """The device; None if no slice publishes it."""
         key = (name.driver, name.pool)
@@ -217,6 +214,7 @@ class DeviceIndex:
         pool = self.pools.pop(key, None)
         if pool is None:
             return
+        self.pools_version += 1
         for device in pool.devices:
             if self._devices.get(device.id) is device:
                 del self._devices[device.id]
@@ -235,6 +233,7 @@ class DeviceIndex:
         if pool is None:
             pool = self.pools[key] = Pool(key, self._members[key].values(), self._uses, self._kinds)
             self._outdated.pop(key, None)
+            self.pools_version += 1
             self._devices.update((device.id, device) for device in pool.devices)
             if self._rules:
                 self._taint_devices(pool)

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from controller.allocation import Fleet
-from controller.gangs import Gang, GangPlan, GangRefusal, Level, Member, Standing, choose
+from controller.gangs import Gang, GangPlan, GangRefusal, Level, Member, Memory, Standing, choose
 from controller.placement import Needs, NodeFacts, Nodes, NodeTaint, Placed, PodDemand
 from driver.model import Claim, Device
 from driver.quantity import Quantity
@@ -71,7 +71,9 @@ class Scene:
         before = state(made, nodes)
         answer = choose(gang, made, nodes, **options)
         assert state(made, nodes) == before, "something is left behind"
-        assert choose(gang, made, nodes, **options) == answer, "planned twice"
+        memory = Memory()
+        for _ in range(2):
+            assert choose(gang, made, nodes, memory=memory, **options) == answer, "planned again"
         return answer
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.gangs import GangPlan, GangRefusal, Level, Policy, choose, render
+from controller.gangs import GangPlan, GangRefusal, Level, Memory, Policy, choose, render
 from driver.model import Constraint
 from tests.unit.controller.allocation.rig import DRIVER, claim, device, want
 from tests.unit.controller.gangs.rig import (
@@ -262,6 +262,32 @@ def test_only_one_of_two_gangs_fits(decide: Decide) -> None:
     before = made.usage_snapshot()
     assert verdicts(choose(first, made, nodes)) == ["a: 2 of 4"]
     assert made.usage_snapshot() == before
+
+
+def test_gangs_one_after_the_other_get_the_same_places_whatever_the_order_of_the_input() -> None:
+    cluster = [
+        Host(f"n{n:03}", leaf(f"c{n // 40}", f"l{n // 10 % 4}"), used=n * 7 % 5 if n % 3 else 0) for n in range(200)
+    ]
+    asked = [gang(members(4, count=count), CLUSTER, PREFERRED_LEAF) for count in (8, 4, 8, 1, 8, 2)]
+    assert (
+        places_of(cluster, asked, None) == places_of(cluster, asked, Random(1)) == places_of(cluster, asked, Random(2))
+    )
+
+
+def places_of(cluster: Sequence[Host], asked: Sequence[Any], shuffle: Random | None) -> list[list[str]]:
+    """Where the gangs go, each on top of those before, with what was remembered for those."""
+    made, nodes, _ = Scene(cluster, asked[0]).built(shuffle)
+    memory, found = Memory(), []
+    for number, one in enumerate(asked):
+        answer = choose(one, made, nodes, memory=memory)
+        assert answer == choose(one, made, nodes)
+        assert isinstance(answer, GangPlan)
+        found.append(devices_of(answer))
+        demands = {entry.demand.key: entry.demand for entry in one.members}
+        for placement in answer.placements:
+            made.assume(f"{number}-{placement.pod}", placement.allocations[0])
+            nodes.count(f"{number}-{placement.pod}", demands[placement.pod].needs, placement.node)
+    return found
 
 
 def test_claims_that_are_invalid_are_faults(decide: Decide) -> None:

@@ -1,0 +1,134 @@
+"""Decides the gangs of the benchmark and takes the time."""
+
+import cProfile
+import gc
+import json
+import pstats
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.allocation import peer
+from benchmarks.allocation.ours import ClusterObjects
+from benchmarks.gangs import scenario
+from benchmarks.gangs.scenario import Question
+from controller.allocation import Fleet
+from controller.gangs import Gang, GangPlan, GangRefusal, Member, Memory, choose
+from controller.placement import Nodes, PodDemand, facts_of, needs_of
+from driver.wire import Json, claim_from
+
+REPEATS = 5
+PATIENCE = 120.0
+"""Seconds that the peer may take for all members."""
+PROFILED = 25
+
+
+@dataclass(frozen=True)
+class Row:
+    """Milliseconds of decisions: the first one on a new cluster, the median of later ones, and the slowest of these.
+
+    Attributes:
+        placed: members placed.
+        peer: milliseconds of kube-scheduler's allocator for all members one by one; None if it did not run.
+        peer_placed: how many it placed.
+    """
+
+    question: Question
+    first: float
+    later: float
+    slowest: float
+    placed: int
+    right: bool
+    peer: float | None = None
+    peer_placed: int = 0
+
+
+def measure(questions: Sequence[Question], folder: Path, *, with_peer: bool, profile: bool) -> Iterator[Row]:
+    """Decide the gangs; clusters are written to ``folder``."""
+    for question in questions:
+        file = folder / f"{question.state}.jsonl"
+        if not file.exists():
+            with file.open("w") as out:
+                out.writelines(scenario.cluster(question.state))
+        yield _measured(question, file, with_peer=with_peer and question.with_peer, profile=profile)
+
+
+def _measured(question: Question, file: Path, *, with_peer: bool, profile: bool) -> Row:
+    fleet, nodes = _loaded(file)
+    memory = Memory()
+    times: list[float] = []
+    answers: list[GangPlan | GangRefusal] = []
+    for number in range(question.gangs if question.gangs > 1 else REPEATS + 1):
+        asked = _gang(question, number)
+        with _profiled(profile and number == 1):
+            began = time.perf_counter()
+            answers.append(choose(asked, fleet, nodes, memory=memory))
+            times.append(1000 * (time.perf_counter() - began))
+        if not number:
+            # As the controller does when it is ready.
+            gc.collect()
+            gc.freeze()
+        if question.gangs > 1:
+            _assume(asked, answers[-1], fleet, nodes)
+    later = sorted(times[1:])
+    placed = sum(len(answer.placements) for answer in answers if isinstance(answer, GangPlan))
+    right = all(isinstance(answer, GangPlan) == question.fits for answer in answers)
+    row = Row(question, times[0], later[len(later) // 2], later[-1], placed // max(1, len(answers)), right)
+    return _with_peer(row, file) if with_peer else row
+
+
+def _loaded(file: Path) -> tuple[Fleet, Nodes]:
+    objects = ClusterObjects(file)
+    fleet, nodes = objects.fleet(), Nodes()
+    for number in range(len(objects.nodes)):
+        nodes.upsert(facts_of(scenario.node(number)))
+    return fleet, nodes
+
+
+def _gang(question: Question, number: int) -> Gang:
+    """A new gang: what its objects say is equal to what others say, but the values are others."""
+    members = []
+    for rank, pod in enumerate(scenario.pods(question, number)):
+        name = f"worker-{number}-{rank}"
+        container = {"name": "main", "resources": {"requests": {"cpu": "4", "memory": "32Gi"}}}
+        labels = {"batch.kubernetes.io/job-completion-index": str(rank)}
+        raw: Json = {
+            "metadata": {"namespace": "bench", "name": name, "labels": labels},
+            "spec": {"containers": [container]},
+        }
+        claims = tuple(claim_from(claim) for claim in pod["claims"])
+        members.append(Member(PodDemand(f"bench/{name}", needs_of(raw), claims), rank))
+    return Gang("bench/gang", f"uid-{number}", tuple(members), minimum=len(members), levels=question.levels)
+
+
+def _assume(asked: Gang, answer: GangPlan | GangRefusal, fleet: Fleet, nodes: Nodes) -> None:
+    demands = {member.demand.key: member.demand for member in asked.members}
+    for placement in answer.placements if isinstance(answer, GangPlan) else ():
+        demand = demands[placement.pod]
+        nodes.count(placement.pod, demand.needs, placement.node)
+        for claim, allocation in zip(demand.claims, placement.allocations, strict=True):
+            fleet.assume(claim.uid, allocation)
+
+
+def _with_peer(row: Row, file: Path) -> Row:
+    members = file.with_suffix(".pods")
+    members.write_text("".join(json.dumps(pod) + "\n" for pod in scenario.pods(row.question)))
+    run = {"pods": str(members), "seconds": PATIENCE, "timeout": peer.TIMEOUT, "patience": PATIENCE}
+    (answer,) = peer.ask("allocate", file, [{**run, **peer.SCHEDULER}])
+    placed = sum(bool(one.get("node")) for one in answer["answers"])
+    return Row(**{**vars(row), "peer": 1000 * answer["seconds"], "peer_placed": placed})
+
+
+@contextmanager
+def _profiled(enabled: bool) -> Iterator[None]:
+    if not enabled:
+        yield
+        return
+    profile = cProfile.Profile()
+    profile.enable()
+    yield
+    profile.disable()
+    pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(PROFILED)

@@ -1,0 +1,118 @@
+"""What was found about places for earlier gangs. It saves time and changes no answer."""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final, Generic, TypeVar
+
+from controller.allocation import CompiledRequest, Fleet, NodeDevices
+from controller.gangs.gang import Level
+from controller.gangs.topology import Place, Places, Topology
+from controller.gangs.units import Kind
+from controller.placement import Nodes, PodRoom
+from driver.bounded import BoundedCache
+
+V = TypeVar("V")
+
+DEVICES: Final = "devices"
+NOT_POSSIBLE: Final = "not one of the nodes that the pod may use"
+_MOST: Final = 1_000
+"""Units of a kind that one place is said to take at most."""
+_TOPOLOGIES: Final = 8
+_KINDS: Final = 32
+
+Bound = tuple[int, str]
+"""How many units a place takes at most, and what limits it."""
+
+
+class Memory:
+    """Topologies, and bounds of places by kind, until nodes, pods or devices change.
+
+    One for each fleet and its nodes.
+    """
+
+    def __init__(self) -> None:
+        self._topologies: BoundedCache[Hashable, tuple[Hashable, Topology]] = BoundedCache(_TOPOLOGIES)
+        self._bounds: BoundedCache[Hashable, _PerPlace[Bound]] = BoundedCache(_KINDS)
+        self._devices: BoundedCache[Hashable, _PerPlace[NodeDevices]] = BoundedCache(_TOPOLOGIES)
+
+    def topology(
+        self, levels: Sequence[Level], fleet: Fleet, nodes: Nodes, requests: Sequence[CompiledRequest]
+    ) -> Topology:
+        """The domains of the levels."""
+        filters = tuple(dict.fromkeys(wanted for request in requests for wanted in request.filters))
+        key = tuple((level.key, level.kind) for level in levels), filters
+        version = nodes.topology, fleet.published
+        known = self._topologies.get(key)
+        if known is None or known[0] != version:
+            known = version, Topology(levels, fleet, nodes, requests)
+            # Parts of nodes do not follow what is used of the nodes.
+            if not known[1].divided:
+                self._topologies[key] = known
+        return known[1]
+
+    def bounds(self, kind: Kind, places: Places, fleet: Fleet, nodes: Nodes) -> list[Bound]:
+        """How many units of the kind each place takes at most."""
+        rooms = [PodRoom(pod.key, pod.needs, nodes) for pod in kind.pods]
+
+        def bound(place: Place) -> Bound:
+            return _bound(kind, place, fleet, rooms)
+
+        versions = tuple(room.version for room in rooms)
+        trial = nodes.on_trial
+        if trial and any(any(version) for version in versions):
+            return [bound(place) for place in places]
+        key = places, kind.key, versions
+        known = self._bounds.get(key)
+        if known is None:
+            known = self._bounds[key] = _PerPlace()
+        found = list(known.of(places, fleet, nodes, bound))
+        for place in places if trial else ():
+            if place.node in trial:
+                found[place.index] = bound(place)
+        return found
+
+    def devices(
+        self, places: Places, requests: Sequence[CompiledRequest], fleet: Fleet, nodes: Nodes
+    ) -> Sequence[NodeDevices]:
+        """What each place has of the devices that the requests select."""
+        key = places, tuple(requests)
+        known = self._devices.get(key)
+        if known is None:
+            known = self._devices[key] = _PerPlace()
+        return known.of(places, fleet, nodes, lambda place: fleet.node_devices(place.slot, requests))
+
+
+class _PerPlace(Generic[V]):
+    """A value for each place, found again where something has changed."""
+
+    def __init__(self) -> None:
+        self._common: Hashable = None
+        self._stamps: list[int] = []
+        self._values: list[V] = []
+
+    def of(self, places: Places, fleet: Fleet, nodes: Nodes, find: Callable[[Place], V]) -> list[V]:
+        common = nodes.common_version, fleet.shared_usage
+        stamps = places.stamps()
+        if self._common != common:
+            self._values = [find(place) for place in places]
+        else:
+            for at, (before, after) in enumerate(zip(self._stamps, stamps, strict=True)):
+                if before != after:
+                    self._values[at] = find(places[at])
+        self._common, self._stamps = common, stamps
+        return self._values
+
+
+def _bound(kind: Kind, place: Place, fleet: Fleet, rooms: Sequence[PodRoom]) -> Bound:
+    if not kind.may_use(place.node):
+        return 0, NOT_POSSIBLE
+    bound, limit = _MOST, DEVICES
+    for request in (kind.request, kind.beside):
+        if request.demands:
+            bound = min(bound, fleet.most_fits(place.slot, request, _MOST))
+    if bound and not kind.bound_to:
+        # Each pod of the unit alone. Together they may not fit so often, which the search finds out.
+        for room in rooms:
+            found = room.on(place.node)
+            if found.pods < bound:
+                bound, limit = found.pods, found.limit
+    return bound, limit

@@ -1,0 +1,117 @@
+"""Against trying everything: the gang is placed if it can be, and in the best domain."""
+
+from random import Random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.gangs import GangPlan, GangRefusal, Level, Member, Policy
+from controller.placement import Needs, PodDemand, needs_of
+from driver.model import Device
+from tests.unit.controller.allocation.rig import claim, device, want
+from tests.unit.controller.gangs.exhaustive import Asking, Node, Problem, best, fits, keeps, tiers
+from tests.unit.controller.gangs.rig import CPU, Host, Scene, gang
+
+IB, LEAF = Level("ib", "nodeLabel"), Level("leaf", "nodeLabel")
+PREFERRED_IB, PREFERRED_LEAF = (Level(key, "nodeLabel", required=False) for key in ("ib", "leaf"))
+PAIRS = Level("leaf", "nodeLabel", group_size=2)
+LEVELS = [
+    (), (IB,), (PREFERRED_IB,), (IB, LEAF), (IB, PREFERRED_LEAF), (PREFERRED_IB, PREFERRED_LEAF), (IB, PAIRS), (PAIRS,),
+]  # fmt: skip
+
+nodes = st.builds(
+    lambda ib, leaf, cards, used, cpus: Node(ib, leaf, cards, min(used, cards), cpus),
+    st.sampled_from(["a", "a", "b", ""]),
+    st.sampled_from(["x", "y", "y", ""]),
+    st.integers(0, 4),
+    st.integers(0, 2),
+    st.integers(1, 4),
+)
+asking = st.one_of(
+    st.builds(Asking, st.integers(0, 3), st.integers(1, 2)),
+    st.builds(Asking, st.just(0), st.integers(1, 2), st.just(True)),
+)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    kinds = draw(st.lists(asking, min_size=1, max_size=2, unique=True))
+    members = draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=4))
+    return Problem(
+        tuple(draw(st.lists(nodes, min_size=1, max_size=4))),
+        tuple(members),
+        draw(st.one_of(st.just(len(members)), st.integers(1, len(members)))),
+        draw(st.sampled_from(LEVELS)),
+        draw(st.sampled_from(Policy)),
+        draw(st.sampled_from([False, False, True])),
+    )
+
+
+def devices_of(cards: int) -> tuple[tuple[Device, ...], dict[str, dict[str, int]]]:
+    made: list[Device] = []
+    for card in range(cards):
+        counter = f"card-{card}.slices"
+        made.append(device(f"gpu-{card}", draws={counter: 2}))
+        made += [device(f"mig-{card}-{half}", {"kind": "mig"}, draws={counter: 1}) for half in range(2)]
+    return tuple(made), {f"card-{card}": {"slices": 2} for card in range(cards)}
+
+
+def scene(problem: Problem) -> Scene:
+    cluster = []
+    for number, node in enumerate(problem.nodes):
+        devices, sets = devices_of(node.cards)
+        labels = {"ib": node.ib, "leaf": node.leaf, "host": f"n{number}"}
+        cluster.append(
+            Host(f"n{number}", labels, node.cards, node.cpus, node.used, devices, sets)
+            if devices
+            else Host(f"n{number}", labels, 0, node.cpus)
+        )
+    members = [Member(demand(number, one, apart=problem.apart), number) for number, one in enumerate(problem.members)]
+    return Scene(cluster, gang(members, *problem.levels, minimum=problem.minimum, policy=problem.policy))
+
+
+def demand(number: int, one: Asking, *, apart: bool) -> PodDemand:
+    name = f"w{number}"
+    wants: list[Any] = [want(count=one.cards)] if one.cards else []
+    if one.either:
+        wants.append((want("gpu", name="whole"), want("mig", name="half")))
+    claims = (claim(*wants, name=name),) if wants else ()
+    return PodDemand(f"ns/{name}", needs(one.cpus, apart=apart), claims)
+
+
+def needs(cpus: int, *, apart: bool) -> Needs:
+    if not apart:
+        return Needs({"cpu": cpus * CPU} if cpus else {})
+    term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "a"}}}
+    spec = {
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": str(cpus)}}}],
+    }
+    return needs_of({"metadata": {"namespace": "ns", "labels": {"app": "a"}}, "spec": spec})
+
+
+@settings(deadline=None)
+@given(problems(), st.integers(0, 100))
+def test_a_gang_is_placed_exactly_if_it_can_be_and_in_the_best_domain(problem: Problem, seed: int) -> None:
+    asked = scene(problem)
+    answer = asked.decide()
+    assert asked.decide(Random(seed)) == answer
+    expected = best(problem)
+    if expected is None:
+        assert isinstance(answer, GangRefusal)
+        assert answer.decided
+        assert answer.verdicts
+        assert all(verdict.placed < verdict.needed for verdict in answer.verdicts)
+        return
+    assert isinstance(answer, GangPlan)
+    tier, path, children = expected
+    at = {placement.pod: int(placement.node[1:]) for placement in answer.placements}
+    assigned = tuple(at.get(f"ns/w{number}") for number in range(len(problem.members)))
+    assert len(at) >= problem.minimum
+    assert fits(problem, assigned)
+    if len(at) == problem.minimum:
+        assert keeps(problem, [*tiers(problem)][tier], assigned)
+        used = [problem.path(problem.nodes[number]) for number in at.values()]
+        assert {one[: len(path)] for one in used} == {path}
+        assert len({one[: len(path) + 1] for one in used}) == children
