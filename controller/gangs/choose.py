@@ -12,7 +12,7 @@ from controller.gangs.gang import Domain, DomainVerdict, Gang, GangPlan, GangRef
 from controller.gangs.memory import Memory
 from controller.gangs.packing import Budget, GroupLevel, OutOfSteps, Packing
 from controller.gangs.staging import Staging
-from controller.gangs.topology import Path, Places, common
+from controller.gangs.topology import Path, Places, by_path, common
 from controller.gangs.units import Unit, in_order, positions_of, units_of
 from controller.placement import Nodes, Placement, Trial
 
@@ -78,11 +78,11 @@ def _count(trial: Trial, gang: Gang, found: Sequence[Placement]) -> None:
 def _without(gang: Gang, found: Sequence[Placement]) -> Gang:
     """The gang when these members stand."""
     placed = {placement.pod: placement for placement in found}
-    ranks = positions_of(gang)
-    standing = tuple(Standing(pod, placement, ranks[pod]) for pod, placement in placed.items())
-    left = tuple(
-        replace(member, rank=ranks[member.demand.key]) for member in gang.members if member.demand.key not in placed
+    every = [(member, placed.get(member.demand.key)) for member in gang.members]
+    standing = tuple(
+        Standing(member.demand.key, placement, member.rank, member.leader) for member, placement in every if placement
     )
+    left = tuple(member for member, placement in every if not placement)
     return replace(gang, members=left, standing=(*gang.standing, *standing), minimum=1)
 
 
@@ -200,13 +200,21 @@ class _Decision:
         domains = self._domains(tier, places)
         candidates = []
         for path, inside in domains.items():
-            bound = counts.members(inside)
+            bound = self._bound(tier, inside, places, counts)
             if bound < self._needed:
                 self._too_few[path] = bound, inside, counts
             else:
                 candidates.append(self._candidate(tier, path, inside, places, counts))
         candidates.sort(key=lambda candidate: candidate.least)
         return self._best(tier, candidates, places, counts)
+
+    def _bound(self, tier: _Tier, inside: Sequence[int], places: Places, counts: Counts) -> int:
+        """How many members the places take at most. Who stands makes groups smaller, and so only more fits."""
+        found = counts.members(inside)
+        for group in tier.groups if found >= self._needed else ():
+            domains = by_path([places[at] for at in inside], group.depth).values()
+            found = min(found, counts.members_in_groups([*domains], group.size))
+        return found
 
     def _domains(self, tier: _Tier, places: Places) -> Mapping[Path, Sequence[int]]:
         """The domains where the gang may be: if members stand, those where they do."""
@@ -316,8 +324,10 @@ class _Decision:
                     found = answer
                 elif limit is None:
                     undecided = staging.undecided
-                    reason = "no way to place all of them was found"
-                    self._note(candidate.path, self._needed - 1, reason, decided=not undecided)
+                    learnt = counts.members(candidate.places)
+                    reason = "they do not fit together" if learnt >= self._needed else counts.limits(candidate.places)
+                    bound = min(self._needed - 1, learnt)
+                    self._note(candidate.path, bound, reason, decided=not undecided)
                     return None
         return found
 

@@ -39,6 +39,23 @@ class Counts:
         """How many members these places take at most."""
         return sum(min(wanted, self.room(kind, places)) * len(kind.pods) for kind, wanted in self.wanted.items())
 
+    def learn(self, kind: Kind, place: int, most: int) -> None:
+        """The place does not take more units of the kind, even if there are no others."""
+        self.bounds[kind][place] = min(self.bounds[kind][place], most)
+
+    def members_in_groups(self, domains: Sequence[Sequence[int]], size: int) -> int:
+        """How many members these domains take at most, if each group of ``size`` stays in one of them.
+
+        A domain takes whole groups as long as there is room, and then a part of one.
+        """
+        rooms = [self.members(places) for places in domains]
+        members = sum(wanted * len(kind.pods) for kind, wanted in self.wanted.items())
+        left = -(-members // size) - sum(room // size for room in rooms)
+        if left <= 0:
+            return members
+        parts = sorted((room % size for room in rooms), reverse=True)
+        return min(members, sum(room - room % size for room in rooms) + sum(parts[:left]))
+
     def limits(self, places: Sequence[int]) -> str:
         """What limits how many units the places take, the most frequent first."""
         found: Counter[str] = Counter()

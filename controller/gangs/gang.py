@@ -57,6 +57,7 @@ class Standing:
     pod: str
     placed: Placed
     rank: int = 0
+    leader: bool = False
 
 
 @dataclass(frozen=True, slots=True)

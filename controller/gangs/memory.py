@@ -13,6 +13,7 @@ from driver.bounded import BoundedCache
 V = TypeVar("V")
 
 DEVICES: Final = "devices"
+APART: Final = "anti-affinity among the members"
 NOT_POSSIBLE: Final = "not one of the nodes that the pod may use"
 _MOST: Final = 1_000
 """Units of a kind that one place is said to take at most."""
@@ -51,10 +52,15 @@ class Memory:
 
     def bounds(self, kind: Kind, places: Places, fleet: Fleet, nodes: Nodes) -> list[Bound]:
         """How many units of the kind each place takes at most."""
-        rooms = [PodRoom(pod.key, pod.needs, nodes) for pod in kind.pods]
+        rooms = [PodRoom(pod.key, needs, nodes) for pod, needs in zip(kind.pods, kind.counted, strict=True)]
+        if len(kind.pods) > 1:
+            rooms.append(PodRoom(kind.pods[0].key, kind.needs_together, nodes))
 
         def bound(place: Place) -> Bound:
-            return _bound(kind, place, fleet, rooms)
+            bound, limit = _bound(kind, place, fleet, rooms)
+            if bound > 1 and kind.social and kind.keeps_apart(nodes.labels_of(place.node), nodes):
+                return 1, APART
+            return bound, limit
 
         versions = tuple(room.version for room in rooms)
         trial = nodes.on_trial
@@ -110,7 +116,6 @@ def _bound(kind: Kind, place: Place, fleet: Fleet, rooms: Sequence[PodRoom]) -> 
         if request.demands:
             bound = min(bound, fleet.most_fits(place.slot, request, _MOST))
     if bound and not kind.bound_to:
-        # Each pod of the unit alone. Together they may not fit so often, which the search finds out.
         for room in rooms:
             found = room.on(place.node)
             if found.pods < bound:

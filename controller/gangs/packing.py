@@ -115,6 +115,7 @@ class Packing:
         self._most_children = most_children
         self._children: dict[Path, int] = {}
         self._social = any(unit.kind.social for unit in units)
+        self._ordered = any(unit.kind.ordered for unit in units)
         self._free = {kind: list(bounds) for kind, bounds in counts.bounds.items()}
         """Per kind and place, how many units it takes at most besides those of the kind that are there."""
         self._batches = self._batched(units)
@@ -139,13 +140,13 @@ class Packing:
         return False
 
     def _batched(self, units: Sequence[Unit]) -> tuple[_Batch, ...]:
-        """Units that are hard to place come first; social ones one by one, in the order of ranks."""
+        """Units that are hard to place come first; those whose order matters one by one, in the order of ranks."""
         found: dict[object, list[Unit]] = {}
         for unit in units:
-            key = unit if self._social else (unit.kind, self._groups_of(unit))
+            key = unit if self._ordered else (unit.kind, self._groups_of(unit))
             found.setdefault(key, []).append(unit)
         batches = [_Batch(some[0].kind, self._groups_of(some[0]), tuple(some)) for some in found.values()]
-        if not self._social:
+        if not self._ordered:
             rooms = {kind: self._counts.room(kind, self._inside) for kind in {unit.kind: None for unit in units}}
             batches.sort(key=lambda batch: (rooms[batch.kind], batch.kind.number, batch.groups))
         return tuple(batches)
@@ -161,7 +162,7 @@ class Packing:
             yield None
             return
         tried: set[object] = set()
-        for number, batch in enumerate(left if self._social else left[:1]):
+        for number, batch in enumerate(left if self._ordered else left[:1]):
             if (key := (batch.kind, batch.groups)) not in tried:
                 tried.add(key)
                 yield self._open(batch, (*left[:number], *left[number + 1 :]), 0, ())
@@ -256,6 +257,10 @@ class Packing:
         for count in range(min(self._free[batch.kind][place], len(batch.units) - done), 0, -1):
             if self._put(batch, place, done, count):
                 return count
+            if not self._social and not self._staging.units(place):
+                # Whatever else is where, the place does not take so many.
+                self._counts.learn(batch.kind, place, count - 1)
+                self._free[batch.kind][place] = count - 1
         return 0
 
     def _put(self, batch: _Batch, place: int, done: int, count: int) -> bool:
@@ -307,6 +312,8 @@ class Packing:
         for child in best_fit(rooms, left):
             found += best_fit({place: free[place] for place in children[child]}, left)
             left = max(0, left - rooms[child])
+        if any(pod.needs.spread for pod in batch.kind.pods):
+            found.sort(key=lambda place: len(self._staging.units(place)))
         if last:
             found.sort(key=lambda place: last.get(self._places[place].node, 0))
         return found

@@ -127,15 +127,13 @@ class Staging:
     # Devices
 
     def _fit(self, place: Place, units: tuple[Unit, ...]) -> _Content | None:
-        beside = self._allocate(place.slot, [claim for unit in units for claim in unit.beside], units[0].kind.beside)
+        beside = self._allocate(place.slot, [claim for unit in units for claim in unit.beside])
         if beside is None:
             return None
-        ours = self._allocate(place.slot, [claim for unit in units for claim in unit.claims], units[0].kind.request)
+        ours = self._allocate(place.slot, [claim for unit in units for claim in unit.claims])
         return None if ours is None else _Content(units, ours, beside)
 
-    def _allocate(
-        self, slot: NodeSlot, claims: Sequence[Claim], alone: CompiledRequest
-    ) -> tuple[Allocation, ...] | None:
+    def _allocate(self, slot: NodeSlot, claims: Sequence[Claim]) -> tuple[Allocation, ...] | None:
         if not claims:
             return ()
         request = self._fleet.compile(claims)

@@ -1,8 +1,9 @@
 """The members of a gang as what is placed: those that share a claim are one unit, and units that are alike one kind."""
 
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from controller.allocation import ClaimFault, CompiledRequest, Fleet
@@ -23,28 +24,47 @@ class Kind:
     Attributes:
         key: equal for kinds of other gangs that are alike.
         pods: those of one such unit.
+        counted: what each asks of a node whatever other members do: without affinity and spread that look at these.
         request: what its claims ask for.
         beside: what its claims of other drivers ask for.
         social: whether where other members are decides where it may be.
+        ordered: whether it also matters which of them is placed first.
     """
 
     number: int
     key: Hashable
     pods: tuple[PodDemand, ...]
+    counted: tuple[Needs, ...]
     request: CompiledRequest
     beside: CompiledRequest
     social: bool
+    ordered: bool
 
     @property
     def bound_to(self) -> str:
         """The node that a pod of it is bound to; "" for none."""
         return next((pod.bound_to for pod in self.pods if pod.bound_to), "")
 
+    @property
+    def needs_together(self) -> Needs:
+        """What all pods of a unit ask of their node, as if they were one pod."""
+        every = self.counted
+        amounts = sum((Counter(needs.requests) for needs in every), Counter[str]())
+        return replace(every[0], requests=amounts, ports=tuple(port for needs in every for port in needs.ports))
+
     def may_use(self, node: str) -> bool:
         """Whether the node is one of those that its pods may be placed on."""
         if self.bound_to and node != self.bound_to:
             return False
         return all(node not in pod.avoid and (pod.among is None or node in pod.among) for pod in self.pods)
+
+    def keeps_apart(self, labels: Mapping[str, str], nodes: Nodes) -> bool:
+        """Whether a node with these labels takes only one, because its anti-affinity excludes others like it."""
+        return any(
+            term.topology_key in labels and nodes.pods.selects((term.pods,), pod.needs.pod)
+            for pod in self.pods
+            for term in pod.needs.pod_anti_affinity
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +92,9 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[C
     The members have to be in the order of ranks (``in_order``), and the units are.
     """
     positions = positions_of(gang)
-    social = any(_is_social(member.demand.needs) for member in gang.members)
+    every = [member.demand.needs for member in gang.members]
+    ordered = any(needs.pod_affinity or needs.spread for needs in every)
+    social = ordered or any(needs.pod_anti_affinity or needs.volumes for needs in every)
     kinds: dict[Hashable, Kind] = {}
     found: list[Unit] = []
     faults: dict[ClaimFault, None] = {}
@@ -88,7 +110,10 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[C
         kind = kinds.get(key)
         if kind is None:
             pods = tuple(member.demand for member in members)
-            kind = kinds[key] = Kind(len(kinds), key, pods, ours, others, social)
+            counted = tuple(_whatever_others_do(pod.needs, every, nodes) for pod in pods)
+            dropped = tuple(needs is not pod.needs for needs, pod in zip(counted, pods, strict=True))
+            kind = Kind(len(kinds), (key, dropped), pods, counted, ours, others, social, ordered)
+            kinds[key] = kind
         position = min(positions[member.demand.key] for member in members)
         found.append(Unit(kind, members, claims, beside, order, position))
     return tuple(faults) or found
@@ -104,13 +129,14 @@ def positions_of(gang: Gang) -> Mapping[str, int]:
 
     The leader is in the first group and counts as none of its members.
     """
-    ranks = {standing.pod: standing.rank for standing in gang.standing}
+    ranks = {standing.pod: standing.rank for standing in gang.standing if not standing.leader}
     ranks |= {member.demand.key: member.rank for member in gang.members if not member.leader}
     if len(set(ranks.values())) < len(ranks):
         ordered = sorted(ranks, key=lambda pod: (ranks[pod], natural(pod)))
         ranks = {pod: position for position, pod in enumerate(ordered)}
-    leaders = {member.demand.key: 0 for member in gang.members if member.leader}
-    return {**ranks, **leaders}
+    leaders = [member.demand.key for member in gang.members if member.leader]
+    leaders += [standing.pod for standing in gang.standing if standing.leader]
+    return {**ranks, **dict.fromkeys(leaders, 0)}
 
 
 def natural(name: str) -> tuple[tuple[str, int], ...]:
@@ -142,8 +168,15 @@ def _once(claims: Iterable[Claim]) -> tuple[Claim, ...]:
     return tuple({claim.uid: claim for claim in claims}.values())
 
 
-def _is_social(needs: Needs) -> bool:
-    return bool(needs.pod_affinity or needs.pod_anti_affinity or needs.spread or needs.volumes)
+def _whatever_others_do(needs: Needs, members: Sequence[Needs], nodes: Nodes) -> Needs:
+    """The needs without affinity and spread that other members, once they are placed, may satisfy."""
+    affinity = tuple(term.pods for term in needs.pod_affinity)
+    spread = [(constraint.pods,) for constraint in needs.spread]
+    if affinity and any(nodes.pods.selects(affinity, other.pod) for other in members):
+        needs = replace(needs, pod_affinity=())
+    if spread and any(nodes.pods.selects(pods, other.pod) for pods in spread for other in members):
+        needs = replace(needs, spread=())
+    return needs
 
 
 def _key(demand: PodDemand, nodes: Nodes, social: bool) -> Hashable:

@@ -189,7 +189,9 @@ class _GangDecider:
             key=terms.key,
             uid=terms.uid,
             members=tuple(Member(self._demand(key), members[key].rank, members[key].leader) for key in found.open),
-            standing=tuple(Standing(key, member.placed, members[key].rank) for key, member in standing),
+            standing=tuple(
+                Standing(key, member.placed, members[key].rank, members[key].leader) for key, member in standing
+            ),
             minimum=minimum,
             levels=terms.levels,
             policy=terms.policy,

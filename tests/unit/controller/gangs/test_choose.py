@@ -1,5 +1,6 @@
 """The gang goes into one domain or nowhere, into the best one, whatever the order of the input."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from controller.gangs import GangPlan, GangRefusal, Level, Memory, Policy, choose, render
+from controller.placement import needs_of
 from driver.model import Constraint
 from tests.unit.controller.allocation.rig import DRIVER, claim, device, want
 from tests.unit.controller.gangs.rig import (
@@ -194,7 +196,9 @@ def test_members_that_share_a_claim_are_on_one_node(decide: Decide) -> None:
     assert nodes_of(answer) == ["b1"] * 3
     assert isinstance(answer, GangPlan)
     assert all(placement.allocations == answer.placements[0].allocations for placement in answer.placements)
-    assert verdicts(decide(cluster[:4], gang(asked, CLUSTER))) == ["a: 2 of 3"]
+    refused = decide(cluster[:4], gang(asked, CLUSTER))
+    assert isinstance(refused, GangRefusal)
+    assert render(refused) == "0 of 3 members fit in a (insufficient cpu (120 requested) on 4 nodes)"
 
 
 def test_a_replacement_stays_in_the_domain_of_those_that_stand(decide: Decide) -> None:
@@ -235,6 +239,53 @@ def test_a_preferred_level_is_waited_for(decide: Decide) -> None:
     assert domain_of(decide(freed, replace(asked, elapsed=200))) == "a/l1"
 
 
+# Members that want to be apart, together, or spread
+
+
+def apart(rank: int, **fields: Any) -> Any:
+    term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "a"}}}
+    return social(rank, {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}, **fields)
+
+
+def social(rank: int, affinity: dict[str, Any], **spec: Any) -> Any:
+    raw = {"metadata": {"namespace": "ns", "labels": {"app": "a"}}, "spec": {"affinity": affinity, **spec}}
+    return member(rank, needs=needs_of(raw))
+
+
+def on_hosts(prefix: str, count: int, labels: dict[str, str]) -> list[Host]:
+    return [Host(f"{prefix}{n}", {**labels, "host": f"{prefix}{n}"}) for n in range(count)]
+
+
+def test_members_with_anti_affinity_get_a_node_each_and_are_counted(decide: Decide) -> None:
+    cluster = [*on_hosts("a", 63, A), *on_hosts("b", 63, B)]
+    answer = decide(cluster, gang([apart(n) for n in range(64)], CLUSTER))
+    assert verdicts(answer) == ["a: 63 of 64", "b: 63 of 64"]
+    assert isinstance(answer, GangRefusal)
+    assert answer.decided
+    assert len(set(nodes_of(decide(cluster, gang([apart(n) for n in range(63)], CLUSTER))))) == 63
+
+
+def test_members_with_affinity_follow_the_one_they_want_to_be_with(decide: Decide) -> None:
+    labels = {"app": "b"}
+    term = {"topologyKey": "host", "labelSelector": {"matchLabels": labels}}
+    follower = social(0, {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+    first = member(1, count=8, needs=needs_of({"metadata": {"namespace": "ns", "labels": labels}, "spec": {}}))
+    cluster = [Host(f"a{n}", {**A, "host": f"a{n}"}, cards=9 if n == 2 else 8) for n in range(4)]
+    assert nodes_of(decide(cluster, gang([follower, first], CLUSTER))) == ["a2", "a2"]
+
+
+def test_members_are_spread_as_they_ask(decide: Decide) -> None:
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "host",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "a"}},
+    }
+    asked = [social(n, {}, topologySpreadConstraints=[constraint]) for n in range(32)]
+    found = nodes_of(decide(on_hosts("a", 16, A), gang(asked, CLUSTER)))
+    assert set(Counter(found).values()) == {2}
+
+
 # Groups, extras, ranks
 
 
@@ -243,6 +294,9 @@ def test_groups_stay_in_one_domain_each(decide: Decide) -> None:
     pairs = Level("leaf", "nodeLabel", group_size=2)
     assert nodes_of(decide(cluster, gang(members(6), CLUSTER, pairs))) == ["a0", "a0", "a1", "a1", "a2", "a2"]
     assert verdicts(decide(cluster[:2], gang(members(6), CLUSTER, pairs))) == ["a: 5 of 6"]
+    many = [Host(f"a{n:02}", leaf("a", f"l{n}"), cards=7 if n else 3) for n in range(40)]
+    fours = Level("leaf", "nodeLabel", group_size=4)
+    assert verdicts(decide(many, gang(members(160), CLUSTER, fours))) == ["a: 159 of 160"]
 
 
 def test_members_beyond_the_minimum_are_placed_where_there_is_room(decide: Decide) -> None:

@@ -3,7 +3,7 @@
 from random import Random
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.gangs import GangPlan, GangRefusal, Level, Member, Policy
@@ -91,7 +91,6 @@ def needs(cpus: int, *, apart: bool) -> Needs:
     return needs_of({"metadata": {"namespace": "ns", "labels": {"app": "a"}}, "spec": spec})
 
 
-@settings(deadline=None)
 @given(problems(), st.integers(0, 100))
 def test_a_gang_is_placed_exactly_if_it_can_be_and_in_the_best_domain(problem: Problem, seed: int) -> None:
     asked = scene(problem)
