@@ -13,11 +13,15 @@ from controller.gangs.memory import Memory
 from controller.gangs.packing import Budget, GroupLevel, OutOfSteps, Packing
 from controller.gangs.staging import Staging
 from controller.gangs.topology import Path, Places, by_path, common
-from controller.gangs.units import Unit, in_order, positions_of, units_of
+from controller.gangs.units import Unit, in_order, leader_and_first, positions_of, together, units_of
 from controller.placement import Nodes, Placement, Trial
 
 STEPS: Final = 2_000
 """Steps of a search that may be wrong before it ends without a decision."""
+_LEADER_STEPS: Final = 200
+
+_Found = tuple[Rank, Sequence[Placement]]
+"""What a search in a domain found, and how good the domain is with it."""
 
 
 def choose(
@@ -273,19 +277,19 @@ class _Decision:
     def _best(
         self, tier: _Tier, candidates: Sequence[_Candidate], places: Places, counts: Counts
     ) -> Sequence[Placement] | None:
-        best: tuple[Rank, Sequence[Placement]] | None = None
+        best: _Found | None = None
         undecided: list[_Candidate] = []
         for number, candidate in enumerate(candidates):
             if best is not None and best[0] < candidate.least:
                 break
-            share = Budget(self._budget.left // (len(candidates) - number))
+            share = self._budget.part(len(candidates) - number)
             try:
                 found = self._search(tier, candidate, places, counts, share)
             except OutOfSteps:
                 undecided.append(candidate)
                 continue
             finally:
-                self._budget.left -= self._budget.left // (len(candidates) - number) - share.left
+                self._budget.left += share.left
             if found is not None and (best is None or found[0] < best[0]):
                 best = found
         if best is not None:
@@ -302,33 +306,79 @@ class _Decision:
 
     def _search(
         self, tier: _Tier, candidate: _Candidate, places: Places, counts: Counts, budget: Budget
-    ) -> tuple[Rank, Sequence[Placement]] | None:
-        """The placements with the fewest domains of the next level."""
+    ) -> _Found | None:
+        """The placements with the fewest domains of the next level; None if there are none.
+
+        Raises:
+            OutOfSteps: the budget ran out before any were found.
+        """
         least = candidate.least[0]
-        limits: list[int | None] = [None]
-        if candidate.children > 1:
-            limits = [least, None, *range(least + 1, candidate.children)]
-        found: tuple[Rank, Sequence[Placement]] | None = None
+        found: _Found | None = None
+        limits = [least, None, *range(least + 1, candidate.children)] if candidate.children > 1 else [None]
         for limit in limits:
-            with Staging(self._fleet, self._nodes, places) as staging:
-                packing = Packing(
-                    self._units, places, candidate.places, counts, tier.groups, staging, budget,
-                    child_depth=tier.depth + 1, most_children=limit, slack=len(self._gang.members) - self._needed,
-                    anchors=self._anchors(tier),
-                )  # fmt: skip
-                if packing.run():
-                    rank = self._rank(candidate.path, packing.children, candidate.figures)
-                    answer = rank, [placement for _, placement in staging.placements()]
-                    if limit is not None or packing.children <= least:
-                        return answer
-                    found = answer
-                elif limit is None:
-                    undecided = staging.undecided
-                    learnt = counts.members(candidate.places)
-                    reason = "they do not fit together" if learnt >= self._needed else counts.limits(candidate.places)
-                    bound = min(self._needed - 1, learnt)
-                    self._note(candidate.path, bound, reason, decided=not undecided)
-                    return None
+            share = budget.part(1 if limit is None else 2)
+            try:
+                answer = self._pack(self._units, tier, candidate, places, counts, share, limit)
+            except OutOfSteps:
+                if limit is None:
+                    raise
+                continue
+            finally:
+                budget.left += share.left
+            if answer is None and limit is None:
+                return None
+            found = answer or found
+            if answer is not None and (limit is not None or answer[0][0] <= least):
+                break
+        return found and self._with_leader(found, tier, candidate, places, counts)
+
+    def _pack(
+        self,
+        units: Sequence[Unit],
+        tier: _Tier,
+        candidate: _Candidate,
+        places: Places,
+        counts: Counts,
+        budget: Budget,
+        limit: int | None,
+        *,
+        leader_first: bool = False,
+    ) -> _Found | None:
+        """A way to place enough of the units; without a limit, it is noted if there is none."""
+        slack = len(self._gang.members) - self._needed
+        with Staging(self._fleet, self._nodes, places) as staging:
+            packing = Packing(
+                units, places, candidate.places, counts, tier.groups, staging, budget, child_depth=tier.depth + 1,
+                most_children=limit, slack=slack, anchors=self._anchors(tier), close=leader_and_first(units),
+                leader_first=leader_first,
+            )  # fmt: skip
+            if packing.run():
+                rank = self._rank(candidate.path, packing.children, candidate.figures)
+                return rank, [placement for _, placement in staging.placements()]
+            if limit is None:
+                learnt = counts.members(candidate.places)
+                reason = "they do not fit together" if learnt >= self._needed else counts.limits(candidate.places)
+                self._note(candidate.path, min(self._needed - 1, learnt), reason, decided=not staging.undecided)
+        return None
+
+    def _with_leader(self, found: _Found, tier: _Tier, candidate: _Candidate, places: Places, counts: Counts) -> _Found:
+        """The same with leader and rank 0 on one node if that is possible, else with them close to each other."""
+        pair = leader_and_first(self._units)
+        nodes = {placement.pod: placement.node for placement in found[1]}
+        if pair is None or len({nodes.get(unit.members[0].demand.key) for unit in pair}) == 1:
+            return found
+        both = together(*pair, self._fleet)
+        counts.count(both.kind, places, candidate.places, self._fleet, self._nodes)
+        for units in ([both, *(unit for unit in self._units if unit not in pair)], self._units):
+            try:
+                budget = Budget(_LEADER_STEPS)
+                better = self._pack(
+                    units, tier, candidate, places, counts, budget, found[0][0], leader_first=units is self._units
+                )
+            except OutOfSteps:
+                continue
+            if better is not None:
+                return better
         return found
 
     def _anchors(self, tier: _Tier) -> Mapping[tuple[int, int], Path]:

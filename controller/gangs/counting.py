@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from controller.allocation import Fleet
-from controller.gangs.memory import Memory
+from controller.gangs.memory import Memory, bounds_inside
 from controller.gangs.topology import Places
 from controller.gangs.units import Kind, Unit
 from controller.placement import Nodes
@@ -29,6 +29,11 @@ class Counts:
             found = memory.bounds(kind, places, fleet, nodes)
             self.bounds[kind] = [bound for bound, _ in found]
             self._limits[kind] = [limit for _, limit in found]
+
+    def count(self, kind: Kind, places: Places, inside: Sequence[int], fleet: Fleet, nodes: Nodes) -> None:
+        """Count another kind on some of the places only."""
+        found = bounds_inside(kind, places, inside, fleet, nodes)
+        self.bounds[kind] = [found[place][0] if place in found else 0 for place in range(len(places))]
 
     def room(self, kind: Kind, places: Sequence[int]) -> int:
         """How many units of the kind these places take at most."""

@@ -1,6 +1,6 @@
 """What was found about places for earlier gangs. It saves time and changes no answer."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 from controller.allocation import CompiledRequest, Fleet, NodeDevices
@@ -52,15 +52,10 @@ class Memory:
 
     def bounds(self, kind: Kind, places: Places, fleet: Fleet, nodes: Nodes) -> list[Bound]:
         """How many units of the kind each place takes at most."""
-        rooms = [PodRoom(pod.key, needs, nodes) for pod, needs in zip(kind.pods, kind.counted, strict=True)]
-        if len(kind.pods) > 1:
-            rooms.append(PodRoom(kind.pods[0].key, kind.needs_together, nodes))
+        rooms = _rooms(kind, nodes)
 
         def bound(place: Place) -> Bound:
-            bound, limit = _bound(kind, place, fleet, rooms)
-            if bound > 1 and kind.social and kind.keeps_apart(nodes.labels_of(place.node), nodes):
-                return 1, APART
-            return bound, limit
+            return _bound(kind, place, fleet, nodes, rooms)
 
         versions = tuple(room.version for room in rooms)
         trial = nodes.on_trial
@@ -108,7 +103,20 @@ class _PerPlace(Generic[V]):
         return self._values
 
 
-def _bound(kind: Kind, place: Place, fleet: Fleet, rooms: Sequence[PodRoom]) -> Bound:
+def bounds_inside(kind: Kind, places: Places, inside: Sequence[int], fleet: Fleet, nodes: Nodes) -> Mapping[int, Bound]:
+    """How many units of the kind some of the places take at most; nothing is remembered."""
+    rooms = _rooms(kind, nodes)
+    return {at: _bound(kind, places[at], fleet, nodes, rooms) for at in inside}
+
+
+def _rooms(kind: Kind, nodes: Nodes) -> Sequence[PodRoom]:
+    rooms = [PodRoom(pod.key, needs, nodes) for pod, needs in zip(kind.pods, kind.counted, strict=True)]
+    if len(kind.pods) > 1:
+        rooms.append(PodRoom(kind.pods[0].key, kind.needs_together, nodes))
+    return rooms
+
+
+def _bound(kind: Kind, place: Place, fleet: Fleet, nodes: Nodes, rooms: Sequence[PodRoom]) -> Bound:
     if not kind.may_use(place.node):
         return 0, NOT_POSSIBLE
     bound, limit = _MOST, DEVICES
@@ -120,4 +128,6 @@ def _bound(kind: Kind, place: Place, fleet: Fleet, rooms: Sequence[PodRoom]) -> 
             found = room.on(place.node)
             if found.pods < bound:
                 bound, limit = found.pods, found.limit
+    if bound > 1 and kind.social and kind.keeps_apart(nodes.labels_of(place.node), nodes):
+        return 1, APART
     return bound, limit

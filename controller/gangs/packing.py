@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from controller.gangs.counting import Counts
 from controller.gangs.staging import Staging
-from controller.gangs.topology import Path, Places, by_path
+from controller.gangs.topology import Path, Place, Places, by_path
 from controller.gangs.units import Kind, Unit
 
 K = TypeVar("K", Path, int)
@@ -31,6 +31,12 @@ class Budget:
 
     def __init__(self, steps: int):
         self.left = steps
+
+    def part(self, divisor: int) -> "Budget":
+        """A part of what is left, taken from this budget."""
+        steps = self.left // divisor
+        self.left -= steps
+        return Budget(steps)
 
     def spend(self) -> None:
         """Count a step.
@@ -86,6 +92,8 @@ class Packing:
         most_children: how many of these may be used; None for any number.
         slack: how many members may be left out.
         anchors: where groups are already.
+        close: the leader and rank 0, which are placed close to each other if that is easy.
+        leader_first: whether the leader is placed before the others, which leaves more room close to it.
     """
 
     def __init__(
@@ -102,6 +110,8 @@ class Packing:
         most_children: int | None,
         slack: int,
         anchors: Mapping[tuple[int, int], Path],
+        close: tuple[Unit, Unit] | None = None,
+        leader_first: bool = False,
     ):
         self._places = places
         self._inside = inside
@@ -111,6 +121,8 @@ class Packing:
         self._budget = budget
         self._slack = slack
         self._anchors: Anchors = dict(anchors)
+        self._close = close
+        self._first = close[0] if close and leader_first else None
         self._child_depth = child_depth
         self._most_children = most_children
         self._children: dict[Path, int] = {}
@@ -148,7 +160,9 @@ class Packing:
         batches = [_Batch(some[0].kind, self._groups_of(some[0]), tuple(some)) for some in found.values()]
         if not self._ordered:
             rooms = {kind: self._counts.room(kind, self._inside) for kind in {unit.kind: None for unit in units}}
-            batches.sort(key=lambda batch: (rooms[batch.kind], batch.kind.number, batch.groups))
+            batches.sort(
+                key=lambda batch: (self._first not in batch.units, rooms[batch.kind], batch.kind.number, batch.groups)
+            )
         return tuple(batches)
 
     def _groups_of(self, unit: Unit) -> tuple[int, ...]:
@@ -312,11 +326,25 @@ class Packing:
         for child in best_fit(rooms, left):
             found += best_fit({place: free[place] for place in children[child]}, left)
             left = max(0, left - rooms[child])
+        if near := self._near(batch):
+            found.sort(key=lambda place: self._distance(self._places[place], near))
         if any(pod.needs.spread for pod in batch.kind.pods):
             found.sort(key=lambda place: len(self._staging.units(place)))
         if last:
             found.sort(key=lambda place: last.get(self._places[place].node, 0))
         return found
+
+    def _near(self, batch: _Batch) -> Place | None:
+        """The place of the unit that one of the batch should be close to."""
+        for one, other in (self._close, self._close[::-1]) if self._close else ():
+            if one in batch.units:
+                return self._staging.place_of(other)
+        return None
+
+    def _distance(self, place: Place, other: Place) -> int:
+        """0 on one node, less in a smaller domain."""
+        same = [one == another for one, another in zip(place.below, other.below, strict=False)]
+        return 0 if place.node == other.node else 1 + len(same) - (same.index(False) if False in same else len(same))
 
 
 def best_fit(rooms: Mapping[K, int], wanted: int) -> list[K]:

@@ -52,6 +52,10 @@ class Staging:
         found = self._contents.get(place)
         return found[-1].units if found else ()
 
+    def place_of(self, unit: Unit) -> Place | None:
+        """Where the unit is; None if it is on no place."""
+        return next((self._places[place] for place in self._contents if unit in self.units(place)), None)
+
     def placements(self) -> Sequence[tuple[Unit, Placement]]:
         """Where every pod of the units on places goes, with its unit."""
         return [one for place, contents in self._contents.items() for one in self._of(place, contents[-1])]

@@ -119,6 +119,36 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[C
     return tuple(faults) or found
 
 
+def leader_and_first(units: Sequence[Unit]) -> tuple[Unit, Unit] | None:
+    """The leader and rank 0, if both are to be placed and no other member has to be with one of them."""
+    leader = next((unit for unit in units if unit.members[0].leader), None)
+    first = next((unit for unit in units if not unit.members[0].leader), None)
+    if leader is None or first is None or len(leader.members) + len(first.members) > 2:
+        return None
+    return leader, first
+
+
+def together(one: Unit, other: Unit, fleet: Fleet) -> Unit:
+    """Both as one unit, so that they are placed on one node."""
+    claims, beside = _once((*one.claims, *other.claims)), _once((*one.beside, *other.beside))
+    ours, others = fleet.compile(claims), fleet.compile(beside)
+    assert isinstance(ours, CompiledRequest)
+    assert isinstance(others, CompiledRequest)
+    kinds = one.kind, other.kind
+    kind = Kind(
+        -1,
+        tuple(kind.key for kind in kinds),
+        tuple(pod for kind in kinds for pod in kind.pods),
+        tuple(needs for kind in kinds for needs in kind.counted),
+        ours,
+        others,
+        one.kind.social,
+        one.kind.ordered,
+    )
+    position = min(one.position, other.position)
+    return Unit(kind, (*one.members, *other.members), claims, beside, min(one.order, other.order), position)
+
+
 def in_order(members: Iterable[Member]) -> list[Member]:
     """The members in the order of ranks, the leader first."""
     return sorted(members, key=lambda member: (not member.leader, member.rank, natural(member.demand.key)))

@@ -299,6 +299,22 @@ def test_groups_stay_in_one_domain_each(decide: Decide) -> None:
     assert verdicts(decide(many, gang(members(160), CLUSTER, fours))) == ["a: 159 of 160"]
 
 
+def test_the_leader_is_beside_rank_0(decide: Decide) -> None:
+    cluster = [Host(f"a{n}", leaf("a", f"l{n % 3}"), cards=2, cpus=10) for n in range(6)]
+    workers = members(4, count=2, cpus=9)
+    free = decide(cluster, gang([member(0, count=0, cpus=1, leader=True), *workers], CLUSTER))
+    assert nodes_of(free)[0] == nodes_of(free)[1], "on one node"
+    large = gang([member(0, count=0, cpus=2, leader=True), *workers], CLUSTER, PREFERRED_LEAF)
+    placed = nodes_of(decide(cluster, large))
+    leaf_of = {host.name: host.labels["leaf"] for host in cluster}
+    assert placed[0] != placed[1]
+    assert leaf_of[placed[0]] == leaf_of[placed[1]], "in one leaf"
+    # The node that is filled first takes two workers, and then the leader no more.
+    pairs = [Host("a1", A, cards=2, cpus=2), Host("a2", A, cards=2, cpus=2), Host("a3", A, cards=0, cpus=1)]
+    moved = nodes_of(decide(pairs, gang([member(0, count=0, leader=True), *members(3)], CLUSTER)))
+    assert moved[0] == moved[1]
+
+
 def test_members_beyond_the_minimum_are_placed_where_there_is_room(decide: Decide) -> None:
     cluster = [Host("a1", leaf("a", "l1"), cards=4), Host("a2", leaf("a", "l2"), cards=1), Host("b1", B, cards=8)]
     asked = gang(members(6), CLUSTER, PREFERRED_LEAF, minimum=3)
