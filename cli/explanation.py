@@ -227,7 +227,7 @@ class Explainer:
         return Explanation(outcome, reported, (f"{error}; until then this is only what the controller said",))
 
     def _view(self, raw: Object) -> PodView:
-        return pod_from(raw, f"{self._names.driver}/Allocated")
+        return pod_from(raw, f"{self._names.driver}/Allocated", self._names.gang)
 
     def _snapshot(self, known: dict[Resource, list[Object]], *, complete: bool) -> ClusterSnapshot:
         """A snapshot with the objects ``known``, and if ``complete`` with everything a decision depends on.

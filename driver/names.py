@@ -32,6 +32,11 @@ class Names:
         return f"{self.driver}/allocation"
 
     @property
+    def gang(self) -> str:
+        """The pod label that joins a pod to a gang, also one without claims; its value is the gang's name, or ""."""
+        return f"{self.driver}/gang"
+
+    @property
     def parameters_api_version(self) -> str:
         """apiVersion of the opaque parameters in a claim's or class's config."""
         return f"{self.driver}/v1alpha1"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from driver.errors import Fault, InvalidInput
 from driver.kinds import EVERY_OFFER, Offer
@@ -57,6 +57,20 @@ class KubeletPluginSettings(_Section):
     """The kubelet discards health that was not reported for 30 s."""
 
 
+class TierLevel(_Section):
+    """The level of the topology that a tier of Volcano's stands for: one of the two."""
+
+    attribute: str = ""
+    """Qualified name of a device attribute."""
+    node_label: str = ""
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "TierLevel":
+        if bool(self.attribute) == bool(self.node_label):
+            raise ValueError("must have one of attribute and nodeLabel")
+        return self
+
+
 class ControllerSettings(_Section):
     """Settings of ``lode controller``."""
 
@@ -71,6 +85,8 @@ class ControllerSettings(_Section):
     write_seconds: float = Field(default=5, gt=0)
     """How long one write may take: the client gives up after this time, and the API server too."""
 
+    volcano_tiers: dict[str, TierLevel] = {}
+    """What tiers in PodGroups of Volcano stand for, by number or name. A PodGroup with another tier is refused."""
     debug_address: str = "127.0.0.1:8081"
     """Where /debug/usage is served, which names the claims of every namespace; "" serves nothing."""
     verify_policies: bool = True

@@ -16,6 +16,7 @@ from driver.errors import Fault, InvalidInput
 from driver.quantity import Quantity
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_CUSTOM = "custom resource"
 _INTEGERS = {"int32": 2**31, "int64": 2**63}
 
 
@@ -54,6 +55,10 @@ def _raw() -> Any:
 @cache
 def struct(name: str) -> Struct:
     """The struct of that name in schema.json."""
+    if name == _CUSTOM:
+        namespace = struct(_raw()["kinds"]["Namespace"])
+        free = dict.fromkeys(("spec", "status"), FieldType("any"))
+        return Struct({**namespace.fields, **free}, (), atomic=False)
     raw = _raw()["types"][name]
     fields = {key: _type(value) for key, value in raw["fields"].items()}
     return Struct(fields, tuple(raw.get("required", ())), raw.get("atomic", False))
@@ -61,8 +66,8 @@ def struct(name: str) -> Struct:
 
 @cache
 def type_of(name: str) -> FieldType:
-    """The type of the objects of a kind."""
-    return FieldType("struct", struct=_raw()["kinds"][name])
+    """The type of the objects of a kind. Of a kind that schema.json does not have, everything but metadata is free."""
+    return FieldType("struct", struct=_raw()["kinds"].get(name, _CUSTOM))
 
 
 def _type(raw: Any) -> FieldType:

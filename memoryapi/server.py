@@ -57,6 +57,7 @@ class MemoryApi:
         blocking: a watch waits for changes until its timeout, as on a real server. Otherwise a watch ends, with a
             bookmark, as soon as it has delivered all changes, so that a single thread can step a whole system.
         unserved: kinds that this API does not serve, such as DeviceTaintRules before Kubernetes 1.37.
+        custom: kinds that it serves besides, as custom resources: it checks nothing but their metadata.
     """
 
     def __init__(
@@ -67,12 +68,14 @@ class MemoryApi:
         history: int = 1000,
         blocking: bool = False,
         unserved: Collection[Resource] = (),
+        custom: Collection[Resource] = (),
     ):
         self._clock = clock
         self._store = Store(history)
         self._blocking = blocking
         self._changed = threading.Condition(threading.RLock())
-        self._kinds = {kind.resource: kind for kind in _KINDS if kind.resource not in unserved}
+        kinds = (*_KINDS, *(simple_kinds.custom_rules(resource) for resource in custom))
+        self._kinds = {kind.resource: kind for kind in kinds if kind.resource not in unserved}
         self._terminating: set[str] = set()
         self._copies = True
         self._writer = ObjectWriter(self._store, clock, random.Random(seed))

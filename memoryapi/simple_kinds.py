@@ -6,6 +6,7 @@ from driver.errors import Fault
 from driver.kube.api import (
     CSI_NODES,
     EVENTS,
+    JOBS,
     LEASES,
     NAMESPACES,
     NODES,
@@ -16,8 +17,6 @@ from driver.kube.api import (
 )
 from driver.limits import MAX_EVENT_MESSAGE
 from memoryapi.kind_rules import COMMON_FIELDS, KindRules, Write, at, selectable
-
-JOBS = Resource("batch", "v1", "jobs", "Job", namespaced=True)
 
 
 def _default_namespace(write: Write) -> None:
@@ -97,3 +96,8 @@ VOLUME_RULES = (
     KindRules(STORAGE_CLASSES),
     KindRules(CSI_NODES),
 )
+
+
+def custom_rules(resource: Resource) -> KindRules:
+    """The rules of a custom resource with a status of its own."""
+    return KindRules(resource, has_status=True, counts_generation=True)

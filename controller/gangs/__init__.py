@@ -15,6 +15,7 @@ Which pods belong to a gang, and on what it starts, follows from what users writ
     hints_of, rank_of_pod     what a pod itself says (labels, annotations, owner, scheduling group)
     asked_by_claim, asked_by_pod    what its claims ask (PlacementConfig)
     GroupObjects              objects that say how many members there are (PodGroups, Jobs, StatefulSets)
+    group_from                PodGroups of three APIs
     membership_of             the gang of a pod, from all of these: the first source that is found counts
     agreed                    the terms of a gang, or the contradictions between its members
 """
@@ -37,6 +38,7 @@ from controller.gangs.groups import VERSIONS, Group, GroupObjects, Workload, job
 from controller.gangs.hints import GangHints, GroupName, Owner, hints_of, rank_of_pod
 from controller.gangs.membership import PodFacts, dependencies_of, group_id, membership_of
 from controller.gangs.memory import Memory
+from controller.gangs.podgroups import Tiers, group_from
 from controller.gangs.render import render
 from controller.gangs.terms import GangTerms, Membership, Source, Statement
 from controller.gangs.units import natural
@@ -66,12 +68,14 @@ __all__ = [
     "Source",
     "Standing",
     "Statement",
+    "Tiers",
     "Workload",
     "agreed",
     "asked_by_claim",
     "asked_by_pod",
     "choose",
     "dependencies_of",
+    "group_from",
     "group_id",
     "hints_of",
     "job_from",

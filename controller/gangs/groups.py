@@ -37,7 +37,7 @@ class Workload:
         size: how many pods it keeps at a time.
         completions: how many indexes a Job has; 0 if its pods have none.
         set_uid: of the JobSet that the Job belongs to, or "".
-        has_claims: whether its pods have claims for devices.
+        joins: whether its pods can be in a gang: they have claims for devices, or the label for gangs.
         ordered: whether it makes a pod only when the one before it is ready.
     """
 
@@ -45,7 +45,7 @@ class Workload:
     size: int
     completions: int = 0
     set_uid: str = ""
-    has_claims: bool = False
+    joins: bool = False
     ordered: bool = False
 
 
@@ -111,27 +111,27 @@ VERSIONS: Mapping[Source, tuple[str, ...]] = {
 """The API versions in which a group is looked for, the best first."""
 
 
-def job_from(obj: Json) -> tuple[str, str, Workload]:
-    """Kind, key and value of a Job object."""
+def job_from(obj: Json, label: str) -> tuple[str, Workload]:
+    """Key and value of a Job object; ``label`` is that for gangs."""
     metadata, spec = obj["metadata"], obj["spec"]
-    template = spec["template"]["spec"]
+    template = spec["template"]
+    labels = (template.get("metadata") or {}).get("labels") or {}
     parallelism, completions = spec.get("parallelism", 1), spec.get("completions")
     return (
-        "Job",
         f"{metadata['namespace']}/{metadata['name']}",
         Workload(
             uid=metadata["uid"],
             size=parallelism if completions is None else min(parallelism, completions),
             completions=completions or 0 if spec.get("completionMode") == "Indexed" else 0,
             set_uid=(metadata.get("labels") or {}).get("jobset.sigs.k8s.io/jobset-uid", ""),
-            has_claims=bool(template.get("resourceClaims")),
+            joins=bool(template["spec"].get("resourceClaims")) or label in labels,
         ),
     )
 
 
-def stateful_set_from(obj: Json) -> tuple[str, str, Workload]:
-    """Kind, key and value of a StatefulSet object."""
+def stateful_set_from(obj: Json) -> tuple[str, Workload]:
+    """Key and value of a StatefulSet object."""
     metadata, spec = obj["metadata"], obj["spec"]
     ordered = spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady"
     key = f"{metadata['namespace']}/{metadata['name']}"
-    return "StatefulSet", key, Workload(metadata["uid"], spec.get("replicas", 1), ordered=ordered)
+    return key, Workload(metadata["uid"], spec.get("replicas", 1), ordered=ordered)

@@ -75,6 +75,8 @@ class GangHints:
     Attributes:
         groups: that the pod names, the first counts.
         run: equal for pods that replace each other; "" if nothing replaces the pod.
+        label: the value of the driver's label for gangs: the name of a gang, or "" for the group or owner; None if the
+            pod does not have the label.
         levels: what its annotations ask of the topology; None if they ask nothing.
         faults: annotations that are not supported in a gang.
     """
@@ -82,24 +84,30 @@ class GangHints:
     groups: tuple[GroupName, ...] = ()
     owner: Owner | None = None
     run: str = ""
+    label: str | None = None
     levels: tuple[Level, ...] | None = None
     leader: bool = False
     faults: tuple[Fault, ...] = ()
 
 
-def hints_of(pod: Json) -> GangHints | None:
-    """What the pod says; None if it can be in no gang: it names no group and has no claims that could say more."""
+def hints_of(pod: Json, label: str) -> GangHints | None:
+    """What the pod says; None if it can be in no gang: it names none and has no claims that could.
+
+    Args:
+        label: key of the driver's own label, ``driver.names.Names.gang``.
+    """
     metadata, spec = pod["metadata"], pod["spec"]
-    groups = tuple(_groups(metadata, spec))
-    if not groups and not spec.get("resourceClaims"):
-        return None
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    groups = tuple(_groups(metadata, spec))
+    if not groups and label not in labels and not spec.get("resourceClaims"):
+        return None
     controller = next((owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")), None)
     levels, faults = topology_asked(pod)
     return GangHints(
         groups=groups,
         owner=_owner(labels, annotations, controller),
         run=labels.get(f"{_JOBSET}jobset-uid") or (controller["uid"] if controller else ""),
+        label=labels.get(label),
         levels=levels,
         leader=labels.get(f"{_LWS}worker-index") == "0" or labels.get("training.kubeflow.org/job-role") == "master",
         faults=(*faults, *exclusive_faults(annotations)),

@@ -8,9 +8,7 @@ from controller.gangs.hints import GangHints, GroupName, Owner
 from controller.gangs.terms import Membership, Source, Statement
 from driver.errors import Fault
 
-_ORDERED = (
-    "StatefulSet {name} makes a pod only when the one before it is ready; set podManagementPolicy: Parallel in it"
-)
+_ORDERED = "StatefulSet {} makes a pod only when the one before it is ready; set podManagementPolicy: Parallel in it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +27,7 @@ class PodFacts:
 
 def membership_of(pod: PodFacts, objects: GroupObjects) -> Membership | None:
     """The gang of the pod; None if it is in none."""
-    hints, asked = pod.hints or GangHints(), pod.asked
+    hints, asked = pod.hints or GangHints(), _asked(pod)
     found = _named(asked) or _grouped(pod, hints, objects) or _owned(hints, asked, objects)
     if found is None:
         if asked.levels is None:
@@ -57,7 +55,7 @@ def dependencies_of(pod: PodFacts) -> tuple[str, ...]:
     """What the pod's membership depends on besides itself and its claims: groups as ``group_id``, owners by uid."""
     if pod.hints is None:
         return ()
-    owner = pod.hints.owner if pod.asked.gang else None
+    owner = pod.hints.owner if _asked(pod).gang else None
     groups = [group_id(group.source, f"{pod.namespace}/{group.name}") for group in pod.hints.groups]
     return (*groups, *({owner.uid, owner.job} - {""} if owner else ()))
 
@@ -65,6 +63,12 @@ def dependencies_of(pod: PodFacts) -> tuple[str, ...]:
 def group_id(source: Source, key: str) -> str:
     """Names a group in ``dependencies_of``."""
     return f"{source.name} {key}"
+
+
+def _asked(pod: PodFacts) -> Asked:
+    """What the claims ask, and the label, which says no more than that and with which name the pod is in a gang."""
+    asked, label = pod.asked, pod.hints.label if pod.hints else None
+    return asked if label is None else replace(asked, gang=True, name=asked.name or label or None)
 
 
 def _named(asked: Asked) -> tuple[str, Statement] | None:
@@ -120,7 +124,7 @@ def _size_of(owner: Owner, objects: GroupObjects) -> tuple[int | None, str]:
     if owner.kind == "JobSet":
         jobs = objects.jobs_of(owner.uid)
         if owner.jobs and len(jobs) >= owner.jobs:
-            return sum(job.size for job in jobs if job.has_claims), ""
+            return sum(job.size for job in jobs if job.joins), ""
         known = f"{len(jobs)} of {owner.jobs or 'an unknown number of'} Jobs of JobSet {owner.name} exist"
         return None, f"{known}; if they start one after another, set gang.minAvailable"
     workload = objects.workload(owner.uid)

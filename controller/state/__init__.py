@@ -26,10 +26,11 @@ from controller.state.gangs import Gangs
 from controller.state.pods import Pods
 from controller.state.podview import ClaimReference, Condition, PodView, pod_from
 from controller.state.revisions import NodeRevisions, Revision
-from controller.state.state import OPTIONAL_RESOURCES, VOLUME_RESOURCES, State
+from controller.state.state import GANG_RESOURCES, OPTIONAL_RESOURCES, VOLUME_RESOURCES, State
 
 __all__ = [
     "DEVICE_TAINT_RULES_BETA",
+    "GANG_RESOURCES",
     "OPTIONAL_RESOURCES",
     "VOLUME_RESOURCES",
     "Changes",

@@ -6,8 +6,10 @@ all at once, and the thread that decides does not spend its time on them.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+from controller.gangs import Group, Source, Tiers, group_from, job_from, stateful_set_from
 from controller.placement import facts_of, storage_class_from, volume_claim_from, volume_from, volume_limits_from
 from controller.state.claims import record_from
 from controller.state.classes import class_record_from
@@ -16,17 +18,22 @@ from controller.state.scheduling import namespace_from
 from controller.state.sharing import SharedClaims, SharedPods
 from driver.errors import LodeError
 from driver.kube.api import (
+    COSCHEDULING_POD_GROUPS,
     CSI_NODES,
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
+    JOBS,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    POD_GROUPS,
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    STATEFUL_SETS,
     STORAGE_CLASSES,
+    VOLCANO_POD_GROUPS,
     Object,
     Resource,
 )
@@ -39,6 +46,12 @@ DEVICE_TAINT_RULES_BETA: Final = Resource(
     "resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False
 )
 """Where Kubernetes 1.36 serves device taint rules, if at all."""
+GROUP_SOURCES: Final[Mapping[Resource, Source]] = {
+    **dict.fromkeys(POD_GROUPS, Source.POD_GROUP),
+    VOLCANO_POD_GROUPS: Source.VOLCANO,
+    COSCHEDULING_POD_GROUPS: Source.COSCHEDULING,
+}
+"""The kinds of objects that stand for a gang."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +87,10 @@ StateDelta = Decoded | Deleted | Synced | Unreadable
 class Decoder:
     """Decodes objects of every kind that the state keeps. Safe in any thread."""
 
-    def __init__(self, names: Names, condition_type: str):
+    def __init__(self, names: Names, condition_type: str, tiers: Tiers | None = None):
         pods, claims = SharedPods(), SharedClaims()
         self._decode: Mapping[Resource, Callable[[Object], Any]] = {
-            PODS: lambda obj: pods.shared(pod_from(obj, condition_type)),
+            PODS: lambda obj: pods.shared(pod_from(obj, condition_type, names.gang)),
             NODES: facts_of,
             RESOURCE_CLAIMS: lambda obj: claims.shared(record_from(obj)),
             RESOURCE_SLICES: SharedSlices().slice_from,
@@ -89,6 +102,9 @@ class Decoder:
             PERSISTENT_VOLUMES: volume_from,
             STORAGE_CLASSES: storage_class_from,
             CSI_NODES: volume_limits_from,
+            JOBS: lambda obj: job_from(obj, names.gang),
+            STATEFUL_SETS: stateful_set_from,
+            **{resource: partial(_group, source, tiers or {}) for resource, source in GROUP_SOURCES.items()},
         }
 
     def delta(self, delta: Delta) -> StateDelta:
@@ -109,6 +125,10 @@ class Decoder:
             # One object that cannot be decoded must not keep the others from being served.
             problem = repr(error)
         return Decoded(resource, object_key(obj), metadata.get("uid", ""), version_of(metadata), value, problem)
+
+
+def _group(source: Source, tiers: Tiers, obj: Object) -> Group:
+    return group_from(obj, source, tiers)
 
 
 def version_of(metadata: Object) -> int:

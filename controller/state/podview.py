@@ -6,6 +6,7 @@ from typing import Any
 
 from controller.gangs import GangHints, hints_of, rank_of_pod
 from controller.placement import Needs, needs_of
+from driver.names import Names
 
 Json = Mapping[str, Any]
 
@@ -83,8 +84,8 @@ class PodView:
         return tuple(dict.fromkeys(keys))
 
 
-def pod_from(raw: Json, condition_type: str) -> PodView:
-    """The view of a Pod object; ``condition_type`` is the type of our own condition.
+def pod_from(raw: Json, condition_type: str, gang_label: str = Names().gang) -> PodView:
+    """The view of a Pod object; ``condition_type`` is the type of our own condition, ``gang_label`` our label.
 
     Raises:
         InvalidInput: a quantity that the API server would not have accepted.
@@ -96,7 +97,7 @@ def pod_from(raw: Json, condition_type: str) -> PodView:
     unschedulable = unschedulable and not scheduled.get("lastProbeTime")
     disrupted = conditions.get("DisruptionTarget") or {}
     own = conditions.get(condition_type)
-    gang = hints_of(raw)
+    gang = hints_of(raw, gang_label)
     return PodView(
         namespace=metadata["namespace"],
         name=metadata["name"],

@@ -9,21 +9,32 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from controller.allocation import Fleet
+from controller.gangs import Tiers
 from controller.placement import Needs, Nodes, volume_facts
 from controller.state.changes import Changes
 from controller.state.claims import Claims, Promise, holds_devices_of
 from controller.state.classes import DeviceClasses
-from controller.state.decoding import DEVICE_TAINT_RULES_BETA, Decoded, Decoder, Deleted, StateDelta, version_of
+from controller.state.decoding import (
+    DEVICE_TAINT_RULES_BETA,
+    GROUP_SOURCES,
+    Decoded,
+    Decoder,
+    Deleted,
+    StateDelta,
+    version_of,
+)
 from controller.state.gangs import Gangs
 from controller.state.handlers import (
     ClaimHandler,
     ClassHandler,
+    GroupHandler,
     Handler,
     NodeHandler,
     PodCounter,
     PodHandler,
     SliceHandler,
     TaintRuleHandler,
+    WorkloadHandler,
 )
 from controller.state.kinds import DeviceKinds
 from controller.state.pods import Pods
@@ -36,6 +47,7 @@ from driver.kube.api import (
     CSI_NODES,
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
+    JOBS,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -43,6 +55,7 @@ from driver.kube.api import (
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    STATEFUL_SETS,
     STORAGE_CLASSES,
     Object,
     Resource,
@@ -54,12 +67,23 @@ from driver.names import Names
 
 VOLUME_RESOURCES: Final = (PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, CSI_NODES)
 """What volumes of pods are judged by. While one of these cannot be read, volumes exclude no node."""
-OPTIONAL_RESOURCES: Final = (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA, NAMESPACES, *VOLUME_RESOURCES)
+GANG_RESOURCES: Final = (JOBS, STATEFUL_SETS, *GROUP_SOURCES)
+"""What says how many members gangs have, where claims and pods do not say it."""
+OPTIONAL_RESOURCES: Final = (
+    DEVICE_TAINT_RULES,
+    DEVICE_TAINT_RULES_BETA,
+    NAMESPACES,
+    *VOLUME_RESOURCES,
+    *GANG_RESOURCES,
+)
 """Kinds of objects that a cluster need not serve, or let this program read."""
 
 
 class State:
     """Everything decisions are made from. Only ``apply``, ``put``, ``drop``, ``promise`` and ``end_promise`` change it.
+
+    Args:
+        tiers: what tiers in PodGroups of Volcano stand for.
 
     Attributes:
         devices: pools of devices and what is in use.
@@ -69,7 +93,7 @@ class State:
         gangs: which pods belong together, and on what they start.
     """
 
-    def __init__(self, devices: Fleet, names: Names):
+    def __init__(self, devices: Fleet, names: Names, tiers: Tiers | None = None):
         self.devices = devices
         self.names = names
         self.nodes = Nodes()
@@ -81,7 +105,7 @@ class State:
         self._kinds = DeviceKinds(names)
         self._slices = SliceNodes()
         self._versions = ObjectVersions()
-        self._decoder = Decoder(names, self.condition_type)
+        self._decoder = Decoder(names, self.condition_type, tiers)
         counter = PodCounter(self.pods, self.claims, self.nodes, names.driver)
         self.awaiting: Mapping[str, str] = counter.awaiting
         taint_rules = TaintRuleHandler(self.nodes, devices)
@@ -111,6 +135,9 @@ class State:
             PERSISTENT_VOLUMES: VolumeHandler(self.nodes, volumes, storage.put_volume, storage.remove_volume),
             STORAGE_CLASSES: VolumeHandler(self.nodes, volumes, storage.put_class, storage.remove_class),
             CSI_NODES: VolumeHandler(self.nodes, volumes, storage.put_limits, storage.remove_limits),
+            JOBS: WorkloadHandler(self.gangs, JOBS.kind),
+            STATEFUL_SETS: WorkloadHandler(self.gangs, STATEFUL_SETS.kind),
+            **{kind: GroupHandler(self.gangs, source, kind.api_version) for kind, source in GROUP_SOURCES.items()},
         }
 
     @property

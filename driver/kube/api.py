@@ -53,6 +53,15 @@ RESOURCE_CLAIM_TEMPLATES = Resource(
 RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
 DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
 DEVICE_TAINT_RULES = Resource("resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule", namespaced=False)
+JOBS = Resource("batch", "v1", "jobs", "Job", namespaced=True)
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet", namespaced=True)
+POD_GROUPS = tuple(
+    Resource("scheduling.k8s.io", version, "podgroups", "PodGroup", namespaced=True)
+    for version in ("v1beta1", "v1alpha3", "v1alpha2")
+)
+"""In every version that a supported Kubernetes can serve: the first two in 1.37, the last in 1.36."""
+VOLCANO_POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", namespaced=True)
+COSCHEDULING_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", namespaced=True)
 
 
 @dataclass(frozen=True, slots=True)

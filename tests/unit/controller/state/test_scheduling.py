@@ -6,7 +6,7 @@ import pytest
 
 from controller.placement import PodCheck
 from controller.reconcile import Place, Unallocatable, decide
-from controller.state import OPTIONAL_RESOURCES, VOLUME_RESOURCES, State
+from controller.state import GANG_RESOURCES, OPTIONAL_RESOURCES, VOLUME_RESOURCES, State
 from driver.kube.api import (
     CSI_NODES,
     NAMESPACES,
@@ -115,7 +115,8 @@ def test_volumes_exclude_no_node_until_all_that_belongs_to_them_can_be_read(reso
 
 
 def test_only_these_kinds_are_read_to_choose_nodes() -> None:
-    read = {resource.plural for resource in OPTIONAL_RESOURCES} - {"devicetaintrules"}
+    others = {resource.plural for resource in GANG_RESOURCES} | {"devicetaintrules"}
+    read = {resource.plural for resource in OPTIONAL_RESOURCES} - others
     assert read == {"namespaces", "persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes"}
 
 

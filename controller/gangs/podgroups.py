@@ -1,0 +1,103 @@
+"""PodGroup objects of three APIs as values. Pure.
+
+What cannot be kept is refused by name: a gang that starts otherwise than its author asks is worse than one that waits.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from controller.gangs.gang import Level
+from controller.gangs.groups import Group
+from controller.gangs.terms import Source
+from driver.errors import Fault
+
+Json = Mapping[str, Any]
+Tiers = Mapping[str, Level]
+"""The level that a tier of Volcano's stands for, by its number or name (setting ``controller.volcanoTiers``)."""
+
+_PARTITION: Final = "volcano.sh/partition-id"
+_TASK: Final = "volcano.sh/task-spec"
+
+
+def group_from(obj: Json, source: Source, tiers: Tiers) -> Group:
+    """The group that a PodGroup object of the source's API stands for."""
+    read: Mapping[Source, Callable[[Json, Json, Tiers], Group]] = {
+        Source.POD_GROUP: _kubernetes,
+        Source.VOLCANO: _volcano,
+        Source.COSCHEDULING: _coscheduling,
+    }
+    return read[source](obj["metadata"], obj.get("spec") or {}, tiers)
+
+
+def _group(metadata: Json, minimum: int | None, levels: Sequence[Level] = (), faults: Iterable[Fault] = ()) -> Group:
+    key = f"{metadata['namespace']}/{metadata['name']}"
+    named = tuple(Fault(f"PodGroup {key}: {fault.field}", fault.message) for fault in faults)
+    return Group(key, metadata["uid"], minimum or None, tuple(levels) or None, named)
+
+
+def _kubernetes(metadata: Json, spec: Json, _: Tiers) -> Group:
+    gang = (spec.get("schedulingPolicy") or {}).get("gang")
+    keys = [one["key"] for one in (spec.get("schedulingConstraints") or {}).get("topology") or ()]
+    faults = []
+    if parent := spec.get("parentCompositePodGroupName"):
+        message = f"{parent}: groups of groups are not supported; let all pods name one PodGroup"
+        faults.append(Fault("spec.parentCompositePodGroupName", message))
+    minimum = gang["minCount"] if gang else None
+    return _group(metadata, minimum, [Level(key, "nodeLabel") for key in keys], faults)
+
+
+def _coscheduling(metadata: Json, spec: Json, _: Tiers) -> Group:
+    return _group(metadata, spec.get("minMember"))
+
+
+def _volcano(metadata: Json, spec: Json, tiers: Tiers) -> Group:
+    levels, faults = _tier(spec.get("networkTopology"), "spec.networkTopology", tiers, 0)
+    policies = spec.get("subGroupPolicy") or ()
+    for number, policy in enumerate(policies):
+        field = f"spec.subGroupPolicy[{number}]"
+        if not policy.get("networkTopology"):
+            continue
+        if len(policies) > 1 or len(spec.get("minTaskMember") or ()) > 1 or not _by_rank(policy):
+            message = "groups other than so many members in the order of ranks are not supported; "
+            message += "remove it, and ask for topology with groupSize in the PlacementConfig of a claim"
+            faults.append(Fault(field, message))
+            continue
+        size = policy.get("subGroupSize") or 1
+        inner, wrong = _tier(policy["networkTopology"], f"{field}.networkTopology", tiers, size)
+        levels, faults = [*levels, *inner], [*faults, *wrong]
+    return _group(metadata, spec.get("minMember"), levels, faults)
+
+
+def _by_rank(policy: Json) -> bool:
+    """Whether the groups are those that Volcano's jobs make: the pods of one task, so many at a time."""
+    selector = policy.get("labelSelector") or {}
+    labels = set(selector.get("matchLabels") or ())
+    return (
+        labels <= {_TASK}
+        and not selector.get("matchExpressions")
+        and policy.get("matchLabelKeys")
+        in (
+            None,
+            [],
+            [_PARTITION],
+        )
+    )
+
+
+def _tier(topology: Json | None, field: str, tiers: Tiers, size: int) -> tuple[list[Level], list[Fault]]:
+    """The level of the highest tier that members may cross."""
+    if not topology:
+        return [], []
+    name, number = topology.get("highestTierName"), topology.get("highestTierAllowed")
+    if not name and number is None:
+        return [], []
+    tier = str(name or number)
+    level = tiers.get(tier)
+    if level is None:
+        message = (
+            f"tier {tier} stands for no attribute or node label; have an operator add it to the setting "
+            "controller.volcanoTiers, or ask for topology in the PlacementConfig of a claim"
+        )
+        return [], [Fault(f"{field}.{'highestTierName' if name else 'highestTierAllowed'}", message)]
+    required = topology.get("mode", "hard") == "hard"
+    return [Level(level.key, level.kind, required=required, group_size=size)], []

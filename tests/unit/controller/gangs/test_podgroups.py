@@ -1,0 +1,112 @@
+"""PodGroups of three APIs say the minimum and the topology of a gang; what is not supported is refused by name."""
+
+from typing import Any
+
+import pytest
+
+from controller.gangs import Group, Level, Source, group_from
+
+TIERS = {"1": Level("lode.dev/ibLeaf", "attribute"), "spine": Level("spine", "nodeLabel")}
+
+
+def group(source: Source, **spec: Any) -> Group:
+    return group_from({"metadata": {"namespace": "ns", "name": "g", "uid": "u"}, "spec": spec}, source, TIERS)
+
+
+@pytest.mark.parametrize(
+    ("source", "spec", "minimum", "levels"),
+    [
+        (Source.POD_GROUP, {"schedulingPolicy": {"gang": {"minCount": 4}}}, 4, None),
+        (Source.POD_GROUP, {"schedulingPolicy": {"basic": {}}}, None, None),
+        (
+            Source.POD_GROUP,
+            {"schedulingPolicy": {"gang": {"minCount": 4}}, "schedulingConstraints": {"topology": [{"key": "rack"}]}},
+            4,
+            (Level("rack", "nodeLabel"),),
+        ),
+        (Source.COSCHEDULING, {"minMember": 3}, 3, None),
+        (Source.VOLCANO, {"minMember": 3, "minTaskMember": {"ps": 1, "worker": 2}}, 3, None),
+        (Source.VOLCANO, {}, None, None),
+        (Source.VOLCANO, {"minMember": 3, "networkTopology": {"mode": "hard"}}, 3, None),
+        (Source.VOLCANO, {"minMember": 3, "networkTopology": {"highestTierAllowed": 1}}, 3, (TIERS["1"],)),
+        (
+            Source.VOLCANO,
+            {"minMember": 3, "networkTopology": {"mode": "soft", "highestTierName": "spine"}},
+            3,
+            (Level("spine", "nodeLabel", required=False),),
+        ),
+        (
+            Source.VOLCANO,
+            {
+                "minMember": 8,
+                "minTaskMember": {"worker": 8},
+                "networkTopology": {"mode": "hard", "highestTierName": "spine"},
+                "subGroupPolicy": [
+                    {
+                        "name": "worker",
+                        "subGroupSize": 4,
+                        "minSubGroups": 2,
+                        "labelSelector": {"matchLabels": {"volcano.sh/task-spec": "worker"}},
+                        "matchLabelKeys": ["volcano.sh/partition-id"],
+                        "networkTopology": {"mode": "hard", "highestTierAllowed": 1},
+                    }
+                ],
+            },
+            8,
+            (TIERS["spine"], Level("lode.dev/ibLeaf", "attribute", group_size=4)),
+        ),
+        (Source.VOLCANO, {"minMember": 8, "subGroupPolicy": [{"subGroupSize": 4}]}, 8, None),
+    ],
+)
+def test_a_group_says_minimum_and_topology(
+    source: Source, spec: Any, minimum: int | None, levels: tuple[Level, ...] | None
+) -> None:
+    assert group(source, **spec) == Group("ns/g", "u", minimum, levels)
+
+
+TIER = {"highestTierAllowed": 1}
+
+
+@pytest.mark.parametrize(
+    ("source", "spec", "said"),
+    [
+        (
+            Source.POD_GROUP,
+            {"parentCompositePodGroupName": "all"},
+            "spec.parentCompositePodGroupName: all: groups of groups are not supported; let all pods name one PodGroup",
+        ),
+        (
+            Source.VOLCANO,
+            {"networkTopology": {"highestTierAllowed": 2}},
+            "spec.networkTopology.highestTierAllowed: tier 2 stands for no attribute or node label; have an operator "
+            "add it to the setting controller.volcanoTiers, or ask for topology in the PlacementConfig of a claim",
+        ),
+        (
+            Source.VOLCANO,
+            {"networkTopology": {"highestTierName": "core"}},
+            "spec.networkTopology.highestTierName: tier core stands for no attribute",
+        ),
+        (
+            Source.VOLCANO,
+            {"subGroupPolicy": [{"networkTopology": TIER}, {"networkTopology": TIER}]},
+            "spec.subGroupPolicy[1]: groups other than so many members in the order of ranks are not supported",
+        ),
+        (
+            Source.VOLCANO,
+            {"subGroupPolicy": [{"networkTopology": TIER, "matchLabelKeys": ["role"]}]},
+            "spec.subGroupPolicy[0]: groups other than",
+        ),
+        (
+            Source.VOLCANO,
+            {"subGroupPolicy": [{"networkTopology": TIER, "labelSelector": {"matchLabels": {"role": "x"}}}]},
+            "spec.subGroupPolicy[0]: groups other than",
+        ),
+        (
+            Source.VOLCANO,
+            {"minTaskMember": {"ps": 1, "worker": 4}, "subGroupPolicy": [{"networkTopology": TIER}]},
+            "spec.subGroupPolicy[0]: groups other than",
+        ),
+    ],
+)
+def test_what_is_not_supported_is_refused_by_name_with_the_remedy(source: Source, spec: Any, said: str) -> None:
+    assert any(str(fault).startswith(f"PodGroup ns/g: {said}") for fault in group(source, minMember=1, **spec).faults)
