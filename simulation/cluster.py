@@ -256,8 +256,12 @@ class Cluster:
         due = [write for write in self._hanging if write.at <= self.clock.monotonic()]
         for write in due:
             self._hanging.remove(write)
+            known = len(self.found)
             try:
                 write.proceed()
+                if (write.call.resource, write.call.subresource) == (PODS, "status"):
+                    # Nothing ties a nomination to the claims: the devices may have been taken back since it was sent.
+                    del self.found[known:]
                 self.log.note(
                     "api", f"carries out late: {write.call.verb} {write.call.resource.kind} {write.call.name}"
                 )
