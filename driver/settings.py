@@ -85,7 +85,7 @@ class ControllerSettings(_Section):
     write_seconds: float = Field(default=5, gt=0)
     """How long one write may take: the client gives up after this time, and the API server too."""
 
-    volcano_tiers: dict[str, TierLevel] = {}
+    volcano_tiers: dict[int | str, TierLevel] = {}
     """What tiers in PodGroups of Volcano stand for, by number or name. A PodGroup with another tier is refused."""
     debug_address: str = "127.0.0.1:8081"
     """Where /debug/usage is served, which names the claims of every namespace; "" serves nothing."""

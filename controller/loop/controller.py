@@ -319,7 +319,7 @@ class Controller:
 
 def _tiers(settings: ControllerSettings) -> Tiers:
     return {
-        name: Level(tier.attribute or tier.node_label, "attribute" if tier.attribute else "nodeLabel")
+        str(name): Level(tier.attribute or tier.node_label, "attribute" if tier.attribute else "nodeLabel")
         for name, tier in settings.volcano_tiers.items()
     }
 

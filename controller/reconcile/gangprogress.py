@@ -130,6 +130,15 @@ class GangProgress:
         return tuple(record for record in records if record is not None and self._state.holds_ours(record.claim))
 
     @property
+    def is_ours(self) -> bool:
+        """Whether a member needs devices of ours, says with our label that it is in a gang, or cannot be judged yet."""
+        if self.full or any(pod.unallocated for pod in self.open.values()):
+            return True
+        if any(member.held for _, member in self.standing) or any(isinstance(one, Wait) for one in self.own.values()):
+            return True
+        return any(pod.gang is not None and pod.gang.label is not None for pod in self.pods.values())
+
+    @property
     def running(self) -> bool:
         """Whether a member that holds devices is bound."""
         return any(member.held for member in self.bound.values())

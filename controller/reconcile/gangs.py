@@ -26,7 +26,7 @@ from controller.allocation import Unsatisfiable, render
 from controller.gangs import Gang, GangPlan, GangRefusal, GangTerms, Member, Source, Standing
 from controller.gangs import render as render_gang
 from controller.placement import Placement, PodDemand
-from controller.reconcile.decisions import Decision, Place, Reason, Unallocatable, Wait
+from controller.reconcile.decisions import Decision, Place, Reason, RemoveGate, Unallocatable, Wait
 from controller.reconcile.expected import expected_use
 from controller.reconcile.gangprogress import GangProgress, Histories, KnownGang
 from controller.reconcile.history import NO_HISTORY
@@ -116,6 +116,9 @@ class _GangDecider:
     def decide(self) -> GangDecision:
         """See ``decide_gang``."""
         found, terms = self._found, self._gang.terms
+        if not found.is_ours and (not isinstance(terms, GangTerms) or self._missing(terms) is None):
+            # Its pods have the gate for claims of other drivers. Their groups are not ours to judge.
+            return self._decision(dict.fromkeys(found.open, RemoveGate()))
         if not isinstance(terms, GangTerms):
             faults = "; ".join(f"{fault.field}: {fault.message}" for fault in terms)
             return self._give_up(Wait(Reason.GANG_INVALID, f"gang {self._gang.key}: {faults}"))

@@ -148,6 +148,16 @@ def test_a_pod_without_claims_or_with_a_node_is_not_gated(admin: Identity) -> No
     assert gates(create_pod(admin, pod_with_claim("c", nodeName="n1"))) == []
 
 
+@pytest.mark.parametrize("value", ["train", ""])
+def test_a_pod_without_claims_that_is_in_a_gang_gets_the_gate(admin: Identity, value: str) -> None:
+    member = pod_with_claim("c", resourceClaims=[], containers=[{"name": "main", "image": "none"}])
+    member["metadata"]["labels"] = {"lode.dev/gang": value}
+    assert gates(create_pod(admin, member)) == [GATE]
+    other = pod_with_claim("c", resourceClaims=[], containers=[{"name": "main", "image": "none"}])
+    other["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "train"}
+    assert gates(create_pod(admin, other)) == [], "a group alone says nothing of this driver"
+
+
 def test_a_namespace_can_opt_out(admin: Identity) -> None:
     assert gates(create_pod(admin, pod_with_claim("c"), new_namespace(admin, {"lode.dev/gate": "off"}))) == []
     assert gates(create_pod(admin, pod_with_claim("c"), new_namespace(admin, {"lode.dev/gate": "on"}))) == [GATE]

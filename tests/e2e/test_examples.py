@@ -62,6 +62,7 @@ def check_each_example_has_the_requested_devices(client: Client, namespace: str,
         **{file.stem: 1 for file in EXAMPLES},
         "two-cards-one-numa-node": 2,
         "job-of-four": 4,
+        "gang-in-one-ib-cluster": 4,
     }
     assert values("whole-card", "type") == ["H100"]
     assert values("card-by-index", "index") == [3]
@@ -72,6 +73,7 @@ def check_each_example_has_the_requested_devices(client: Client, namespace: str,
     assert values("vnpu-template", "profile") == ["vir02_1c"]
     assert values("shared-claim", "kind") == ["npu"]
     assert len(set(values("job-of-four", "uuid"))) == 4
+    assert len(set(values("gang-in-one-ib-cluster", "ibCluster"))) == 1
 
 
 def test_all_examples_run_at_once_and_see_exactly_their_devices(client: Client, namespace: str) -> None:

@@ -56,8 +56,9 @@ def test_every_example_is_placed_on_the_cards_it_is_for(simulated: Simulate) -> 
     assert answer.status == 0, answer.out
     files = {path.stem for path in EXAMPLES.iterdir()}
     pods = answer.json["pods"]
-    assert {one["name"] for one in pods if "job-of-four" not in one["name"]} == files - {"job-of-four"}
-    assert sum(one["name"].startswith("job-of-four-") for one in pods) == 4
+    jobs = {"job-of-four", "gang-in-one-ib-cluster"}
+    assert {name for one in pods if not (name := one["name"]).startswith((*jobs,))} == files - jobs
+    assert [sum(one["name"].startswith(job) for one in pods) for job in jobs] == [4, 4]
     assert {one["node"] for one in pods} == {"gpu-1", "gpu-2", "n"}
     assert answer.placed()["card-by-index"] == ["gpu-2/lode.dev/gpu-3"]
     assert len(answer.placed()["two-cards-one-numa-node"]) == 2

@@ -16,6 +16,19 @@ def test_fields_are_written_in_the_style_of_kubernetes() -> None:
     assert settings.kubeletplugin.node_labels.ib_cluster == "example.com/fabric"
 
 
+def test_a_tier_of_volcano_is_an_attribute_or_a_node_label() -> None:
+    settings = settings_from("controller: {volcanoTiers: {1: {attribute: a/b}, spine: {nodeLabel: c}}}")
+    tiers = settings.controller.volcano_tiers
+    assert {name: (tier.attribute, tier.node_label) for name, tier in tiers.items()} == {
+        1: ("a/b", ""),
+        "spine": ("", "c"),
+    }
+    for wrong in ("{}", "{attribute: a/b, nodeLabel: c}"):
+        with pytest.raises(InvalidInput, match="volcanoTiers") as caught:
+            settings_from(f"controller: {{volcanoTiers: {{1: {wrong}}}}}")
+        assert "must have one of attribute and nodeLabel" in str(caught.value)
+
+
 def test_every_name_follows_the_driver_name() -> None:
     names = settings_from("driverName: gpus.example.com").names
     assert names.gate == "gpus.example.com/allocation"

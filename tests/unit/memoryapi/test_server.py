@@ -13,6 +13,7 @@ from driver.kube.api import (
     LEASES,
     PODS,
     RESOURCE_CLAIMS,
+    VOLCANO_POD_GROUPS,
     Api,
     ApiError,
     Gone,
@@ -197,3 +198,17 @@ def test_a_reader_that_shares_objects_gets_the_stored_ones_and_one_that_changes_
     listed["metadata"]["labels"]["n"] = "1"
     with pytest.raises(AssertionError, match="Lease default/a was changed by a reader"):
         api.check_unchanged()
+
+
+def test_a_custom_resource_is_served_as_it_was_written() -> None:
+    group = {"metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 3, "subGroupPolicy": [{"a": 1}]}}
+    with pytest.raises(NotFound):
+        MemoryApi(VirtualClock()).create(VOLCANO_POD_GROUPS, group)
+    api = MemoryApi(VirtualClock(), custom=[VOLCANO_POD_GROUPS])
+    created = api.create(VOLCANO_POD_GROUPS, group)
+    assert (created["apiVersion"], created["spec"]) == ("scheduling.volcano.sh/v1beta1", group["spec"])
+    api.patch(VOLCANO_POD_GROUPS, "g", {"spec": {"minMember": 4}}, namespace="default")
+    (listed,) = api.list(VOLCANO_POD_GROUPS).items
+    assert (listed["spec"]["minMember"], listed["metadata"]["generation"]) == (4, 2)
+    with pytest.raises(Invalid):
+        api.create(VOLCANO_POD_GROUPS, {"metadata": {"name": "h", "namespace": "default"}, "other": 1})

@@ -34,10 +34,10 @@ from controller.reconcile import (
     decide_gang,
 )
 from driver.errors import Fault
-from driver.kube.api import NODES, RESOURCE_SLICES
+from driver.kube.api import NODES, PODS, RESOURCE_SLICES, Object
 from driver.model import Consumer
 from tests.unit.controller.reconcile.inwords import about
-from tests.unit.controller.scene import NOW, Scene, node, slice_on
+from tests.unit.controller.scene import NAMES, NOW, Scene, node, pod, slice_on
 
 FABRIC = Level("fabric", "nodeLabel")
 
@@ -78,6 +78,11 @@ class Fabrics(Scene):
             more.pop("choose", self.choose),
             lambda key: self.histories.get(key, NO_HISTORY),
         )
+
+
+def labeled(obj: Object) -> Object:
+    """The pod with the label that joins it to a gang."""
+    return {**obj, "metadata": {**obj["metadata"], "labels": {NAMES.gang: "train"}}}
 
 
 def told(decision: GangDecision) -> dict[str, str]:
@@ -273,6 +278,29 @@ def test_a_member_without_claims_is_placed_and_let_go_with_the_others() -> None:
     assert "w3" not in told(scene.decide())
     scene.members(3, ["a1/gpu-0", "a1/gpu-1", "a2/gpu-0"])
     assert told(scene.decide()) == {"w0": "place a1", "w1": "place a1", "w2": "place a2", "w3": "place a1"}
+
+
+@pytest.mark.parametrize("terms", [(Fault("", "PodGroup ns/g does not exist"),), None], ids=["in error", "complete"])
+def test_a_gang_without_anything_of_ours_is_let_go(terms: Any) -> None:
+    scene = Fabrics(a=1)
+    for name in ("w0", "w1"):
+        scene.claim(f"nic-{name}", ("nic.example.com",))
+        scene.pod(name, f"nic-{name}")
+    more = {} if terms is None else {"terms": terms}
+    assert told(scene.decide(minimum=2, size=2, **more)) == every(2, "remove gate")
+
+
+def test_a_gang_without_anything_of_ours_waits_until_it_is_complete() -> None:
+    scene = Fabrics(a=1)
+    scene.pod("w0")
+    assert told(scene.decide(minimum=2, size=2)) == {"w0": "wait GangIncomplete"}
+
+
+def test_pods_without_claims_that_say_themselves_that_they_are_in_the_gang_are_placed() -> None:
+    scene = Fabrics(a=1)
+    for name in ("w0", "w1"):
+        scene.put(PODS, labeled(pod(name)))
+    assert told(scene.decide(minimum=2, size=2)) == every(2, "place a1")
 
 
 def test_members_that_share_a_claim_get_it_in_one_write() -> None:
