@@ -39,6 +39,7 @@ class Workload:
         set_uid: of the JobSet that the Job belongs to, or "".
         joins: whether its pods can be in a gang: they have claims for devices, or the label for gangs.
         ordered: whether it makes a pod only when the one before it is ready.
+        succeeded: how many pods of a Job have succeeded, also those that do not exist any more.
     """
 
     uid: str
@@ -47,6 +48,7 @@ class Workload:
     set_uid: str = ""
     joins: bool = False
     ordered: bool = False
+    succeeded: int = 0
 
 
 class GroupObjects:
@@ -98,6 +100,11 @@ class GroupObjects:
         """The Job or StatefulSet with the uid; None if it is not known."""
         return self._workloads.get(uid)
 
+    def succeeded(self, run: str) -> int:
+        """How many pods of a Job, or of the Jobs of a JobSet, have succeeded, as far as Jobs say it."""
+        jobs = [job] if (job := self._workloads.get(run)) else self.jobs_of(run)
+        return sum(one.succeeded for one in jobs)
+
     def jobs_of(self, set_uid: str) -> list[Workload]:
         """The Jobs of a JobSet that exist."""
         return [self._workloads[uid] for uid in self._sets.get(set_uid, ())]
@@ -124,6 +131,7 @@ def job_from(obj: Json, label: str) -> tuple[str, Workload]:
             size=parallelism if completions is None else min(parallelism, completions),
             completions=completions or 0 if spec.get("completionMode") == "Indexed" else 0,
             set_uid=(metadata.get("labels") or {}).get("jobset.sigs.k8s.io/jobset-uid", ""),
+            succeeded=(obj.get("status") or {}).get("succeeded") or 0,
             joins=bool(template["spec"].get("resourceClaims")) or label in labels,
         ),
     )

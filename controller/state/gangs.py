@@ -112,10 +112,12 @@ class Gangs:
         """How many members have succeeded.
 
         A pod that has succeeded counts for the gang of the pods that the same owner makes, as long as its object
-        exists. So the number is the same after a restart. Pods without an owner do not count.
+        exists; a pod of a Job also after that. So the number is the same after a restart. Pods without an owner do not
+        count.
         """
         record = self._gangs.get(gang)
-        return sum(len(self._succeeded.get(run, ())) for run in record.runs) if record else 0
+        runs = record.runs if record else ()
+        return sum(max(len(self._succeeded.get(run, ())), self.objects.succeeded(run)) for run in runs)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._gangs)
@@ -123,9 +125,9 @@ class Gangs:
     # Changes
 
     def put(self, pod: PodView, changes: Changes) -> None:
-        """Add or replace a pod that has not ended."""
+        """Add or replace a pod that has not ended. One that is being deleted is no member any more."""
         self._forget_succeeded(pod.key, changes)
-        if pod.gang is None:
+        if pod.gang is None or pod.deleting:
             self._drop(pod.key, changes)
         else:
             self._pods[pod.key] = pod
@@ -153,6 +155,7 @@ class Gangs:
     def depend_on(self, names: Iterable[str], changes: Changes) -> None:
         """Groups or owners have changed, named as in ``controller.gangs.dependencies_of``."""
         for name in sorted(names):
+            self._note_run(name, changes)
             self.recheck(tuple(self._dependents.get(name, ())), changes)
 
     def _recheck(self, pod: PodView, changes: Changes) -> None:

@@ -1,7 +1,7 @@
 """Which pods belong together, kept up to date while pods, claims and group objects come, change and go."""
 
 from controller.gangs import GangTerms, Level, Source
-from driver.kube.api import PODS, RESOURCE_CLAIMS
+from driver.kube.api import JOBS, PODS, RESOURCE_CLAIMS
 from tests.unit.controller.scene import Scene, claim, owned_by_job, placement_config, pod
 
 NAMED = {"name": "train", "minAvailable": 2}
@@ -127,6 +127,34 @@ def test_members_that_have_succeeded_count_as_long_as_their_owner_has_others_and
         assert "default/a" not in scene.state.pods
         assert list(scene.state.drop(PODS, "default/a").gangs) == ["default/train"]
         assert scene.state.gangs.succeeded("default/train") == 1
+
+
+def test_members_of_a_job_that_have_succeeded_count_although_their_pods_are_gone() -> None:
+    scene = Scene()
+    scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang={})))
+    scene.put(PODS, owned_by_job(pod("a", "x")))
+    spec = {"parallelism": 4, "completions": 4, "template": {"spec": {}}}
+    job = {"metadata": {"name": "train", "namespace": "default", "uid": "uid-train-0"}, "spec": spec}
+    assert list(scene.put(JOBS, job).gangs) == ["default/train"]
+    assert (terms_of(scene, "default/train").size, scene.state.gangs.succeeded("default/train")) == (4, 0)
+    assert list(scene.put(JOBS, {**job, "status": {"succeeded": 3}}).gangs) == ["default/train"]
+    assert scene.state.gangs.succeeded("default/train") == 3
+    scene.put(PODS, owned_by_job(pod("b", "x", phase="Succeeded")))
+    assert scene.state.gangs.succeeded("default/train") == 3, "it is one of these"
+    assert list(scene.state.drop(JOBS, "default/train").gangs) == ["default/train"]
+    assert "Job train does not say how many pods it makes" in faults_of(scene, "default/train")
+
+
+def test_a_pod_that_is_being_deleted_contradicts_nobody() -> None:
+    scene = Scene()
+    scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang={"minAvailable": 1})))
+    scene.put(PODS, owned_by_job(pod("a", "x"), number=1))
+    scene.put(PODS, owned_by_job(pod("b", "x"), number=2))
+    assert "owner: members contradict each other" in faults_of(scene, "default/train")
+    leaving = owned_by_job(pod("a", "x"), number=1)
+    leaving["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z"
+    assert list(scene.put(PODS, leaving).gangs) == ["default/train"]
+    assert terms_of(scene, "default/train").uid == "uid-train-2"
 
 
 def test_members_of_an_earlier_run_of_another_owner_do_not_count() -> None:
