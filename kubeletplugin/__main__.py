@@ -19,6 +19,7 @@ from driver.observe import Metrics, ObserveServer, configure_logs, logger
 from driver.settings import Settings, settings_from
 from driver.threads import start_thread
 from kubeletplugin.hardware import Hardware
+from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.prepare import Preparer
 from kubeletplugin.publish import Publisher, PublishingMetrics
@@ -53,9 +54,9 @@ class PluginProcess:
         """Serve until ``stop`` is called; the exit status of the process."""
         observe = self._observe()
         try:
-            node = self._retry(self._detect)
-            if node is not None:
-                self._serve(*node)
+            boot_id = self._retry(self._boot_id)
+            if boot_id is not None:
+                self._serve(boot_id)
         finally:
             if observe:
                 observe.close()
@@ -68,17 +69,20 @@ class PluginProcess:
 
     def ready(self) -> str:
         """Why pods cannot get devices on this node, "" if they can."""
-        if self._publisher is None or self._server is None:
+        if self._not_ready or self._publisher is None or self._server is None:
             return self._not_ready
         return self._server.problem or ("" if self._publisher.published else "slices are not published yet")
 
-    def _observe(self) -> ObserveServer | None:
-        def healthy() -> str:
-            return "a thread ended unexpectedly" if self._crashed.is_set() else ""
+    def healthy(self) -> str:
+        """Why the process must be started again, "" if it need not."""
+        if self._crashed.is_set():
+            return "a thread ended unexpectedly"
+        return self._server.probe() if self._server is not None and not self._stop.is_set() else ""
 
+    def _observe(self) -> ObserveServer | None:
         if not self._settings.observe_address:
             return None
-        checks = {"/healthz": healthy, "/readyz": self.ready}
+        checks = {"/healthz": self.healthy, "/readyz": self.ready}
         return ObserveServer(self._settings.observe_address, self._metrics, checks)
 
     def _retry(self, act: Callable[[], T]) -> T | None:
@@ -92,23 +96,29 @@ class PluginProcess:
             try:
                 return act()
             except (LodeError, OSError) as error:
-                self._not_ready = str(error)
-                self._log.error("cannot start yet", reason=self._not_ready, retry_seconds=pause)
+                if self._not_ready != str(error):
+                    self._not_ready = str(error)
+                    self._log.error("cannot start yet", reason=self._not_ready)
             self._stop.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         return None
 
-    def _detect(self) -> tuple[Hardware, str]:
-        """The node's hardware and the machine's boot id."""
+    def _boot_id(self) -> str:
+        return Path(self._settings.kubeletplugin.boot_id_file).read_text().strip()
+
+    def _find_hardware(self) -> Hardware:
         section = self._settings.kubeletplugin
-        boot_id = Path(section.boot_id_file).read_text().strip()
         labels = self._api.get(NODES, self._node_name)["metadata"].get("labels") or {}
         profile = load_profile(labels.get(section.node_labels.simulated_profile, section.profile), self._files)
-        return SimulatedHardware(profile, self._node_name, self._files, section.simulated_faults), boot_id
+        return SimulatedHardware(profile, self._node_name, self._files, section.simulated_faults)
 
-    def _serve(self, hardware: Hardware, boot_id: str) -> None:
-        """Recover, serve the kubelet and publish; return after a graceful stop."""
+    def _serve(self, boot_id: str) -> None:
+        """Serve the kubelet, then find the hardware, recover and publish; return after a graceful stop.
+
+        Pods must be able to end whatever is wrong with the hardware or the API, so the kubelet is served first.
+        """
         api, clock, node, settings, log = self._api, self._clock, self._node_name, self._settings, self._log
+        hardware = GuardedHardware(self._find_hardware, clock)
         preparer = Preparer(api, self._files, clock, node, settings, hardware, boot_id, self._metrics, log)
         publisher = Publisher(
             api, clock, node, settings, hardware, PublishingMetrics(self._metrics), log, self._wake.set
@@ -117,24 +127,33 @@ class PluginProcess:
 
         def start() -> PluginServer:
             preparer.tidy()
-            preparer.restore()
             registered = publisher.republish_now
             server = PluginServer(preparer, hardware, clock, settings, node, self._pod_uid, registered, log)
             server.start()
             return server
 
+        def recover() -> bool:
+            hardware.cards()
+            preparer.restore()
+            return True
+
         self._server = self._retry(start)
         if self._server is None:
             return
-        for reflector in publisher.reflectors:
-            loop = ReflectorLoop(reflector, clock, log)
-            self._thread(f"reflector {reflector.resource.plural}", partial(self._follow, loop))
-        publishing = self._thread("publisher", partial(self._publish, publisher))
-        self._stop.wait()
+        if self._retry(recover):
+            self._not_ready = ""
+            publishing = self._publishing(publisher)
+            self._stop.wait()
+            self._wake.set()
+            publishing.join()
         log.info("stopping")
-        self._wake.set()
         self._server.stop()
-        publishing.join()
+
+    def _publishing(self, publisher: Publisher) -> threading.Thread:
+        for reflector in publisher.reflectors:
+            loop = ReflectorLoop(reflector, self._clock, self._log)
+            self._thread(f"reflector {reflector.resource.plural}", partial(self._follow, loop))
+        return self._thread("publisher", partial(self._publish, publisher))
 
     def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
         def on_death() -> None:

@@ -21,15 +21,33 @@ from kubeletplugin.proto import (
     dra_health_v1alpha1_pb2_grpc,
     dra_v1_pb2,
     dra_v1_pb2_grpc,
+    pluginregistration_v1_pb2,
     pluginregistration_v1_pb2_grpc,
 )
 from kubeletplugin.registration import RegistrationService
 from kubeletplugin.sockets import remove_dead_sockets, socket_paths
 
-WORKERS = 32
-"""Calls served at once. A kubelet makes one call per starting or ending pod, and one long call per health stream."""
+PREPARE_WORKERS = 32
+UNPREPARE_WORKERS = 16
+STREAM_WORKERS = 8
+"""Calls of each kind served at once, by workers of their own: a kubelet makes one call per starting or ending pod, and
+one long call per health stream. Prepares can wait for unprepares, so they must not keep these out."""
+PROBE_SECONDS = 2.0
+"""How long the plugin's own calls over its sockets may take. The kubelet's probe waits 5 s."""
 STOP_SECONDS = 20.0
 """How long calls in progress may continue when the plugin stops. Its pod is killed after 30 s."""
+
+
+class _WithWorkers:
+    """A call that gRPC carries out with workers of its own instead of those of the server."""
+
+    def __init__(self, behavior: Callable[[Any, grpc.ServicerContext], Any], workers: int, name: str):
+        self._behavior = behavior
+        self.experimental_thread_pool = futures.ThreadPoolExecutor(workers, thread_name_prefix=name)
+        """The name by which gRPC finds it."""
+
+    def __call__(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return self._behavior(request, context)
 
 
 class DraService:
@@ -37,8 +55,10 @@ class DraService:
 
     def __init__(self, preparer: Preparer):
         self._preparer = preparer
+        self.NodePrepareResources = _WithWorkers(self._prepare, PREPARE_WORKERS, "prepare")
+        self.NodeUnprepareResources = _WithWorkers(self._unprepare, UNPREPARE_WORKERS, "unprepare")
 
-    def NodePrepareResources(
+    def _prepare(
         self, request: dra_v1_pb2.NodePrepareResourcesRequest, context: grpc.ServicerContext
     ) -> dra_v1_pb2.NodePrepareResourcesResponse:
         """An entry for every claim, with its devices or its error."""
@@ -52,12 +72,12 @@ class DraService:
                 entry.devices.extend(_device(device) for device in answer.devices)
         return response
 
-    def NodeUnprepareResources(
+    def _unprepare(
         self, request: dra_v1_pb2.NodeUnprepareResourcesRequest, context: grpc.ServicerContext
     ) -> dra_v1_pb2.NodeUnprepareResourcesResponse:
         """An entry for every claim, with its error if there was one."""
         response = dra_v1_pb2.NodeUnprepareResourcesResponse()
-        for uid, failure in self._preparer.unprepare(_refs(request.claims)).items():
+        for uid, failure in self._preparer.unprepare(_refs(request.claims), context.is_active).items():
             response.claims[uid].error = failure.message if failure else ""
         return response
 
@@ -101,7 +121,7 @@ class PluginServer:
         self._log = log
         self._feed = HealthFeed(hardware, clock, settings, node_name, log)
         self._registration = RegistrationService(settings.driver_name, self._paths.service, on_registered, log)
-        self._service = _server(WORKERS)
+        self._service = _server(STREAM_WORKERS)
         _add_services(self._service, preparer, self._feed)
         self._registrar = _server(2)
         registration_stubs: Any = pluginregistration_v1_pb2_grpc
@@ -111,6 +131,23 @@ class PluginServer:
     def problem(self) -> str:
         """Why the kubelet does not use this plugin, "" if it does."""
         return self._registration.problem
+
+    def probe(self) -> str:
+        """Why no kubelet can reach this plugin over its sockets, "" if one can.
+
+        The files may have been removed, or all workers for unprepare may hang; only a new process helps then.
+        """
+        registration, service = self._paths.registration, self._paths.service
+        try:
+            with grpc.insecure_channel(f"unix:{registration}") as channel:
+                registrar: Any = pluginregistration_v1_pb2_grpc.RegistrationStub(channel)
+                info = registrar.GetInfo(pluginregistration_v1_pb2.InfoRequest(), timeout=PROBE_SECONDS)
+            with grpc.insecure_channel(f"unix:{service}") as channel:
+                plugin: Any = dra_v1_pb2_grpc.DRAPluginStub(channel)
+                plugin.NodeUnprepareResources(dra_v1_pb2.NodeUnprepareResourcesRequest(), timeout=PROBE_SECONDS)
+        except grpc.RpcError as error:
+            return f"sockets {registration} and {service}: one does not answer: {error.code().name}"
+        return "" if info.endpoint == service else f"socket {registration}: belongs to another plugin: {info.endpoint}"
 
     def start(self) -> None:
         """Serve claims, then register with the kubelet.

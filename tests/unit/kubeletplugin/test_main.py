@@ -22,6 +22,7 @@ from driver.kube.api import NODES, RESOURCE_SLICES, Api, Object, Resource, Unava
 from driver.settings import Settings
 from kubeletplugin.__main__ import PluginProcess, main
 from memoryapi import MemoryApi
+from simulation.kubernetes.dra_plugin import ClaimName
 from simulation.kubernetes.plugin_client import PluginClient
 
 # A thread that dies as it should may be noticed only while the next test runs.
@@ -87,6 +88,30 @@ def test_the_nodes_label_chooses_its_profile(tmp_path: Path) -> None:
     api = api_with_node(**{"lode.dev/simulated-profile": "ascend310px4"})
     with running(api, settings(tmp_path)):
         wait_for(lambda: "npu-0" in devices(api))
+
+
+def test_pods_can_end_while_the_hardware_is_not_found(tmp_path: Path) -> None:
+    api, client = api_with_node(**{"lode.dev/simulated-profile": "h100x9"}), PluginClient(str(tmp_path), "lode.dev")
+    claim = ClaimName("team", "c", "11111111-2222-4333-8444-555555555555")
+    with running(api, settings(tmp_path)) as plugin:
+        wait_for(lambda: "profile 'h100x9': unknown profile" in plugin.ready())
+        wait_for(lambda: bool(client.sync()))
+        assert client.unprepare([claim])[claim.uid].error == ""
+        assert plugin.healthy() == ""
+        api.patch(NODES, "node-a", {"metadata": {"labels": {"lode.dev/simulated-profile": "t4x2"}}})
+        wait_for(lambda: plugin.ready() == "")
+    client.close()
+
+
+def test_it_is_unhealthy_when_its_sockets_are_gone_and_not_while_it_stops(tmp_path: Path) -> None:
+    with running(api_with_node(), settings(tmp_path)) as plugin:
+        wait_for(lambda: bool(list((tmp_path / "plugins_registry").glob("*.sock"))))
+        wait_for(lambda: plugin.healthy() == "")
+        for path in tmp_path.rglob("*.sock"):
+            path.unlink()
+        wait_for(lambda: "does not answer" in plugin.healthy())
+        plugin.stop()
+        assert plugin.healthy() == ""
 
 
 class Late:

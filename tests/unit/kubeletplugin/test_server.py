@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
 from kubeletplugin.registration import SUPPORTED_VERSIONS
+from kubeletplugin.server import PREPARE_WORKERS
 from simulation.kubernetes.dra_plugin import ClaimName, PluginDown
 from simulation.kubernetes.plugin_client import PluginClient
 from tests.unit.kubeletplugin.rig import DRIVER, POOL, SHARE_A, result, share
@@ -105,12 +107,21 @@ class Waiting(Preparer):
     def prepare(
         self, refs: Sequence[ClaimRef], wanted: Callable[[], bool] = lambda: True
     ) -> dict[str, PrepareResult | PrepareError]:
+        self._wait(wanted)
+        return {}
+
+    def unprepare(
+        self, refs: Sequence[ClaimRef], wanted: Callable[[], bool] = lambda: True
+    ) -> dict[str, PrepareError | None]:
+        self._wait(wanted)
+        return {}
+
+    def _wait(self, wanted: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 20
         while wanted() and time.monotonic() < deadline:
             time.sleep(0.01)
         if not wanted():
             self.withdrawn.set()
-        return {}
 
 
 def test_a_call_that_the_kubelet_withdraws_is_known_to_be_unwanted(node: SocketNode) -> None:
@@ -122,6 +133,69 @@ def test_a_call_that_the_kubelet_withdraws_is_known_to_be_unwanted(node: SocketN
         client.prepare([ClaimName("team", "c", "11111111-2222-4333-8444-555555555555")])
     assert preparer.withdrawn.wait(30)
     client.close()
+
+
+class Full(Preparer):
+    """Every prepare waits until something is unprepared, as for a device that a stopping container still holds."""
+
+    def __init__(self) -> None:
+        self.waiting = threading.Semaphore(0)
+        self.unprepared = threading.Event()
+
+    def prepare(
+        self, refs: Sequence[ClaimRef], wanted: Callable[[], bool] = lambda: True
+    ) -> dict[str, PrepareResult | PrepareError]:
+        self.waiting.release()
+        self.unprepared.wait()
+        return {ref.uid: PrepareResult(ref) for ref in refs}
+
+    def unprepare(
+        self, refs: Sequence[ClaimRef], wanted: Callable[[], bool] = lambda: True
+    ) -> dict[str, PrepareError | None]:
+        self.unprepared.set()
+        return {ref.uid: None for ref in refs}
+
+
+def test_prepares_that_wait_do_not_keep_an_unprepare_out(node: SocketNode) -> None:
+    preparer = Full()
+    node.start(preparer=preparer)
+    node.client.sync()
+    claims = [ClaimName("team", "c", f"11111111-2222-4333-8444-{number:012}") for number in range(PREPARE_WORKERS + 8)]
+    with ThreadPoolExecutor(len(claims)) as kubelet:
+        answers = kubelet.map(lambda claim: node.client.prepare([claim]), claims)
+        for _ in range(PREPARE_WORKERS):
+            assert preparer.waiting.acquire(timeout=30)
+        node.client.unprepare(claims[:1])
+        assert all(not answer.error for given in answers for answer in given.values())
+
+
+def test_an_unprepare_that_the_kubelet_withdraws_is_known_to_be_unwanted(node: SocketNode) -> None:
+    preparer = Waiting()
+    node.start(preparer=preparer)
+    client = PluginClient(str(node.root), DRIVER, call_seconds=0.2)
+    client.sync()
+    with pytest.raises(PluginDown):
+        client.unprepare([ClaimName("team", "c", "11111111-2222-4333-8444-555555555555")])
+    assert preparer.withdrawn.wait(30)
+    client.close()
+
+
+@pytest.mark.parametrize("removed", ["plugins_registry/lode.dev-reg.sock", "plugins/lode.dev/dra.sock"])
+def test_a_socket_that_vanished_is_noticed(node: SocketNode, removed: str) -> None:
+    server = node.start()
+    assert server.probe() == ""
+    (node.root / removed).unlink()
+    assert removed in server.probe()
+    assert "does not answer" in server.probe()
+
+
+def test_a_socket_that_another_plugin_took_is_noticed(node: SocketNode) -> None:
+    server = node.start()
+    registration = node.root / "plugins_registry/lode.dev-reg.sock"
+    registration.unlink()
+    node.start("other")
+    (node.root / "plugins_registry/lode.dev-other-reg.sock").rename(registration)
+    assert "belongs to another plugin" in server.probe()
 
 
 @pytest.mark.parametrize("version", ["v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"])

@@ -1,0 +1,102 @@
+"""Hardware that is missing, fails or hangs keeps nobody waiting for ever, and is used as soon as it is there."""
+
+import threading
+
+import pytest
+
+from driver.clock import SystemClock
+from driver.errors import Fault, InvalidInput, TransientFault
+from kubeletplugin.hardware import Card, Hardware
+from kubeletplugin.hardware.guarded import FIND_AGAIN_SECONDS, GuardedHardware
+from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
+from simulation.clock import VirtualClock
+from simulation.files import MemoryFiles
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
+
+def simulated() -> SimulatedHardware:
+    return SimulatedHardware(load_profile("t4x2", MemoryFiles()), "n1")
+
+
+def test_it_answers_as_its_backend() -> None:
+    backend = simulated()
+    hardware = GuardedHardware(lambda: backend, VirtualClock())
+    assert hardware.cards() == backend.cards()
+    assert hardware.health() == backend.health()
+    for card in backend.cards():
+        assert hardware.device_nodes(card, None) == backend.device_nodes(card, None)
+
+
+@pytest.mark.parametrize("error", [InvalidInput("profile 'h100x9'", [Fault("", "unknown")]), OSError("no driver")])
+def test_hardware_that_is_not_found_is_looked_for_again_and_meanwhile_it_is_said_why(error: Exception) -> None:
+    clock, tries, present = VirtualClock(), [], False
+
+    def find() -> Hardware:
+        tries.append(clock.monotonic())
+        if not present:
+            raise error
+        return simulated()
+
+    hardware = GuardedHardware(find, clock)
+    for _ in range(3):
+        with pytest.raises(TransientFault, match=str(error)):
+            hardware.cards()
+    assert len(tries) == 1, "it is not looked for at every question"
+    present = True
+    clock.sleep(FIND_AGAIN_SECONDS)
+    assert len(hardware.cards()) == 2
+    assert len(hardware.health()) == 2
+    assert len(tries) == 2
+
+
+class Hanging(SimulatedHardware):
+    """Hardware whose calls do not return before they may."""
+
+    def __init__(self) -> None:
+        super().__init__(load_profile("t4x2", MemoryFiles()), "n1")
+        self.may_return = threading.Event()
+        self.calls = 0
+
+    def cards(self) -> tuple[Card, ...]:
+        self.calls += 1
+        self.may_return.wait()
+        return super().cards()
+
+
+def test_a_call_that_hangs_is_given_up_and_no_other_is_made_until_it_returns() -> None:
+    backend = Hanging()
+    hardware = GuardedHardware(lambda: backend, SystemClock(), answer_seconds=0.05)
+    with pytest.raises(TransientFault, match="did not answer within"):
+        hardware.cards()
+    for _ in range(3):
+        with pytest.raises(TransientFault, match="still hangs"):
+            hardware.health()
+    assert backend.calls == 1
+    backend.may_return.set()
+    patient = GuardedHardware(lambda: backend, SystemClock())
+    assert len(patient.cards()) == 2
+
+
+def test_after_a_call_that_hung_the_hardware_is_asked_again() -> None:
+    backend = Hanging()
+    hardware = GuardedHardware(lambda: backend, SystemClock(), answer_seconds=0.05)
+    with pytest.raises(TransientFault):
+        hardware.cards()
+    backend.may_return.set()
+    for thread in threading.enumerate():
+        if thread.name == "hardware":
+            thread.join()
+    assert len(hardware.health()) == 2
+
+
+class Defective(SimulatedHardware):
+    def cards(self) -> tuple[Card, ...]:
+        raise ZeroDivisionError
+
+
+def test_a_defect_of_a_backend_is_a_fault_like_any_other() -> None:
+    hardware = GuardedHardware(lambda: Defective(load_profile("t4x2", MemoryFiles())), SystemClock())
+    with pytest.raises(TransientFault, match="defect"):
+        hardware.cards()
+    assert len(hardware.health()) == 2
