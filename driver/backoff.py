@@ -1,5 +1,7 @@
 """Exponential back-off. Pure."""
 
+import zlib
+
 
 def delay(attempt: int, *, base: float = 0.5, bound: float = 60, at_least: float = 0) -> float:
     """Seconds to wait after failed attempt number ``attempt`` (from 1): doubling from ``base``, never above ``bound``.
@@ -13,3 +15,11 @@ def delay(attempt: int, *, base: float = 0.5, bound: float = 60, at_least: float
     if attempt <= 0:
         return 0.0
     return float(min(bound, max(at_least, base * 2.0 ** min(attempt - 1, 62))))
+
+
+def spread(seconds: float, name: str) -> float:
+    """``seconds``, less up to a half of it that depends on ``name``: programs that fail together do not try together.
+
+    Without a name, ``seconds`` as it is.
+    """
+    return seconds * (1 - zlib.crc32(name.encode()) / 2**33) if name else seconds

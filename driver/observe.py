@@ -1,6 +1,9 @@
 """Logs, metrics and health checks. Only this module uses structlog and prometheus_client."""
 
+import contextlib
 import logging
+import socket
+import socketserver
 import sys
 import threading
 import time
@@ -80,12 +83,24 @@ Pages = Mapping[str, Callable[[], str]]
 """Path, such as ``/debug/usage``, to a function that returns a JSON document."""
 
 
+MAX_CONNECTIONS = 32
+"""Connections held at once. The oldest is closed for a new one, so whoever sends no request keeps nobody out."""
+IDLE_SECONDS = 5.0
+"""How long a connection may be silent before it is closed."""
+
+
 class ObserveServer:
-    """Serves the checks, /metrics and further pages over HTTP in its own thread until closed."""
+    """Serves the checks, /metrics and further pages over HTTP in its own thread until closed.
+
+    Anybody may be able to connect, so connections are bounded in number and in idle time.
+
+    Args:
+        address: ``host:port``; an IPv6 address in brackets. Without a host, or with ``[::]``, all addresses of the
+            machine, of both families if it has both.
+    """
 
     def __init__(self, address: str, metrics: Metrics, checks: Checks, pages: Pages | None = None):
-        host, _, port = address.rpartition(":")
-        self._server = ThreadingHTTPServer((host, int(port)), _handler(metrics, checks, pages or {}))
+        self._server = _BoundedServer(address, _handler(metrics, checks, pages or {}))
         self._thread = threading.Thread(target=self._server.serve_forever, name="observe", daemon=True)
         self._thread.start()
 
@@ -101,8 +116,52 @@ class ObserveServer:
         self._thread.join()
 
 
+class _BoundedServer(ThreadingHTTPServer):
+    """One thread for each connection, of which there are at most ``MAX_CONNECTIONS``."""
+
+    def __init__(self, address: str, handler: type[BaseHTTPRequestHandler]):
+        host, _, port = address.rpartition(":")
+        host = host.strip("[]")
+        everywhere = host in ("", "::")
+        self._both_families = everywhere and socket.has_dualstack_ipv6()
+        self.address_family = socket.AF_INET6 if self._both_families or ":" in host else socket.AF_INET
+        self._connections: dict[socket.socket, None] = {}
+        """Open connections, the oldest first."""
+        self._lock = threading.Lock()
+        super().__init__(("" if everywhere else host, int(port)), handler)
+
+    def server_bind(self) -> None:
+        """Listen on both families where that is meant. The name of this machine is not looked up."""
+        if self._both_families:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        socketserver.TCPServer.server_bind(self)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve the connection in a thread of its own; close the oldest one if there are too many."""
+        with self._lock:
+            self._connections[request] = None
+            oldest = next(iter(self._connections)) if len(self._connections) > MAX_CONNECTIONS else None
+            if oldest is not None:
+                del self._connections[oldest]
+        if oldest is not None:
+            with contextlib.suppress(OSError):  # its thread may just have closed it
+                oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._connections.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that breaks is nobody's fault here."""
+
+
 def _handler(metrics: Metrics, checks: Checks, pages: Pages) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        timeout = IDLE_SECONDS
+
         def do_GET(self) -> None:
             if self.path == "/metrics":
                 self._answer(200, generate_latest(metrics.registry), CONTENT_TYPE_LATEST)

@@ -33,6 +33,9 @@ class NodeLabels(_Section):
     ib_leaf: str = f"{DEFAULT_DRIVER}/ib-leaf"
     rail: str = f"{DEFAULT_DRIVER}/rail"
     """For cards whose backend does not report their rail."""
+    offer: str = f"{DEFAULT_DRIVER}/offer"
+    """Overrides ``offer`` on the node that carries it: kinds joined by ``-``, such as ``whole`` or
+    ``share-partitions``."""
     simulated_profile: str = f"{DEFAULT_DRIVER}/simulated-profile"
     """Overrides ``profile`` on the node that carries it."""
 
@@ -53,6 +56,9 @@ class KubeletPluginSettings(_Section):
     kubelet_root: str = "/var/lib/kubelet"
     cdi_root: str = "/var/run/cdi"
     boot_id_file: str = "/proc/sys/kernel/random/boot_id"
+    recovery_seconds: float = Field(default=60, ge=0)
+    """How long a card that failed must have worked again before it counts as healthy; doubled with each relapse, up to
+    an hour."""
     health_resend_seconds: float = Field(default=10, gt=0, lt=30)
     """The kubelet discards health that was not reported for 30 s."""
 
@@ -104,8 +110,9 @@ class Settings(_Section):
     driver_name: str = Field(default=DEFAULT_DRIVER, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=63)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "console"] = "json"
-    observe_address: str = "0.0.0.0:8080"
-    """Where /healthz, /readyz and /metrics are served; "" serves nothing."""
+    observe_address: str = ":8080"
+    """Where /healthz, /readyz and /metrics are served: ``host:port``, without a host on all addresses, of IPv4 and of
+    IPv6; "" serves nothing."""
     kubeletplugin: KubeletPluginSettings = KubeletPluginSettings()
     controller: ControllerSettings = ControllerSettings()
 

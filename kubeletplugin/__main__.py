@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from driver.backoff import spread
 from driver.clock import SystemClock
 from driver.errors import InvalidInput, LodeError, OperatorFault
 from driver.files import SystemFiles
@@ -21,6 +22,7 @@ from driver.threads import start_thread
 from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
+from kubeletplugin.hardware.steady import SteadyHealth
 from kubeletplugin.prepare import Preparer
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from kubeletplugin.server import PluginServer
@@ -99,7 +101,7 @@ class PluginProcess:
                 if self._not_ready != str(error):
                     self._not_ready = str(error)
                     self._log.error("cannot start yet", reason=self._not_ready)
-            self._stop.wait(pause)
+            self._stop.wait(spread(pause, self._node_name))
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         return None
 
@@ -118,7 +120,8 @@ class PluginProcess:
         Pods must be able to end whatever is wrong with the hardware or the API, so the kubelet is served first.
         """
         api, clock, node, settings, log = self._api, self._clock, self._node_name, self._settings, self._log
-        hardware = GuardedHardware(self._find_hardware, clock)
+        guarded = GuardedHardware(self._find_hardware, clock)
+        hardware = SteadyHealth(guarded, clock, settings.kubeletplugin.recovery_seconds)
         preparer = Preparer(api, self._files, clock, node, settings, hardware, boot_id, self._metrics, log)
         publisher = Publisher(
             api, clock, node, settings, hardware, PublishingMetrics(self._metrics), log, self._wake.set
@@ -151,7 +154,7 @@ class PluginProcess:
 
     def _publishing(self, publisher: Publisher) -> threading.Thread:
         for reflector in publisher.reflectors:
-            loop = ReflectorLoop(reflector, self._clock, self._log)
+            loop = ReflectorLoop(reflector, self._clock, self._log, self._node_name)
             self._thread(f"reflector {reflector.resource.plural}", partial(self._follow, loop))
         return self._thread("publisher", partial(self._publish, publisher))
 

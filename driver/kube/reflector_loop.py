@@ -1,6 +1,6 @@
 """Runs a reflector without end, with back-off."""
 
-from driver.backoff import delay
+from driver.backoff import delay, spread
 from driver.clock import Clock
 from driver.kube.api import ApiError
 from driver.kube.reflector import Reflector
@@ -14,9 +14,14 @@ SHORT_WATCHES_ALLOWED = 2
 
 
 class ReflectorLoop:
-    """Steps one reflector. A thread repeats ``step`` for ever and waits in between as long as it returns."""
+    """Steps one reflector. A thread repeats ``step`` for ever and waits in between as long as it returns.
 
-    def __init__(self, reflector: Reflector, clock: Clock, log: Logger):
+    Args:
+        name: of this instance of the program; those with different names pause for different times.
+    """
+
+    def __init__(self, reflector: Reflector, clock: Clock, log: Logger, name: str = ""):
+        self._name = name
         self._reflector = reflector
         self._clock = clock
         self._log = log
@@ -46,4 +51,5 @@ class ReflectorLoop:
                 self._logged = kind
         self._short = self._short + 1 if self._clock.monotonic() - started < SHORT_SECONDS else 0
         attempts = max(self._failures, self._short - SHORT_WATCHES_ALLOWED)
-        return delay(attempts, bound=LONGEST_PAUSE_SECONDS, at_least=at_least)
+        pause = delay(attempts, bound=LONGEST_PAUSE_SECONDS, at_least=at_least)
+        return max(spread(pause, self._name), min(at_least, pause))

@@ -1,6 +1,6 @@
 """The pool that a node should publish: from its cards, its labels and the settings to slices."""
 
-from driver.kinds import Offer
+from driver.kinds import EVERY_OFFER, Offer
 from driver.kube.api import Object
 from driver.settings import Settings
 from kubeletplugin import inventory
@@ -33,8 +33,8 @@ class PoolBuilder:
 
     def inventory(self, node: Object, state: CardState) -> Inventory:
         """The devices that the node offers."""
-        offer = self._offer()
         labels = node["metadata"].get("labels") or {}
+        offer = self._offer(labels.get(self._settings.node_labels.offer, ""))
         contents = inventory.build_inventory(
             state.cards,
             fabric_from(labels, self._settings.node_labels),
@@ -61,8 +61,17 @@ class PoolBuilder:
             return None
         return desired
 
-    def _offer(self) -> tuple[Offer, ...]:
-        offer = self._settings.offer
+    def _offer(self, label: str) -> tuple[Offer, ...]:
+        wanted = label.split("-")
+        offer = tuple(kind for kind in EVERY_OFFER if kind in wanted) if label else self._settings.offer
+        if label and len(offer) < len(wanted):
+            self._reports.once(
+                "node label is not valid and ignored",
+                label=self._settings.node_labels.offer,
+                value=label,
+                remedy=f"use one or more of {', '.join(EVERY_OFFER)}, each once, joined by -",
+            )
+            offer = self._settings.offer
         if not self._dropped.counters:
             return offer
         # Without counters nothing keeps two kinds off one card, so each card is offered as one kind only.

@@ -53,7 +53,7 @@ class Publisher:
         self._clock = clock
         self._metrics = metrics
         self._log = log
-        self._schedule = Schedule(clock, wake)
+        self._schedule = Schedule(clock, wake, node_name)
         self._view = PoolView(node_name)
         self._cards = CardMonitor(hardware, log)
         self._builder = PoolBuilder(node_name, settings, dropped, metrics, reports)

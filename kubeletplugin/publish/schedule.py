@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from enum import IntEnum
 
-from driver.backoff import delay
+from driver.backoff import delay, spread
 from driver.clock import Clock
 
 FIRST_RETRY_SECONDS = 0.5
@@ -27,9 +27,11 @@ class Schedule:
 
     Args:
         wake: called, from any thread, when ``next_due`` may have moved forward.
+        name: of this node; plugins of different nodes that fail together try again at different times.
     """
 
-    def __init__(self, clock: Clock, wake: Callable[[], None]):
+    def __init__(self, clock: Clock, wake: Callable[[], None], name: str = ""):
+        self._name = name
         self._clock = clock
         self._wake = wake
         self._lock = threading.Lock()
@@ -82,6 +84,7 @@ class Schedule:
         with self._lock:
             self._failures += 1
             pause = delay(self._failures, base=FIRST_RETRY_SECONDS, bound=LONGEST_RETRY_SECONDS)
+            pause = spread(pause, self._name)
             self._trigger = max(self._trigger, Trigger.CHANGE)
             self._due = self._not_before = self._clock.monotonic() + pause
             return pause

@@ -30,9 +30,8 @@ def wait_until_installed(client: Client) -> None:
     """Wait until all programs are ready and every node has published its slices."""
     for workload in client.kubectl("-n", "lode-system", "get", "ds,deploy", "-o", "name").split():
         client.kubectl("-n", "lode-system", "rollout", "status", workload, "--timeout=120s", timeout=130)
-    eventually(
-        "every worker has published its cards", lambda: len(published_slices(client)) >= len(client.cluster.workers)
-    )
+    pools = {f"{worker}/lode.dev" for worker in client.cluster.workers}
+    eventually("every worker has published its cards", lambda: pools <= set(published_slices(client)))
 
 
 def _objects(client: Client, flavor: str) -> list[Object]:

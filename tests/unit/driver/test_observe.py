@@ -1,12 +1,13 @@
 """Health and metrics over HTTP."""
 
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
-from driver.observe import Metrics, ObserveServer
+from driver.observe import MAX_CONNECTIONS, Metrics, ObserveServer
 
 
 def get(port: int, path: str) -> tuple[int, str]:
@@ -54,3 +55,42 @@ def test_the_time_from_start_to_ready_is_a_metric() -> None:
     metrics = Metrics()
     seconds = metrics.mark_ready()
     assert 0 < seconds == metrics.registry.get_sample_value("lode_start_to_ready_seconds")
+
+
+@pytest.mark.parametrize("address", [":0", "[::]:0", ":::0"])
+@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_without_a_host_it_is_served_on_both_families(address: str, family: socket.AddressFamily, host: str) -> None:
+    server = ObserveServer(address, Metrics(), {"/healthz": lambda: ""})
+    with socket.socket(family) as client:
+        client.connect((host, server.port))
+        client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert b"200 OK" in client.makefile("rb").read()
+    server.close()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "0.0.0.0:0"])
+def test_an_address_of_one_family_is_served_there(address: str) -> None:
+    server = ObserveServer(address, Metrics(), {"/healthz": lambda: ""})
+    assert get(server.port, "/healthz") == (200, "ok\n")
+    server.close()
+
+
+def test_an_ipv6_address_is_written_in_brackets() -> None:
+    try:
+        server = ObserveServer("[::1]:0", Metrics(), {"/healthz": lambda: ""})
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with urllib.request.urlopen(f"http://[::1]:{server.port}/healthz", timeout=5) as answer:
+        assert answer.status == 200
+    server.close()
+
+
+def test_silent_connections_are_closed_for_new_ones(server: ObserveServer) -> None:
+    silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(3 * MAX_CONNECTIONS)]
+    assert get(server.port, "/healthz") == (200, "ok\n")
+    for connection in silent[:MAX_CONNECTIONS]:
+        connection.settimeout(30)
+        assert connection.recv(1) == b"", "the oldest were closed"
+    for connection in silent:
+        connection.close()

@@ -8,7 +8,7 @@ import yaml
 
 from controller.policies import expected_policies, policy_resource
 from driver.names import Names
-from driver.settings import settings_from
+from driver.settings import Settings, settings_from
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 EXAMPLES = sorted((MANIFESTS / "examples").glob("*.yaml"))
@@ -107,3 +107,44 @@ def test_an_example_is_a_claim_template_with_our_classes_and_a_pod_or_job(file: 
     claims = {claim["name"] for claim in spec["resourceClaims"]}
     for container in spec["containers"]:
         assert {claim["name"] for claim in container["resources"]["claims"]} == claims
+
+
+def plugin_pod() -> dict[str, Any]:
+    (workload,) = installed("DaemonSet")
+    return dict(workload["spec"]["template"]["spec"])
+
+
+def test_no_taint_evicts_the_plugin_before_the_pods_whose_claims_it_unprepares() -> None:
+    assert plugin_pod()["tolerations"] == [{"operator": "Exists"}]
+
+
+def test_the_plugin_sees_no_folder_of_another_driver() -> None:
+    folders = {volume["hostPath"]["path"] for volume in plugin_pod()["volumes"] if "hostPath" in volume}
+    assert folders == {
+        "/var/lib/kubelet/plugins_registry",
+        f"/var/lib/kubelet/plugins/{Names().driver}",
+        "/var/run/cdi",
+    }
+
+
+def test_programs_are_observed_on_ipv4_and_ipv6() -> None:
+    for file in SETTINGS:
+        assert settings_from(file.read_text(), str(file)).observe_address == Settings().observe_address == ":8080"
+
+
+@pytest.mark.parametrize(
+    ("component", "path", "value"),
+    [
+        ("accelerator-nodes", "/spec/template/spec/nodeSelector", {"lode.dev/accelerators": "true"}),
+        ("selinux", "/spec/template/spec/containers/0/securityContext/seLinuxOptions", {"type": "spc_t"}),
+    ],
+)
+def test_a_component_adds_one_field_to_the_plugin(component: str, path: str, value: dict[str, str]) -> None:
+    (patch,) = yaml.safe_load((MANIFESTS / component / "kustomization.yaml").read_text())["patches"]
+    assert patch["target"] == {"kind": "DaemonSet", "name": "lode-kubeletplugin"}
+    assert yaml.safe_load(patch["patch"]) == [{"op": "add", "path": path, "value": value}]
+    found: Any = {"spec": {"template": {"spec": plugin_pod()}}}
+    *folders, field = path.strip("/").split("/")
+    for name in folders:
+        found = found[int(name)] if name.isdigit() else found[name]
+    assert field not in found

@@ -18,10 +18,10 @@ class Played:
 
     resource = NODES
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
         self.clock = VirtualClock()
         self.act: Callable[[], None] = self.watch
-        self.following = ReflectorLoop(cast("Reflector", self), self.clock, logger("test"))
+        self.following = ReflectorLoop(cast("Reflector", self), self.clock, logger("test"), name)
 
     def step(self) -> None:
         self.act()
@@ -80,6 +80,12 @@ def test_an_api_that_says_when_to_come_again_is_not_asked_before() -> None:
         raise Unavailable("too many requests", status=429, retry_after=7)
 
     assert played.rests(overloaded, 6) == [7, 7, 7, 7, 8, 16]
+
+
+def test_programs_of_different_names_that_fail_together_try_again_at_different_times() -> None:
+    rests = [played.rests(played.fail, 1)[0] for played in map(Played, (f"node-{number}" for number in range(100)))]
+    assert len(set(rests)) > 90
+    assert 0.25 <= min(rests) < max(rests) <= 0.5
 
 
 def test_an_api_that_answers_again_is_asked_at_once() -> None:

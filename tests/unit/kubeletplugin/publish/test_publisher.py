@@ -13,6 +13,7 @@ from driver.settings import KubeletPluginSettings, NodeLabels, Settings
 from driver.wire import slice_from
 from kubeletplugin.hardware import Card
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
+from kubeletplugin.hardware.steady import SteadyHealth
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
@@ -484,3 +485,45 @@ def test_metrics_count_what_is_published() -> None:
     assert one.sample("lode_cards", health="healthy") == 4
     assert one.sample("lode_pool_generation") == 1
     assert one.sample("lode_slice_writes_total", operation="create", outcome="ok") == 3
+
+
+@pytest.mark.parametrize(
+    ("label", "offered"),
+    [
+        ("whole", {"gpu-0", "gpu-1"}),
+        ("share-whole", {"gpu-0", "gpu-1", "gpu-0-share", "gpu-1-share"}),
+        ("", {"gpu-0-share", "gpu-1-share"}),
+    ],
+)
+def test_the_nodes_label_chooses_what_its_cards_are_offered_as(label: str, offered: set[str]) -> None:
+    rig, one = running("t4x2", offer=("share",))
+    rig.memory.patch(NODES, NODE, {"metadata": {"labels": {"lode.dev/offer": label}}})
+    one.run(2)
+    assert set(rig.devices()) == offered
+
+
+@pytest.mark.parametrize("label", ["hole", "whole-whole", "whole-", "whole_share"])
+def test_a_label_that_is_not_valid_is_said_once_and_the_setting_counts(label: str) -> None:
+    rig, one = running("t4x2", offer=("share",))
+    rig.memory.patch(NODES, NODE, {"metadata": {"labels": {"lode.dev/offer": label}}})
+    one.run(60)
+    assert set(rig.devices()) == {"gpu-0-share", "gpu-1-share"}
+    (said,) = rig.journal.fields("node label is not valid and ignored")
+    assert (said["label"], said["value"]) == ("lode.dev/offer", label)
+    assert "whole, share, partitions" in said["remedy"]
+
+
+def test_a_card_that_toggles_does_not_have_the_slices_written_again_and_again() -> None:
+    rig = Rig("h100x8")
+    rig.hardware = cast("Broken", SteadyHealth(rig.hardware, rig.clock, 60))
+    rig.node()
+    one = rig.start()
+    one.run(1)
+    one.api.writes.clear()
+    for number in range(120):
+        if number % 2:
+            rig.files.remove("/faults/gpu-3")
+        else:
+            rig.files.write("/faults/gpu-3", b"Xid 63")
+        one.run(5.2)
+    assert 0 < len(one.api.writes) <= len(rig.slices())

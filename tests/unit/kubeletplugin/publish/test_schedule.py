@@ -82,3 +82,13 @@ def test_after_a_registration_a_request_is_not_kept_waiting_by_an_earlier_failur
     assert schedule.start() is Trigger.REGISTRATION
     schedule.request(Trigger.CHANGE, 0.2)
     assert schedule.next_due() == clock.monotonic() + 0.2
+
+
+def test_plugins_of_different_nodes_that_fail_together_try_again_at_different_times() -> None:
+    pauses = []
+    for number in range(100):
+        schedule = Schedule(VirtualClock(), lambda: None, f"node-{number}")
+        schedule.start()
+        pauses.append(schedule.failed())
+    assert len(set(pauses)) > 90
+    assert FIRST_RETRY_SECONDS / 2 <= min(pauses) < max(pauses) <= FIRST_RETRY_SECONDS

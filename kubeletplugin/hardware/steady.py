@@ -1,0 +1,84 @@
+"""Health that does not flap: a card that failed counts as unhealthy until it has worked again for a while."""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from driver.backoff import delay
+from driver.clock import Clock
+from kubeletplugin.hardware.card import Card
+from kubeletplugin.hardware.partitions import Partition
+from kubeletplugin.hardware.port import DeviceNode, Hardware, Health
+
+LONGEST_RECOVERY_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a card failed. Times are seconds of ``Clock.monotonic``."""
+
+    health: Health
+    times: int
+    """How often it failed; a failure long after the last one counts as the first."""
+    working_since: float | None = None
+    """Since when it has worked again without a break; None while it does not."""
+
+
+def after_report(failure: Failure | None, health: Health, now: float, recovery_seconds: float) -> Failure | None:
+    """What is known of a card's failure after a report of its health; None if it counts as healthy for good. Pure.
+
+    A failure is forgotten when the card has worked for ``LONGEST_RECOVERY_SECONDS`` after it counted as healthy again.
+    """
+    if not health.healthy:
+        relapsed = failure is not None and failure.working_since is not None
+        return Failure(health, (failure.times if failure else 1) + relapsed)
+    if failure is None:
+        return None
+    if failure.working_since is None:
+        return replace(failure, working_since=now)
+    forgotten = failure.working_since + recovery(failure, recovery_seconds) + LONGEST_RECOVERY_SECONDS
+    return None if now >= forgotten else failure
+
+
+def recovery(failure: Failure, recovery_seconds: float) -> float:
+    """How long the card must work again before it counts as healthy, in seconds."""
+    return delay(failure.times, base=recovery_seconds, bound=LONGEST_RECOVERY_SECONDS)
+
+
+class SteadyHealth:
+    """``Hardware`` whose cards count as unhealthy until they have worked for ``recovery_seconds``, and longer after
+    each relapse. Every change is a write of the node's slices, and of the status of each pod that has the card.
+    Thread-safe."""
+
+    def __init__(self, hardware: Hardware, clock: Clock, recovery_seconds: float):
+        self._hardware = hardware
+        self._clock = clock
+        self._recovery_seconds = recovery_seconds
+        self._lock = threading.Lock()
+        self._failures: dict[str, Failure] = {}
+        """By the uuid of the card."""
+
+    def cards(self) -> tuple[Card, ...]:
+        """See ``Hardware``."""
+        return self._hardware.cards()
+
+    def device_nodes(self, card: Card, partition: Partition | None) -> tuple[DeviceNode, ...]:
+        """See ``Hardware``."""
+        return self._hardware.device_nodes(card, partition)
+
+    def health(self) -> Mapping[str, Health]:
+        """See ``Hardware``; the message of a card that works again says how it failed."""
+        uuids = {card.name: card.uuid for card in self._hardware.cards()}
+        reported = self._hardware.health()
+        with self._lock:
+            return {name: self._steady(uuids.get(name, name), health) for name, health in reported.items()}
+
+    def _steady(self, card: str, health: Health) -> Health:
+        now = self._clock.monotonic()
+        failure = after_report(self._failures.pop(card, None), health, now, self._recovery_seconds)
+        if failure is None:
+            return health
+        self._failures[card] = failure
+        since = failure.working_since
+        recovered = since is not None and now - since >= recovery(failure, self._recovery_seconds)
+        return health if recovered else failure.health

@@ -1,0 +1,100 @@
+"""Health that does not flap."""
+
+import itertools
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubeletplugin.hardware import Health
+from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
+from kubeletplugin.hardware.steady import LONGEST_RECOVERY_SECONDS, SteadyHealth
+from simulation.clock import VirtualClock
+from simulation.files import MemoryFiles
+
+RECOVERY = 60.0
+
+
+class Scene:
+    """A node with two cards, of which ``gpu-1`` can fail."""
+
+    def __init__(self) -> None:
+        self.clock, self.files = VirtualClock(), MemoryFiles()
+        backend = SimulatedHardware(load_profile("t4x2", self.files), "n1", self.files, "/faults")
+        self.steady = SteadyHealth(backend, self.clock, RECOVERY)
+
+    def fail(self, reason: bytes = b"Xid 79") -> None:
+        self.files.write("/faults/gpu-1", reason)
+
+    def work(self) -> None:
+        self.files.remove("/faults/gpu-1")
+
+    def health(self) -> Mapping[str, Health]:
+        return self.steady.health()
+
+    def recovers_after(self) -> float:
+        """Seconds of work until the card counts as healthy, to the second."""
+        self.work()
+        started = self.clock.monotonic()
+        while not self.health()["gpu-1"].healthy:
+            self.clock.sleep(1)
+        return self.clock.monotonic() - started
+
+
+def test_a_failure_is_reported_at_once_and_of_that_card_only() -> None:
+    scene = Scene()
+    assert all(health.healthy for health in scene.health().values())
+    scene.fail()
+    assert scene.health() == {"gpu-0": Health(True), "gpu-1": Health(False, "Xid 79")}
+
+
+def test_a_card_that_works_again_counts_as_unhealthy_with_its_reason_for_a_while() -> None:
+    scene = Scene()
+    scene.fail()
+    scene.health()
+    scene.work()
+    assert scene.health()["gpu-1"] == Health(False, "Xid 79")
+    assert scene.recovers_after() == RECOVERY
+
+
+def test_the_while_starts_anew_with_each_failure_and_grows() -> None:
+    scene, found = Scene(), []
+    for _ in range(8):
+        scene.fail()
+        scene.health()
+        found.append(scene.recovers_after())
+    assert found == [60, 120, 240, 480, 960, 1920, 3600, 3600]
+
+
+def test_a_failure_long_after_the_last_one_counts_as_the_first() -> None:
+    scene = Scene()
+    for _ in range(3):
+        scene.fail()
+        scene.health()
+        scene.recovers_after()
+    scene.clock.sleep(2 * LONGEST_RECOVERY_SECONDS)
+    scene.health()
+    scene.fail()
+    scene.health()
+    assert scene.recovers_after() == RECOVERY
+
+
+@pytest.mark.parametrize("seconds", [5.0, 30.0])
+def test_a_card_that_toggles_changes_once(seconds: float) -> None:
+    scene, seen = Scene(), []
+    for number in range(int(600 / seconds)):
+        (scene.fail if number % 2 else scene.work)()
+        scene.clock.sleep(seconds)
+        seen.append(scene.health()["gpu-1"].healthy)
+    assert sum(before != after for before, after in itertools.pairwise(seen)) == 1
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 200)), max_size=40))
+def test_a_card_that_does_not_work_never_counts_as_healthy(history: list[tuple[bool, int]]) -> None:
+    scene = Scene()
+    for works, seconds in history:
+        (scene.work if works else scene.fail)()
+        scene.clock.sleep(seconds)
+        assert works or not scene.health()["gpu-1"].healthy
+        assert scene.health()["gpu-0"].healthy
