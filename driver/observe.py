@@ -155,7 +155,9 @@ class _BoundedServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that breaks is nobody's fault here."""
+        """Print what went wrong, unless only the connection broke."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 def _handler(metrics: Metrics, checks: Checks, pages: Pages) -> type[BaseHTTPRequestHandler]:

@@ -232,7 +232,7 @@ class Preparer:
                 raise DeviceHeldError(
                     f"{ref}: claims that are not allocated any more but not unprepared yet hold its devices: "
                     f"{_names(claim for claim in released if claim not in idle)}; their containers may still run, and "
-                    "the kubelet retries"
+                    "the kubelet retries; if it has forgotten these claims, give them up with `lode release`"
                 )
             self._clock.sleep(LONGEST_PAUSE_SECONDS)
         return {claim.plan.ref.uid: claim for claim in idle}

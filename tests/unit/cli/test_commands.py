@@ -40,7 +40,7 @@ def test_the_packages_of_the_cluster_image_import_without_the_simulation() -> No
     assert ended.returncode == 0, ended.stderr
 
 
-@pytest.mark.parametrize("command", ["controller", "kubeletplugin", "simulate", "explain"])
+@pytest.mark.parametrize("command", ["controller", "kubeletplugin", "release", "simulate", "explain"])
 def test_a_command_of_the_cluster_image_runs_without_the_simulation(command: str) -> None:
     code = f"{NO_SIMULATION}from cli.__main__ import main\nmain([{command!r}, '--help'])"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -1,0 +1,116 @@
+"""``lode release``: gives up a claim that is prepared on this node although the kubelet has forgotten it.
+
+A kubelet that loses its state never unprepares the claims of pods that are gone, and their devices stay held until the
+machine is started again. The command does what an unprepare does, unless a container may still use the claim: every
+container that has a device of a claim has a file of that claim mounted, which the kernel shows.
+"""
+
+import argparse
+import posixpath
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver.errors import LodeError, OperatorFault
+from driver.files import Files, SystemFiles
+from driver.settings import Settings, settings_from
+from kubeletplugin.prepare.storage import ClaimStorage
+
+KUBELET_STATE = "dra_manager_state"
+"""The kubelet's record of the claims it has to unprepare, in its root folder. It is written before a claim is prepared
+and after it was unprepared."""
+RUN_AS = "run it in the process namespace of the node, for example with `kubectl debug node/NODE --profile=sysadmin`"
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process of the node."""
+
+    pid: int
+    name: str
+    """``/proc/<pid>/comm``"""
+    mounts: str
+    """``/proc/<pid>/mountinfo``"""
+
+    def has_file_of(self, uid: str) -> bool:
+        """Whether a file of the claim is mounted. The fourth field is the path of what is mounted (proc(5))."""
+        roots = (line.split()[3] for line in self.mounts.splitlines() if len(line.split()) > 3)
+        return any(posixpath.basename(root.removesuffix("//deleted")).startswith(f"{uid}_") for root in roots)
+
+
+def release(files: Files, settings: Settings, uid: str, processes: Iterable[Process], kubelet: str) -> str:
+    """Give up the claim; returns its name.
+
+    Args:
+        processes: all of the node; read after the lock was taken.
+        kubelet: name of the kubelet's process, which shows that the processes of the node are visible.
+
+    Raises:
+        OperatorFault: the claim is not prepared here, a container may still use it, the kubelet still knows it, or
+            that cannot be seen.
+    """
+    storage = ClaimStorage(files, settings)
+    with storage.lock():
+        checkpoint = storage.load()
+        if uid not in checkpoint.claims:
+            known = ", ".join(f"{u} ({c.plan.ref.namespace}/{c.plan.ref.name})" for u, c in checkpoint.claims.items())
+            raise OperatorFault(f"claim {uid}: is not prepared on this node; prepared are: {known or 'none'}")
+        ref = checkpoint.claims[uid].plan.ref
+        state = posixpath.join(settings.kubeletplugin.kubelet_root, KUBELET_STATE)
+        if uid.encode() in (files.read(state) or b""):
+            raise OperatorFault(f"{ref}: the kubelet knows it ({state}) and unprepares it when its pods have ended")
+        running = tuple(processes)
+        if not any(process.name == kubelet for process in running):
+            raise OperatorFault(f"{ref}: no process {kubelet!r} is visible, so perhaps none of a container; {RUN_AS}")
+        if users := [str(process.pid) for process in running if process.has_file_of(uid)]:
+            raise OperatorFault(f"{ref}: containers still use it; stop the processes {', '.join(users)}")
+        storage.remove(uid)
+        storage.save(checkpoint.without(uid))
+    return str(ref)
+
+
+def processes_of(proc: Path) -> Iterator[Process]:
+    """The processes that ``proc`` shows; those that end meanwhile are left out.
+
+    Raises:
+        OperatorFault: a process may not be inspected.
+    """
+    for folder in sorted(proc.glob("[0-9]*"), key=lambda path: int(path.name)):
+        try:
+            name, mounts = (folder / "comm").read_text().strip(), (folder / "mountinfo").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        except OSError as error:
+            raise OperatorFault(f"process {folder.name}: its mounts cannot be read: {error}; {RUN_AS}") from error
+        yield Process(int(folder.name), name, mounts)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; 0 if the claim was given up, 1 if not, 2 if the settings are not valid."""
+    parser = argparse.ArgumentParser("lode release", description="Give up a claim that the kubelet has forgotten.")
+    parser.add_argument("uid", help="uid of the ResourceClaim, as in the plugin's messages")
+    parser.add_argument("--settings", default="", help="the settings file of the plugin; without it, the defaults")
+    parser.add_argument("--root", default="/", help="where the node's file system is mounted (kubectl debug: /host)")
+    parser.add_argument("--kubelet", default="kubelet", help="name of the kubelet's process")
+    arguments = parser.parse_args(argv)
+    try:
+        text = Path(arguments.settings).read_text() if arguments.settings else ""
+        settings = _below(arguments.root, settings_from(text, arguments.settings))
+    except (LodeError, OSError) as error:
+        sys.stderr.write(f"lode release: {error}\n")
+        return 2
+    try:
+        name = release(SystemFiles(), settings, arguments.uid, processes_of(Path("/proc")), arguments.kubelet)
+    except (LodeError, OSError) as error:
+        sys.stderr.write(f"lode release: {error}\n")
+        return 1
+    sys.stdout.write(f"{name}: given up\n")
+    return 0
+
+
+def _below(root: str, settings: Settings) -> Settings:
+    """The settings with the folders of the node as they are seen here."""
+    section = settings.kubeletplugin
+    folders = {name: posixpath.join(root, getattr(section, name).lstrip("/")) for name in ("kubelet_root", "cdi_root")}
+    return settings.model_copy(update={"kubeletplugin": section.model_copy(update=folders)})

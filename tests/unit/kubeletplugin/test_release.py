@@ -1,0 +1,103 @@
+"""A claim that the kubelet has forgotten is given up by hand, but never while a container may use it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from driver.errors import OperatorFault
+from driver.settings import Settings
+from kubeletplugin.prepare import ClaimRef
+from kubeletplugin.release import Process, main, processes_of, release
+from tests.unit.kubeletplugin.rig import METADATA, Rig, prepare, refused, result
+
+KUBELET = Process(7, "kubelet", "22 1 0:21 / /proc rw,nosuid - proc proc rw\n")
+STATE = "/var/lib/kubelet/dra_manager_state"
+
+
+def container(ref: ClaimRef, ending: str = "") -> Process:
+    """A process in a container of a pod with the claim; ``/var`` is a file system of its own."""
+    source = f"{METADATA.removeprefix('/var')}/{ref.uid}_gpu.json{ending}"
+    mount = f"/var/run/kubernetes.io/dra-device-attributes/resourceclaims/{ref.name}/gpu/lode.dev-metadata.json"
+    return Process(4711, "train", f"{KUBELET.mounts}97 80 8:2 {source} {mount} ro,relatime - ext4 /dev/sda2 rw\n")
+
+
+def forgotten() -> tuple[Rig, ClaimRef]:
+    rig = Rig()
+    ref = rig.claim("old", [result("gpu-0")])
+    prepare(rig.plugin(), ref)
+    rig.release(ref)
+    return rig, ref
+
+
+def test_the_devices_of_a_claim_given_up_can_be_used_again() -> None:
+    rig, ref = forgotten()
+    kept = rig.claim("kept", [result("gpu-1")])
+    prepare(rig.plugin(), kept)
+    new = rig.claim("new", [result("gpu-0")])
+    assert refused(rig.plugin(), new).reason == "conflict"
+    assert release(rig.files, rig.settings, ref.uid, [KUBELET, container(kept)], "kubelet") == str(ref)
+    assert set(rig.plugin().prepared()) == {kept.uid}
+    assert not [path for path in rig.claim_files() if ref.uid in path]
+    prepare(rig.plugin(), new)
+
+
+@pytest.mark.parametrize("ending", ["", "//deleted"])
+def test_it_is_refused_while_a_container_has_a_file_of_the_claim(ending: str) -> None:
+    rig, ref = forgotten()
+    with pytest.raises(OperatorFault, match="containers still use it; stop the processes 4711"):
+        release(rig.files, rig.settings, ref.uid, [KUBELET, container(ref, ending)], "kubelet")
+    assert set(rig.plugin().prepared()) == {ref.uid}
+
+
+def test_it_is_refused_while_the_kubelet_knows_the_claim() -> None:
+    rig, ref = forgotten()
+    rig.files.write(STATE, f'{{"Data": "[{{ClaimUID: {ref.uid}}}]"}}'.encode())
+    with pytest.raises(OperatorFault, match="the kubelet knows it"):
+        release(rig.files, rig.settings, ref.uid, [KUBELET], "kubelet")
+    assert set(rig.plugin().prepared()) == {ref.uid}
+
+
+def test_it_is_refused_where_the_processes_of_the_node_are_not_visible() -> None:
+    rig, ref = forgotten()
+    with pytest.raises(OperatorFault, match="kubectl debug node"):
+        release(rig.files, rig.settings, ref.uid, [Process(1, "lode", "")], "kubelet")
+    assert set(rig.plugin().prepared()) == {ref.uid}
+
+
+def test_processes_are_looked_at_under_the_lock() -> None:
+    rig, ref = forgotten()
+
+    def processes() -> Iterator[Process]:
+        with pytest.raises(RuntimeError, match="lock is held"):
+            rig.plugin().unprepare([ref])
+        yield KUBELET
+
+    release(rig.files, rig.settings, ref.uid, processes(), "kubelet")
+
+
+def test_of_an_unknown_claim_it_says_which_are_prepared() -> None:
+    rig, ref = forgotten()
+    with pytest.raises(OperatorFault, match=rf"is not prepared on this node; prepared are: {ref.uid} \(team/old\)"):
+        release(rig.files, rig.settings, "11111111-2222-4333-8444-555555555555", [KUBELET], "kubelet")
+
+
+def test_processes_are_read_from_proc_and_those_that_have_ended_are_left_out(tmp_path: Path) -> None:
+    for pid, name in ((7, "kubelet"), (10, "train")):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "comm").write_text(f"{name}\n")
+        (tmp_path / str(pid) / "mountinfo").write_text(KUBELET.mounts)
+    (tmp_path / "8").mkdir()
+    (tmp_path / "sys").mkdir()
+    assert list(processes_of(tmp_path)) == [KUBELET, Process(10, "train", KUBELET.mounts)]
+    (tmp_path / "10" / "mountinfo").unlink()
+    (tmp_path / "10" / "mountinfo").mkdir()
+    with pytest.raises(OperatorFault, match="process 10: its mounts cannot be read"):
+        list(processes_of(tmp_path))
+
+
+def test_as_a_command_it_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["no-such-claim", "--root", str(tmp_path)]) == 1
+    assert "claim no-such-claim: is not prepared on this node; prepared are: none" in capsys.readouterr().err
+    assert (tmp_path / Settings().kubeletplugin.kubelet_root.strip("/") / "plugins/lode.dev").is_dir()
+    assert main(["uid", "--settings", str(tmp_path / "missing")]) == 2
