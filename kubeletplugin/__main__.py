@@ -29,6 +29,8 @@ from kubeletplugin.server import PluginServer
 
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 10.0
+API_SECONDS = 5.0
+"""How long one call of the API may take. The kubelet waits 45 s for the plugin, which may need several calls."""
 
 T = TypeVar("T")
 
@@ -205,7 +207,8 @@ def _process(settings_file: str, node_name: str, kubeconfig: str) -> PluginProce
     if not node_name:
         raise OperatorFault("node name is not set; set NODE_NAME (downward API, spec.nodeName) or --node-name")
     configure_logs(settings.log_level, settings.log_format)
-    return PluginProcess(KubeClient.from_environment(kubeconfig), settings, node_name, os.environ.get("POD_UID", ""))
+    api = KubeClient.from_environment(kubeconfig, call_seconds=API_SECONDS)
+    return PluginProcess(api, settings, node_name, os.environ.get("POD_UID", ""))
 
 
 if __name__ == "__main__":

@@ -18,9 +18,12 @@ import pytest
 
 from cli.__main__ import main as lode
 from driver.clock import SystemClock
+from driver.errors import OperatorFault
 from driver.kube.api import NODES, RESOURCE_SLICES, Api, Object, Resource, Unavailable
+from driver.kube.client import KubeClient
 from driver.settings import Settings
 from kubeletplugin.__main__ import PluginProcess, main
+from kubeletplugin.prepare.preparer import LOOKUP_SECONDS, RETRY_TIMEOUT_SECONDS
 from memoryapi import MemoryApi
 from simulation.kubernetes.dra_plugin import ClaimName
 from simulation.kubernetes.plugin_client import PluginClient
@@ -192,6 +195,18 @@ def test_settings_that_cannot_be_used_end_it_at_once(tmp_path: Path, capsys: pyt
     assert main(["--settings", str(tmp_path / "missing"), "--node-name", "n"]) == 2
     assert main(["--node-name", ""]) == 2
     assert "set NODE_NAME" in capsys.readouterr().err
+
+
+def test_no_call_of_the_api_takes_as_long_as_the_kubelet_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+
+    def connect(_: str, **options: Any) -> None:
+        given.update(options)
+        raise OperatorFault("no credentials")
+
+    monkeypatch.setattr(KubeClient, "from_environment", connect)
+    assert main(["--node-name", "n"]) == 2
+    assert 0 < given["call_seconds"] + LOOKUP_SECONDS < RETRY_TIMEOUT_SECONDS
 
 
 def test_the_command_prints_its_version_and_refuses_what_it_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
