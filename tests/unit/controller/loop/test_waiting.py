@@ -61,6 +61,19 @@ def test_the_same_reason_is_not_said_again_and_again() -> None:
     assert len(world.meddler.calls) == calls
 
 
+def test_a_pod_that_had_devices_in_between_is_told_again_why_it_waits() -> None:
+    world = full()
+    world.remove_pod("pod-a")
+    world.settle(1)
+    assert world.devices("b") == ["n1/gpu-0"]
+    world.add_pod("pod-a", "a", priority=10)
+    world.settle(1)
+    world.refuse("pod-b")
+    world.settle(30)
+    assert world.devices("a") == ["n1/gpu-0"]
+    assert world.event_count("pod-b", "Unallocatable") == 2
+
+
 def test_a_busy_cluster_does_not_make_a_waiting_pod_talk() -> None:
     world = full()
     world.settle(120)
