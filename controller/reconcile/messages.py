@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from controller.allocation import NodeReasons, Summary, Unsatisfiable, render, summarise
+from controller.allocation import ClaimFault, NodeReasons, Summary, Unsatisfiable, render, summarise
 from controller.reconcile.refusals import HELD_BACK, NodeRefusal
 from driver.limits import MAX_EVENT_MESSAGE
 
@@ -99,8 +99,11 @@ def _with_names(summary: Summary, names: Mapping[str, str], namespaces: Collecti
     closest = summary.closest
     if closest is not None:
         closest = replace(closest, freeing=_named_within(closest.freeing, namespaces))
-    faults = tuple(replace(fault, claim=names.get(fault.claim, fault.claim)) for fault in summary.faults)
-    return replace(summary, faults=faults, groups=groups, closest=closest)
+    return replace(summary, faults=_faults_with(summary.faults, names), groups=groups, closest=closest)
+
+
+def _faults_with(faults: Sequence[ClaimFault], names: Mapping[str, str]) -> tuple[ClaimFault, ...]:
+    return tuple(replace(fault, claim=names.get(fault.claim, fault.claim)) for fault in faults)
 
 
 def _reasons_with(reasons: NodeReasons, names: Mapping[str, str], namespaces: Collection[str]) -> NodeReasons:
@@ -145,4 +148,4 @@ def _device_reasons(refusal: NodeRefusal, claims: Sequence[str]) -> Unsatisfiabl
     shortages = tuple(
         replace(shortage, claim=names.get(shortage.claim, shortage.claim)) for shortage in devices.shortages
     )
-    return replace(devices, shortages=shortages)
+    return replace(devices, faults=_faults_with(devices.faults, names), shortages=shortages)

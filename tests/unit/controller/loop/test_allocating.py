@@ -1,5 +1,7 @@
 """A gated pod gets its devices, in the order of writes the API wants, and only then is let go."""
 
+from driver.kube.api import RESOURCE_CLAIMS
+from driver.names import FINALIZER
 from tests.unit.controller.loop.world import GATE, World
 
 
@@ -14,6 +16,16 @@ def test_a_pod_gets_a_device_and_is_let_go() -> None:
     reserved = world.claim("a")["status"]["reservedFor"]
     assert reserved == [{"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}]
     world.check()
+
+
+def test_the_finalizers_of_others_stay() -> None:
+    world = World()
+    claim = world.add_claim("a")
+    claim["metadata"]["finalizers"] = ["example.com/kept"]
+    world.api.update(RESOURCE_CLAIMS, claim)
+    world.add_pod("p", "a")
+    world.settle()
+    assert world.claim("a")["metadata"]["finalizers"] == ["example.com/kept", FINALIZER]
 
 
 def test_the_writes_come_in_order_and_no_more_than_needed() -> None:

@@ -22,6 +22,8 @@ def sidecar(name: str, **requests: str) -> dict[str, Any]:
         ({"containers": [container(cpu="1"), container("b", cpu="500m")]}, 1.5),
         ({"containers": [container(cpu="1")], "initContainers": [container("i", cpu="3")]}, 3),
         ({"containers": [container(cpu="2")], "initContainers": [container("i", cpu="1")]}, 2),
+        ({"containers": [container(cpu="2")], "initContainers": [container("i")]}, 2),
+        ({"containers": [container()], "initContainers": [container("i", cpu="1")]}, 1),
         (
             {"containers": [container(cpu="1")], "initContainers": [container("i", cpu="1"), container("j", cpu="2")]},
             2,

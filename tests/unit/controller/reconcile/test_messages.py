@@ -1,8 +1,11 @@
 """What a reader of the pod is told: kube-scheduler's clause first, no names of other namespaces' claims."""
 
-from controller.allocation import Unsatisfiable
+import pytest
+
+from controller.allocation import ClaimFault, Unsatisfiable
 from controller.allocation.reasons.unsatisfiable import Exclusion, Shortage
-from controller.reconcile import NodeRefusal, refusal_message
+from controller.reconcile import NodeRefusal, explanation_of, refusal_message
+from driver.errors import Fault
 
 
 def full(*holders: str, freeing: tuple[str, ...] = ()) -> NodeRefusal:
@@ -38,7 +41,15 @@ def test_claims_of_other_namespaces_are_counted_and_not_named() -> None:
     assert "secret" not in message
 
 
-def test_reasons_that_were_found_for_another_pods_claim_are_told_with_this_pods() -> None:
-    message = refusal_message({"n1": full("team/b")}, ["team/mine"])
-    assert "claim team/mine" in message
-    assert "claim team/a" not in message
+FAULTY = NodeRefusal(
+    devices=Unsatisfiable(faults=(ClaimFault("team/a", Fault("spec", "no such class")),)), claims=("team/a",)
+)
+
+
+@pytest.mark.parametrize("reason", [full("team/b"), FAULTY], ids=["shortage", "fault"])
+def test_reasons_that_were_found_for_another_pods_claim_are_told_with_this_pods(reason: NodeRefusal) -> None:
+    found = refusal_message({"n1": reason}, ["team/mine"])
+    explained = explanation_of({"n1": reason}, ["team/a"]).message(["team/mine"])
+    for message in (found, explained):
+        assert "claim team/mine" in message
+        assert "claim team/a" not in message
