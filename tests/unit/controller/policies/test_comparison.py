@@ -51,6 +51,11 @@ WEAKER: list[tuple[str, Change, str]] = [
     ),
     (BINDING, lambda spec: spec.update(policyName="another"), "spec.policyName: another"),
     (GATE, lambda spec: spec["mutations"].clear(), "spec.mutations: nothing"),
+    (
+        GATE,
+        lambda spec: spec["matchConstraints"]["resourceRules"][0].update(operations=["UPDATE"]),
+        "spec.matchConstraints.resourceRules[0].operations",
+    ),
     (GATE, lambda spec: spec.update(reinvocationPolicy="Never"), "spec.reinvocationPolicy: nothing"),
 ]
 HARMLESS: list[tuple[str, Change]] = [
