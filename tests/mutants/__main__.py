@@ -116,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="only changes whose path or name contains this text")
     parser.add_argument("--tests", nargs="*", help="run these tests for every change, for example the histories alone")
     parser.add_argument("--histories", type=int, default=30, help="seeded histories to play")
-    parser.add_argument("--seconds", type=float, default=120, help="most time for one test")
+    parser.add_argument("--seconds", type=float, default=120, help="most time of the processor for one test")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
     changes = [change for change in written_changes() if options.only in f"{change.path} {change.name}"]

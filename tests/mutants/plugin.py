@@ -1,6 +1,7 @@
 """A pytest plugin: it notes which lines each test runs and for how long, or runs given tests in a given order."""
 
 import json
+import math
 import resource
 import time
 from collections.abc import Generator
@@ -16,6 +17,7 @@ MEMORY_BYTES = 4 << 30
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--reach-folder", type=Path, help="write into this folder which lines each test runs")
     parser.addoption("--order-file", type=Path, help="run the tests that this JSON list names, in its order")
+    parser.addoption("--cpu-seconds", type=float, help="kill the process if a test takes more time of the processor")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,6 +31,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if file := config.getoption("--order-file"):
         found = {item.nodeid: item for item in items}
         items[:] = [found[name] for name in json.loads(file.read_text()) if name in found]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if seconds := item.config.getoption("--cpu-seconds"):
+        end = math.ceil(time.process_time() + seconds)
+        resource.setrlimit(resource.RLIMIT_CPU, (end, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
 class Recorder:

@@ -15,6 +15,7 @@ from tests.mutants.reach import Reach, statement_lines
 
 Verdict = Literal["noticed", "survived", "explained", "outdated"]
 _FEW: Final = 10
+_HOUR: Final = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Workshop:
 
     Args:
         folder: an empty folder for the copy.
-        seconds: how long one test may take; a change that makes it hang is noticed.
+        seconds: how much time of the processor one test may take; a change that makes it run on and on is noticed.
         histories: how many seeded histories the tests play.
     """
 
@@ -108,15 +109,19 @@ class Workshop:
     def _fails(self, tests: Sequence[str]) -> bool:
         self._order.write_text(json.dumps(tests))
         files = dict.fromkeys(test.partition("::")[0] for test in tests)
-        return bool(self._failure(f"--timeout={self._seconds}", f"--order-file={self._order}", *files))
+        # On a busy machine, the time that passes says nothing about a test; it only ends one that waits for ever.
+        limits = (f"--cpu-seconds={self._seconds}", f"--timeout={_HOUR}")
+        return bool(self._failure(*limits, f"--order-file={self._order}", *files))
 
     def _failure(self, *arguments: str) -> str:
-        """The last lines of what pytest prints if a test fails, else ""."""
+        """What pytest printed last if a test failed or the process was killed, else ""."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
         command += ["-p", "tests.mutants.plugin", "--hypothesis-profile=mutants", "--hypothesis-seed=0", *arguments]
         environment = {**os.environ, "LODE_HISTORIES": str(self._histories)}
         done = subprocess.run(command, cwd=self._root, env=environment, capture_output=True, text=True)
-        return "" if done.returncode == 0 else "\n".join(done.stdout.splitlines()[-20:]) or done.stderr
+        if done.returncode == 0:
+            return ""
+        return "\n".join(done.stdout.splitlines()[-20:]) or done.stderr or f"pytest ended with {done.returncode}"
 
     @contextmanager
     def _changed(self, change: Change) -> Iterator[None]:

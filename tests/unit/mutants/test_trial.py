@@ -74,7 +74,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_a_change_is_tried_on_the_tests_that_run_its_lines(tree: Path, tmp_path: Path) -> None:
-    workshop = Workshop(tree, tmp_path / "copy", seconds=60, histories=0)
+    workshop = Workshop(tree, tmp_path / "copy", seconds=1, histories=0)
     reach = workshop.reach(["tests"], tmp_path)
     path = "controller/numbers.py"
 
@@ -88,6 +88,7 @@ def test_a_change_is_tried_on_the_tests_that_run_its_lines(tree: Path, tmp_path:
     assert len(reach.tests(path, range(1, 2), ["tests"])) == 3
     assert reach.tests(path, range(5, 6), ["elsewhere"]) == []
     assert verdict("return True", "return False") == "noticed"
+    assert verdict("return True", "while True:\n            pass") == "noticed"
     assert verdict("LIMIT = 3", "LIMIT = 4") == "survived"
     assert verdict("1\n    )", "2\n    )") == "survived"
     assert verdict("not there", "") == "outdated"
