@@ -15,11 +15,13 @@ from testclusters.controlplane import ControlPlane, ControlPlaneFailed
 from testclusters.forwarder import Forwarder
 from testclusters.images import build_context
 from testclusters.kind import KindCluster, NoCluster, NotReady
+from testclusters.pki import Authority
 from testclusters.programs import KUBERNETES_VERSIONS, ProgramMissing, go_version
 from testclusters.progress import progress_step
 
 __all__ = [
     "KUBERNETES_VERSIONS",
+    "Authority",
     "CommandFailed",
     "ControlPlane",
     "ControlPlaneFailed",
