@@ -165,6 +165,10 @@ def _parse_struct(field_type: FieldType, value: Any, path: str, parsed: ParsedOb
     copied = {}
     for name, content in value.items():
         known_type = known.fields.get(name)
+        # Most values are text, and right.
+        if known_type is not None and known_type.kind == "string" and type(content) is str:
+            copied[name] = content
+            continue
         where = f"{path}.{name}" if path else name
         if known_type is None:
             parsed.unknown.append(where)

@@ -355,7 +355,7 @@ class Cluster:
             Violation: an invariant does not hold afterwards.
         """
         self._carry_out_hanging()
-        ready = [slot for slot in self.slots.values() if self._ready(slot)]
+        ready = self._ready_slots()
         if not ready:
             return False
         self._run(self.random.choice(ready))
@@ -440,8 +440,11 @@ class Cluster:
             return slot.not_before
         return slot.program.next_due()
 
-    def _ready(self, slot: ProgramSlot) -> bool:
+    def _ready_slots(self) -> list[ProgramSlot]:
         now = self.clock.monotonic()
+        return [slot for slot in self.slots.values() if self._ready(slot, now)]
+
+    def _ready(self, slot: ProgramSlot, now: float) -> bool:
         if slot.running or slot.not_before > now:
             return False
         if slot.program is None or self._has_unread_watches(slot.program, slot):
@@ -512,7 +515,7 @@ class Cluster:
             return
         self._pass_time(process)
         if self.random.random() < self.faults.interleave and self._depth < MAX_NESTED_PROGRAMS:
-            ready = [slot for slot in self.slots.values() if self._ready(slot)]
+            ready = self._ready_slots()
             if ready:
                 self._run(self.random.choice(ready))
 
@@ -529,7 +532,7 @@ class Cluster:
             return
         self.clock.advance(self.random.choice(LATENCIES))
         for _ in range(self.random.randint(0, STEPS_IN_A_SLOW_CALL)):
-            ready = [slot for slot in self.slots.values() if self._ready(slot)]
+            ready = self._ready_slots()
             if not ready:
                 return
             self._run(self.random.choice(ready))
