@@ -1,5 +1,7 @@
 """Settings: defaults that work, and every mistake named at once."""
 
+from ipaddress import ip_address
+
 import pytest
 
 from driver.errors import InvalidInput
@@ -62,3 +64,8 @@ def test_the_directory_of_simulated_faults_can_be_set() -> None:
 def test_health_cannot_be_sent_so_rarely_that_the_kubelet_discards_it(seconds: str) -> None:
     with pytest.raises(InvalidInput, match="healthResendSeconds"):
         settings_from(f"kubeletplugin: {{healthResendSeconds: {seconds}}}")
+
+
+def test_what_names_the_claims_of_every_namespace_is_served_to_the_machine_itself_alone() -> None:
+    host, _, _ = Settings().controller.debug_address.rpartition(":")
+    assert ip_address(host).is_loopback
