@@ -37,7 +37,7 @@ from simulation.realtime import RealTimeCluster
 NAMES = Names()
 NODES = {
     "gpu-1": ("h100x8", {f"{DEFAULT_DRIVER}/ib-cluster": "ib-a"}),
-    "gpu-2": ("a100x4", {}),
+    "gpu-2": ("a100x4", {f"{DEFAULT_DRIVER}/ib-cluster": "ib-b"}),
     "npu-1": ("ascend310px4", {}),
 }
 """Node to its hardware profile and its other labels. The examples use all eight cards of the first."""

@@ -13,7 +13,7 @@ def test_the_demo_runs_every_example_and_leaves_nothing(capsys: pytest.CaptureFi
     shown = capsys.readouterr()
     assert status == 0, shown.out + shown.err
     assert "API below is in memory" in shown.out
-    assert len(re.findall(r"^\S+ +allocated,reserved +\S+$", shown.out, re.MULTILINE)) == 13
+    assert len(re.findall(r"^\S+ +allocated,reserved +\S+$", shown.out, re.MULTILINE)) == 17
     assert re.search(r"^LODE_MEMORY_MIB_GPU_\d_SHARE_\w{8}=4096$", shown.out, re.MULTILINE)
     assert "/dev/lode/gpu-" in shown.out
     assert '"apiVersion": "metadata.resource.k8s.io/v1beta1"' in shown.out

@@ -92,7 +92,7 @@ def test_explain_shows_a_gang_and_the_verdict_on_every_domain(
 
     monkeypatch.setattr(live, "cluster", connected)
     monkeypatch.setattr("time.time", lambda: clock.now() + 60)
-    for target in ("gang/train", "train-1"):
+    for target in ("gang/train", "pod/train-1"):
         assert explain.main([target]) == 1
         said = capsys.readouterr()
         assert "gang default/train: 2 members exist, at least 2 start together" in said.err

@@ -49,7 +49,7 @@ def simulated(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Simulate:
 def test_every_example_is_placed_on_the_cards_it_is_for(simulated: Simulate) -> None:
     published = [
         *slices("gpu-1", "h100x8", ib_cluster="ib-a"),
-        *slices("gpu-2", "a100x4"),
+        *slices("gpu-2", "a100x4", ib_cluster="ib-b"),
         *slices("n", "ascend310px4"),
     ]
     answer = simulated(*published, options=("-f", str(EXAMPLES)))
