@@ -14,6 +14,7 @@ from driver.limits import MAX_DNS_SUBDOMAIN, MAX_EVENT_MESSAGE
 from driver.names import Names
 from driver.quantity import Quantity
 from simulation.kubernetes.other_drivers import is_for_driver
+from simulation.kubernetes.preemption import priority_of
 from simulation.kubernetes.scheduler import requested
 
 T = TypeVar("T")
@@ -122,7 +123,10 @@ class WriteChecks(ApiDecorator):
                 yield f"the pod is let go, but its claim {name} is not reserved for it"
 
     def _overcommitted(self, pod: Object, node: str) -> Iterator[str]:
-        """What this process has let go fits on the node beside what it let go there before."""
+        """What this process lets go fits on the node beside what it let go there before.
+
+        Pods of lower priority do not count: kube-scheduler may evict them for the pod.
+        """
         host = self._read(NODES, "", node) if node else None
         allocatable = ((host or {}).get("status") or {}).get("allocatable") or {}
         if "cpu" not in allocatable:
@@ -134,11 +138,10 @@ class WriteChecks(ApiDecorator):
             current = self._read(PODS, space, other)
             if current is None or current["metadata"]["uid"] != uid or is_terminal(current):
                 del self._let_go[uid]
-            elif where == node and node in (current["spec"].get("nodeName"), _nominated(current)):
+            elif where == node and not any(self._lacking(current)):
                 beside.append(current)
-        priorities = {current["spec"].get("priority") or 0 for current in beside}
-        used = sum(requested(current, "cpu") for current in beside)
-        if len(priorities) == 1 and used > Quantity.parse(allocatable["cpu"]).nanos:
+        used = sum(requested(other, "cpu") for other in beside if priority_of(other) >= priority_of(pod))
+        if used > Quantity.parse(allocatable["cpu"]).nanos:
             yield f"pods that were let go want {used / 1e9} CPUs of node {node}, which has {allocatable['cpu']}"
 
     # Claims
@@ -204,10 +207,6 @@ def _node_of(claim: Object | None) -> str:
         for one in term.get("matchFields") or []:
             return str(one["values"][0])
     return ""
-
-
-def _nominated(pod: Object) -> str:
-    return (pod.get("status") or {}).get("nominatedNodeName") or ""
 
 
 def _event_problems(event: Mapping[str, Any]) -> Iterator[str]:

@@ -31,10 +31,10 @@ class Operators:
             (6, self._change_class),
             (3, self._cordon),
             (3, self._relabel),
-            (2, self._node_joins),
+            (4, self._node_joins),
             (1, self._node_is_recreated),
             (3, self._hardware_is_silent),
-            (3, self._card_fails),
+            (5, self._card_fails),
             (3, self._reboot),
             (6, self._crash),
             (3, self._stall),
@@ -68,14 +68,14 @@ class Operators:
 
     def _taint(self) -> None:
         """Add a taint rule, let it taint something else, or remove it."""
-        name = self._random.choice(TAINT_RULES)
+        known = {rule["metadata"]["name"]: rule for rule in self._api.list(DEVICE_TAINT_RULES).items}
+        name = self._random.choice((*known, *TAINT_RULES))
         device = self._random.choice(("", "", "gpu-0", "gpu-0-share"))
         pool = self._random.choice((self._cluster.names.pool(self._node()),) * 3 + ("",))
         wanted = taint_rule(name, pool, device, self._random.choice("xy"))
-        known = {rule["metadata"]["name"]: rule for rule in self._api.list(DEVICE_TAINT_RULES).items}
         if name not in known:
             self._api.create(DEVICE_TAINT_RULES, wanted)
-        elif self._random.random() < 0.5:
+        elif self._random.random() < 0.6:
             self._api.update(DEVICE_TAINT_RULES, {**known[name], "spec": wanted["spec"]})
         else:
             self._api.delete(DEVICE_TAINT_RULES, name)

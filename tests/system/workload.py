@@ -22,7 +22,7 @@ from tests.system.objects import IMPOSSIBLE, NAMESPACE, OF_OTHER_DRIVER, REQUEST
 from tests.system.operators import Operators
 
 MOST_PODS = 24
-CPU = ("10m", "10m", "10m", "1", "3", "7")
+CPU = ("10m", "10m", "10m", "1", "3", "7", "9")
 """Requests of pods; a node has 16 CPUs."""
 PRIORITIES = (0, 0, 0, 0, 1000, -10)
 LONGEST_NAME = 253
@@ -159,7 +159,8 @@ class RandomWorkload:
 
     def _new_job(self) -> None:
         name = self._random.choice(list(REQUESTS))
-        self._api.create(JOBS, job(self._name("job"), self._random.randint(2, 4), template_name=name))
+        cpu = self._random.choice(CPU)
+        self._api.create(JOBS, job(self._name("job"), self._random.randint(2, 4), template_name=name, cpu=cpu))
 
     def _new_shared_claim(self) -> None:
         name = self._name("shared")
