@@ -193,7 +193,8 @@ class NodeMemory:
 
     def learn_impossible(self, slot: NodeSlot) -> None:
         """The node does not fit the request until devices of it are freed."""
-        self._impossible |= slot.bit
+        # Nodes may have been numbered anew since something was learnt last.
+        self._impossible = self.impossible() | slot.bit
 
     def is_no_fit(self, slot: NodeSlot, shared_usage: int) -> bool:
         """Whether the node did not fit the request, and neither it nor the usage of shared pools changed since."""

@@ -373,6 +373,20 @@ def test_a_node_that_comes_later_is_tried_in_its_place() -> None:
     assert placed.node == "n2"
 
 
+def test_a_node_that_comes_keeps_no_other_from_claims_that_were_asked_for_beside() -> None:
+    built = fleet(
+        *[part for node in NODES for part in pool(device("a"), node=node)], *pool(device("b"), node="n3", driver="p")
+    )
+    of_p = [claim(want("any", 'device.driver == "p"'))]
+    for nodes_now in (("n2", "n3"), ("n1",)):
+        for node in nodes_now:
+            built.upsert_node(node, {})
+        place(built, [claim(want())], beside=of_p)
+    placed = place(built, of_p)
+    assert isinstance(placed, Placed)
+    assert placed.node == "n3"
+
+
 def test_a_claim_said_again_as_it_is_frees_nothing() -> None:
     built = fleet(*pool(device("a"), node="n1"))
     built.upsert_node("n1", {})
