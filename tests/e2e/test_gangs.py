@@ -143,8 +143,8 @@ def test_the_controller_is_killed_during_a_commit(
 def test_the_api_server_is_killed_during_a_commit(client: Client, cluster: KindCluster, namespace: str) -> None:
     client.create(namespace, gang("train", 12, request(CARD)), *members("train", 12))
     cluster.kill(cluster.control_plane, "kube-apiserver")
-    wait_until_installed(client)
     eventually("all are bound", lambda: bound(client, namespace, 12))
+    wait_until_installed(client)
     assert set(fabrics(client, namespace).values()) == {"ib-a"}
 
 
