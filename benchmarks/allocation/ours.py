@@ -6,19 +6,17 @@ It reads the same files as the Go program in `peer/` and prints a line of JSON i
 REQUESTS. The first line has the cost of loading.
 """
 
-import cProfile
 import gc
 import json
-import pstats
 import resource
 import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.profiling import profiled
 from controller.allocation import Fleet
 from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.filters import Selectors
@@ -27,8 +25,6 @@ from driver.model import Claim, ClaimSpec, DeviceClass, Request, Slice, Want
 from driver.wire import Json, allocation_to, claim_from, class_from, slice_from
 
 PASSES = 6
-PROFILED = 25
-"""Lines of a profile that are printed."""
 
 
 class ClusterObjects:
@@ -111,7 +107,7 @@ def allocate_all(cluster: ClusterObjects, run: Json) -> Json:
     each: list[float] = []
     answers: list[Placed | None] = []
     gc.collect()
-    with _profiled(run.get("profile", False)):
+    with profiled(run.get("profile", False)):
         began, used = time.perf_counter(), time.process_time()
         for claims, release, floor in pods:
             before = time.perf_counter()
@@ -142,18 +138,6 @@ def _place_and_assume(fleet: Fleet, claims: Sequence[Claim]) -> Placed | None:
     for claim, allocation in zip(claims, answer.allocations, strict=True):
         fleet.assume(claim.uid, allocation)
     return answer
-
-
-@contextmanager
-def _profiled(enabled: bool) -> Iterator[None]:
-    if not enabled:
-        yield
-        return
-    profile = cProfile.Profile()
-    profile.enable()
-    yield
-    profile.disable()
-    pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(PROFILED)
 
 
 def evaluate_all(cluster: ClusterObjects, expression: str) -> Json:

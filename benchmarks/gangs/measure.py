@@ -1,13 +1,9 @@
 """Decides the gangs of the benchmark and takes the time."""
 
-import cProfile
 import gc
 import json
-import pstats
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +11,7 @@ from benchmarks.allocation import peer
 from benchmarks.allocation.ours import ClusterObjects
 from benchmarks.gangs import scenario
 from benchmarks.gangs.scenario import Question
+from benchmarks.profiling import profiled
 from controller.allocation import Fleet
 from controller.gangs import Gang, GangPlan, GangRefusal, Member, Memory, choose
 from controller.placement import Nodes, PodDemand, facts_of, needs_of
@@ -23,7 +20,6 @@ from driver.wire import Json, claim_from
 REPEATS = 5
 PATIENCE = 120.0
 """Seconds that the peer may take for all members."""
-PROFILED = 25
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,7 @@ def _measured(question: Question, file: Path, *, with_peer: bool, profile: bool)
     answers: list[GangPlan | GangRefusal] = []
     for number in range(question.gangs if question.gangs > 1 else REPEATS + 1):
         asked = _gang(question, number)
-        with _profiled(profile and number == 1):
+        with profiled(profile and number == 1):
             began = time.perf_counter()
             answers.append(choose(asked, fleet, nodes, memory=memory))
             times.append(1000 * (time.perf_counter() - began))
@@ -120,15 +116,3 @@ def _with_peer(row: Row, file: Path) -> Row:
     (answer,) = peer.ask("allocate", file, [{**run, **peer.SCHEDULER}])
     placed = sum(bool(one.get("node")) for one in answer["answers"])
     return Row(**{**vars(row), "peer": 1000 * answer["seconds"], "peer_placed": placed})
-
-
-@contextmanager
-def _profiled(enabled: bool) -> Iterator[None]:
-    if not enabled:
-        yield
-        return
-    profile = cProfile.Profile()
-    profile.enable()
-    yield
-    profile.disable()
-    pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(PROFILED)
