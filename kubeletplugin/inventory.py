@@ -35,7 +35,11 @@ _WHOLE_CARD = "card"
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """The fabric that the node's cards are attached to, by the Node's labels; "" where a label is missing."""
+    """The fabric that the node's cards are attached to, by the Node's labels; "" where a label is missing.
+
+    A label for the fabric counts more than what the hardware reports, and what a card reports as its rail more than a
+    label, which is of the whole node.
+    """
 
     ib_cluster: str = ""
     ib_leaf: str = ""
@@ -213,7 +217,7 @@ class _DeviceBuilder:
             "uuid": text_attribute(card.uuid),
             "index": card.index,
             "numaNode": -1 if card.numa_node is None else card.numa_node,
-            "ibCluster": text_attribute(self.fabric.ib_cluster),
+            "ibCluster": text_attribute(self.fabric.ib_cluster or card.ib_cluster),
             "ibLeaf": text_attribute(self.fabric.ib_leaf),
             "rail": text_attribute(card.rail or self.fabric.rail),
             "profile": partition.profile if partition else "",

@@ -30,7 +30,10 @@ class Card:
     driver_version: str
     numa_node: int | None = None
     """None if the machine does not report it (sysfs: -1)."""
+    ib_cluster: str = ""
+    """The InfiniBand fabric that the card's node is attached to; "" if it is not known."""
     rail: str = ""
+    """The rail of the fabric that the card is attached to; "" if it is not known."""
     nvlink_domain: str = ""
     """Cards of one NVLink domain are connected without PCIe; "" without NVLink."""
     compute_capability: str = "0.0.0"

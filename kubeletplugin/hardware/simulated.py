@@ -64,6 +64,7 @@ class _CardEntry(BaseModel):
     pcie_root: str = Field(pattern=r"^pci[0-9a-f]{4}:[0-9a-f]{2}$")
     driver_version: Text
     numa_node: int | None = Field(default=None, ge=0, le=1023)
+    ib_cluster: Text = ""
     rail: Text = ""
     nvlink_domain: Text = ""
     compute_capability: str = Field(default="0.0.0", pattern=r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)$")

@@ -1,6 +1,7 @@
 """What is published says the truth about the cards, and no two kinds of one card can be held at once."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -227,6 +228,23 @@ def test_facts_come_from_the_labels_the_settings_name() -> None:
     keys = NodeLabels(ib_cluster="fabric.example.com/island")
     labels = {"fabric.example.com/island": "west", "lode.dev/rail": "rail-2", "lode.dev/ib-cluster": "ignored"}
     assert fabric_from(labels, keys) == Fabric("west", "", "rail-2")
+
+
+@pytest.mark.parametrize(
+    ("fabric", "cluster", "rail"),
+    [
+        (Fabric(), "fec0000000000001", "rail-1"),
+        # A label for the fabric counts more than what the hardware reports, and a card's own rail more than a label.
+        (Fabric("west", "leaf-3", "rail-9"), "west", "rail-1"),
+    ],
+)
+def test_what_the_hardware_reports_of_the_fabric_is_used_with_the_labels(
+    fabric: Fabric, cluster: str, rail: str
+) -> None:
+    card = replace(cards("t4x2")[0], ib_cluster="fec0000000000001", rail="rail-1")
+    found = build_inventory([card], fabric, EVERY_OFFER, 100, NAMES).devices[0].attributes
+    assert (found["lode.dev/ibCluster"], found["lode.dev/rail"]) == (cluster, rail)
+    assert found["lode.dev/ibLeaf"] == fabric.ib_leaf
 
 
 @given(st.text(max_size=100))

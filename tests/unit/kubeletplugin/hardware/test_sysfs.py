@@ -1,0 +1,40 @@
+"""What the kernel says of PCI functions is read; what it does not say is unknown."""
+
+from pathlib import Path
+
+import pytest
+
+from kubeletplugin.hardware.sysfs import Sysfs
+from tests.unit.kubeletplugin.hardware.sysfs_tree import add_function, add_hca
+
+
+def test_the_way_to_a_function_starts_at_its_root_complex(tmp_path: Path) -> None:
+    add_function(tmp_path, "pci0000:15", "0000:15:01.0", "0000:18:00.0", numa_node=1)
+    assert Sysfs(str(tmp_path)).path_of("0000:18:00.0") == ("pci0000:15", "0000:15:01.0", "0000:18:00.0")
+    assert Sysfs(str(tmp_path)).numa_node("0000:18:00.0") == 1
+
+
+def test_the_way_to_an_hca_ends_at_its_function(tmp_path: Path) -> None:
+    add_hca(tmp_path, "mlx5_0", "pci0000:15", "0000:19:00.0")
+    assert Sysfs(str(tmp_path)).pci_path("class/infiniband/mlx5_0") == ("pci0000:15", "0000:19:00.0")
+
+
+def test_a_root_complex_can_have_a_domain_of_more_than_four_digits(tmp_path: Path) -> None:
+    add_function(tmp_path, "pci10000:00", "10000:00:02.0")
+    assert Sysfs(str(tmp_path)).path_of("10000:00:02.0") == ("pci10000:00", "10000:00:02.0")
+
+
+@pytest.mark.parametrize("bus_id", ["0000:99:00.0", "", "../../etc"])
+def test_a_function_that_does_not_exist_has_no_way(tmp_path: Path, bus_id: str) -> None:
+    assert Sysfs(str(tmp_path)).path_of(bus_id) == ()
+    assert Sysfs(str(tmp_path)).numa_node(bus_id) is None
+
+
+def test_a_node_without_numa_has_no_numa_node(tmp_path: Path) -> None:
+    add_function(tmp_path, "pci0000:15", "0000:18:00.0")
+    assert Sysfs(str(tmp_path)).numa_node("0000:18:00.0") is None
+
+
+def test_a_machine_without_sysfs_has_nothing(tmp_path: Path) -> None:
+    sysfs = Sysfs(str(tmp_path / "absent"))
+    assert (sysfs.names("class"), sysfs.text("class/x"), sysfs.exists("class")) == ((), "", False)
