@@ -106,11 +106,28 @@ class PlacementConfig(_Parameters):
     """Where the gang stays together: levels of the topology, outermost first."""
 
 
+Interval = Literal["default", "short", "medium", "long"]
+"""Length of a GPU's time slice, in the terms of ``nvidia-smi compute-policy --set-timeslice``."""
+
+
 class GpuConfig(_Parameters):
     """How allocated GPUs are prepared (kind ``GpuConfig``)."""
 
-    sharing: Literal["none"] = "none"
-    """How tenants of one card are isolated beyond the amounts they are allocated."""
+    sharing: Literal["none", "timeSlicing", "mps", "hamiCore"] = "none"
+    """How tenants of one card share it. ``none``: they see the amounts they are allocated, and nothing enforces them.
+    ``timeSlicing``: the driver takes turns. ``mps``: one MPS daemon serves the card, and enforces pinned memory and
+    active threads. ``hamiCore``: a library in the container enforces memory and cores."""
+    interval: Interval | None = None
+    """Length of the time slice, under ``timeSlicing``; one for all tenants of a card. Default: the driver's."""
+
+    @model_validator(mode="after")
+    def _is_one_strategy(self) -> "GpuConfig":
+        if self.interval is not None and self.sharing != "timeSlicing":
+            raise PydanticCustomError(
+                "sharing_interval",
+                "interval has a meaning only with sharing timeSlicing; remove it, or use sharing timeSlicing",
+            )
+        return self
 
 
 class NpuConfig(_Parameters):

@@ -1,12 +1,10 @@
 """The cards of a node, which may fail one by one, or not answer at all."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from driver.errors import TransientFault
-from kubeletplugin.hardware import Card, Health
-from kubeletplugin.hardware.partitions import Partition
-from kubeletplugin.hardware.port import DeviceNode
+from kubeletplugin.hardware import Action, Card, CardState, Edits, Handle, Health, Use
 from kubeletplugin.hardware.simulated import SimulatedHardware
 
 
@@ -29,14 +27,34 @@ class FailingHardware:
         """See ``Hardware``."""
         self._answer()
         return {
-            name: Health(healthy=False, message=self.faults[name]) if name in self.faults else health
+            name: Health("fatal", self.faults[name]) if name in self.faults else health
             for name, health in self.cards_of_node.health().items()
         }
 
-    def device_nodes(self, card: Card, partition: Partition | None) -> tuple[DeviceNode, ...]:
+    def observe(self, card: Card) -> CardState:
         """See ``Hardware``."""
         self._answer()
-        return self.cards_of_node.device_nodes(card, partition)
+        return self.cards_of_node.observe(card)
+
+    def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
+        """See ``Hardware``."""
+        self._answer()
+        return self.cards_of_node.actions(use, taken)
+
+    def ensure(self, action: Action) -> Handle:
+        """See ``Hardware``."""
+        self._answer()
+        return self.cards_of_node.ensure(action)
+
+    def release(self, action: Action, handle: Handle | None) -> None:
+        """See ``Hardware``."""
+        self._answer()
+        self.cards_of_node.release(action, handle)
+
+    def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
+        """See ``Hardware``."""
+        self._answer()
+        return self.cards_of_node.edits(use, handles)
 
     def _answer(self) -> None:
         if not self.answers:

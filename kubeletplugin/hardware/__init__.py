@@ -1,7 +1,41 @@
-"""The node's accelerators behind a port: cards, their partitions, and the backends that report them."""
+"""The node's accelerators behind a port: cards, their partitions, what is done to them, and the backends."""
 
+from kubeletplugin.hardware.actions import Action, Handle
 from kubeletplugin.hardware.card import Card
+from kubeletplugin.hardware.edits import DeviceNode, Edits, Hook, Mount
 from kubeletplugin.hardware.partitions import Partition, Scheme
-from kubeletplugin.hardware.port import DeviceNode, Hardware, Health
+from kubeletplugin.hardware.port import (
+    CardState,
+    Found,
+    Gone,
+    Hardware,
+    HardwareRefusal,
+    Health,
+    InUse,
+    NoRoom,
+    Unsupported,
+)
+from kubeletplugin.hardware.use import Share, Use
 
-__all__ = ["Card", "DeviceNode", "Hardware", "Health", "Partition", "Scheme"]
+__all__ = [
+    "Action",
+    "Card",
+    "CardState",
+    "DeviceNode",
+    "Edits",
+    "Found",
+    "Gone",
+    "Handle",
+    "Hardware",
+    "HardwareRefusal",
+    "Health",
+    "Hook",
+    "InUse",
+    "Mount",
+    "NoRoom",
+    "Partition",
+    "Scheme",
+    "Share",
+    "Unsupported",
+    "Use",
+]

@@ -1,94 +1,157 @@
 """Hardware that may be missing, fail or hang, behind the port: whoever asks waits a bounded time for an answer."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from driver.clock import Clock
 from driver.errors import LodeError, TransientFault
 from driver.threads import start_thread
+from kubeletplugin.hardware.actions import Action, Handle
 from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.partitions import Partition
-from kubeletplugin.hardware.port import DeviceNode, Hardware, Health
+from kubeletplugin.hardware.edits import Edits
+from kubeletplugin.hardware.port import CardState, Hardware, HardwareRefusal, Health
+from kubeletplugin.hardware.use import Use
 
 ANSWER_SECONDS = 5.0
 """How long a backend may take to answer. Kubelets wait 45 s for a claim."""
+CHANGE_SECONDS = 30.0
+"""How long a backend may take to create or destroy something: a GPU instance can need more than ten seconds."""
 FIND_AGAIN_SECONDS = 1.0
 """How long it is not looked for the hardware again after it was not found."""
+_NODE = ""
+"""The lane of questions about the whole node; those about a card have its uuid."""
 
 T = TypeVar("T")
 
 
 class GuardedHardware:
-    """``Hardware`` that is found when it is first asked. Its methods raise TransientFault, and nothing else.
+    """``Hardware`` that is found when it is first asked. Its methods raise TransientFault and HardwareRefusal only.
 
     Calls into a vendor's library can hang for ever. So each question is asked in a thread of its own and given up after
-    ``ANSWER_SECONDS``; until that thread has ended, no other question is asked. Thread-safe.
+    ``ANSWER_SECONDS`` or ``CHANGE_SECONDS``; until that thread has ended, no other question is asked about that card.
+    A card that hangs delays no other. Thread-safe.
 
     Args:
         find: makes the backend; may raise LodeError or OSError, and is called again then.
     """
 
-    def __init__(self, find: Callable[[], Hardware], clock: Clock, answer_seconds: float = ANSWER_SECONDS):
-        self._find = find
-        self._clock = clock
+    def __init__(
+        self,
+        find: Callable[[], Hardware],
+        clock: Clock,
+        answer_seconds: float = ANSWER_SECONDS,
+        change_seconds: float = CHANGE_SECONDS,
+    ):
+        self._finder = _Finder(find, clock)
         self._answer_seconds = answer_seconds
-        self._turn = threading.Lock()
-        self._backend: Hardware | None = None
-        self._not_found: tuple[float, str] | None = None
-        """Until when it is not looked for the hardware, and why it was not found."""
-        self._asking: threading.Thread | None = None
+        self._change_seconds = change_seconds
+        self._lock = threading.Lock()
+        self._lanes: dict[str, _Lane] = {}
 
     def cards(self) -> tuple[Card, ...]:
         """See ``Hardware``."""
-        return self._ask(lambda backend: backend.cards())
+        return self._ask(_NODE, lambda backend: backend.cards())
 
     def health(self) -> Mapping[str, Health]:
         """See ``Hardware``."""
-        return self._ask(lambda backend: backend.health())
+        return self._ask(_NODE, lambda backend: backend.health())
 
-    def device_nodes(self, card: Card, partition: Partition | None) -> tuple[DeviceNode, ...]:
+    def observe(self, card: Card) -> CardState:
         """See ``Hardware``."""
-        return self._ask(lambda backend: backend.device_nodes(card, partition))
+        return self._ask(card.uuid, lambda backend: backend.observe(card))
 
-    def _ask(self, question: Callable[[Hardware], T]) -> T:
-        if not self._turn.acquire(timeout=self._answer_seconds):
-            raise TransientFault("the hardware is busy with other questions")
+    def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
+        """See ``Hardware``."""
+        return self._ask(use.card.uuid, lambda backend: backend.actions(use, taken))
+
+    def ensure(self, action: Action) -> Handle:
+        """See ``Hardware``."""
+        return self._ask(action.card, lambda backend: backend.ensure(action), self._change_seconds)
+
+    def release(self, action: Action, handle: Handle | None) -> None:
+        """See ``Hardware``."""
+        self._ask(action.card, lambda backend: backend.release(action, handle), self._change_seconds)
+
+    def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
+        """See ``Hardware``."""
+        return self._ask(use.card.uuid, lambda backend: backend.edits(use, handles))
+
+    def _ask(self, lane: str, question: Callable[[Hardware], T], seconds: float | None = None) -> T:
+        with self._lock:
+            asked = self._lanes.setdefault(lane, _Lane(f"card {lane}" if lane else "the hardware"))
+        return asked.ask(lambda: question(self._finder.found()), self._answer_seconds if seconds is None else seconds)
+
+
+class _Lane:
+    """Questions that are asked one after another, each in a thread of its own.
+
+    Args:
+        subject: what is asked, for messages.
+    """
+
+    def __init__(self, subject: str):
+        self._subject = subject
+        self._turn = threading.Lock()
+        self._asking: threading.Thread | None = None
+
+    def ask(self, question: Callable[[], T], seconds: float) -> T:
+        if not self._turn.acquire(timeout=seconds):
+            raise TransientFault(f"{self._subject} is busy with other questions")
         try:
             if self._asking is not None and self._asking.is_alive():
-                raise TransientFault("the hardware does not answer: an earlier call into its library still hangs")
-            return self._answer(question)
+                raise TransientFault(
+                    f"{self._subject} does not answer: an earlier call into the vendor's library still hangs"
+                )
+            return self._answer(question, seconds)
         finally:
             self._turn.release()
 
-    def _answer(self, question: Callable[[Hardware], T]) -> T:
-        answers: SimpleQueue[tuple[T] | str] = SimpleQueue()
+    def _answer(self, question: Callable[[], T], seconds: float) -> T:
+        answers: SimpleQueue[tuple[T] | LodeError] = SimpleQueue()
 
         def ask() -> None:
             try:
-                answers.put((question(self._found()),))
+                answers.put((question(),))
+            except HardwareRefusal as refusal:
+                answers.put(refusal)
             except (LodeError, OSError) as error:
-                answers.put(str(error))
+                answers.put(TransientFault(str(error)))
 
-        self._asking = start_thread("hardware", ask, lambda: answers.put("the hardware's backend has a defect"))
+        defect = TransientFault("the hardware's backend has a defect")
+        self._asking = start_thread("hardware", ask, lambda: answers.put(defect))
         try:
-            answer = answers.get(timeout=self._answer_seconds)
+            answer = answers.get(timeout=seconds)
         except Empty:
-            raise TransientFault(f"the hardware did not answer within {self._answer_seconds:g} s") from None
+            raise TransientFault(f"{self._subject} did not answer within {seconds:g} s") from None
         self._asking.join()
-        if isinstance(answer, str):
-            raise TransientFault(answer)
+        if isinstance(answer, LodeError):
+            raise answer
         return answer[0]
 
-    def _found(self) -> Hardware:
-        if self._backend is None:
-            now = self._clock.monotonic()
-            if self._not_found and now < self._not_found[0]:
-                raise TransientFault(self._not_found[1])
-            try:
-                self._backend = self._find()
-            except (LodeError, OSError) as error:
-                self._not_found = now + FIND_AGAIN_SECONDS, str(error)
-                raise
-        return self._backend
+
+class _Finder:
+    """Makes the backend when it is first needed, and not again too soon after it was not found."""
+
+    def __init__(self, find: Callable[[], Hardware], clock: Clock):
+        self._find = find
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._backend: Hardware | None = None
+        self._not_found: tuple[float, str] | None = None
+        """Until when it is not looked for the hardware, and why it was not found."""
+
+    def found(self) -> Hardware:
+        """The backend; raises TransientFault, or what ``find`` raises."""
+        with self._lock:
+            if self._backend is None:
+                now = self._clock.monotonic()
+                if self._not_found and now < self._not_found[0]:
+                    raise TransientFault(self._not_found[1])
+                try:
+                    self._backend = self._find()
+                except (LodeError, OSError) as error:
+                    self._not_found = now + FIND_AGAIN_SECONDS, str(error)
+                    raise
+            return self._backend

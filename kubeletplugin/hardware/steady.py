@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 from driver.backoff import delay
 from driver.clock import Clock
-from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.partitions import Partition
-from kubeletplugin.hardware.port import DeviceNode, Hardware, Health
+from kubeletplugin.hardware.decorator import HardwareDecorator
+from kubeletplugin.hardware.port import Hardware, Health
 
 LONGEST_RECOVERY_SECONDS = 3600.0
 
@@ -45,31 +44,23 @@ def recovery(failure: Failure, recovery_seconds: float) -> float:
     return delay(failure.times, base=recovery_seconds, bound=LONGEST_RECOVERY_SECONDS)
 
 
-class SteadyHealth:
+class SteadyHealth(HardwareDecorator):
     """``Hardware`` whose cards count as unhealthy until they have worked for ``recovery_seconds``, and longer after
     each relapse. Every change is a write of the node's slices, and of the status of each pod that has the card.
     Thread-safe."""
 
     def __init__(self, hardware: Hardware, clock: Clock, recovery_seconds: float):
-        self._hardware = hardware
+        super().__init__(hardware)
         self._clock = clock
         self._recovery_seconds = recovery_seconds
         self._lock = threading.Lock()
         self._failures: dict[str, Failure] = {}
         """By the uuid of the card."""
 
-    def cards(self) -> tuple[Card, ...]:
-        """See ``Hardware``."""
-        return self._hardware.cards()
-
-    def device_nodes(self, card: Card, partition: Partition | None) -> tuple[DeviceNode, ...]:
-        """See ``Hardware``."""
-        return self._hardware.device_nodes(card, partition)
-
     def health(self) -> Mapping[str, Health]:
         """See ``Hardware``; the message of a card that works again says how it failed."""
-        uuids = {card.name: card.uuid for card in self._hardware.cards()}
-        reported = self._hardware.health()
+        uuids = {card.name: card.uuid for card in self.decorated.cards()}
+        reported = self.decorated.health()
         with self._lock:
             return {name: self._steady(uuids.get(name, name), health) for name, health in reported.items()}
 

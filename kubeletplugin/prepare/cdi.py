@@ -10,28 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from driver.errors import Fault, InvalidInput
-from kubeletplugin.hardware.port import DeviceNode
+from kubeletplugin.hardware.edits import DeviceNode, Edits, Hook
 
 _VENDOR_OR_CLASS = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]")
 _DEVICE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?")
-
-
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """A bind mount."""
-
-    host_path: str
-    container_path: str
-    options: tuple[str, ...] = ("ro", "nosuid", "nodev", "noexec", "bind")
-
-
-@dataclass(frozen=True, slots=True)
-class Edits:
-    """What a runtime changes about a container that gets a device."""
-
-    env: tuple[tuple[str, str], ...] = ()
-    device_nodes: tuple[DeviceNode, ...] = ()
-    mounts: tuple[Mount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +46,8 @@ class Spec:
 
 def minimum_version(spec: Spec) -> str:
     """The oldest version of the specification that defines all ``spec`` uses: older runtimes refuse newer versions."""
+    if any(device.edits.additional_gids for device in spec.devices):
+        return "0.7.0"
     if "." in spec.device_class or spec.annotations:
         return "0.6.0"
     digit_first = any(device.name[:1].isdigit() for device in spec.devices)
@@ -129,6 +113,8 @@ def _edits(edits: Edits) -> dict[str, Any]:
             {"hostPath": mount.host_path, "containerPath": mount.container_path, "options": list(mount.options)}
             for mount in edits.mounts
         ],
+        "hooks": [_hook(hook) for hook in edits.hooks],
+        "additionalGids": [gid for gid in edits.additional_gids if gid],
     }
     return {name: value for name, value in raw.items() if value}
 
@@ -142,3 +128,14 @@ def _node(node: DeviceNode) -> dict[str, Any]:
         "minor": node.minor,
         "permissions": node.permissions,
     }
+
+
+def _hook(hook: Hook) -> dict[str, Any]:
+    raw = {
+        "hookName": hook.stage,
+        "path": hook.path,
+        "args": list(hook.args),
+        "env": [f"{name}={value}" for name, value in hook.env],
+        "timeout": hook.timeout_seconds,
+    }
+    return {name: value for name, value in raw.items() if value not in (None, [])}

@@ -11,11 +11,11 @@ a share:
 
 import json
 import posixpath
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from driver.model import Device, Result
-from kubeletplugin.hardware.port import DeviceNode
+from kubeletplugin.hardware import Edits, Mount
 from kubeletplugin.prepare import cdi, metadata
 from kubeletplugin.prepare.claims import ClaimRef, PreparedDevice, PrepareResult
 from kubeletplugin.prepare.plan import ClaimPlan, main_request
@@ -79,7 +79,7 @@ def prepare_result(plan: ClaimPlan, driver: str) -> PrepareResult:
 def claim_files(
     plan: ClaimPlan,
     devices: Mapping[str, Device],
-    nodes: Mapping[str, Sequence[DeviceNode]],
+    edits: Mapping[tuple[str, str], Edits],
     paths: ClaimPaths,
     uuid: str,
     record: str,
@@ -87,7 +87,7 @@ def claim_files(
     """Path and content of every file of a claim; none without results. The CDI spec is last: it refers to the others.
 
     Args:
-        nodes: the device files of each device the plan names.
+        edits: what the hardware says about each device the plan names, by the device's name and the id of the share.
         uuid: name of the attribute that holds a card's uuid.
         record: what a damaged checkpoint is rebuilt from.
 
@@ -98,21 +98,17 @@ def claim_files(
         return {}
     texts = metadata.documents(plan, devices, paths.driver)
     mounts = {
-        request: cdi.Mount(paths.metadata_file(plan.ref, request), metadata.container_path(plan, request, paths.driver))
+        request: Mount(paths.metadata_file(plan.ref, request), metadata.container_path(plan, request, paths.driver))
         for request in texts
     }
-    # A container gets all devices of a request or none, so the file is mounted with the first of them.
-    cdi_devices = [
-        cdi.CdiDevice(
-            _cdi_name(plan.ref, result),
-            cdi.Edits(
-                env=_environment(result, devices[result.device.device], uuid),
-                device_nodes=tuple(nodes[result.device.device]),
-                mounts=(mounts.pop(main_request(result.request)),) if main_request(result.request) in mounts else (),
-            ),
-        )
-        for result in plan.results
-    ]
+    cdi_devices = []
+    for result in plan.results:
+        # A container gets all devices of a request or none, so the file is mounted with the first of them.
+        request, own = main_request(result.request), edits[result.device.device, result.share_id]
+        mount = (mounts.pop(request),) if request in mounts else ()
+        env = _environment(result, devices[result.device.device], uuid)
+        all_edits = replace(own, env=(*env, *own.env), mounts=(*mount, *own.mounts))
+        cdi_devices.append(cdi.CdiDevice(_cdi_name(plan.ref, result), all_edits))
     spec = cdi.Spec(paths.driver, CDI_CLASS, tuple(cdi_devices), ((paths.record, record),))
     metadata_files = {paths.metadata_file(plan.ref, request): text for request, text in texts.items()}
     return {**metadata_files, paths.cdi_file(plan.ref.uid): cdi.encode(spec)}

@@ -8,7 +8,7 @@ from driver.kinds import EVERY_OFFER
 from driver.kube.api import NODES, RESOURCE_CLAIMS, Api, NotFound
 from driver.settings import Settings
 from kubeletplugin import inventory
-from kubeletplugin.hardware import Card, DeviceNode, Hardware
+from kubeletplugin.hardware import Card, Edits, Hardware
 from kubeletplugin.inventory import Fabric, OfferedDevice
 from kubeletplugin.prepare import conflicts, container
 from kubeletplugin.prepare.card_identity import cards_of, is_on, results_in_use
@@ -16,6 +16,7 @@ from kubeletplugin.prepare.checkpoint import PreparedClaim, encode_record
 from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.container import ClaimPaths
 from kubeletplugin.prepare.plan import NO_FABRIC, ClaimPlan, NodeEnvironment, plan_claim
+from kubeletplugin.prepare.uses import uses_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,8 @@ class HardwareAnswer:
     """
 
     cards: tuple[Card, ...]
-    nodes: Mapping[str, tuple[DeviceNode, ...]]
-    """The device files of each device of the plan that the node has, by the device's name."""
+    edits: Mapping[tuple[str, str], Edits]
+    """What containers need for each device of the plan that the node has, by the device's name and the share's id."""
 
 
 class NodeDevices:
@@ -81,7 +82,7 @@ class NodeDevices:
             raise InvalidInput(str(plan.ref), lost)
         devices = {name: item.device for name, item in offered.items()}
         record = encode_record(plan, cards_of(plan, answer.cards))
-        return container.claim_files(plan, devices, answer.nodes, paths, self._names.attribute("uuid"), record)
+        return container.claim_files(plan, devices, answer.edits, paths, self._names.attribute("uuid"), record)
 
     def conflicting_claims(
         self, plan: ClaimPlan, answer: HardwareAnswer, held: Iterable[PreparedClaim], boot_id: str
@@ -99,8 +100,8 @@ class NodeDevices:
     def _answer(self, plan: ClaimPlan, cards: tuple[Card, ...]) -> HardwareAnswer:
         names = {result.device.device for result in plan.results}
         offered = {name: device for name in names if (device := self._find(name, cards, plan.fabric))}
-        nodes = {name: self._hardware.device_nodes(item.card, item.partition) for name, item in offered.items()}
-        return HardwareAnswer(cards, nodes)
+        edits = {key: self._hardware.edits(use, {}) for key, use in uses_of(plan, offered).items()}
+        return HardwareAnswer(cards, edits)
 
     def _find(self, name: str, cards: Iterable[Card], fabric: Fabric) -> OfferedDevice | None:
         return inventory.find_device(name, cards, fabric, self._settings.kubeletplugin.slots, self._names)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from driver.observe import Logger
 from kubeletplugin.hardware import Card, Hardware, Health
 
-_HEALTHY = Health(healthy=True)
+_HEALTHY = Health()
 
 
 @dataclass(frozen=True, slots=True)

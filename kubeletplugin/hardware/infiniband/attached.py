@@ -1,23 +1,23 @@
 """``Hardware`` whose cards say which InfiniBand fabric and which rail they are attached to."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from driver.clock import Clock
 from driver.observe import Logger
 from kubeletplugin.hardware.card import Card
+from kubeletplugin.hardware.decorator import HardwareDecorator
 from kubeletplugin.hardware.infiniband.ports import Hca, cluster_of, compute_hcas, ties
 from kubeletplugin.hardware.infiniband.reading import read_hcas
-from kubeletplugin.hardware.partitions import Partition
-from kubeletplugin.hardware.port import DeviceNode, Hardware, Health
+from kubeletplugin.hardware.port import Hardware
 from kubeletplugin.hardware.sysfs import Sysfs
 
 READ_AGAIN_SECONDS = 10.0
 """How long what was read of the HCAs is used. The cards are asked for every second."""
 
 
-class AttachedHardware:
+class AttachedHardware(HardwareDecorator):
     """Adds ``ib_cluster`` and ``rail`` to the cards of a backend. A rail that the backend reports stays. Thread-safe.
 
     Args:
@@ -25,7 +25,7 @@ class AttachedHardware:
     """
 
     def __init__(self, hardware: Hardware, sysfs: Sysfs, exclude: Sequence[str], clock: Clock, log: Logger):
-        self._hardware = hardware
+        super().__init__(hardware)
         self._sysfs = sysfs
         self._exclude = tuple(exclude)
         self._clock = clock
@@ -37,20 +37,12 @@ class AttachedHardware:
 
     def cards(self) -> tuple[Card, ...]:
         """See ``Hardware``."""
-        cards, hcas = self._hardware.cards(), self._current()
+        cards, hcas = self.decorated.cards(), self._current()
         cluster = cluster_of(hcas)
         tied = ties({card.pci_bus_id: self._sysfs.path_of(card.pci_bus_id) for card in cards}, hcas) if hcas else {}
         return tuple(
             replace(card, ib_cluster=cluster, rail=card.rail or _rail(tied.get(card.pci_bus_id))) for card in cards
         )
-
-    def health(self) -> Mapping[str, Health]:
-        """See ``Hardware``."""
-        return self._hardware.health()
-
-    def device_nodes(self, card: Card, partition: Partition | None) -> tuple[DeviceNode, ...]:
-        """See ``Hardware``."""
-        return self._hardware.device_nodes(card, partition)
 
     def _current(self) -> tuple[Hca, ...]:
         with self._lock:

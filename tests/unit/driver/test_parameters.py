@@ -55,6 +55,11 @@ def entry(driver: str = "lode.dev", requests: tuple[str, ...] = (), **parameters
             ),
         ),
         ({"kind": "GpuConfig", "sharing": "none"}, GpuConfig()),
+        ({"kind": "GpuConfig", "sharing": "mps"}, GpuConfig(sharing="mps")),
+        (
+            {"kind": "GpuConfig", "sharing": "timeSlicing", "interval": "short"},
+            GpuConfig(sharing="timeSlicing", interval="short"),
+        ),
         ({"kind": "NpuConfig"}, NpuConfig()),
         ({"kind": "MigConfig"}, MigConfig()),
     ],
@@ -73,7 +78,13 @@ def test_parameters_of_other_drivers_are_not_ours_to_judge() -> None:
         ({"kind": "GpuConfg"}, "kind: unknown kind: 'GpuConfg'; use one of PlacementConfig, GpuConfig"),
         ({}, "kind: unknown kind: None"),
         ({"kind": "GpuConfig", "shareing": 1}, "parameters.shareing: unknown field; remove it"),
-        ({"kind": "GpuConfig", "sharing": "mps"}, "sharing: unsupported value: 'mps'; use 'none'"),
+        ({"kind": "NpuConfig", "sharing": "mps"}, "sharing: unsupported value: 'mps'; use 'none'"),
+        (
+            {"kind": "GpuConfig", "sharing": "mig"},
+            "sharing: unsupported value: 'mig'; use 'none', 'timeSlicing', 'mps' or",
+        ),
+        ({"kind": "GpuConfig", "sharing": "timeSlicing", "interval": "1ms"}, "interval: unsupported value: '1ms'; use"),
+        ({"kind": "GpuConfig", "sharing": "mps", "interval": "long"}, "remove it, or use sharing timeSlicing"),
         (
             {"kind": "PlacementConfig", "policy": "best"},
             "policy: unsupported value: 'best'; use 'first",

@@ -1,12 +1,14 @@
 """Hardware that is missing, fails or hangs keeps nobody waiting for ever, and is used as soon as it is there."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 
 from driver.clock import SystemClock
 from driver.errors import Fault, InvalidInput, TransientFault
-from kubeletplugin.hardware import Card, Hardware
+from driver.parameters import GpuConfig
+from kubeletplugin.hardware import Action, Card, CardState, Gone, Handle, Hardware, InUse, Use
 from kubeletplugin.hardware.guarded import FIND_AGAIN_SECONDS, GuardedHardware
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from simulation.clock import VirtualClock
@@ -25,7 +27,14 @@ def test_it_answers_as_its_backend() -> None:
     assert hardware.cards() == backend.cards()
     assert hardware.health() == backend.health()
     for card in backend.cards():
-        assert hardware.device_nodes(card, None) == backend.device_nodes(card, None)
+        use = Use("claim", card, config=GpuConfig(sharing="mps"))
+        assert hardware.observe(card) == backend.observe(card)
+        assert hardware.edits(use, {}) == backend.edits(use, {})
+        (action,) = hardware.actions(use, ())
+        assert hardware.ensure(action) == backend.ensure(action)
+        assert [found.action for found in hardware.observe(card).found] == [action]
+        hardware.release(action, None)
+        assert not backend.observe(card).found
 
 
 @pytest.mark.parametrize("error", [InvalidInput("profile 'h100x9'", [Fault("", "unknown")]), OSError("no driver")])
@@ -100,3 +109,45 @@ def test_a_defect_of_a_backend_is_a_fault_like_any_other() -> None:
     with pytest.raises(TransientFault, match="defect"):
         hardware.cards()
     assert len(hardware.health()) == 2
+
+
+class OneCardHangs(SimulatedHardware):
+    """Hardware of which one card does not answer before it may."""
+
+    def __init__(self) -> None:
+        super().__init__(load_profile("t4x2", MemoryFiles()), "n1")
+        self.may_return = threading.Event()
+
+    def observe(self, card: Card) -> CardState:
+        if card.index == 0:
+            self.may_return.wait()
+        return super().observe(card)
+
+
+def test_a_card_that_hangs_delays_no_other_card_and_no_question_about_the_node() -> None:
+    backend = OneCardHangs()
+    hardware = GuardedHardware(lambda: backend, SystemClock(), answer_seconds=0.05)
+    hanging, other = backend.cards()
+    for reason in ("did not answer within", "still hangs"):
+        with pytest.raises(TransientFault, match=f"card {hanging.uuid} .*{reason}"):
+            hardware.observe(hanging)
+    patient = GuardedHardware(lambda: backend, SystemClock())
+    assert patient.observe(other) == CardState()
+    assert len(patient.health()) == 2
+    backend.may_return.set()
+
+
+class Refusing(SimulatedHardware):
+    def release(self, action: Action, handle: Handle | None) -> None:
+        raise InUse("two processes")
+
+
+def test_a_refusal_of_the_hardware_is_its_answer() -> None:
+    backend = Refusing(load_profile("t4x2", MemoryFiles()), "n1")
+    hardware = GuardedHardware(lambda: backend, SystemClock())
+    (action,) = hardware.actions(Use("claim", backend.cards()[0], config=GpuConfig(sharing="mps")), ())
+    with pytest.raises(InUse, match="two processes"):
+        hardware.release(action, {})
+    absent = replace(backend.cards()[0], uuid="GPU-absent")
+    with pytest.raises(Gone, match="GPU-absent"):
+        hardware.observe(absent)

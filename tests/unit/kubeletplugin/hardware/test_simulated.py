@@ -4,6 +4,7 @@ import pytest
 
 from driver.errors import InvalidInput, TransientFault
 from driver.limits import MAX_HEALTH_MESSAGE
+from kubeletplugin.hardware import Use
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, profile_from, shipped_profiles
 from simulation.files import MemoryFiles
 
@@ -143,7 +144,7 @@ def test_a_container_sees_the_null_device_under_the_name_of_what_it_holds() -> N
     simulated = hardware("a100x4")
     card = simulated.cards()[2]
     assert card.scheme
-    (whole,) = simulated.device_nodes(card, None)
-    (part,) = simulated.device_nodes(card, card.scheme.partitions[0])
+    (whole,) = simulated.edits(Use("claim", card), {}).device_nodes
+    (part,) = simulated.edits(Use("claim", card, card.scheme.partitions[0]), {}).device_nodes
     assert (whole.path, part.path) == ("/dev/lode/gpu-2", "/dev/lode/gpu-2-mig-1g-5gb-6")
     assert {(node.host_path, node.major, node.minor) for node in (whole, part)} == {("/dev/null", 1, 3)}

@@ -46,7 +46,7 @@ def test_a_failure_is_reported_at_once_and_of_that_card_only() -> None:
     scene = Scene()
     assert all(health.healthy for health in scene.health().values())
     scene.fail()
-    assert scene.health() == {"gpu-0": Health(True), "gpu-1": Health(False, "Xid 79")}
+    assert scene.health() == {"gpu-0": Health(), "gpu-1": Health("fatal", "Xid 79")}
 
 
 def test_a_card_that_works_again_counts_as_unhealthy_with_its_reason_for_a_while() -> None:
@@ -54,7 +54,7 @@ def test_a_card_that_works_again_counts_as_unhealthy_with_its_reason_for_a_while
     scene.fail()
     scene.health()
     scene.work()
-    assert scene.health()["gpu-1"] == Health(False, "Xid 79")
+    assert scene.health()["gpu-1"] == Health("fatal", "Xid 79")
     assert scene.recovers_after() == RECOVERY
 
 

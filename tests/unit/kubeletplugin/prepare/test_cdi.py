@@ -11,8 +11,8 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT7
 
 from driver.errors import InvalidInput
-from kubeletplugin.hardware import DeviceNode
-from kubeletplugin.prepare.cdi import CdiDevice, Edits, Mount, Spec, encode, minimum_version
+from kubeletplugin.hardware import DeviceNode, Edits, Hook, Mount
+from kubeletplugin.prepare.cdi import CdiDevice, Spec, encode, minimum_version
 from tests.unit.kubeletplugin.rig import SHARE_A, Rig, prepare, result, share
 
 SCHEMA = Path(__file__).parents[3] / "data" / "cdi"
@@ -57,6 +57,8 @@ edits = st.builds(
         max_size=2,
     ).map(tuple),
     mounts=st.lists(st.builds(Mount, paths, paths), max_size=2).map(tuple),
+    hooks=st.lists(st.builds(Hook, paths, timeout_seconds=st.none() | st.integers(1, 60)), max_size=2).map(tuple),
+    additional_gids=st.lists(st.integers(0, 65535), max_size=2).map(tuple),
 )
 specs = st.lists(st.builds(CdiDevice, names, edits), min_size=1, max_size=3, unique_by=lambda device: device.name).map(
     lambda devices: Spec("lode.dev", "claim", tuple(devices))
@@ -91,6 +93,7 @@ PLAIN, NODE = Edits(env=(("A", "1"),)), Edits(device_nodes=(DeviceNode("/dev/a",
         ("claim", "0gpu", PLAIN, "0.5.0"),
         ("claim", "gpu", NODE, "0.5.0"),
         ("a.claim", "gpu", PLAIN, "0.6.0"),
+        ("claim", "gpu", Edits(additional_gids=(44,)), "0.7.0"),
     ],
 )
 def test_the_version_is_the_oldest_that_has_what_is_used(

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from driver.errors import TransientFault
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS, Object, Resource
 from driver.settings import Settings
-from kubeletplugin.hardware import Card, DeviceNode, Partition
+from kubeletplugin.hardware import Card, Edits, Handle, Use
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.prepare import ClaimRef, PreparedDevice, PrepareResult
 from kubeletplugin.prepare.preparer import LOOKUP_SECONDS, RETRY_TIMEOUT_SECONDS
@@ -66,6 +67,7 @@ def test_the_environment_tells_what_the_container_holds() -> None:
         "LODE_DEVICE_GPU_0": uuid["gpu-0"],
         "LODE_MEMORY_MIB_GPU_0": "40960",
         "LODE_CORES_GPU_0": "100",
+        "NVIDIA_VISIBLE_DEVICES": "void",
         "LODE_DEVICE_GPU_1_SHARE_aaaaaaaa": uuid["gpu-1"],
         "LODE_MEMORY_MIB_GPU_1_SHARE_aaaaaaaa": "4096",
         "LODE_CORES_GPU_1_SHARE_aaaaaaaa": "30",
@@ -562,9 +564,9 @@ class Blinking(SimulatedHardware):
         self._answer()
         return super().cards()
 
-    def device_nodes(self, card: Card, partition: Partition | None) -> tuple[DeviceNode, ...]:
+    def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
         self._answer()
-        return super().device_nodes(card, partition)
+        return super().edits(use, handles)
 
     def _answer(self) -> None:
         self._left -= 1

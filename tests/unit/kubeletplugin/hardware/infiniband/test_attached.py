@@ -5,6 +5,7 @@ from pathlib import Path
 from structlog.testing import capture_logs
 
 from driver.observe import logger
+from kubeletplugin.hardware import Use
 from kubeletplugin.hardware.infiniband import AttachedHardware
 from kubeletplugin.hardware.infiniband.attached import READ_AGAIN_SECONDS
 from kubeletplugin.hardware.simulated import SimulatedHardware, profile_from
@@ -98,4 +99,4 @@ def test_health_and_device_files_are_those_of_the_backend(tmp_path: Path) -> Non
     hardware = Machine(tmp_path).hardware
     assert all(health.healthy for health in hardware.health().values())
     card = hardware.cards()[0]
-    assert [node.path for node in hardware.device_nodes(card, None)] == ["/dev/lode/gpu-0"]
+    assert [node.path for node in hardware.edits(Use("claim", card), {}).device_nodes] == ["/dev/lode/gpu-0"]

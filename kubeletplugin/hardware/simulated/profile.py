@@ -1,8 +1,4 @@
-"""Simulated cards, from a YAML profile.
-
-A container that holds a simulated card sees a character device, such as ``/dev/lode/gpu-0``, which is the null device.
-A card is unhealthy while a file of its name exists in the faults directory. The content of the file is the reason:
-``echo "Xid 79" > <faults directory>/gpu-3``. The card is healthy again when the file is removed.
+"""The cards of a simulated node, from a YAML profile.
 
 A profile is a mapping with ``cards`` and, optionally, ``description`` and ``defaults`` (fields of every card that does
 not set them). A card without ``uuid`` gets one derived from the node's name, so that two nodes with one profile do not
@@ -10,9 +6,8 @@ share a card.
 """
 
 import re
-import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from typing import Annotated, Any
 
@@ -20,17 +15,11 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from driver.errors import Fault, InvalidInput, TransientFault
+from driver.errors import Fault, InvalidInput
 from driver.files import Files
-from driver.limits import MAX_ATTRIBUTE_BYTES, MAX_HEALTH_MESSAGE
+from driver.limits import MAX_ATTRIBUTE_BYTES
 from kubeletplugin.hardware.card import Card, Vendor
-from kubeletplugin.hardware.partitions import SCHEMES, Partition
-from kubeletplugin.hardware.port import DeviceNode, Health
-
-DEVICE_DIRECTORY = "/dev/lode"
-NULL_DEVICE = ("/dev/null", 1, 3)
-"""Path, major and minor number (Linux, Documentation/admin-guide/devices.txt)."""
-_UUID_SPACE = uuid.UUID("6c6f6465-0000-5000-8000-73696d756c61")
+from kubeletplugin.hardware.partitions import SCHEMES
 
 
 def _fits_attribute(text: str) -> str:
@@ -167,53 +156,3 @@ def load_profile(name: str, files: Files) -> Profile:
         )
     folder = resources.files("kubeletplugin.hardware") / "profiles"
     return profile_from((folder / f"{name}.yaml").read_text(), f"profile {name}")
-
-
-class SimulatedHardware:
-    """``Hardware`` with the cards of a profile.
-
-    Args:
-        node_name: the name that uuids are derived from.
-        files: the file system with the faults directory; without it every card is healthy.
-        faults_directory: see the docstring of the module; "" for none.
-    """
-
-    def __init__(
-        self, profile: Profile, node_name: str = "", files: Files | None = None, faults_directory: str = ""
-    ) -> None:
-        self._cards = tuple(_with_uuid(card, node_name) for card in profile.cards)
-        self._files = files
-        self._faults = faults_directory
-
-    def cards(self) -> tuple[Card, ...]:
-        """The cards of the profile."""
-        return self._cards
-
-    def health(self) -> Mapping[str, Health]:
-        """Health of every card, according to the faults directory.
-
-        Raises:
-            TransientFault: the directory cannot be read.
-        """
-        reasons: dict[str, str] = {}
-        if self._files and self._faults:
-            try:
-                for name in self._files.names(self._faults):
-                    text = self._files.read(f"{self._faults}/{name}")
-                    if text is not None:
-                        reasons[name] = text.decode(errors="replace").strip()[:MAX_HEALTH_MESSAGE] or "simulated fault"
-            except OSError as error:
-                raise TransientFault(f"faults directory {self._faults}: cannot be read: {error}") from error
-        return {card.name: Health(card.name not in reasons, reasons.get(card.name, "")) for card in self._cards}
-
-    def device_nodes(self, card: Card, partition: Partition | None) -> tuple[DeviceNode, ...]:
-        """The null device as ``/dev/lode/<card>`` or, for a partition, ``/dev/lode/<card>-mig-<profile>-<slot>``."""
-        host, major, minor = NULL_DEVICE
-        return (DeviceNode(f"{DEVICE_DIRECTORY}/{card.part_name(partition)}", host, major, minor),)
-
-
-def _with_uuid(card: Card, node_name: str) -> Card:
-    if card.uuid:
-        return card
-    derived = uuid.uuid5(_UUID_SPACE, f"{node_name}/{card.name}")
-    return replace(card, uuid=f"{card.unit.upper()}-{derived}")

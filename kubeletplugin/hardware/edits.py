@@ -1,0 +1,50 @@
+"""What a container runtime changes about a container that gets a device: CDI's ``containerEdits`` as values. Pure."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNode:
+    """A character device for a container, with the fields of CDI's ``deviceNodes``."""
+
+    path: str
+    """In the container."""
+    host_path: str
+    major: int
+    minor: int
+    permissions: str = "rw"
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A bind mount."""
+
+    host_path: str
+    container_path: str
+    options: tuple[str, ...] = ("ro", "nosuid", "nodev", "noexec", "bind")
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A program that the runtime runs while it creates the container (OCI runtime specification, ``hooks``)."""
+
+    path: str
+    """On the host."""
+    args: tuple[str, ...] = ()
+    """With the name of the program as the first."""
+    env: tuple[tuple[str, str], ...] = ()
+    stage: str = "createContainer"
+    timeout_seconds: int | None = None
+    """None: the runtime waits without a bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """What a runtime changes about a container that gets a device."""
+
+    env: tuple[tuple[str, str], ...] = ()
+    device_nodes: tuple[DeviceNode, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    additional_gids: tuple[int, ...] = ()
+    """Groups that the container's processes join, for devices that only a group may open. 0 is left out."""

@@ -1,0 +1,83 @@
+"""The simulated backend does what every backend must."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from driver.parameters import GpuConfig, NpuConfig
+from kubeletplugin.hardware import Action, Card, Hardware, Share, Use
+from kubeletplugin.hardware.actions import action_to
+from kubeletplugin.hardware.simulated import FileStore, MemoryStore, SimulatedHardware, load_profile
+from kubeletplugin.hardware.simulated.state import Store
+from simulation.files import MemoryFiles
+from tests.unit.kubeletplugin.hardware.contract import HardwareContract
+
+
+class SimulatedBench:
+    def __init__(self, profile: str, *, in_memory: bool):
+        self.files = MemoryFiles()
+        self.profile = load_profile(profile, self.files)
+        self.boots = 1
+        self.memory = MemoryStore() if in_memory else None
+
+    def start(self) -> Hardware:
+        return SimulatedHardware(self.profile, "n1", store=self.store())
+
+    def store(self) -> Store:
+        return self.memory or FileStore(self.files, "/state/hardware.json", f"boot-{self.boots}")
+
+    def uses(self) -> Sequence[Use]:
+        first, second, *others = self.start().cards()
+        uses = []
+        if first.scheme:
+            parts = first.scheme.partitions
+            smallest = [part for part in parts if part.profile == parts[0].profile]
+            uses += [Use("mine", first, smallest[0]), Use("yours", first, smallest[1])]
+        if first.unit == "npu":
+            return uses
+        share, together = Share("a", 1024, 10), tuple(card.uuid for card in others)
+        sharing = [GpuConfig(sharing="mps"), GpuConfig(sharing="timeSlicing", interval="long")]
+        uses += [Use("mps", second, share=share, config=sharing[0])]
+        if others:
+            uses += [Use("slices", others[0], share=share, config=sharing[1])]
+            uses += [Use("hami", others[1], share=share, config=GpuConfig(sharing="hamiCore"), together=together)]
+        return uses
+
+    def unsupported(self) -> Use | None:
+        card = self.start().cards()[0]
+        return Use("claim", card, config=NpuConfig() if card.unit == "gpu" else GpuConfig(sharing="mps"))
+
+    def occupy(self, action: Action) -> None:
+        state = self.store().load()
+        self.store().save(replace(state, in_use=state.in_use | {action.key}))
+
+    def vacate(self, action: Action) -> None:
+        state = self.store().load()
+        self.store().save(replace(state, in_use=state.in_use - {action.key}))
+
+    def make_foreign(self, action: Action) -> None:
+        self.store().save(self.store().load().with_action(action, {"uuid": f"foreign {action_to(action)}"}))
+
+    def reboot(self) -> None:
+        self.boots += 1
+        if self.memory:
+            self.memory.save(self.memory.load().rebooted())
+
+    def lose(self, card: Card) -> None:
+        state = self.store().load()
+        self.store().save(replace(state, lost=state.lost | {card.uuid}))
+
+
+@pytest.mark.parametrize("profile", ["a100x4", "t4x2", "ascend310px4", "ascend910bx8"])
+class TestInMemory(HardwareContract):
+    @pytest.fixture
+    def bench(self, profile: str) -> SimulatedBench:
+        return SimulatedBench(profile, in_memory=True)
+
+
+@pytest.mark.parametrize("profile", ["a100x4", "ascend310px4"])
+class TestInAFile(HardwareContract):
+    @pytest.fixture
+    def bench(self, profile: str) -> SimulatedBench:
+        return SimulatedBench(profile, in_memory=False)
