@@ -7,6 +7,7 @@ which the next one is decided. A gang is decided as a whole when the turn of its
 
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from cli.outcomes import (
@@ -44,7 +45,7 @@ from controller.state import PodView, State
 from controller.waiting import rank_of
 from driver.clock import rfc3339
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object
-from driver.model import Allocation, Claim, Consumer
+from driver.model import Allocation, Claim
 from memoryapi.admission import gate_pod
 
 _MAX_DECISIONS: Final = 8
@@ -199,7 +200,7 @@ class Simulator:
     def _apply(self, key: str, decision: Decision) -> bool:
         """Apply what the decision means for claims; whether it means anything."""
         pod = self._state.pods[key]
-        updates = claim_updates(decision, Consumer("pods", pod.name, pod.uid), rfc3339(self._now))
+        updates = claim_updates(decision, partial(self._state.consumer, pod), rfc3339(self._now))
         for update in updates:
             claim, raw = self._state.claims[update.claim].claim, self._snapshot.claims[update.claim]
             status = patched_status(raw.get("status") or {}, update.status_patch(claim))

@@ -318,6 +318,8 @@ class Claim:
     finalizers: tuple[str, ...] = ()
     owner_pod_uid: str = ""
     """UID of the pod that controls a generated claim, else ""."""
+    owner_pod_group_uid: str = ""
+    """UID of the PodGroup that controls a generated claim, else ""."""
 
     @property
     def key(self) -> str:

@@ -20,6 +20,7 @@ class Group:
         minimum: how many members have to start together; None if the group is no gang.
         levels: None if it asks nothing of the topology.
         faults: what is not supported.
+        claims: what its pods share: the name of the entry, and of the ResourceClaim or ResourceClaimTemplate.
     """
 
     key: str
@@ -27,6 +28,7 @@ class Group:
     minimum: int | None
     levels: tuple[Level, ...] | None = None
     faults: tuple[Fault, ...] = ()
+    claims: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ What cannot be kept is refused by name: a gang that starts otherwise than its au
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from controller.gangs.gang import Level
@@ -43,7 +44,10 @@ def _kubernetes(metadata: Json, spec: Json, _: Tiers) -> Group:
         message = f"{parent}: groups of groups are not supported; let all pods name one PodGroup"
         faults.append(Fault("spec.parentCompositePodGroupName", message))
     minimum = gang["minCount"] if gang else None
-    return _group(metadata, minimum, [Level(key, "nodeLabel") for key in keys], faults)
+    group = _group(metadata, minimum, [Level(key, "nodeLabel") for key in keys], faults)
+    entries = spec.get("resourceClaims") or ()
+    claims = [(one["name"], one.get("resourceClaimTemplateName") or one.get("resourceClaimName")) for one in entries]
+    return replace(group, claims=frozenset((name, source) for name, source in claims if source))
 
 
 def _coscheduling(metadata: Json, spec: Json, _: Tiers) -> Group:

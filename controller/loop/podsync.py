@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from controller.loop.metrics import ControllerMetrics, DecisionOutcome
 from controller.loop.podwaits import PodWaits
@@ -34,7 +35,6 @@ from driver.backoff import delay
 from driver.clock import Clock, rfc3339
 from driver.errors import OperatorFault
 from driver.kube.api import PODS, RESOURCE_CLAIMS, AlreadyExists, Conflict, NotFound
-from driver.model import Consumer
 from driver.observe import Logger
 
 _CONFLICTS = (Conflict, NotFound, AlreadyExists)
@@ -153,7 +153,7 @@ class PodSync:
         if isinstance(decision, Place) and decision.allocations:
             self._waits.questions.placed(pod.key, decision.shape, decision.node)
         timestamp = rfc3339(self._clock.now())
-        updates = claim_updates(decision, Consumer("pods", pod.name, pod.uid), timestamp)
+        updates = claim_updates(decision, partial(self._state.consumer, pod), timestamp)
         steps = (*claim_steps(self._state, updates), *self._pod_steps(pod, decision, timestamp))
         if isinstance(decision, TakeBack):
             steps = (unbound_step(self._state, pod), *steps)

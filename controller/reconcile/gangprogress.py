@@ -1,6 +1,6 @@
 """How far the members of a gang have come. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from controller.gangs import GangTerms, natural
@@ -9,7 +9,7 @@ from controller.reconcile.decisions import Decision, Idle, Reason, Release, Take
 from controller.reconcile.examined import FullPod, OpenPod
 from controller.reconcile.history import PATIENCE_SECONDS, PlacementHistory
 from controller.reconcile.nodes import ANY_NODE
-from controller.reconcile.podclaims import epoch_seconds, node_of
+from controller.reconcile.podclaims import epoch_seconds, is_reserved, node_of, reserved_only_for
 from controller.reconcile.pods import RELEASE_SECONDS, allocate, examine
 from controller.reconcile.refusals import NO_MEMORY
 from controller.state import ClaimRecord, PodView, State
@@ -60,17 +60,13 @@ class PlacedMember:
 
     pod: PodView
     held: tuple[ClaimRecord, ...]
+    reserved: tuple[ClaimRecord, ...]
+    """Those of them that are reserved for it, or for its PodGroup."""
 
     @property
     def node(self) -> str:
         """The node; "" if it is not known, because its devices can be reached from several."""
         return self.pod.node_name or node_of(self.held) or self.pod.nominated
-
-    @property
-    def reserved(self) -> tuple[ClaimRecord, ...]:
-        """The claims that are reserved for it."""
-        uid = self.pod.uid
-        return tuple(one for one in self.held if any(consumer.uid == uid for consumer in one.claim.reserved_for))
 
     @property
     def placed(self) -> Placed:
@@ -118,11 +114,15 @@ class GangProgress:
             if isinstance(found, OpenPod):
                 found = allocate(self._state, found, self._now, history, NO_MEMORY, ANY_NODE)
             self.own[key] = found
-            member = PlacedMember(pod, self.held_by(pod))
+            member = self._placed(pod)
             if pod.node_name:
                 self.bound[key] = member
             elif self._state.names.gate not in pod.gates and (member.held or not pod.references):
                 self.let_go[key] = member
+
+    def _placed(self, pod: PodView) -> PlacedMember:
+        held = self.held_by(pod)
+        return PlacedMember(pod, held, tuple(one for one in held if is_reserved(self._state, one.claim, pod)))
 
     def held_by(self, pod: PodView) -> tuple[ClaimRecord, ...]:
         """The pod's claims that hold devices of ours."""
@@ -152,7 +152,7 @@ class GangProgress:
     def standing(self) -> Iterator[tuple[str, PlacedMember]]:
         """The members that have a place."""
         for key, full in self.full.items():
-            yield key, PlacedMember(full.pod, self.held_by(full.pod))
+            yield key, self._placed(full.pod)
         yield from self.let_go.items()
         yield from self.bound.items()
 
@@ -175,11 +175,12 @@ class GangProgress:
         Gated members lose everything at once. Those without a gate lose it in two steps, and only while no member runs.
         """
         decisions: dict[str, Decision] = {}
-        gated = {pod.uid for pod in self.pods.values() if self._state.names.gate in pod.gates}
+        gated = {key: pod for key, pod in self.pods.items() if self._state.names.gate in pod.gates}
         taken: set[str] = set()
         for key, pod in self.pods.items():
-            if pod.uid in gated:
-                own = [one for one in self.held_by(pod) if _only_for(one, gated) and one.claim.key not in taken]
+            if key in gated:
+                held = [one for one in self.held_by(pod) if one.claim.key not in taken]
+                own = [one for one in held if reserved_only_for(self._state, one.claim, gated.values())]
                 taken |= {record.claim.key for record in own}
                 if own:
                     decisions[key] = TakeBack(_keys(own), node_of(own), message)
@@ -214,10 +215,6 @@ class GangProgress:
             return Wait(Reason.REFUSED, message, report=False, after=remaining)
         unused = [record for record in held if not record.claim.reserved_for]
         return TakeBack(_keys(unused), node, message) if unused else Idle()
-
-
-def _only_for(record: ClaimRecord, uids: Iterable[str]) -> bool:
-    return all(consumer.uid in uids for consumer in record.claim.reserved_for)
 
 
 def _keys(records: Sequence[ClaimRecord]) -> tuple[str, ...]:

@@ -163,14 +163,16 @@ class _GangDecider:
         return Wait(Reason.GANG_INCOMPLETE, text, report=remaining <= 0, after=remaining if remaining > 0 else None)
 
     def _shared_by_too_many(self) -> Wait | None:
-        """A claim can be reserved for so many pods, so more can never start together."""
-        users: dict[str, int] = {}
-        for key in (key for pod in self._found.pods.values() for key in pod.claim_keys):
-            users[key] = users.get(key, 0) + 1
-        full = [key for key, count in users.items() if count > MAX_CONSUMERS]
+        """A claim can be reserved for so many pods, so more can never start together. A PodGroup counts as one."""
+        users: dict[str, set[str]] = {}
+        for pod in self._found.pods.values():
+            for key in pod.claim_keys:
+                users.setdefault(key, set()).add(self._state.consumer(pod, key).uid)
+        full = [key for key, uids in users.items() if len(uids) > MAX_CONSUMERS]
         if not full:
             return None
-        text = f"ResourceClaim {', '.join(full)}: shared by more than {MAX_CONSUMERS} members; use several claims"
+        remedy = "use several claims, or one in spec.resourceClaims of their PodGroup (scheduling.k8s.io)"
+        text = f"ResourceClaim {', '.join(full)}: shared by more than {MAX_CONSUMERS} members; {remedy}"
         return Wait(Reason.CLAIM_FULL, f"gang {self._gang.key}: {text}", tuple(full))
 
     # Asking
@@ -232,19 +234,19 @@ class _GangDecider:
         """What each member gets: gated members first. The first of those that share a claim gets it for all."""
         gate = self._state.names.gate
         chosen = sorted(placements, key=lambda one: gate not in self._found.open[one.pod].pod.gates)
-        users: dict[str, list[Consumer]] = {}
+        users: dict[str, dict[Consumer, None]] = {}
         for one in chosen:
             found = self._found.open[one.pod]
             for record in found.unallocated:
-                consumer = Consumer("pods", found.pod.name, found.pod.uid)
-                users.setdefault(record.claim.key, []).append(consumer)
+                consumer = self._state.consumer(found.pod, record.claim.key)
+                users.setdefault(record.claim.key, {})[consumer] = None
         places: dict[str, Place] = {}
         given: set[str] = set()
         for one in chosen:
             found = self._found.open[one.pod]
             decision = place(self._state, found, one)
             own = tuple((key, value) for key, value in decision.allocations if key not in given)
-            sharers = tuple((key, tuple(users[key][1:])) for key, _ in own if len(users[key]) > 1)
+            sharers = tuple((key, tuple(users[key])[1:]) for key, _ in own if len(users[key]) > 1)
             given |= {key for key, _ in own}
             places[one.pod] = replace(decision, allocations=own, sharers=sharers)
         return places

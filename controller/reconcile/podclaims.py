@@ -6,7 +6,7 @@ from datetime import datetime
 
 from controller.reconcile.decisions import Reason, Wait
 from controller.selectors import Drivers
-from controller.state import ClaimRecord, ClaimReference, PodView, State
+from controller.state import ClaimRecord, ClaimReference, PodView, State, is_made_for
 from driver.errors import InvalidInput
 from driver.model import Claim
 from driver.parameters import parameters_of
@@ -28,11 +28,18 @@ def claims_of(state: State, pod: PodView, now: float) -> tuple[list[ClaimRecord]
             remaining = _creation_time_left(pod, now) if reference.template else 0
             message = f"ResourceClaim {key} does not exist"
             problems.append(_missing(message, remaining))
-        elif reference.template and record.claim.owner_pod_uid != pod.uid:
-            problems.append(Wait(Reason.CLAIM_NOT_OWNED, f"ResourceClaim {key} was created for another pod"))
+        elif reference.template and not is_made_for(record.claim, state.consumer(pod, key)):
+            message = f"ResourceClaim {key} was created for another {_owner(record)}"
+            problems.append(Wait(Reason.CLAIM_NOT_OWNED, message))
         elif record not in records:
             records.append(record)
     return records, problems
+
+
+def _owner(record: ClaimRecord) -> str:
+    if not record.claim.owner_pod_group_uid:
+        return "pod"
+    return "PodGroup, or for one that does not exist or that this program may not read"
 
 
 def _not_created(pod: PodView, reference: ClaimReference, now: float) -> Wait:
@@ -153,15 +160,29 @@ def combine(problems: Sequence[Wait]) -> Wait:
 # A pod's claims that hold devices
 
 
-def exclusive(records: Iterable[ClaimRecord], pod: PodView) -> list[ClaimRecord]:
-    """The claims that are reserved for no other consumer than the pod."""
-    return [record for record in records if all(consumer.uid == pod.uid for consumer in record.claim.reserved_for)]
+def exclusive(state: State, records: Iterable[ClaimRecord], pod: PodView) -> list[ClaimRecord]:
+    """The claims that are reserved for no other pod."""
+    return [record for record in records if reserved_only_for(state, record.claim, (pod,))]
 
 
-def unreserved(records: Iterable[ClaimRecord], pod: PodView) -> tuple[str, ...]:
+def reserved_only_for(state: State, claim: Claim, pods: Iterable[PodView]) -> bool:
+    """Whether the claim is reserved for nobody else. A PodGroup stands for all of its pods that use the claim."""
+    chosen = {pod.key: pod for pod in pods}
+    own = {state.consumer(pod, claim.key).uid for pod in chosen.values()}
+    others = (state.pods[key] for key in state.pods.using(claim.key) if key not in chosen)
+    shared = {state.consumer(pod, claim.key).uid for pod in others}
+    return all(consumer.uid in own and consumer.uid not in shared for consumer in claim.reserved_for)
+
+
+def is_reserved(state: State, claim: Claim, pod: PodView) -> bool:
+    """Whether the claim is reserved for the pod, or for the PodGroup in whose name the pod uses it."""
+    uid = state.consumer(pod, claim.key).uid
+    return any(consumer.uid == uid for consumer in claim.reserved_for)
+
+
+def unreserved(state: State, records: Iterable[ClaimRecord], pod: PodView) -> tuple[str, ...]:
     """Keys of the claims that are not reserved for the pod."""
-    claims = (record.claim for record in records)
-    return tuple(claim.key for claim in claims if all(consumer.uid != pod.uid for consumer in claim.reserved_for))
+    return tuple(record.claim.key for record in records if not is_reserved(state, record.claim, pod))
 
 
 def node_of(records: Iterable[ClaimRecord]) -> str:

@@ -138,7 +138,7 @@ def _give_back(
     """Claims of the pod hold what older claims hold, too: they give it back, unless others use them as well."""
     found = [double for record in ours if (double := double_use(state, record.claim.key))]
     records = [state.claims[double.claim] for double in found]
-    if not found or len(exclusive(records, pod)) < len(records):
+    if not found or len(exclusive(state, records, pod)) < len(records):
         return None
     keys, node, message = tuple(double.claim for double in found), node_of(records), found[0].message(found[0].claim)
     remaining = max(double.settled_at for double in found) - now
@@ -157,7 +157,7 @@ def _refused(
     state: State, pod: PodView, ours: Sequence[ClaimRecord], now: float, refusal: WriteRefusal
 ) -> Decision | None:
     """The API server refused a write of the pod's placement, so the pod cannot use what its claims hold."""
-    own = exclusive((record for record in ours if state.holds_ours(record.claim)), pod)
+    own = exclusive(state, (record for record in ours if state.holds_ours(record.claim)), pod)
     if own and not pod.node_name:
         return TakeBack(tuple(record.claim.key for record in own), node_of(own), refusal.message)
     if now < refusal.until:
@@ -189,7 +189,7 @@ def allocate(
     if answer.faults:
         faulty = dict.fromkeys(fault.claim for fault in answer.faults)
         return Wait(Reason.INVALID_CLAIM, render(Unsatisfiable(answer.faults)), tuple(faulty))
-    own = exclusive(found.held(state), pod)
+    own = exclusive(state, found.held(state), pod)
     if own and not pod.node_name:
         taken = tuple(record.claim.key for record in own)
         return TakeBack(taken, node_of(own), "the pod's other claims cannot be allocated there")
@@ -204,7 +204,7 @@ def place(state: State, found: OpenPod, placed: Placed) -> Place:
     assert set(chosen) <= {state.names.driver}, f"devices of other drivers chosen for {found.pod.key}: {chosen}"
     keys = (record.claim.key for record in found.unallocated)
     allocations = tuple(zip(keys, placed.allocations, strict=True))
-    reserve = unreserved(found.held(state), found.pod)
+    reserve = unreserved(state, found.held(state), found.pod)
     outdates, revision = bool(found.pod.unschedulable), state.revision_of(placed.node, found.pod.needs)
     return Place(placed.node, allocations, reserve, found.shape(state), outdates, revision)
 
@@ -214,10 +214,10 @@ def finish(state: State, found: FullPod) -> Place | TakeBack | Wait:
     pod, ours = found.pod, found.ours
     problem = _misplacement(state, pod, ours)
     if problem:
-        if own := exclusive(ours, pod):
+        if own := exclusive(state, ours, pod):
             return TakeBack(tuple(record.claim.key for record in own), node_of(own), problem)
         return Wait(Reason.NODE_UNUSABLE, problem)
-    reserve = unreserved(ours, pod)
+    reserve = unreserved(state, ours, pod)
     full = [key for key in reserve if len(state.claims[key].claim.reserved_for) >= MAX_CONSUMERS]
     if full:
         message = f"ResourceClaim {', '.join(full)}: reserved for the maximum number of consumers: {MAX_CONSUMERS}"
@@ -245,7 +245,7 @@ def _unschedulable(
     state: State, pod: PodView, ours: Sequence[ClaimRecord], now: float, history: PlacementHistory, max_wait: float
 ) -> Decision:
     """kube-scheduler does not bind the pod where its claims are allocated."""
-    own = exclusive(ours, pod)
+    own = exclusive(state, ours, pod)
     if len(own) < len(ours):
         message = (
             f"kube-scheduler refuses the pod on the node of its claims: {useful_clause(pod.unschedulable)}; other "

@@ -9,6 +9,7 @@ from controller.placement import PodCheck
 from controller.reconcile.decisions import Unallocatable
 from controller.reconcile.gangs import GangDecision
 from controller.reconcile.nodes import reachable_nodes
+from controller.reconcile.podclaims import reserved_only_for
 from controller.state import ClaimRecord, PodView, State
 
 _MOST_TRIED: Final = 64
@@ -111,13 +112,12 @@ def _pods_after(state: State, node: str, comes_after: ComesAfter) -> Sequence[Po
 @contextmanager
 def _without(state: State, node: str, pods: Sequence[PodView]) -> Iterator[None]:
     """The state as it would be if these pods ended, and with them the claims that only they use."""
-    uids = {pod.uid for pod in pods}
     ending = []
     for key in dict.fromkeys(key for pod in pods for key in pod.claim_keys):
         record = state.claims.get(key)
         if record is None or record.claim.allocation is None:
             continue
-        if all(consumer.uid in uids for consumer in record.claim.reserved_for):
+        if reserved_only_for(state, record.claim, pods):
             ending.append(record.claim)
     for claim in ending:
         state.devices.remove_claim(claim.uid)

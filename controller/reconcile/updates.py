@@ -4,6 +4,7 @@ The one interpretation of decisions: the controller writes these changes through
 explain`` apply them to their own state.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from controller.reconcile.decisions import Decision, Place, Release, TakeBack
@@ -77,11 +78,11 @@ class Deallocate:
 ClaimUpdate = Allocate | Reserve | Unreserve | Deallocate
 
 
-def claim_updates(decision: Decision, pod: Consumer, timestamp: str) -> tuple[ClaimUpdate, ...]:
+def claim_updates(decision: Decision, consumer: Callable[[str], Consumer], timestamp: str) -> tuple[ClaimUpdate, ...]:
     """The updates of claims that carry the decision out, in order.
 
     Args:
-        pod: the pod that the decision is about, as a consumer.
+        consumer: what a claim (key) is reserved for when the pod that the decision is about uses it.
         timestamp: of allocations, RFC 3339 in whole seconds.
     """
     match decision:
@@ -89,11 +90,11 @@ def claim_updates(decision: Decision, pod: Consumer, timestamp: str) -> tuple[Cl
             sharers = dict(decision.sharers)
             stamped = ((key, replace(value, timestamp=timestamp)) for key, value in allocations)
             return (
-                *(Allocate(key, value, pod, sharers.get(key, ())) for key, value in stamped),
-                *(Reserve(key, pod) for key in reserve),
+                *(Allocate(key, value, consumer(key), sharers.get(key, ())) for key, value in stamped),
+                *(Reserve(key, consumer(key)) for key in reserve),
             )
         case Release(claims):
-            return tuple(Unreserve(key, pod) for key in claims)
+            return tuple(Unreserve(key, consumer(key)) for key in claims)
         case TakeBack(claims):
             return tuple(Deallocate(key) for key in claims)
     return ()

@@ -6,6 +6,7 @@
     ObjectVersions   the known version of every object; an older one never replaces a newer one
     Pods             pods by key and by the claims they refer to
     Claims           claims by key
+    is_made_for      whether a claim was created for a pod or PodGroup; ``State.consumer`` says who uses it
     Promise          what was decided to give to a claim and is not known to be written
     DeviceClasses    device classes, and whose devices requests for them can get
     Gangs            which pods belong to which gang, and on what each gang starts
@@ -21,6 +22,7 @@ Nodes with the pods that count on them are ``controller.placement.Nodes``; devic
 from controller.state.changes import Changes
 from controller.state.claims import ClaimRecord, Claims, Promise
 from controller.state.classes import ClassRecord, DeviceClasses
+from controller.state.consumers import is_made_for
 from controller.state.decoding import DEVICE_TAINT_RULES_BETA, Decoded, Deleted, StateDelta
 from controller.state.gangs import Gangs
 from controller.state.pods import Pods
@@ -50,5 +52,6 @@ __all__ = [
     "Revision",
     "State",
     "StateDelta",
+    "is_made_for",
     "pod_from",
 ]

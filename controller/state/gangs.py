@@ -119,6 +119,10 @@ class Gangs:
         runs = record.runs if record else ()
         return sum(max(len(self._succeeded.get(run, ())), self.objects.succeeded(run)) for run in runs)
 
+    def dependents(self, name: str) -> Sequence[str]:
+        """Keys of the pods whose gang depends on a group or owner, named as in ``controller.gangs.dependencies_of``."""
+        return tuple(self._dependents.get(name, ()))
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._gangs)
 
@@ -156,7 +160,7 @@ class Gangs:
         """Groups or owners have changed, named as in ``controller.gangs.dependencies_of``."""
         for name in sorted(names):
             self._note_run(name, changes)
-            self.recheck(tuple(self._dependents.get(name, ())), changes)
+            self.recheck(self.dependents(name), changes)
 
     def _recheck(self, pod: PodView, changes: Changes) -> None:
         facts = PodFacts(pod.namespace, pod.gang, pod.rank, self._asked_by(pod))

@@ -9,6 +9,7 @@ from controller.placement import Needs, NodeFacts, Nodes
 from controller.state.changes import Changes
 from controller.state.claims import ClaimRecord, Claims, Promise, holds_devices_of
 from controller.state.classes import ClassRecord, DeviceClasses
+from controller.state.consumers import consumer_of
 from controller.state.gangs import Gangs
 from controller.state.kinds import DeviceKinds
 from controller.state.pods import Pods
@@ -17,6 +18,7 @@ from controller.state.revisions import NodeRevisions
 from controller.state.scheduling import PodsWithVolumes
 from controller.state.slices import SliceNodes
 from driver.model import Claim, Slice, TaintRule
+from driver.names import Names
 
 V = TypeVar("V", contravariant=True)
 
@@ -36,11 +38,12 @@ class Handler(Protocol[V]):
 class PodCounter:
     """Counts each pod on the node that it is bound to, or on which its devices are allocated, and nowhere else."""
 
-    def __init__(self, pods: Pods, claims: Claims, nodes: Nodes, driver: str):
+    def __init__(self, pods: Pods, claims: Claims, nodes: Nodes, gangs: Gangs, names: Names):
         self._pods = pods
         self._claims = claims
         self._nodes = nodes
-        self._driver = driver
+        self._gangs = gangs
+        self._names = names
         self.awaiting: dict[str, str] = {}
         """See ``State.awaiting``."""
 
@@ -69,10 +72,20 @@ class PodCounter:
             if record.claim.deleting:
                 # kube-scheduler binds no pod with such a claim.
                 return ""
-            reserved = any(consumer.uid == pod.uid for consumer in record.claim.reserved_for)
-            if reserved and holds_devices_of(record.claim, self._driver):
+            if self._is_reserved(record.claim, pod) and holds_devices_of(record.claim, self._names.driver):
                 return record.claim.allocation.node_name
         return ""
+
+    def _is_reserved(self, claim: Claim, pod: PodView) -> bool:
+        """Whether the claim is reserved for the pod, or for its PodGroup and the pod is about to start.
+
+        With a PodGroup, the claim does not say which pods have a place. All members of a gang get one together; other
+        pods have one when they have lost the gate.
+        """
+        own = consumer_of(pod, claim.key, self._gangs.objects)
+        if all(consumer.uid != own.uid for consumer in claim.reserved_for):
+            return False
+        return own.uid == pod.uid or self._names.gate not in pod.gates or bool(self._gangs.of(pod.key))
 
 
 class PodHandler:
@@ -328,20 +341,29 @@ class TaintRuleHandler:
 class GroupHandler:
     """Objects that stand for a gang, in one version of their API."""
 
-    def __init__(self, gangs: Gangs, source: Source, version: str):
+    def __init__(self, gangs: Gangs, counter: PodCounter, source: Source, version: str):
         self._gangs = gangs
+        self._counter = counter
         self._source = source
         self._version = version
 
     def on_update(self, group: Group, changes: Changes) -> None:
         """See ``Handler``."""
         if self._gangs.objects.put_group(self._version, group):
-            self._gangs.depend_on((group_id(self._source, group.key),), changes)
+            self._changed(group.key, changes)
 
     def on_delete(self, key: str, changes: Changes) -> None:
         """See ``Handler``."""
         if self._gangs.objects.remove_group(self._version, key):
-            self._gangs.depend_on((group_id(self._source, key),), changes)
+            self._changed(key, changes)
+
+    def _changed(self, key: str, changes: Changes) -> None:
+        """Its pods may belong to another gang now, and use other claims in its name."""
+        name = group_id(self._source, key)
+        self._gangs.depend_on((name,), changes)
+        for pod in self._gangs.dependents(name):
+            changes.pods[pod] = None
+            self._counter.recount(pod, changes)
 
 
 class WorkloadHandler:

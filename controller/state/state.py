@@ -14,6 +14,7 @@ from controller.placement import Needs, Nodes, volume_facts
 from controller.state.changes import Changes
 from controller.state.claims import Claims, Promise, holds_devices_of
 from controller.state.classes import DeviceClasses
+from controller.state.consumers import consumer_of
 from controller.state.decoding import (
     DEVICE_TAINT_RULES_BETA,
     GROUP_SOURCES,
@@ -38,6 +39,7 @@ from controller.state.handlers import (
 )
 from controller.state.kinds import DeviceKinds
 from controller.state.pods import Pods
+from controller.state.podview import PodView
 from controller.state.revisions import NodeRevisions, Revision
 from controller.state.scheduling import NamespaceHandler, PodsWithVolumes, VolumeClaimHandler, VolumeHandler
 from controller.state.slices import SliceNodes
@@ -62,7 +64,7 @@ from driver.kube.api import (
 )
 from driver.kube.objects import object_key
 from driver.kube.reflector import Delta, Synced, Unreadable
-from driver.model import Claim
+from driver.model import Claim, Consumer
 from driver.names import Names
 
 VOLUME_RESOURCES: Final = (PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, CSI_NODES)
@@ -106,7 +108,7 @@ class State:
         self._slices = SliceNodes()
         self._versions = ObjectVersions()
         self._decoder = Decoder(names, self.condition_type, tiers)
-        counter = PodCounter(self.pods, self.claims, self.nodes, names.driver)
+        counter = PodCounter(self.pods, self.claims, self.nodes, self.gangs, names)
         self.awaiting: Mapping[str, str] = counter.awaiting
         taint_rules = TaintRuleHandler(self.nodes, devices)
         self._claim_handler = ClaimHandler(
@@ -122,6 +124,7 @@ class State:
         )
         volumes = PodsWithVolumes()
         storage = self.nodes.storage
+        groups = {kind: GroupHandler(self.gangs, counter, one, kind.api_version) for kind, one in GROUP_SOURCES.items()}
         self._handlers: Mapping[Resource, Handler[Any]] = {
             PODS: PodHandler(self.pods, counter, self.revisions, volumes, self.gangs),
             NODES: NodeHandler(self.nodes, self.revisions, devices),
@@ -137,7 +140,7 @@ class State:
             CSI_NODES: VolumeHandler(self.nodes, volumes, storage.put_limits, storage.remove_limits),
             JOBS: WorkloadHandler(self.gangs, JOBS.kind),
             STATEFUL_SETS: WorkloadHandler(self.gangs, STATEFUL_SETS.kind),
-            **{kind: GroupHandler(self.gangs, source, kind.api_version) for kind, source in GROUP_SOURCES.items()},
+            **groups,
         }
 
     @property
@@ -238,6 +241,10 @@ class State:
     def revision_of(self, node: str, needs: Needs) -> Revision:
         """What a refusal of kube-scheduler holds for: another one if others have changed the node or pod's volumes."""
         return self.revisions.of(node), volume_facts(needs, self.nodes, node)
+
+    def consumer(self, pod: PodView, claim: str) -> Consumer:
+        """What the claim (``namespace/name``) is reserved for when the pod uses it: the pod, or its PodGroup."""
+        return consumer_of(pod, claim, self.gangs.objects)
 
     def holds_ours(self, claim: Claim) -> bool:
         """Whether the claim's allocation contains a device of our driver."""

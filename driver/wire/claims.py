@@ -13,7 +13,7 @@ _KNOWN_WANT_FIELDS = {
 def claim_from(raw: Json) -> Claim:
     """A ResourceClaim object as a value."""
     metadata, status = raw["metadata"], raw.get("status") or {}
-    owners = metadata.get("ownerReferences") or []
+    owner: Json = next((owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")), {})
     return Claim(
         namespace=metadata.get("namespace", ""),
         name=metadata["name"],
@@ -27,7 +27,8 @@ def claim_from(raw: Json) -> Claim:
         ),
         deleting=bool(metadata.get("deletionTimestamp")),
         finalizers=tuple(metadata.get("finalizers") or ()),
-        owner_pod_uid=next((o["uid"] for o in owners if o.get("controller") and o["kind"] == "Pod"), ""),
+        owner_pod_uid=owner["uid"] if owner.get("kind") == "Pod" else "",
+        owner_pod_group_uid=owner["uid"] if owner.get("kind") == "PodGroup" else "",
     )
 
 
