@@ -89,6 +89,12 @@ bench-throughput: $(VENV) ## pods bound per second with 1,000 nodes and API late
 	$(CLUSTERS) control-plane >/dev/null
 	python -m benchmarks.throughput $(ARGS)
 
+.PHONY: bench-prepare
+bench-prepare: $(VENV) ## prepare latency and memory of the kubelet plugin, compared with the example driver (ARGS="--claims 200")
+	$(CLUSTERS) control-plane >/dev/null
+	$(CLUSTERS) build example-driver >/dev/null
+	python -m benchmarks.prepare $(ARGS)
+
 .PHONY: bench-memory
 bench-memory: $(VENV) ## memory and start of the controller by size of the cluster, compared with an earlier commit (ARGS)
 	python -m benchmarks.memory $(ARGS)

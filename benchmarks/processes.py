@@ -11,6 +11,12 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def resident(pid: int) -> dict[str, float]:
+    """The resident memory of a process in MiB: `VmRSS`, and `VmHWM`, which is the most so far."""
+    fields = (line.split() for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return {name.rstrip(":"): int(rest[0]) / 1024 for name, *rest in fields if name in ("VmHWM:", "VmRSS:")}
+
+
 def free_port() -> int:
     """A port of this machine that nothing listens on."""
     with socket.socket() as probe:

@@ -16,7 +16,7 @@ from testclusters.forwarder import Forwarder
 from testclusters.images import build_context
 from testclusters.kind import KindCluster, NoCluster, NotReady
 from testclusters.pki import Authority
-from testclusters.programs import KUBERNETES_VERSIONS, ProgramMissing, go_version
+from testclusters.programs import KUBERNETES_VERSIONS, ProgramMissing, example_driver, go_version
 from testclusters.progress import progress_step
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "build_context",
     "cached_folder",
     "content_key",
+    "example_driver",
     "go_version",
     "progress_step",
     "start_process",

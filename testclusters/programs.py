@@ -146,6 +146,14 @@ KIND = GoProgram(name="kind", folder="kind")
 EXAMPLE_DRIVER = GoProgram(name="example-driver", folder="example-driver")
 
 
+def example_driver() -> Path:
+    """The kubelet plugin of the Kubernetes example driver, which is built if it is not in the cache.
+
+    Raises `ProgramMissing` if Go is not installed or the build fails.
+    """
+    return EXAMPLE_DRIVER.build() / "dra-example-kubeletplugin"
+
+
 @once
 def go_version() -> str:
     """The Go toolchain, such as `go1.26.8 linux/amd64`. Raises `ProgramMissing` if Go is not installed."""

@@ -15,13 +15,12 @@ import yaml
 
 from benchmarks.memory.apiserver import LET_GO
 from benchmarks.memory.sizes import Size
-from benchmarks.processes import cpu_seconds, free_port
+from benchmarks.processes import cpu_seconds, free_port, resident
 
 START_SECONDS = 300.0
 SETTLE_SECONDS = 15.0
 """From the moment the program has served its first pod until its memory counts as settled."""
 _POLL_SECONDS = 0.1
-_MEBIBYTE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ def measure(program: Path, size: Size) -> Start:
             _wait_until_let_go(process, server, started, log)
             ready, processor = time.monotonic() - started, cpu_seconds(process.pid)
             time.sleep(SETTLE_SECONDS)
-            memory = _memory(process.pid)
+            memory = resident(process.pid)
             return Start(memory["VmHWM"], memory["VmRSS"], ready, processor, health.longest)
         finally:
             health.stop()
@@ -134,12 +133,6 @@ def _kubeconfig(server: str) -> str:
             "users": [{"name": "benchmark", "user": {"token": "none"}}],
         }
     )
-
-
-def _memory(pid: int) -> dict[str, float]:
-    """VmHWM and VmRSS of a process, in MiB."""
-    fields = (line.split() for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return {name.rstrip(":"): int(rest[0]) * 1024 / _MEBIBYTE for name, *rest in fields if name in ("VmHWM:", "VmRSS:")}
 
 
 def _settings(program: Path, port: int) -> dict[str, object]:

@@ -1,0 +1,58 @@
+"""The table of figures, and whether our plugin meets the bars."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from benchmarks.allocation.table import lines
+from benchmarks.prepare.drivers import OURS, PEER
+from benchmarks.prepare.measure import Figures
+
+TIMES_PEER = 1.0
+"""At most so many times the peer's median."""
+MEBIBYTES = 64.0
+"""The most resident memory at any time."""
+
+
+def figures(results: Mapping[str, Figures]) -> str:
+    """Milliseconds of each call, and memory, by plugin."""
+    header = [
+        "kubelet plugin", "claims", "prepare p50 ms", "p99 ms", "unprepare p50 ms", "p99 ms", "peak MiB",
+        "resident MiB", "times p50", "bar",
+    ]  # fmt: skip
+    return lines(header, [_row(results, name) for name in results])
+
+
+def _row(results: Mapping[str, Figures], name: str) -> list[str]:
+    mine = results[name]
+    return [
+        name,
+        f"{len(mine.prepare):,}",
+        *_percentiles(mine.prepare),
+        *_percentiles(mine.unprepare),
+        f"{mine.peak:.1f}",
+        f"{mine.resident:.1f}",
+        f"{times(results):.2f}" if name == OURS and PEER in results else "-",
+        verdict(results) if name == OURS else "-",
+    ]
+
+
+def _percentiles(seconds: Sequence[float]) -> list[str]:
+    if not seconds:
+        return ["-", "-"]
+    ordered = sorted(seconds)
+    return [f"{statistics.median(ordered) * 1000:.2f}", f"{ordered[len(ordered) * 99 // 100] * 1000:.2f}"]
+
+
+def times(results: Mapping[str, Figures]) -> float:
+    """Our median of prepare divided by the peer's."""
+    return statistics.median(results[OURS].prepare) / statistics.median(results[PEER].prepare)
+
+
+def verdict(results: Mapping[str, Figures]) -> str:
+    """``met``, or the bars that are missed."""
+    missed = []
+    if PEER in results and times(results) > TIMES_PEER:
+        missed.append(f"{times(results):.2f} of {TIMES_PEER:.1f} times the peer's time")
+    if results[OURS].peak > MEBIBYTES:
+        missed.append(f"{results[OURS].peak:.1f} of {MEBIBYTES:.0f} MiB")
+    return f"missed: {', '.join(missed)}" if missed else "met"
