@@ -226,8 +226,10 @@ class _DeviceBuilder:
             "nvlinkDomain": text_attribute(card.nvlink_domain),
         }
         attributes = {self.names.attribute(name): value for name, value in own.items()}
-        attributes[PCIE_ROOT] = card.pcie_root
-        attributes[PCI_BUS_ID] = card.pci_bus_id
+        if card.pcie_root:
+            attributes[PCIE_ROOT] = card.pcie_root
+        if card.pci_bus_id:
+            attributes[PCI_BUS_ID] = card.pci_bus_id
         if card.numa_node is not None:
             attributes[NUMA_NODE] = card.numa_node
         return attributes

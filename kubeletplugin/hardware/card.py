@@ -24,9 +24,9 @@ class Card:
     architecture: str
     memory_mib: int
     pci_bus_id: str
-    """``0000:18:00.0``: four-digit domain, lower case (resource.kubernetes.io/pciBusID)."""
+    """``0000:18:00.0``: four-digit domain, lower case (resource.kubernetes.io/pciBusID); "" if it is unknown."""
     pcie_root: str
-    """``pci0000:15`` (resource.kubernetes.io/pcieRoot)."""
+    """``pci0000:15`` (resource.kubernetes.io/pcieRoot); "" if it is unknown."""
     driver_version: str
     numa_node: int | None = None
     """None if the machine does not report it (sysfs: -1)."""
@@ -38,6 +38,8 @@ class Card:
     """Cards of one NVLink domain are connected without PCIe; "" without NVLink."""
     compute_capability: str = "0.0.0"
     """CUDA compute capability as a semantic version; 0.0.0 for cards without one."""
+    cuda_version: str = "0.0.0"
+    """The newest CUDA that the driver serves, as a semantic version; 0.0.0 if it is unknown or there is none."""
     scheme: Scheme | None = None
     """How the card can be partitioned; None if it cannot."""
 

@@ -9,13 +9,11 @@ slice down. Every large placement but one starts at slice 0 or 4, and only the l
 the top therefore breaks the upper half first and keeps the lower half whole as long as possible.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from driver.kinds import PartitionKind
-
-MEMORY_SLICES = 8
-COMPUTE_SLICES = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class Partition:
     @property
     def suffix(self) -> str:
         """The end of the device's name, such as ``1g-5gb-6``; a valid end of a DNS label."""
-        return f"{self.profile.replace('.', '-').replace('_', '-')}-{self.slot}"
+        return f"{_label(self.profile)}-{self.slot}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +58,10 @@ class MigProfile:
     memory_slices: int
     starts: tuple[int, ...]
     memory_mib: int
+    engines: Mapping[str, int] = field(default_factory=dict)
+    """Multiprocessors, copy engines and media engines, by the name of their counter."""
+    instances: int | None = None
+    """The most instances at once; None: as many as fit."""
 
 
 def memory_slice(index: int) -> str:
@@ -68,27 +70,58 @@ def memory_slice(index: int) -> str:
 
 
 def mig_scheme(name: str, profiles: Iterable[MigProfile]) -> Scheme:
-    """The scheme of a MIG card with eight memory slices and seven compute slices (A100, H100)."""
+    """The scheme of a MIG card. The profile that takes the whole card says what there is of everything."""
+    known = tuple(profiles)
+    compute_slices = max(profile.compute_slices for profile in known)
     return Scheme(
         name,
         "mig",
-        {**{memory_slice(i): 1 for i in range(MEMORY_SLICES)}, "compute-slices": COMPUTE_SLICES},
+        _mig_counters(known, compute_slices),
         tuple(
             Partition(
                 profile.name,
                 start,
                 profile.memory_mib,
-                profile.compute_slices * 100 // COMPUTE_SLICES,
-                {
-                    **{memory_slice(start + i): 1 for i in range(profile.memory_slices)},
-                    "compute-slices": profile.compute_slices,
-                },
+                profile.compute_slices * 100 // compute_slices,
+                _mig_draws(profile, start),
                 {"computeSlices": profile.compute_slices, "memorySlices": profile.memory_slices},
             )
-            for profile in profiles
+            for profile in known
             for start in sorted(profile.starts, reverse=True)
         ),
     )
+
+
+def _mig_counters(profiles: Sequence[MigProfile], compute_slices: int) -> Mapping[str, int]:
+    memory_slices = max(start + profile.memory_slices for profile in profiles for start in profile.starts)
+    counters = {**{memory_slice(i): 1 for i in range(memory_slices)}, "compute-slices": compute_slices}
+    for profile in profiles:
+        for engine, amount in profile.engines.items():
+            counters[engine] = max(amount, counters.get(engine, 0))
+        if _is_limited(profile):
+            counters[_limit(profile)] = profile.instances or 0
+    return counters
+
+
+def _mig_draws(profile: MigProfile, start: int) -> Mapping[str, int]:
+    draws = {memory_slice(start + i): 1 for i in range(profile.memory_slices)}
+    draws["compute-slices"] = profile.compute_slices
+    draws |= profile.engines
+    return draws | ({_limit(profile): 1} if _is_limited(profile) else {})
+
+
+def _is_limited(profile: MigProfile) -> bool:
+    """Whether the device allows fewer instances than the placements: one with all media engines, on most cards."""
+    return profile.instances is not None and profile.instances < len(profile.starts)
+
+
+def _limit(profile: MigProfile) -> str:
+    return f"instances-{_label(profile.name)}"
+
+
+def _label(profile: str) -> str:
+    # ``1g.24gb+me`` has media engines and ``1g.24gb-me`` has none: both can be on one card.
+    return re.sub("[._+]", "-", profile.replace("-me", "-no-me"))
 
 
 @dataclass(frozen=True, slots=True)

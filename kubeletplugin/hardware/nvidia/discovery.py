@@ -1,0 +1,117 @@
+"""From what NVML and the kernel say about cards to ``Card``. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from kubeletplugin.hardware.card import Card
+from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts, SystemFacts
+from kubeletplugin.hardware.nvidia.schemes import scheme_of
+
+UNKNOWN: Final = "unknown"
+_ARCHITECTURES: Mapping[int, str] = {
+    2: "Kepler",
+    3: "Maxwell",
+    4: "Pascal",
+    5: "Volta",
+    6: "Turing",
+    7: "Ampere",
+    8: "Ada Lovelace",
+    9: "Hopper",
+    10: "Blackwell",
+    13: "Rubin",
+}
+"""``NVML_DEVICE_ARCH_*``"""
+_OF_CAPABILITY: Mapping[int, str] = {
+    3: "Kepler",
+    5: "Maxwell",
+    6: "Pascal",
+    7: "Volta",
+    8: "Ampere",
+    9: "Hopper",
+    10: "Blackwell",
+    12: "Blackwell",
+}
+"""By the major number of the compute capability, for drivers that do not say the architecture."""
+_OF_EXACT_CAPABILITY: Mapping[tuple[int, int], str] = {(7, 5): "Turing", (8, 9): "Ada Lovelace"}
+_BRANDS = re.compile(r"^(NVIDIA|Tesla|GeForce|Quadro|Graphics Device)\s+", re.IGNORECASE)
+_SERIES = frozenset({"RTX", "PRO", "TITAN", "GTX", "DGX", "Jetson"})
+"""Words of a product's name that are not yet the family: ``RTX PRO 6000`` is one."""
+
+
+def family_of(name: str) -> str:
+    """The product family in a product's name: ``A100`` of ``NVIDIA A100-SXM4-40GB``, ``RTX-PRO-6000``."""
+    rest, previous = name.strip(), ""
+    while rest != previous:
+        previous, rest = rest, _BRANDS.sub("", rest)
+    family: list[str] = []
+    for word in rest.split():
+        family.append(word.split("-")[0] if not family else word)
+        if word not in _SERIES:
+            break
+    return "-".join(family) or UNKNOWN
+
+
+def architecture_of(gpu: GpuFacts) -> str:
+    """The architecture's name, by NVML's number, or by the compute capability; ``unknown`` without both."""
+    if gpu.architecture is not None and gpu.architecture in _ARCHITECTURES:
+        return _ARCHITECTURES[gpu.architecture]
+    if gpu.capability is None:
+        return UNKNOWN
+    return _OF_EXACT_CAPABILITY.get(gpu.capability) or _OF_CAPABILITY.get(gpu.capability[0], UNKNOWN)
+
+
+def card_from(gpu: GpuFacts, system: SystemFacts, nvlink_domain: str, pcie_root: str, numa_node: int | None) -> Card:
+    """The card.
+
+    Args:
+        nvlink_domain: see ``nvlink_domains``; ``pcie_root``, ``numa_node``: what the kernel says; "" and None if it
+            does not.
+    """
+    major, minor = gpu.capability or (0, 0)
+    return Card(
+        index=gpu.index if gpu.minor is None else gpu.minor,
+        uuid=gpu.uuid,
+        vendor="nvidia",
+        type=family_of(gpu.name),
+        model=gpu.name or UNKNOWN,
+        architecture=architecture_of(gpu),
+        memory_mib=gpu.memory_mib or 0,
+        pci_bus_id=gpu.bus_id,
+        pcie_root=pcie_root,
+        driver_version=system.driver_version or UNKNOWN,
+        numa_node=numa_node,
+        nvlink_domain=nvlink_domain,
+        compute_capability=f"{major}.{minor}.0",
+        cuda_version=system.cuda_version or "0.0.0",
+        scheme=scheme_of(family_of(gpu.name), gpu.memory_mib, gpu.profiles),
+    )
+
+
+def nvlink_domains(gpus: Iterable[GpuFacts]) -> Mapping[str, str]:
+    """The NVLink domain of each card, by uuid; "" for a card without active links.
+
+    In a fabric of several nodes it is the fabric's clique. Elsewhere the cards that reach one another over links,
+    through other cards or switches, are one domain. It is named after its first card, so that no two nodes have a
+    domain of one name.
+    """
+    cards = sorted(gpus, key=lambda gpu: gpu.uuid)
+    domains: dict[str, str] = {}
+    for gpu in cards:
+        if gpu.fabric:
+            domains[gpu.uuid] = gpu.fabric
+        elif gpu.uuid not in domains:
+            name = f"nvlink-{gpu.uuid.removeprefix('GPU-')}" if gpu.peers else ""
+            linked = _reached(gpu, cards) if gpu.peers else [gpu]
+            domains |= {card.uuid: name for card in linked if not card.fabric}
+    return domains
+
+
+def _reached(start: GpuFacts, cards: Iterable[GpuFacts]) -> list[GpuFacts]:
+    reached, rest = [start], [card for card in cards if card.uuid != start.uuid]
+    for gpu in reached:
+        ends = gpu.peers | {gpu.bus_id}
+        near = [card for card in rest if ends & (card.peers | {card.bus_id})]
+        reached += near
+        rest = [card for card in rest if card not in near]
+    return reached

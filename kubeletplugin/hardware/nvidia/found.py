@@ -1,0 +1,91 @@
+"""The cards that NVML finds, read once and kept while they are the same."""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kubeletplugin.hardware.card import Card
+from kubeletplugin.hardware.nvidia.discovery import card_from, nvlink_domains
+from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts, SystemFacts
+from kubeletplugin.hardware.nvidia.nvml.library import Nvml, NvmlError
+from kubeletplugin.hardware.nvidia.nvml.reading import count, read_gpu, read_identity, read_system
+from kubeletplugin.hardware.sysfs import Sysfs
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCards:
+    """What is on the node now."""
+
+    cards: tuple[Card, ...]
+    """In order of index. A card that was found before and is lost now is still among them."""
+    gpus: Mapping[str, GpuFacts] = field(default_factory=dict)
+    """What NVML says about each card, by uuid."""
+    lost: Mapping[str, str] = field(default_factory=dict)
+    """Why a card cannot be reached any more, by uuid."""
+    unread: Mapping[int, str] = field(default_factory=dict)
+    """Why a card could not be read and is left out, by NVML's index."""
+
+
+class Finder:
+    """Finds the cards. Thread-safe.
+
+    What a card is does not change while the driver is loaded, and to read it takes tens of calls. So it is read when
+    the card is seen first, and again when the driver's version or the card's number changes.
+    """
+
+    def __init__(self, nvml: Nvml, sysfs: Sysfs):
+        self._nvml = nvml
+        self._sysfs = sysfs
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[SystemFacts, GpuFacts]] = {}
+
+    def find(self) -> FoundCards:
+        """The cards now.
+
+        Raises:
+            NvmlError: NVML answers nothing at all.
+        """
+        with self._lock:
+            system = read_system(self._nvml)
+            present: dict[str, GpuFacts] = {}
+            unread: dict[int, str] = {}
+            for index in range(count(self._nvml)):
+                try:
+                    gpu = self._read(index, system)
+                except NvmlError as error:
+                    unread[index] = str(error)
+                else:
+                    present[gpu.uuid] = gpu
+            lost = self._lost(present, unread)
+            gpus = present | {identity: self._known[identity][1] for identity in lost}
+            return FoundCards(self._cards(gpus, system), gpus, lost, unread)
+
+    def _read(self, index: int, system: SystemFacts) -> GpuFacts:
+        identity, minor = read_identity(self._nvml, index)
+        known = self._known.get(identity)
+        if known and known[0] == system and (known[1].index, known[1].minor) == (index, minor):
+            return known[1]
+        gpu = read_gpu(self._nvml, index)
+        self._known[identity] = (system, gpu)
+        return gpu
+
+    def _lost(self, present: Mapping[str, GpuFacts], unread: dict[int, str]) -> Mapping[str, str]:
+        """Cards found earlier that cannot be read now. Those that were renumbered or taken out are forgotten."""
+        lost: dict[str, str] = {}
+        for identity, (_, gpu) in list(self._known.items()):
+            if identity in present:
+                continue
+            if gpu.index in unread:
+                lost[identity] = unread.pop(gpu.index)
+            else:
+                del self._known[identity]
+        return lost
+
+    def _cards(self, gpus: Mapping[str, GpuFacts], system: SystemFacts) -> tuple[Card, ...]:
+        domains = nvlink_domains(gpus.values())
+        cards = [self._card(gpu, system, domains[gpu.uuid]) for gpu in gpus.values()]
+        return tuple(sorted(cards, key=lambda card: card.index))
+
+    def _card(self, gpu: GpuFacts, system: SystemFacts, domain: str) -> Card:
+        way = self._sysfs.path_of(gpu.bus_id)
+        return card_from(gpu, system, domain, way[0] if way else "", self._sysfs.numa_node(gpu.bus_id))

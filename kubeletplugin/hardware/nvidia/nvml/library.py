@@ -1,0 +1,103 @@
+"""Loads NVML and calls it. Each function is looked up when it is called, so a driver may lack any of them."""
+
+import ctypes
+import threading
+from enum import IntEnum
+from typing import Any, TypeVar
+
+import pynvml
+
+from driver.errors import TransientFault
+
+T = TypeVar("T")
+
+
+class Code(IntEnum):
+    """The return codes of NVML that matter here (``nvmlReturn_t``)."""
+
+    UNINITIALIZED = pynvml.NVML_ERROR_UNINITIALIZED
+    INVALID_ARGUMENT = pynvml.NVML_ERROR_INVALID_ARGUMENT
+    NOT_SUPPORTED = pynvml.NVML_ERROR_NOT_SUPPORTED
+    NOT_FOUND = pynvml.NVML_ERROR_NOT_FOUND
+    INSUFFICIENT_SIZE = pynvml.NVML_ERROR_INSUFFICIENT_SIZE
+    DRIVER_NOT_LOADED = pynvml.NVML_ERROR_DRIVER_NOT_LOADED
+    TIMEOUT = pynvml.NVML_ERROR_TIMEOUT
+    FUNCTION_NOT_FOUND = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
+    GPU_IS_LOST = pynvml.NVML_ERROR_GPU_IS_LOST
+    RESET_REQUIRED = pynvml.NVML_ERROR_RESET_REQUIRED
+    LIBRARY_MISMATCH = pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH
+    IN_USE = pynvml.NVML_ERROR_IN_USE
+    INSUFFICIENT_RESOURCES = pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES
+    GPU_NOT_FOUND = pynvml.NVML_ERROR_GPU_NOT_FOUND
+
+
+LOST = frozenset({Code.GPU_IS_LOST, Code.GPU_NOT_FOUND})
+"""The card has fallen off the bus, or was removed."""
+_DRIVER_CHANGED = frozenset({Code.UNINITIALIZED, Code.DRIVER_NOT_LOADED, Code.LIBRARY_MISMATCH})
+"""The driver was unloaded or exchanged: the library must be loaded again."""
+
+
+class NvmlError(TransientFault):
+    """A call of NVML failed; ``code`` says how, and is a ``Code`` or another number of ``nvmlReturn_t``."""
+
+    def __init__(self, function: str, code: int, text: str):
+        self.code = code
+        super().__init__(f"NVML: {function}: {text} (code {code})")
+
+
+class Nvml:
+    """The library of one driver, initialised when it is first called, and again after the driver was exchanged.
+
+    ``pynvml`` holds one library for the whole process, so there is one ``Nvml`` at a time. Thread-safe, as NVML is.
+
+    Args:
+        path: of ``libnvidia-ml.so.1``.
+    """
+
+    def __init__(self, path: str):
+        self._path = path
+        self._lock = threading.Lock()
+        self._open = False
+
+    def call(self, function: str, *arguments: Any) -> Any:
+        """What ``pynvml.<function>`` returns.
+
+        Raises:
+            NvmlError: it failed, the driver lacks it, or the library cannot be loaded.
+        """
+        self._load()
+        try:
+            return getattr(pynvml, function)(*arguments)
+        except pynvml.NVMLError as error:
+            if error.value in _DRIVER_CHANGED:
+                self._open = False
+            raise NvmlError(function, error.value, str(error)) from error
+
+    def ask(self, unknown: T, function: str, *arguments: Any) -> T | Any:
+        """What ``call`` returns, or ``unknown`` if the driver does not say.
+
+        Raises:
+            NvmlError: nothing can be asked: the card is lost, or the driver is gone.
+        """
+        try:
+            return self.call(function, *arguments)
+        except NvmlError as error:
+            if error.code in LOST or error.code in _DRIVER_CHANGED:
+                raise
+            return unknown
+
+    def _load(self) -> None:
+        with self._lock:
+            if self._open:
+                return
+            try:
+                # The library of an earlier driver stays in the process; nothing asks it any more.
+                pynvml.nvmlLib = ctypes.CDLL(self._path)
+            except OSError as error:
+                raise NvmlError("load", pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, str(error)) from error
+            pynvml._nvmlGetFunctionPointer_cache.clear()
+            try:
+                pynvml.nvmlInit()
+            except pynvml.NVMLError as error:
+                raise NvmlError("nvmlInit", error.value, str(error)) from error
+            self._open = True

@@ -1,0 +1,1 @@
+"""Shared libraries of hardware vendors, in small: written in C for the tests, with the vendors' ABI."""

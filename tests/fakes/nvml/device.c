@@ -1,0 +1,286 @@
+/* The calls that read the system and its cards, and the events. A key that is missing is a value the driver lacks. */
+#include "nvml.h"
+#include "state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+Handle instance_handle(int card, int gpu_instance, int compute_instance) {
+    unsigned long number = (unsigned long)(card + 1) << 32;
+    return (Handle)(number | (unsigned long)(gpu_instance + 1) << 16 | (unsigned long)(compute_instance + 1));
+}
+
+Handle card_handle(int card) {
+    return instance_handle(card, -1, -1);
+}
+
+int card_of(Handle handle) {
+    return (int)((unsigned long)handle >> 32) - 1;
+}
+
+int gpu_instance_of(Handle handle) {
+    return (int)((unsigned long)handle >> 16 & 0xffff) - 1;
+}
+
+int compute_instance_of(Handle handle) {
+    return (int)((unsigned long)handle & 0xffff) - 1;
+}
+
+static int text_of(const char *value, char *text, unsigned length) {
+    if (value == NULL)
+        return leave(NOT_SUPPORTED);
+    if (strlen(value) >= length)
+        return leave(INSUFFICIENT_SIZE);
+    strcpy(text, value);
+    return leave(SUCCESS);
+}
+
+static int number_of(const char *value, unsigned *number) {
+    if (value == NULL)
+        return leave(NOT_SUPPORTED);
+    return leave(sscanf(value, "%u", number) == 1 ? SUCCESS : 999);
+}
+
+int nvmlInitWithFlags(unsigned flags) {
+    (void)flags;
+    ENTER(-1);
+    return leave(SUCCESS);
+}
+
+int nvmlShutdown(void) {
+    ENTER(-1);
+    return leave(SUCCESS);
+}
+
+const char *nvmlErrorString(int code) {
+    static char text[32];
+    snprintf(text, sizeof text, "error %d of the fake", code);
+    return text;
+}
+
+int nvmlSystemGetDriverVersion(char *version, unsigned length) {
+    ENTER(-1);
+    return text_of(get("driver"), version, length);
+}
+
+int nvmlSystemGetCudaDriverVersion_v2(int *version) {
+    ENTER(-1);
+    return number_of(get("cuda"), (unsigned *)version);
+}
+
+int nvmlDeviceGetCount_v2(unsigned *number) {
+    ENTER(-1);
+    return number_of(get("gpus"), number);
+}
+
+/* A card's index is its place in the order of enumeration, which need not be that of minor numbers. */
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, Handle *device) {
+    ENTER((int)index);
+    if ((long long)index >= get_number(0, "gpus"))
+        return leave(INVALID_ARGUMENT);
+    *device = card_handle((int)index);
+    return leave(SUCCESS);
+}
+
+int nvmlDeviceGetHandleByUUID(const char *uuid, Handle *device) {
+    ENTER(-1);
+    int cards = (int)get_number(0, "gpus");
+    for (int card = 0; card < cards; card++) {
+        const char *known = get("gpu.%d.uuid", card);
+        if (known != NULL && strcmp(known, uuid) == 0) {
+            *device = card_handle(card);
+            return leave(get("gpu.%d.lost", card) ? GPU_IS_LOST : SUCCESS);
+        }
+    }
+    return leave(NOT_FOUND);
+}
+
+int nvmlDeviceGetName(Handle device, char *name, unsigned length) {
+    int card = card_of(device);
+    ENTER(card);
+    return text_of(get("gpu.%d.name", card), name, length);
+}
+
+/* Of a MIG device: derived from the numbers that name it, so that it is the same after it was created again. */
+int nvmlDeviceGetUUID(Handle device, char *uuid, unsigned length) {
+    int card = card_of(device), gpu = gpu_instance_of(device), compute = compute_instance_of(device);
+    ENTER(card);
+    if (gpu < 0)
+        return text_of(get("gpu.%d.uuid", card), uuid, length);
+    char text[64];
+    snprintf(text, sizeof text, "MIG-%08x-%04x-5000-8000-%012x", (unsigned)card, (unsigned)gpu, (unsigned)compute);
+    return text_of(text, uuid, length);
+}
+
+int nvmlDeviceGetMinorNumber(Handle device, unsigned *minor) {
+    int card = card_of(device);
+    ENTER(card);
+    return number_of(get("gpu.%d.minor", card), minor);
+}
+
+int nvmlDeviceGetIndex(Handle device, unsigned *index) {
+    int card = card_of(device);
+    ENTER(card);
+    *index = (unsigned)card;
+    return leave(SUCCESS);
+}
+
+static int pci_of(const char *bus_id, PciInfo *info) {
+    if (bus_id == NULL)
+        return leave(NOT_SUPPORTED);
+    memset(info, 0, sizeof *info);
+    sscanf(bus_id, "%x:%x:%x", &info->domain, &info->bus, &info->device);
+    snprintf(info->bus_id, sizeof info->bus_id, "%08X:%02X:%02X.0", info->domain, info->bus, info->device);
+    snprintf(info->legacy_bus_id, sizeof info->legacy_bus_id, "%.15s", bus_id);
+    return leave(SUCCESS);
+}
+
+int nvmlDeviceGetPciInfo_v3(Handle device, PciInfo *info) {
+    int card = card_of(device);
+    ENTER(card);
+    return pci_of(get("gpu.%d.pci", card), info);
+}
+
+int nvmlDeviceGetMemoryInfo(Handle device, Memory *memory) {
+    int card = card_of(device);
+    ENTER(card);
+    memory->total = (unsigned long long)get_number(-1, "gpu.%d.memory", card);
+    memory->used = (unsigned long long)get_number(0, "gpu.%d.memory.used", card);
+    memory->free = memory->total - memory->used;
+    return leave(get("gpu.%d.memory", card) ? SUCCESS : NOT_SUPPORTED);
+}
+
+int nvmlDeviceGetArchitecture(Handle device, unsigned *architecture) {
+    int card = card_of(device);
+    ENTER(card);
+    return number_of(get("gpu.%d.architecture", card), architecture);
+}
+
+int nvmlDeviceGetCudaComputeCapability(Handle device, int *major, int *minor) {
+    int card = card_of(device);
+    ENTER(card);
+    const char *value = get("gpu.%d.capability", card);
+    return leave(value && sscanf(value, "%d.%d", major, minor) == 2 ? SUCCESS : NOT_SUPPORTED);
+}
+
+int nvmlDeviceGetNvLinkState(Handle device, unsigned link, unsigned *active) {
+    int card = card_of(device);
+    ENTER(card);
+    return number_of(get("gpu.%d.nvlink.%u.state", card, link), active);
+}
+
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(Handle device, unsigned link, PciInfo *info) {
+    int card = card_of(device);
+    ENTER(card);
+    return pci_of(get("gpu.%d.nvlink.%u.peer", card, link), info);
+}
+
+static int fabric_of(int card, FabricInfo *info) {
+    const char *value = get("gpu.%d.fabric", card);
+    char digits[33];
+    if (value == NULL || sscanf(value, "%32s %u %u", digits, &info->clique, &info->state) != 3)
+        return leave(NOT_SUPPORTED);
+    info->status = SUCCESS;
+    for (int i = 0; i < 16; i++)
+        sscanf(digits + 2 * i, "%2hhx", &info->cluster[i]);
+    return leave(SUCCESS);
+}
+
+int nvmlDeviceGetGpuFabricInfo(Handle device, FabricInfo *info) {
+    int card = card_of(device);
+    ENTER(card);
+    return fabric_of(card, info);
+}
+
+int nvmlDeviceGetGpuFabricInfoV(Handle device, FabricInfoV2 *info) {
+    int card = card_of(device);
+    ENTER(card);
+    if ((info->version & 0xffffff) != sizeof *info)
+        return leave(VERSION_MISMATCH);
+    info->health = 0;
+    return fabric_of(card, &info->info);
+}
+
+int nvmlDeviceGetComputeMode(Handle device, unsigned *mode) {
+    int card = card_of(device);
+    ENTER(card);
+    return number_of(get("gpu.%d.computemode", card), mode);
+}
+
+int nvmlDeviceSetComputeMode(Handle device, unsigned mode) {
+    int card = card_of(device);
+    ENTER(card);
+    if (get("gpu.%d.computemode", card) == NULL)
+        return leave(NOT_SUPPORTED);
+    set(key("gpu.%d.computemode", card), "%u", mode);
+    return leave(SUCCESS);
+}
+
+int nvmlDeviceGetFieldValues(Handle device, int count, FieldValue *values) {
+    int card = card_of(device);
+    ENTER(card);
+    for (int i = 0; i < count; i++) {
+        const char *value = get("gpu.%d.field.%u", card, values[i].field);
+        values[i].code = value ? SUCCESS : NOT_SUPPORTED;
+        values[i].value_type = 1;
+        values[i].value.long_value = 0;
+        if (value)
+            sscanf(value, "%u", &values[i].value.value);
+    }
+    return leave(SUCCESS);
+}
+
+int nvmlDeviceGetRemappedRows(Handle device, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed) {
+    int card = card_of(device);
+    ENTER(card);
+    const char *value = get("gpu.%d.remapped", card);
+    return leave(value && sscanf(value, "%u %u %u %u", corrected, uncorrected, pending, failed) == 4 ? SUCCESS : NOT_SUPPORTED);
+}
+
+int nvmlDeviceGetTotalEccErrors(Handle device, unsigned type, unsigned counter, unsigned long long *errors) {
+    int card = card_of(device);
+    ENTER(card);
+    *errors = (unsigned long long)get_number(0, "gpu.%d.ecc.%u.%u", card, type, counter);
+    return leave(get("gpu.%d.ecc.%u.%u", card, type, counter) ? SUCCESS : NOT_SUPPORTED);
+}
+
+int nvmlDeviceGetSupportedEventTypes(Handle device, unsigned long long *types) {
+    int card = card_of(device);
+    ENTER(card);
+    *types = (unsigned long long)get_number(0, "gpu.%d.events", card);
+    return leave(get("gpu.%d.events", card) ? SUCCESS : NOT_SUPPORTED);
+}
+
+int nvmlDeviceRegisterEvents(Handle device, unsigned long long types, Handle event_set) {
+    (void)types, (void)event_set;
+    int card = card_of(device);
+    ENTER(card);
+    set(key("gpu.%d.registered", card), "%llu", types);
+    return leave(SUCCESS);
+}
+
+int nvmlEventSetCreate(Handle *event_set) {
+    ENTER(-1);
+    *event_set = (Handle)1;
+    return leave(SUCCESS);
+}
+
+int nvmlEventSetFree(Handle event_set) {
+    (void)event_set;
+    ENTER(-1);
+    return leave(SUCCESS);
+}
+
+/* The next event "card type data gi ci" of the state, which is taken out. Without one it does not wait. */
+int nvmlEventSetWait_v2(Handle event_set, EventData *data, unsigned milliseconds) {
+    (void)event_set, (void)milliseconds;
+    ENTER(-1);
+    int next, card;
+    memset(data, 0, sizeof *data);
+    if (numbers_below("event.", &next, 1) == 0)
+        return leave(TIMEOUT);
+    sscanf(get("event.%d", next), "%d %llu %llu %u %u", &card, &data->type, &data->data, &data->gpu_instance, &data->compute_instance);
+    data->device = card_handle(card);
+    drop(key("event.%d", next));
+    return leave(SUCCESS);
+}
