@@ -1,9 +1,9 @@
 """Decides about one gang at a time, and has what is decided about its members carried out."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
-from controller.gangs import STEPS, GangPlan, Memory, choose
+from controller.gangs import STEPS, Memory, choose
+from controller.loop.gangholds import GangHolds
 from controller.loop.metrics import DecisionOutcome
 from controller.loop.podsync import PodSync, objects_of
 from controller.loop.podwaits import PodWaits
@@ -18,10 +18,8 @@ from controller.reconcile import (
     Wait,
     decide_gang,
     known_gang,
-    start_without,
 )
 from controller.state import Changes, PodView, State
-from controller.waiting import HeldDomain, Rank, rank_of, rank_of_gang
 from driver.backoff import delay
 from driver.clock import Clock
 
@@ -55,11 +53,7 @@ class GangSync:
         self._pods = pods
         self._clock = clock
         self._max_wait = max_wait
-        self._hold_after = hold_after
-        self._since: dict[str, float] = {}
-        """Since when each gang waits for room (monotonic seconds)."""
-        self._hold_again: dict[str, float] = {}
-        """When nodes to hold back are looked for again (monotonic seconds): to find none costs most."""
+        self._holds = GangHolds(state, queue, waits, clock, hold_after)
         self._memory = Memory()
         self._unfinished: dict[str, int] = {}
         """How many searches in a row were not finished, by gang."""
@@ -80,60 +74,24 @@ class GangSync:
         if not pods:
             self._unfinished.pop(key, None)
             self._busy.pop(key, None)
-            self._end_wait(key)
+            self._holds.end(key)
             return DecisionOutcome.GANG_GONE
         if self._is_busy(key, pods):
             # Each of its pods is looked at again when the writes have ended.
             return None
-        order = replace(self._waits.order(min(pods, key=rank_of)), asked=())
+        order = self._waits.order_of_gang(key)
         decision = self._decide(gang, order)
         self._take(decision, changes)
         self._try_again(key, decision)
-        self._hold(gang, pods, decision, order)
+        if decision.plan is None and decision.lacking and decision.decided and not any(pod.node_name for pod in pods):
+            self._holds.waits(key, pods, order, lambda order: self._decide(gang, order))
+        else:
+            self._holds.end(key)
         return DecisionOutcome.GANG_DECIDED
 
     def _decide(self, gang: KnownGang, order: NodeOrder) -> GangDecision:
         now, histories, choose_it = self._clock.now(), self._pods.history_of, self._chooser(gang.key)
         return decide_gang(self._state, gang, now, choose_it, histories, self._max_wait, order)
-
-    # Holding nodes back
-
-    def _hold(self, gang: KnownGang, pods: Sequence[PodView], decision: GangDecision, order: NodeOrder) -> None:
-        """Hold nodes back for a gang that has waited long, or end that if it could not start there any more."""
-        if decision.plan is not None or not decision.lacking or not decision.decided or any(p.node_name for p in pods):
-            self._end_wait(gang.key)
-            return
-        now, rank = self._clock.monotonic(), rank_of_gang(pods)
-        due = self._since.setdefault(gang.key, now) + self._hold_after
-        if now < due:
-            self._queue.add(("gang", gang.key), due)
-            return
-        held = self._waits.domain_of(gang.key)
-        others = {name: "" for name in self._state.nodes if held and name not in held.nodes}
-        if held and self._start(gang, rank, replace(order, held={**order.held, **others}), held.nodes):
-            return
-        self._waits.end_domain(gang.key)
-        if now < self._hold_again.get(gang.key, now):
-            return
-        self._hold_again[gang.key] = now + self._hold_after
-        if found := self._start(gang, rank, order):
-            nodes = frozenset(placement.node for placement in found.placements)
-            outermost = found.domain.path[0][1] if found.domain.path else ""
-            self._waits.hold_domain(HeldDomain(gang.key, rank, outermost, nodes))
-
-    def _start(
-        self, gang: KnownGang, rank: Rank, order: NodeOrder, among: Collection[str] | None = None
-    ) -> GangPlan | None:
-        """Where the gang would start if pods ended: those that come after it, or all of no higher priority."""
-        for ends in (lambda pod: rank_of(pod) > rank, lambda pod: rank_of(pod).below >= rank.below):
-            if found := start_without(self._state, ends, lambda: self._decide(gang, order), among):
-                return found
-        return None
-
-    def _end_wait(self, key: str) -> None:
-        self._since.pop(key, None)
-        self._hold_again.pop(key, None)
-        self._waits.end_domain(key)
 
     def _is_busy(self, key: str, pods: Sequence[PodView]) -> bool:
         """Whether an object of any member is being written. The one that was last time most likely still is."""

@@ -13,12 +13,23 @@ from controller.reconcile import (
     Wait,
     could_take,
     depends_on_other_pods,
+    latest_end_of_new,
     node_to_hold,
     would_take,
 )
 from controller.state import Changes, PodView, State
 from controller.telling import Explanations, Teller
-from controller.waiting import HeldDomain, HeldDomains, HeldNodes, Help, OpenQuestions, ParkedPods, Rank, rank_of
+from controller.waiting import (
+    HeldDomain,
+    HeldDomains,
+    HeldNodes,
+    Help,
+    OpenQuestions,
+    ParkedPods,
+    Rank,
+    rank_of,
+    rank_of_gang,
+)
 from driver.clock import Clock
 from driver.observe import Logger
 
@@ -76,7 +87,7 @@ class PodWaits:
         self._unexplained: dict[str, None] = {}
         self._parked = ParkedPods()
         self._held = HeldNodes()
-        self._domains = HeldDomains()
+        self.domains = HeldDomains()
         self._explanations = Explanations()
         self.questions = OpenQuestions()
 
@@ -88,11 +99,15 @@ class PodWaits:
     @property
     def held_nodes(self) -> int:
         """How many nodes are held back."""
-        return len(self._held) + self._domains.count
+        return len(self._held) + self.domains.count
 
     def order(self, pod: PodView) -> NodeOrder:
         """What other pods mean for the nodes of this one."""
         return NodeOrder(self._held_from(pod), self.questions.asked_for_others(pod.key))
+
+    def order_of_gang(self, gang: str) -> NodeOrder:
+        """What other pods mean for the nodes of a gang."""
+        return NodeOrder(self._held_from_gang(gang))
 
     # Waiting
 
@@ -165,7 +180,9 @@ class PodWaits:
     def _park(self, pod: PodView, answer: Unallocatable | None, by: Help) -> None:
         waiting = self._waiting.setdefault(pod.key, _Waiting(self._clock.monotonic()))
         waiting.answer = answer
-        self._try_soon(self._parked.park(rank_of(pod), by, answer.group if answer else pod.key))
+        # A node that is held back is closed to one pod and open to another that ends sooner.
+        group = (answer.group, pod.limit_seconds) if answer else pod.key
+        self._try_soon(self._parked.park(rank_of(pod), by, group))
 
     def end(self, pod: str) -> None:
         """The pod waits no longer."""
@@ -194,6 +211,12 @@ class PodWaits:
         for node in changes.favoured:
             woken += [pod for pod in self._held.holders(node) if not self._serves(pod)]
         for pod in woken:
+            self._try_soon(pod)
+        for gang in self.domains.on({**changes.favoured, **changes.ends}):
+            self._queue.add(("gang", gang), self._clock.monotonic())
+
+    def _wake_on(self, nodes: Collection[str]) -> None:
+        for pod in self._parked.woken(sorted(nodes), self._could_use):
             self._try_soon(pod)
 
     def _could_use(self, pod: str, node: str) -> bool:
@@ -225,10 +248,21 @@ class PodWaits:
 
     def _held_from(self, pod: PodView) -> Mapping[str, str]:
         """The nodes that are held back for pods that come before this one; none once it is bound."""
-        if pod.node_name:
+        if pod.node_name or not self.held_nodes:
             return {}
-        rank = rank_of(pod)
-        return {**self._domains.from_pod(rank), **self._held.from_pod(rank)}
+        if gang := self._state.gangs.of(pod.key):
+            return self._held_from_gang(gang)
+        return self._held_after(rank_of(pod), [pod])
+
+    def _held_from_gang(self, gang: str) -> Mapping[str, str]:
+        if not self.held_nodes:
+            return {}
+        members = [self._state.pods[key] for key in self._state.gangs.members(gang)]
+        return self._held_after(rank_of_gang(members), members, gang) if members else {}
+
+    def _held_after(self, rank: Rank, pods: Collection[PodView], gang: str = "") -> Mapping[str, str]:
+        ends = latest_end_of_new(pods, self._clock.now())
+        return {**self.domains.from_pod(rank, ends, gang), **self._held.from_pod(rank)}
 
     def _serves(self, key: str) -> bool:
         """Whether a node is held back for the pod that can take it if the pods that come after it end there."""
@@ -238,20 +272,22 @@ class PodWaits:
             return False
         return would_take(self._state, answer, node, _after(rank_of(pod)))
 
-    def domain_of(self, gang: str) -> HeldDomain | None:
-        """What is held back for the gang."""
-        return self._domains.of(gang)
-
     def hold_domain(self, held: HeldDomain) -> None:
         """Hold nodes back for a gang, unless others of the domain are held back for a gang that comes first."""
-        if self._domains.hold(held):
+        known = self.domains.of(held.gang)
+        if held == known or not self.domains.hold(held):
+            return
+        if known is None or known.nodes != held.nodes:
             self._log.info("nodes held back", gang=held.gang, nodes=sorted(held.nodes))
+        elif held.starts is not None:
+            # Pods that end before may use the nodes.
+            self._wake_on(held.nodes)
 
     def end_domain(self, gang: str) -> None:
         """Hold no nodes back for the gang any more."""
-        if nodes := self._domains.end(gang):
+        if nodes := self.domains.end(gang):
             self._log.info("nodes held back no longer", gang=gang, nodes=sorted(nodes))
-            self.wake(Changes(favoured=dict.fromkeys(sorted(nodes))))
+            self._wake_on(nodes)
 
     def _end_hold(self, pod: str) -> None:
         was_full = self._held.full

@@ -12,6 +12,7 @@ What is remembered between decisions belongs to their owner, who fills it from w
 """
 
 from controller.reconcile.claims import ORPHAN_SECONDS, decide_claim
+from controller.reconcile.deadlines import latest_end, latest_end_of_new, predicted_start
 from controller.reconcile.decisions import (
     ClaimDecision,
     Decision,
@@ -98,9 +99,12 @@ __all__ = [
     "double_use",
     "explanation_of",
     "known_gang",
+    "latest_end",
+    "latest_end_of_new",
     "node_refusals",
     "node_to_hold",
     "patched_status",
+    "predicted_start",
     "refusal_message",
     "refusal_summary",
     "rests_on_memory",

@@ -15,6 +15,8 @@ class Changes:
     """Keys of gangs of which a member, the terms, or the number of those that have succeeded changed, in order."""
     favoured: dict[str, None] = field(default_factory=dict)
     """Nodes that a pod which no node could take before might be placed on now, in order; "" means any node."""
+    ends: dict[str, None] = field(default_factory=dict)
+    """Nodes of pods whose latest end is known now, or has become an earlier one, in order."""
     terms: bool = False
     """Whether pods came or went that affinity between pods or topology spread looks at, on whichever node."""
     unreadable: list[str] = field(default_factory=list)
@@ -30,5 +32,6 @@ class Changes:
         self.claims.update(later.claims)
         self.gangs.update(later.gangs)
         self.favoured.update(later.favoured)
+        self.ends.update(later.ends)
         self.terms |= later.terms
         self.unreadable += later.unreadable

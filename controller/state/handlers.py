@@ -109,6 +109,8 @@ class PodHandler:
             return
         before = self._pods.get(pod.key)
         self._revise(before, pod)
+        if pod.node_name and pod.started and (before is None or _limit(before) != _limit(pod)):
+            changes.ends[pod.node_name] = None
         self._pods.put(pod)
         self._volumes.put(pod)
         self._gangs.put(pod, changes)
@@ -145,6 +147,10 @@ def _is_only_told(before: PodView | None, after: PodView) -> bool:
     if before is None or not after.gates or after.allocated is None:
         return False
     return replace(before, allocated=after.allocated) == after
+
+
+def _limit(pod: PodView) -> tuple[str, int | None]:
+    return pod.started, pod.limit_seconds
 
 
 def _running(pod: PodView | None) -> tuple[str, Needs] | None:

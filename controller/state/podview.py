@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from controller.gangs import GangHints, hints_of, rank_of_pod
 from controller.placement import Needs, needs_of
 from driver.names import Names
 
 Json = Mapping[str, Any]
+
+_GRACE_SECONDS: Final = 30
+"""Default of ``spec.terminationGracePeriodSeconds``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,11 @@ class PodView:
     """Its place among the members of its gang, if a label says it."""
     succeeded: bool = False
     """Whether all its containers have ended with success."""
+    limit_seconds: int | None = None
+    """How long after its start the pod has ended at the latest: ``spec.activeDeadlineSeconds`` and then its grace
+    period; None if it has no deadline."""
+    started: str = ""
+    """``status.startTime`` of a pod with a deadline, which counts from then; "" if the kubelet has not accepted it."""
 
     @property
     def key(self) -> str:
@@ -117,7 +125,14 @@ def pod_from(raw: Json, condition_type: str, gang_label: str = Names().gang) -> 
         gang=gang,
         rank=rank_of_pod(raw) if gang else None,
         succeeded=status.get("phase") == "Succeeded",
+        limit_seconds=_limit(spec),
+        started=(status.get("startTime") or "") if spec.get("activeDeadlineSeconds") else "",
     )
+
+
+def _limit(spec: Json) -> int | None:
+    deadline, grace = spec.get("activeDeadlineSeconds"), spec.get("terminationGracePeriodSeconds")
+    return deadline + (_GRACE_SECONDS if grace is None else grace) if deadline else None
 
 
 def _condition(raw: Json) -> Condition:

@@ -9,14 +9,16 @@ The rule
 
     A gang that waits that long gets the nodes on which it could start if the pods that come after it ended, or if these
     do not suffice, all pods of no higher priority: pods that run end some day. In each outermost domain, nodes are held
-    back for one gang at a time, the first of those that wait.
+    back for one gang at a time, the first of those that wait. Pods that come after it may use them if they have ended
+    before the gang can start: their deadline says when that is at the latest, and the deadlines of the pods that are in
+    the gang's way say when it can start.
 
     Nothing is taken from a pod that has its devices. Preemption of devices would be decided where a node is chosen to
     be held back: the pods that come after on it would be the victims.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from controller.waiting.order import Rank
@@ -72,6 +74,18 @@ class HeldDomain:
     outermost: str
     """The outermost domain of the nodes; "" for the whole cluster."""
     nodes: frozenset[str]
+    starts: float | None = None
+    """When the gang can start there at the latest (epoch seconds), if the deadlines of pods tell; else None."""
+
+    def predicting(self, starts: float | None, now: float) -> "HeldDomain":
+        """The same with another prediction, made at ``now`` (epoch seconds).
+
+        A prediction is put off only when it has passed, so pods that use the nodes meanwhile never delay the gang by
+        turns.
+        """
+        if self.starts is not None and self.starts > now:
+            starts = self.starts if starts is None else min(starts, self.starts)
+        return replace(self, starts=starts)
 
 
 class HeldDomains:
@@ -104,7 +118,21 @@ class HeldDomains:
         held = self._held.pop(gang, None)
         return held.nodes if held else frozenset()
 
-    def from_pod(self, rank: Rank) -> Mapping[str, str]:
-        """The nodes that are held back from a pod, and ``gang <key>`` of the gang that each is held back for."""
+    def on(self, nodes: Collection[str]) -> list[str]:
+        """The gangs for which one of these nodes is held back; all gangs with nodes if "" is one of them."""
+        return [gang for gang, held in self._held.items() if "" in nodes or not held.nodes.isdisjoint(nodes)]
+
+    def from_pod(self, rank: Rank, ends: float | None = None, gang: str = "") -> Mapping[str, str]:
+        """The nodes that are held back from a pod, and ``gang <key>`` of the gang that each is held back for.
+
+        Args:
+            ends: when (epoch seconds) the pod has ended at the latest, if it is placed now; None if nothing tells.
+            gang: of the pod, from which its own nodes are not held back.
+        """
         ordered = sorted(self._held.values(), key=lambda one: one.rank, reverse=True)
-        return {node: f"gang {one.gang}" for one in ordered if one.rank < rank for node in sorted(one.nodes)}
+        closed = [one for one in ordered if one.gang != gang and one.rank < rank and not _ends_before(ends, one)]
+        return {node: f"gang {one.gang}" for one in closed for node in sorted(one.nodes)}
+
+
+def _ends_before(ends: float | None, held: HeldDomain) -> bool:
+    return ends is not None and held.starts is not None and ends <= held.starts

@@ -69,7 +69,8 @@ class Fabrics(Scene):
         self, minimum: int = 4, size: int | None = None, ended: int = 0, source: Source = Source.CLAIM, **more: Any
     ) -> GangDecision:
         terms = GangTerms("default/train", "uid", source, minimum, size, (FABRIC,))
-        members = tuple(KnownMember(key, rank) for rank, key in enumerate(sorted(self.state.pods)))
+        keys = more.pop("members", sorted(self.state.pods))
+        members = tuple(KnownMember(key, rank) for rank, key in enumerate(keys))
         gang = KnownGang("default/train", more.pop("terms", terms), members, ended)
         return decide_gang(
             self.state,

@@ -1,0 +1,225 @@
+"""Gangs that wait for room: they are not starved, and what is held back for them does not lie idle."""
+
+from typing import Any
+
+from driver.clock import rfc3339
+from driver.kube.api import PODS
+from tests.unit.controller.loop.gangworld import GangWorld
+
+HOLD_AFTER = 60
+LIMIT = 600
+GRACE = 30
+
+
+class Busy(GangWorld):
+    """Both nodes of fabric a are taken, for as long as ``limits`` say, and a gang of 4 has waited long."""
+
+    def __init__(self, *limits: int | None):
+        super().__init__(a=2, settings={"holdAfterSeconds": HOLD_AFTER})
+        self.old = tuple(self.single(f"old-{number}", limit) for number, limit in enumerate(limits))
+        self.settle(5)
+        for pod in self.old:
+            self.run(pod)
+        self.gang = self.add_gang("train", 4)
+        self.settle(HOLD_AFTER + 30)
+
+    def single(self, name: str, limit: int | None = None) -> str:
+        """A pod for one card, with a deadline."""
+        self.add_claim(name)
+        spec: dict[str, Any] = {} if limit is None else {"activeDeadlineSeconds": limit}
+        self.add_pod(name, name, **spec)
+        return name
+
+    def run(self, pod: str) -> None:
+        """kube-scheduler binds the pod, and the kubelet accepts it."""
+        self.bind(pod, self.node_of(pod))
+        status = {"status": {"phase": "Running", "startTime": rfc3339(self.clock.now())}}
+        self.api.patch(PODS, pod, status, namespace="default", subresource="status")
+
+    def passes(self, *pods: str) -> list[str]:
+        """Those that were placed, soon after."""
+        self.settle(5)
+        return [pod for pod in pods if self.devices(pod)]
+
+
+def test_a_gang_that_waits_keeps_no_single_pod_of_its_shape_waiting() -> None:
+    world = GangWorld(a=1)
+    world.add_claim("busy", 2)
+    world.add_pod("busy", "busy")
+    world.settle(5)
+    pods = world.add_gang("train", 4)
+    world.clock.advance(5)
+    world.add_claim("small")
+    world.add_pod("small", "small")
+    world.settle(5)
+    world.remove_pod("busy")
+    world.settle(5)
+    assert world.devices("small"), "the gang, which came first, cannot use the card"
+    world.check_gang(*pods, minimum=4)
+
+
+def test_a_stream_of_small_pods_does_not_starve_a_gang() -> None:
+    world = GangWorld(a=2, settings={"holdAfterSeconds": 60})
+    for number in range(4):
+        world.add_claim(f"old-{number}")
+        world.add_pod(f"old-{number}", f"old-{number}")
+    world.settle(5)
+    pods = world.add_gang("train", 4)
+    world.settle(90)
+    for number in range(4):
+        world.add_claim(f"new-{number}")
+        world.add_pod(f"new-{number}", f"new-{number}")
+        world.settle(5)
+        world.remove_pod(f"old-{number}")
+        world.settle(5)
+    assert len(world.let_go(*pods)) == 4
+    assert [world.devices(f"new-{number}") for number in range(4)] == [[]] * 4
+
+
+def test_nothing_is_held_back_for_a_gang_that_could_never_start() -> None:
+    world = GangWorld(a=1, settings={"holdAfterSeconds": 60})
+    world.add_gang("train", 4)
+    world.settle(90)
+    world.add_claim("small")
+    world.add_pod("small", "small")
+    world.settle(5)
+    assert world.devices("small")
+
+
+def test_nodes_are_held_back_no_longer_than_the_gang_exists() -> None:
+    world = GangWorld(a=2, settings={"holdAfterSeconds": 60})
+    world.add_claim("busy")
+    world.add_pod("busy", "busy")
+    world.settle(5)
+    pods = world.add_gang("train", 4)
+    world.settle(90)
+    world.add_claim("small")
+    world.add_pod("small", "small")
+    world.settle(5)
+    assert not world.devices("small")
+    assert "held back for gang default/train" in world.condition("small")[2]
+    for pod in pods:
+        world.remove_pod(pod)
+    world.settle(5)
+    assert world.devices("small")
+
+
+class Stream(GangWorld):
+    """Every 200 s a pod comes that takes one of four nodes for ``LIMIT`` seconds. All four are never free at once."""
+
+    def __init__(self, hold_after: float):
+        super().__init__(settings={"holdAfterSeconds": hold_after}, a=4)
+        self._came = 0
+        self._ends: dict[str, float] = {}
+
+    def go_on(self) -> None:
+        """The next pod comes, and those end whose time has passed."""
+        name = f"job-{self._came}"
+        self._came += 1
+        self.add_claim(name, 2)
+        self.add_pod(name, name)
+        for _ in range(20):
+            self.settle(10)
+            self._end_some()
+
+    def _end_some(self) -> None:
+        now = self.clock.monotonic()
+        for pod in self.api.list(PODS).items:
+            job = pod["metadata"]["name"]
+            if job.startswith("job-") and self.devices(job) and self._ends.setdefault(job, now + LIMIT) <= now:
+                self.remove_pod(job)
+
+
+def seconds_until_a_gang_starts(hold_after: float, most: float) -> float:
+    """How long a gang that needs all four nodes waits while the stream goes on."""
+    world = Stream(hold_after)
+    for _ in range(6):
+        world.go_on()
+    pods, came = world.add_gang("train", 8), world.clock.monotonic()
+    while len(world.let_go(*pods)) < 8 and world.clock.monotonic() - came < most:
+        world.go_on()
+    world.check_gang(*pods, minimum=8)
+    return world.clock.monotonic() - came
+
+
+def test_a_stream_of_pods_delays_a_gang_by_no_more_than_the_longest_of_them() -> None:
+    pause = 200
+    assert seconds_until_a_gang_starts(HOLD_AFTER, most=10 * LIMIT) <= HOLD_AFTER + LIMIT + pause
+    assert seconds_until_a_gang_starts(100 * LIMIT, most=10 * LIMIT) >= 10 * LIMIT, "without that it never starts"
+
+
+# Deadlines
+
+
+def test_a_held_node_is_open_to_a_pod_that_ends_before_the_gang_can_start() -> None:
+    world = Busy(LIMIT, LIMIT, LIMIT)
+    assert world.nodes_of(*world.gang) == [""] * 4
+    short, long, endless = world.single("short", 60), world.single("long", LIMIT), world.single("endless")
+    assert world.passes(short, long, endless) == [short]
+
+
+def test_nobody_uses_held_nodes_if_nothing_tells_when_the_gang_can_start() -> None:
+    world = Busy(LIMIT, LIMIT, None)
+    assert world.passes(world.single("short", 60)) == []
+
+
+def test_the_gang_starts_when_predicted_although_others_used_its_nodes() -> None:
+    world = Busy(LIMIT, LIMIT, LIMIT)
+    start = world.clock.now()
+    short = world.single("short", 60)
+    assert world.passes(short) == [short]
+    world.run(short)
+    world.settle(60 + GRACE)
+    world.remove_pod(short)
+    assert world.nodes_of(*world.gang) == [""] * 4
+    world.settle(LIMIT - 120)
+    for pod in world.old:
+        world.remove_pod(pod)
+    world.settle(5)
+    assert len(world.let_go(*world.gang)) == 4
+    assert world.clock.now() - start < LIMIT + GRACE
+
+
+def test_pods_with_deadlines_never_put_a_gang_off_by_turns() -> None:
+    """One after the other asks for the free card. None is placed that would end after the first prediction."""
+    world = Busy(LIMIT, LIMIT, LIMIT)
+    predicted = world.clock.now() + LIMIT
+    for number in range(30):
+        pod = world.single(f"short-{number}", 60)
+        if world.passes(pod):
+            world.run(pod)
+            world.settle(60 + GRACE)
+            assert world.clock.now() < predicted
+            world.remove_pod(pod)
+        else:
+            world.remove_pod(pod)
+            world.settle(30)
+
+
+def test_a_pod_that_waits_is_placed_when_a_prediction_becomes_possible() -> None:
+    world = Busy(LIMIT, LIMIT, None)
+    short = world.single("short", 60)
+    assert world.passes(short) == []
+    world.remove_pod(world.old[2])
+    assert world.passes(short) == [short]
+
+
+def test_a_deadline_that_is_set_later_counts() -> None:
+    world = Busy(LIMIT, LIMIT, None)
+    short = world.single("short", 60)
+    assert world.passes(short) == []
+    world.api.patch(PODS, world.old[2], {"spec": {"activeDeadlineSeconds": LIMIT}}, namespace="default")
+    assert world.passes(short) == [short]
+
+
+def test_pods_of_one_shape_are_told_apart_by_their_deadlines() -> None:
+    world = Busy(LIMIT, LIMIT, LIMIT)
+    endless, short = world.single("endless"), world.single("short", 60)
+    assert world.passes(endless, short) == [short]
+
+
+def test_a_later_gang_uses_held_nodes_if_all_its_members_end_in_time() -> None:
+    world = Busy(LIMIT, LIMIT, LIMIT)
+    pair = world.add_gang("pair", 1, activeDeadlineSeconds=60)
+    late = world.add_gang("late", 1)
+    assert world.passes(*pair, *late) == [*pair]
