@@ -31,6 +31,8 @@ class GangConfig(_Parameters):
     """The pods of the namespace that name the same gang. Default: the pod's group, or the pods of its owner."""
     min_available: int | None = Field(default=None, alias="minAvailable", ge=1, le=_MOST_MEMBERS, strict=True)
     """How many must start together. Default: all, which only a group or an owner can tell."""
+    on_domain_loss: Literal["wait", "move"] | None = Field(default=None, alias="onDomainLoss")
+    """Whether later members wait for the gang's domain when it is gone, or go to another one. Default: wait."""
 
     @model_validator(mode="after")
     def _says_how_many(self) -> "GangConfig":

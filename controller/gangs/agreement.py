@@ -35,6 +35,7 @@ def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
         size=size,
         levels=_value(said, lambda one: one.levels) or (),
         policy=_policy(said),
+        moves=bool(_value(said, lambda one: one.moves)),
     )
 
 
@@ -58,6 +59,7 @@ def _contradictions(said: Said) -> Iterable[Fault]:
         ("gang.minAvailable", lambda one: one.minimum, str),
         ("members", lambda one: one.size, str),
         ("topology", lambda one: one.levels, _levels_text),
+        ("gang.onDomainLoss", lambda one: one.moves, lambda moves: "move" if moves else "wait"),
     )
     for field, read, text in readings:
         pods: dict[Any, list[str]] = {}

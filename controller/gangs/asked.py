@@ -23,6 +23,7 @@ class Asked:
     minimum: int | None = None
     levels: tuple[Level, ...] | None = None
     policy: Policy | None = None
+    moves: bool | None = None
     faults: tuple[Fault, ...] = ()
 
     def __bool__(self) -> bool:
@@ -42,6 +43,8 @@ def asked_by_claim(configured: Iterable[Configured]) -> Asked:
             continue
         if config.gang is not None:
             asked |= {"gang": True, "name": config.gang.name, "minimum": config.gang.min_available}
+            if config.gang.on_domain_loss is not None:
+                asked["moves"] = config.gang.on_domain_loss == "move"
         if config.topology is not None:
             asked["levels"] = tuple(map(_level, config.topology))
         if config.policy != "firstFit":
@@ -68,9 +71,10 @@ def asked_by_pod(claims: Sequence[tuple[str, Asked]]) -> Asked:
 
     name, minimum = one("gang.name", lambda asked: asked.name), one("gang.minAvailable", lambda asked: asked.minimum)
     levels = one("topology", lambda asked: asked.levels)
+    moves = one("gang.onDomainLoss", lambda asked: asked.moves)
     # Policies of claims also order the devices of each, so they may differ. The first is that of the gang.
     policy = next((asked.policy for _, asked in claims if asked.policy is not None), None)
-    return Asked(any(asked.gang for _, asked in claims), name, minimum, levels, policy, tuple(faults))
+    return Asked(any(asked.gang for _, asked in claims), name, minimum, levels, policy, moves, tuple(faults))
 
 
 def _level(level: TopologyLevel) -> Level:

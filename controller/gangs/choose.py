@@ -230,7 +230,7 @@ class _Decision:
             stood = {path[:depth] for _, path in self._standing if path[depth - 1]}
             if stood:
                 return {path: inside for path, inside in domains.items() if path[:depth] in stood}
-            if self._standing and level.required:
+            if self._standing and level.required and not self._gang.moves:
                 self._note((), 0, f"the members that stand are in no domain of {level.key}")
                 return {}
         return domains
@@ -382,17 +382,22 @@ class _Decision:
         return found
 
     def _anchors(self, tier: _Tier) -> Mapping[tuple[int, int], Path]:
-        """The domains of groups of which members stand; of several, that of the most members."""
+        """The domains of groups of which members stand; of several, that of the most members.
+
+        A group whose members stand in no domain of a required level has one that does not exist, unless it moves.
+        """
         if not self._standing:
             return {}
         positions = positions_of(self._gang)
         found: dict[tuple[int, int], Counter[Path]] = {}
         for standing, path in self._standing:
             for group in tier.groups:
+                paths = found.setdefault((group.depth, group.number(positions[standing.pod])), Counter())
                 if path[group.depth - 1]:
-                    key = group.depth, group.number(positions[standing.pod])
-                    found.setdefault(key, Counter())[path[: group.depth]] += 1
-        return {key: min(paths, key=lambda path: (-paths[path], path)) for key, paths in found.items()}
+                    paths[path[: group.depth]] += 1
+                elif self._gang.levels[group.depth - 1].required and not self._gang.moves:
+                    paths[("",) * group.depth] += 0
+        return {key: min(paths, key=lambda path: (-paths[path], path)) for key, paths in found.items() if paths}
 
     # Verdicts
 

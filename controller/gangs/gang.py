@@ -72,6 +72,8 @@ class Gang:
         minimum: how many members must be placed, the standing ones included; those beyond are placed where possible.
         levels: outermost first.
         elapsed: seconds since the gang was complete, for ``Level.wait_seconds``.
+        moves: whether members that stand in no domain of a required level leave the choice of one to the others; if
+            not, nobody goes anywhere until they stand in one.
     """
 
     key: str
@@ -82,6 +84,7 @@ class Gang:
     levels: tuple[Level, ...] = ()
     policy: Policy = Policy.BINPACK
     elapsed: float = 0.0
+    moves: bool = False
 
 
 @dataclass(frozen=True, slots=True)

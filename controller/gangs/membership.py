@@ -40,6 +40,7 @@ def membership_of(pod: PodFacts, objects: GroupObjects) -> Membership | None:
         minimum=asked.minimum or said.minimum,
         levels=next((levels for levels in (asked.levels, said.levels, hints.levels) if levels is not None), None),
         policy=asked.policy,
+        moves=asked.moves,
         problems=(*said.problems, *asked.faults, *hints.faults),
     )
     return Membership(

@@ -29,6 +29,7 @@ class GangTerms:
         minimum: how many members have to start together; those that have succeeded count.
         size: how many members there will be; None if nothing says it. Then the gang is complete at its minimum.
         levels: outermost first.
+        moves: whether later members go to another domain when that of the gang is gone; if not, they wait.
     """
 
     key: str
@@ -38,6 +39,7 @@ class GangTerms:
     size: int | None = None
     levels: tuple[Level, ...] = ()
     policy: Policy = Policy.BINPACK
+    moves: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class Statement:
     size: int | None = None
     levels: tuple[Level, ...] | None = None
     policy: Policy | None = None
+    moves: bool | None = None
     problems: tuple[Fault, ...] = ()
 
 

@@ -201,6 +201,8 @@ class _GangDecider:
             levels=terms.levels,
             policy=terms.policy,
             elapsed=max(0.0, self._now - complete_since),
+            # Before the start, members that stand are taken back if the others cannot be beside them.
+            moves=terms.moves and found.running,
         )
 
     def _demand(self, key: str) -> PodDemand:

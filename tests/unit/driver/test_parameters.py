@@ -40,6 +40,10 @@ def entry(driver: str = "lode.dev", requests: tuple[str, ...] = (), **parameters
             PlacementConfig(gang=GangConfig(name="train", minAvailable=4)),
         ),
         (
+            {"kind": "PlacementConfig", "gang": {"onDomainLoss": "move"}},
+            PlacementConfig(gang=GangConfig(onDomainLoss="move")),
+        ),
+        (
             {
                 "kind": "PlacementConfig",
                 "topology": [
@@ -125,7 +129,7 @@ GANG_FAULTS = [
     ({"gang": {"name": "Train", "minAvailable": 1}}, "gang.name: String should match pattern"),
     ({"gang": {"minAvailable": 0}}, "gang.minAvailable: Input should be greater than or equal to 1 (found 0)"),
     ({"gang": {"minAvailable": "4"}}, "gang.minAvailable: Input should be a valid integer"),
-    ({"gang": {"size": 4}}, "gang.size: unknown field; remove it (gang has name, minAvailable)"),
+    ({"gang": {"size": 4}}, "gang.size: unknown field; remove it (gang has name, minAvailable, onDomainLoss)"),
     ({"gang": "train"}, "gang: Input should be a valid dictionary or instance of GangConfig (found 'train')"),
     ({"topology": []}, "topology: Value should have at least 1 item"),
     ({"topology": [{}]}, "topology[0]: must have one of attribute and nodeLabel"),

@@ -30,6 +30,7 @@ def test_without_a_minimum_all_members_start_together() -> None:
         ({"size": 3}, {"size": 4}, "members", ("3 (pod ns/a)", "4 (pod ns/b)")),
         ({}, {"source": Source.KUEUE}, "gang", ("PlacementConfig of a claim (pod ns/a)", "Kueue (pod ns/b)")),
         ({"uid": "u"}, {"uid": "v"}, "owner", ("u (pod ns/a)", "v (pod ns/b)")),
+        ({"moves": True}, {"moves": False}, "gang.onDomainLoss", ("move (pod ns/a)", "wait (pod ns/b)")),
         (
             {"levels": (RACK,)},
             {"levels": (Level("lode.dev/ibLeaf", "attribute", False, 4, 60),)},

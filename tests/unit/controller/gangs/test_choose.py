@@ -227,6 +227,34 @@ def test_a_replacement_leaves_a_full_preferred_leaf(decide: Decide) -> None:
     assert [placement.pod for placement in answer.placements] == ["ns/worker-3"], "the other one's leaf is full"
 
 
+def test_later_members_wait_when_the_domain_is_gone_or_move_to_another(decide: Decide) -> None:
+    cluster = [Host("x1", {}, cards=8), *hosts("a", 1, A, cards=1), *hosts("b", 2, B, cards=2)]
+    stands = (standing(0, cluster, "x1", "gpu-0"),)
+    waits = replace(gang(members(3, 1), CLUSTER), standing=stands, minimum=2)
+    refused = decide(cluster, waits)
+    assert isinstance(refused, GangRefusal)
+    assert "the members that stand are in no domain of ib" in render(refused)
+    assert nodes_of(decide(cluster, replace(waits, moves=True, minimum=4))) == ["b1", "b1", "b2"]
+
+
+def test_members_that_may_move_stay_with_one_that_is_in_a_domain(decide: Decide) -> None:
+    cluster = [Host("x1", {}, cards=8), *hosts("a", 2, A), *hosts("b", 1, B, cards=2)]
+    stands = (standing(0, cluster, "x1", "gpu-0"), standing(1, cluster, "b1", "gpu-0"))
+    asked = replace(gang(members(2, 2), CLUSTER), standing=stands, minimum=3, moves=True)
+    assert nodes_of(decide(cluster, asked)) == ["b1"]
+
+
+def test_a_group_of_which_the_domain_is_gone_waits_or_moves(decide: Decide) -> None:
+    cluster = [Host("x1", A, cards=8), Host("a1", leaf("a", "l1"), cards=8), Host("a2", leaf("a", "l2"), cards=8)]
+    groups = Level("leaf", "nodeLabel", group_size=2)
+    stands = (standing(0, cluster, "x1", "gpu-0"), standing(2, cluster, "a2", "gpu-0"))
+    waits = replace(gang([member(1), member(3)], CLUSTER, groups), standing=stands, minimum=3)
+    answer = decide(cluster, waits)
+    assert isinstance(answer, GangPlan)
+    assert [(one.pod, one.node) for one in answer.placements] == [("ns/worker-3", "a2")]
+    assert len(nodes_of(decide(cluster, replace(waits, moves=True)))) == 2
+
+
 def test_a_preferred_level_is_waited_for(decide: Decide) -> None:
     cluster = [Host(f"a{number}", leaf("a", f"l{number}"), cards=2) for number in range(2)]
     patient = Level("leaf", "nodeLabel", required=False, wait_seconds=300)

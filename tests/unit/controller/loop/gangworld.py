@@ -22,12 +22,23 @@ class GangWorld(World):
         self.api.patch(NODES, node, {"metadata": {"labels": {"fabric": fabric}}})
 
     def add_gang(
-        self, name: str, count: int, minimum: int = 0, first: int = 0, size: int = 1, **pod: Any
+        self,
+        name: str,
+        count: int,
+        minimum: int = 0,
+        first: int = 0,
+        size: int = 1,
+        gang: Object | None = None,
+        **pod: Any,
     ) -> tuple[str, ...]:
-        """Members ``<name>-<number>``, each with a claim of its own for ``size`` cards."""
+        """Members ``<name>-<number>``, each with a claim of its own for ``size`` cards.
+
+        Args:
+            gang: further fields of ``gang`` in the claims.
+        """
         names = tuple(f"{name}-{number}" for number in range(first, first + count))
         for member in names:
-            self.add_claim(member, size, config=[gang_config(name, minimum or count)])
+            self.add_claim(member, size, config=[gang_config(name, minimum or count, **(gang or {}))])
             self.add_pod(member, member, **pod)
         return names
 
@@ -69,12 +80,12 @@ class GangWorld(World):
         assert len({node[0] for node in held}) <= fabrics
 
 
-def gang_config(name: str, minimum: int, topology: list[Object] | None = None) -> Object:
+def gang_config(name: str, minimum: int, topology: list[Object] | None = None, **gang: Any) -> Object:
     """Opaque parameters of a claim: gang ``name`` inside one fabric."""
     parameters = {
         "apiVersion": "lode.dev/v1alpha1",
         "kind": "PlacementConfig",
-        "gang": {"name": name, "minAvailable": minimum},
+        "gang": {"name": name, "minAvailable": minimum, **gang},
         "topology": [FABRIC] if topology is None else topology,
     }
     return {"opaque": {"driver": "lode.dev", "parameters": parameters}}

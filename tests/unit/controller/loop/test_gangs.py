@@ -271,6 +271,41 @@ def test_a_gang_that_no_node_of_a_fabric_takes_moves_to_another() -> None:
     assert all(world.pod(pod)["spec"].get("nodeName") for pod in pods)
 
 
+@pytest.mark.parametrize("moves", [False, True], ids=["waits", "moves"])
+def test_when_the_fabric_of_a_gang_is_gone_later_members_wait_for_it_or_move(moves: bool) -> None:
+    world = GangWorld(a=2, b=2)
+    gang = {"onDomainLoss": "move" if moves else "wait"}
+    pods = world.add_gang("train", 3, minimum=3, gang=gang)
+    world.settle(10)
+    world.bind_all()
+    (fabric,) = {node[0] for node in world.nodes_of(*pods)}
+    for number in (1, 2):
+        world.label(f"{fabric}{number}", None)
+    world.add_gang("train", 1, minimum=3, first=3, gang=gang)
+    world.settle(60)
+    other = "b" if fabric == "a" else "a"
+    assert world.node_of("train-3")[:1] == (other if moves else "")
+    if not moves:
+        assert "the members that stand are in no domain of fabric" in world.condition("train-3")[2]
+        world.label(f"{fabric}1", fabric)
+        world.label(f"{fabric}2", fabric)
+        world.settle(5)
+        assert world.node_of("train-3")[0] == fabric
+
+
+def test_a_gang_of_which_no_member_runs_starts_anew_wherever_it_fits() -> None:
+    world = GangWorld(a=2, b=2)
+    pods = started(world, 4)
+    (fabric,) = {node[0] for node in world.nodes_of(*pods)}
+    for number in (1, 2):
+        world.set_ready(f"{fabric}{number}", False)
+    for pod in pods:
+        world.remove_pod(pod)
+    again = world.add_gang("train", 4, first=4, minimum=4)
+    world.settle(10)
+    assert {node[0] for node in world.nodes_of(*again)} == {"b" if fabric == "a" else "a"}
+
+
 def test_members_left_over_while_others_run_wait_and_say_so() -> None:
     world = GangWorld(a=2)
     pods = started(world, 4)

@@ -413,6 +413,26 @@ def test_if_nothing_fits_and_one_is_bound_the_others_wait_and_say_so() -> None:
     assert told(scene.decide(3)) == {"w0": "idle", "w1": "idle", "w2": "wait Unallocatable"}
 
 
+@pytest.mark.parametrize(("moves", "then"), [(False, "wait Unallocatable"), (True, "place b1 c-w2=b1/gpu-0")])
+def test_when_the_fabric_is_gone_a_later_member_waits_or_moves(moves: bool, then: str) -> None:
+    scene = Fabrics(a=2, b=4)
+    running(scene, "w0", "w1")
+    for name in ("a1", "a2"):
+        scene.put(NODES, node(name))
+    scene.member("w2")
+    terms = GangTerms("default/train", "uid", Source.CLAIM, 3, None, (FABRIC,), moves=moves)
+    assert told(scene.decide(terms=terms)) == {"w0": "idle", "w1": "idle", "w2": then}
+
+
+def test_a_gang_that_may_move_is_not_split_before_its_start() -> None:
+    scene = Fabrics(a=2, b=4)
+    scene.members(4, ["a1/gpu-0", "a1/gpu-1"])
+    scene.put(NODES, node("a1"))
+    terms = GangTerms("default/train", "uid", Source.CLAIM, 4, None, (FABRIC,), moves=True)
+    lines = told(scene.decide(terms=terms))
+    assert {lines["w0"], lines["w1"]} == {"take back a1 c-w0", "take back a1 c-w1"}
+
+
 def test_a_node_that_is_not_ready_changes_nothing_for_running_members() -> None:
     scene = Fabrics(a=2, b=2)
     running(scene, "w0", "w1", "w2", "w3")
