@@ -39,6 +39,7 @@ class Workload:
         size: how many pods it keeps at a time.
         completions: how many indexes a Job has; 0 if its pods have none.
         set_uid: of the JobSet that the Job belongs to, or "".
+        index: place of the Job among those of its JobSet.
         joins: whether its pods can be in a gang: they have claims for devices, or the label for gangs.
         ordered: whether it makes a pod only when the one before it is ready.
         succeeded: how many pods of a Job have succeeded, also those that do not exist any more.
@@ -48,9 +49,25 @@ class Workload:
     size: int
     completions: int = 0
     set_uid: str = ""
+    index: int = 0
     joins: bool = False
     ordered: bool = False
     succeeded: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobsOfSet:
+    """The Jobs of a JobSet that exist.
+
+    Attributes:
+        count: how many there are.
+        members: how many pods those keep at a time whose pods can be in a gang.
+        first_rank: of each of these Jobs, by uid: the ranks of the Jobs before it come first.
+    """
+
+    count: int
+    members: int
+    first_rank: Mapping[str, int]
 
 
 class GroupObjects:
@@ -62,6 +79,8 @@ class GroupObjects:
         self._workloads: dict[str, Workload] = {}
         self._uids: dict[tuple[str, str], str] = {}
         self._sets: dict[str, dict[str, None]] = {}
+        self._jobs_of_set: dict[str, JobsOfSet] = {}
+        """What was worked out for sets that have not changed since."""
 
     def put_group(self, version: str, group: Group) -> bool:
         """Add or replace a group that was read in the version ``group/version``; whether that changes anything."""
@@ -85,6 +104,7 @@ class GroupObjects:
         self._workloads[workload.uid] = workload
         if workload.set_uid:
             self._sets.setdefault(workload.set_uid, {})[workload.uid] = None
+            self._jobs_of_set.pop(workload.set_uid, None)
         return () if known == workload else {*changed, workload.uid, workload.set_uid} - {""}
 
     def remove_workload(self, kind: str, key: str) -> Collection[str]:
@@ -92,6 +112,7 @@ class GroupObjects:
         workload = self._workloads.pop(self._uids.pop((kind, key), ""), None)
         if workload is None:
             return ()
+        self._jobs_of_set.pop(workload.set_uid, None)
         if jobs := self._sets.get(workload.set_uid):
             jobs.pop(workload.uid, None)
             if not jobs:
@@ -104,11 +125,23 @@ class GroupObjects:
 
     def succeeded(self, run: str) -> int:
         """How many pods of a Job, or of the Jobs of a JobSet, have succeeded, as far as Jobs say it."""
-        jobs = [job] if (job := self._workloads.get(run)) else self.jobs_of(run)
+        jobs = [job] if (job := self._workloads.get(run)) else self._jobs_of(run)
         return sum(one.succeeded for one in jobs)
 
-    def jobs_of(self, set_uid: str) -> list[Workload]:
+    def jobs_of(self, set_uid: str) -> JobsOfSet:
         """The Jobs of a JobSet that exist."""
+        found = self._jobs_of_set.get(set_uid)
+        if found is None:
+            jobs = self._jobs_of(set_uid)
+            first_rank, members, ranks = dict[str, int](), 0, 0
+            for job in sorted((job for job in jobs if job.joins), key=lambda job: (job.index, job.uid)):
+                first_rank[job.uid] = ranks
+                members += job.size
+                ranks += max(job.size, job.completions)
+            found = self._jobs_of_set[set_uid] = JobsOfSet(len(jobs), members, first_rank)
+        return found
+
+    def _jobs_of(self, set_uid: str) -> list[Workload]:
         return [self._workloads[uid] for uid in self._sets.get(set_uid, ())]
 
 
@@ -120,10 +153,16 @@ VERSIONS: Mapping[Source, tuple[str, ...]] = {
 """The API versions in which a group is looked for, the best first."""
 
 
+def job_index_of(labels: Json) -> int:
+    """The place of a Job among those of its JobSet, as the labels of the Job and of its pods say it."""
+    text = labels.get("jobset.sigs.k8s.io/job-global-index") or labels.get("jobset.sigs.k8s.io/job-index") or ""
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+
 def job_from(obj: Json, label: str) -> tuple[str, Workload]:
     """Key and value of a Job object; ``label`` is that for gangs."""
     metadata, spec = obj["metadata"], obj["spec"]
-    template = spec["template"]
+    template, own = spec["template"], metadata.get("labels") or {}
     labels = (template.get("metadata") or {}).get("labels") or {}
     parallelism, completions = spec.get("parallelism", 1), spec.get("completions")
     return (
@@ -132,7 +171,8 @@ def job_from(obj: Json, label: str) -> tuple[str, Workload]:
             uid=metadata["uid"],
             size=parallelism if completions is None else min(parallelism, completions),
             completions=completions or 0 if spec.get("completionMode") == "Indexed" else 0,
-            set_uid=(metadata.get("labels") or {}).get("jobset.sigs.k8s.io/jobset-uid", ""),
+            set_uid=own.get("jobset.sigs.k8s.io/jobset-uid", ""),
+            index=job_index_of(own),
             succeeded=(obj.get("status") or {}).get("succeeded") or 0,
             joins=bool(template["spec"].get("resourceClaims")) or label in labels,
         ),

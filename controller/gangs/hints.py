@@ -54,7 +54,6 @@ class Owner:
     Attributes:
         name: of the gang that it makes.
         job: uid of the Job that owns the pod, "" if none does.
-        job_index: place of the Job among those of its JobSet.
         jobs: how many Jobs the JobSet has; 0 if the pod is not of a JobSet.
         size: how many pods it makes, if the pod itself says so.
     """
@@ -63,7 +62,6 @@ class Owner:
     name: str
     uid: str
     job: str = ""
-    job_index: int = 0
     jobs: int = 0
     size: int | None = None
 
@@ -141,13 +139,11 @@ def _groups(metadata: Json, spec: Json) -> Iterable[GroupName]:
 
 def _owner(labels: Json, annotations: Json, controller: Json | None) -> Owner | None:
     if uid := labels.get(f"{_JOBSET}jobset-uid"):
-        index = labels.get(f"{_JOBSET}job-global-index") or labels.get(f"{_JOBSET}job-index")
         return Owner(
             "JobSet",
             labels.get(f"{_JOBSET}jobset-name") or uid,
             uid,
             job=controller["uid"] if controller and controller["kind"] == "Job" else "",
-            job_index=number(index) or 0,
             jobs=number(labels.get(f"{_JOBSET}global-replicas")) or 0,
         )
     if uid := labels.get(f"{_LWS}group-key"):

@@ -124,9 +124,9 @@ def _size_of(owner: Owner, objects: GroupObjects) -> tuple[int | None, str]:
         return owner.size, ""
     if owner.kind == "JobSet":
         jobs = objects.jobs_of(owner.uid)
-        if owner.jobs and len(jobs) >= owner.jobs:
-            return sum(job.size for job in jobs if job.joins), ""
-        known = f"{len(jobs)} of {owner.jobs or 'an unknown number of'} Jobs of JobSet {owner.name} exist"
+        if owner.jobs and jobs.count >= owner.jobs:
+            return jobs.members, ""
+        known = f"{jobs.count} of {owner.jobs or 'an unknown number of'} Jobs of JobSet {owner.name} exist"
         return None, f"{known}; if they start one after another, set gang.minAvailable"
     workload = objects.workload(owner.uid)
     if workload is None:
@@ -139,5 +139,4 @@ def _size_of(owner: Owner, objects: GroupObjects) -> tuple[int | None, str]:
 def _rank(rank: int | None, owner: Owner | None, objects: GroupObjects) -> int:
     if owner is None or owner.kind != "JobSet":
         return rank or 0
-    job = objects.workload(owner.job)
-    return owner.job_index * (job.completions if job else 0) + (rank or 0)
+    return objects.jobs_of(owner.uid).first_rank.get(owner.job, 0) + (rank or 0)

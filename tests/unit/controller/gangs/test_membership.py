@@ -327,7 +327,7 @@ def test_a_job_set_has_the_pods_of_all_its_jobs_that_can_be_in_a_gang() -> None:
         known.put_workload("Job", *job_from(job, LABEL))
     membership = joined(pod, BY_OWNER, known)
     assert membership
-    assert (membership.gang, membership.statement.size, membership.rank) == ("ns/train", 4, 3)
+    assert (membership.gang, membership.statement.size) == ("ns/train", 4)
     first["spec"]["template"]["metadata"] = {"labels": {LABEL: ""}}
     known.put_workload("Job", *job_from(first, LABEL))
     membership = joined(pod, BY_OWNER, known)
@@ -335,13 +335,46 @@ def test_a_job_set_has_the_pods_of_all_its_jobs_that_can_be_in_a_gang() -> None:
     assert membership.statement.size == 5, "the label joins pods without claims, too"
 
 
+def ranks_in_set(*jobs: tuple[int, int | None, int]) -> list[int]:
+    """Ranks of the pods of a JobSet's Jobs, one after the other: parallelism, completions, and how many pods exist."""
+    known, prefix, found = GroupObjects(), "jobset.sigs.k8s.io", list[int]()
+    for number, (parallelism, completions, _) in reversed([*enumerate(jobs)]):
+        job = a_job(f"train-{number}", parallelism, completions, set="set")
+        job["metadata"]["labels"][f"{prefix}/job-global-index"] = str(number)
+        known.put_workload("Job", *job_from(job, LABEL))
+    for number, (_, completions, pods) in enumerate(jobs):
+        for index in range(pods):
+            labels = {f"{prefix}/jobset-uid": "set", f"{prefix}/jobset-name": "train"}
+            if completions is not None:
+                labels["batch.kubernetes.io/job-completion-index"] = str(index)
+            membership = joined(a_pod(labels, owner=("Job", f"train-{number}")), BY_OWNER, known)
+            assert membership
+            found.append(membership.rank)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("jobs", "ranks"),
+    [
+        ([(2, 2, 2), (2, 2, 2)], [0, 1, 2, 3]),
+        ([(1, 1, 1), (3, 3, 3), (2, 2, 2)], [0, 1, 2, 3, 4, 5]),
+        ([(2, 4, 4), (1, 1, 1)], [0, 1, 2, 3, 4]),
+        ([(2, None, 2), (2, 2, 2)], [0, 0, 2, 3]),
+    ],
+)
+def test_ranks_of_a_job_set_never_overlap_whatever_its_jobs_complete(
+    jobs: list[tuple[int, int | None, int]], ranks: list[int]
+) -> None:
+    assert ranks_in_set(*jobs) == ranks
+
+
 def test_a_workload_that_goes_is_forgotten_and_those_are_named_whom_it_concerns() -> None:
     known = GroupObjects()
     job = Workload("uid-a", 2, set_uid="set")
     assert known.put_workload("Job", "ns/a", job) == {"uid-a", "set"}
     assert known.put_workload("Job", "ns/a", job) == ()
-    assert known.jobs_of("set") == [job]
+    assert known.jobs_of("set").count == 1
     assert known.put_workload("Job", "ns/a", Workload("uid-a", 3, set_uid="set")) == {"uid-a", "set"}
     assert known.remove_workload("Job", "ns/a") == {"uid-a", "set"}
     assert known.remove_workload("Job", "ns/a") == ()
-    assert (known.jobs_of("set"), known.workload("uid-a")) == ([], None)
+    assert (known.jobs_of("set").count, known.workload("uid-a")) == (0, None)
