@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cli.documents import Document, InputFault, Origin
+from controller.state import GROUP_SOURCES
 from driver.errors import Fault
 from driver.kube.api import (
     DEVICE_CLASSES,
@@ -47,8 +48,15 @@ _RULES: Final[Mapping[Resource, KindRules | None]] = {
     DEPLOYMENTS: None,
     REPLICA_SETS: None,
     STATEFUL_SETS: None,
+    **dict.fromkeys(GROUP_SOURCES),
 }
-_KINDS: Final = {(resource.group, resource.kind): resource for resource in _RULES}
+_KINDS: Final = {
+    (resource.group, resource.kind): [
+        other for other in _RULES if (other.group, other.kind) == (resource.group, resource.kind)
+    ]
+    for resource in _RULES
+}
+"""Every kind in the versions that are read here."""
 _DEFAULTED: Final = (PODS, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES)
 _COMMON_FIELDS: Final = frozenset(("name", "attributes", "capacity", "consumesCounters", "allowMultipleAllocations"))
 """Fields that are enough for nearly every device."""
@@ -136,10 +144,11 @@ def _parse(document: Document, namespace: str, checked: CheckedInput) -> InputOb
     assert isinstance(version, str)
     assert isinstance(name, str)
     group, _, number = version.rpartition("/")
-    resource = _KINDS.get((group, name))
-    if resource is None:
+    versions = _KINDS.get((group, name))
+    if versions is None:
         checked.ignored[f"{name} ({version})"] += 1
         return None
+    resource = next((one for one in versions if one.version == number), versions[0])
     metadata = value.get("metadata")
     object_name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(object_name, str) or not object_name:
@@ -177,6 +186,9 @@ def _examine(item: InputObject, admin: bool, checked: CheckedInput) -> None:
     """Add the object with its defaults, or all its faults."""
     if item.stored:
         faults, obj = _damage(item), _without_nulls(item)
+    elif item.resource in GROUP_SOURCES:
+        # Their APIs are not known here; what cannot be decoded is told later.
+        faults, obj = [], item.object
     elif item.resource in WORKLOADS:
         faults, obj = workload_faults(item), item.object
     else:

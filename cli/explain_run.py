@@ -9,6 +9,7 @@ from typing import Final
 from cli import live
 from cli.exitcodes import FAILED, PLACED, WAITS
 from cli.explanation import Explainer, Explanation
+from cli.tiers import tiers_in
 from driver.errors import LodeError, OperatorFault
 from driver.names import Names
 
@@ -38,7 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _explanation(arguments: argparse.Namespace) -> Explanation:
     kind, name = _parse_target(arguments.what)
     with live.cluster(arguments.kubeconfig) as (api, namespace):
-        explainer = Explainer(api, Names(arguments.driver), arguments.namespace or namespace, time.time())
+        tiers, chosen = tiers_in(arguments.settings), arguments.namespace or namespace
+        explainer = Explainer(api, Names(arguments.driver), chosen, time.time(), tiers)
         return explainer.explain(kind, name)
 
 

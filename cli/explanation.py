@@ -9,7 +9,7 @@ from cli.live import (
     DECIDING,
     MissingRight,
     NoRights,
-    consequence,
+    consequences,
     get_one,
     list_all,
     read_what_may_be_read,
@@ -19,7 +19,7 @@ from cli.outcomes import DEVICE_HEADER, ONLY_THE_CONTROLLER, Json, Outcome, Verd
 from cli.simulator import Simulator
 from cli.snapshot import ClusterSnapshot, snapshot_of
 from cli.tables import age, table
-from controller.gangs import GangTerms
+from controller.gangs import GangTerms, Tiers
 from controller.state import VOLUME_RESOURCES, Condition, PodView, pod_from
 from controller.waiting import rank_of
 from driver.errors import OperatorFault
@@ -131,10 +131,12 @@ class Explainer:
 
     Args:
         now: seconds since the epoch.
+        tiers: what tiers in PodGroups of Volcano stand for.
     """
 
-    def __init__(self, api: Api, names: Names, namespace: str, now: float):
+    def __init__(self, api: Api, names: Names, namespace: str, now: float, tiers: Tiers | None = None):
         self._api = api
+        self._tiers = tiers
         self._names = names
         self._namespace = namespace
         self._now = now
@@ -250,9 +252,10 @@ class Explainer:
         more, unread = read_what_may_be_read(self._api) if complete else ([], [])
         assume_nodes = any(right.resource == NODES for right in missing)
         unread_kinds = [right.resource for right in unread] if complete else VOLUME_RESOURCES
-        snapshot = snapshot_of([*stored_objects, *more], self._names, assume_nodes=assume_nodes, unread=unread_kinds)
+        every = [*stored_objects, *more]
+        snapshot = snapshot_of(every, self._names, assume_nodes=assume_nodes, unread=unread_kinds, tiers=self._tiers)
         snapshot.notes += [f"{right}: {_CONSEQUENCES[right.resource]}" for right in missing]
-        snapshot.notes += map(consequence, unread)
+        snapshot.notes += consequences(unread, snapshot.state)
         return snapshot
 
     def _nearby(self, resource: Resource, known: dict[Resource, list[Object]]) -> list[Object]:

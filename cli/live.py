@@ -7,12 +7,20 @@ from typing import Final
 
 from cli.checks import InputObject
 from cli.documents import LIVE
-from controller.state import DEVICE_TAINT_RULES_BETA, VOLUME_RESOURCES
+from controller.state import (
+    DEVICE_TAINT_RULES_BETA,
+    GANG_RESOURCES,
+    GROUP_SOURCES,
+    VOLUME_RESOURCES,
+    PodView,
+    State,
+)
 from driver.errors import OperatorFault
 from driver.kube.access import from_environment
 from driver.kube.api import (
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
+    JOBS,
     NAMESPACES,
     NODES,
     PODS,
@@ -33,6 +41,8 @@ DECIDING: Final = (NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES
 """Kinds that a decision depends on."""
 CHOOSING_NODES: Final = (NAMESPACES, *VOLUME_RESOURCES)
 """Kinds that are read only to choose nodes; without the right to read them, the answer says so."""
+_MOST_NAMED: Final = 3
+"""Pods that a note names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +96,7 @@ def list_all(api: Api, resource: Resource, namespace: str = "") -> list[Object]:
     except NotFound:
         if resource == DEVICE_TAINT_RULES:
             return list_all(api, DEVICE_TAINT_RULES_BETA)
-        if resource == DEVICE_TAINT_RULES_BETA:
+        if resource == DEVICE_TAINT_RULES_BETA or resource in GANG_RESOURCES:
             return []
         message = f"the API server does not serve {resource.plural} of {resource.api_version}; it must be 1.36 or newer"
         raise OperatorFault(message) from None
@@ -138,14 +148,17 @@ def fault_of_api_error(error: ApiError) -> OperatorFault:
 
 
 def read_what_may_be_read(api: Api) -> tuple[list[InputObject], list[MissingRight]]:
-    """What is read only to choose nodes, as far as the user may, and the missing rights.
+    """What is read only to choose nodes, and what says how many members gangs have, as far as the user may.
+
+    Returns:
+        the objects, and the missing rights.
 
     Raises:
         OperatorFault: see ``list_all``.
     """
     objects: list[InputObject] = []
     missing: list[MissingRight] = []
-    for resource in CHOOSING_NODES:
+    for resource in (*CHOOSING_NODES, *GANG_RESOURCES):
         try:
             objects += stored(resource, list_all(api, resource))
         except NoRights as error:
@@ -153,11 +166,28 @@ def read_what_may_be_read(api: Api) -> tuple[list[InputObject], list[MissingRigh
     return objects, missing
 
 
-def consequence(right: MissingRight) -> str:
-    """What an answer does not consider without the right to read a kind of ``CHOOSING_NODES``."""
-    if right.resource == NAMESPACES:
-        return f"{right}: terms of pod affinity that select namespaces by labels are taken to select none"
-    return f"{right}: volumes exclude no node"
+def consequences(missing: Iterable[MissingRight], state: State) -> Iterator[str]:
+    """What an answer does not consider without rights to read what ``read_what_may_be_read`` reads."""
+    said: dict[str, None] = {}
+    for right in missing:
+        if right.resource == NAMESPACES:
+            said[f"{right}: terms of pod affinity that select namespaces by labels are taken to select none"] = None
+        elif right.resource not in GANG_RESOURCES:
+            said[f"{right}: volumes exclude no node"] = None
+        elif pods := [key for key, pod in state.pods.items() if _is_described_by(right.resource, pod, state)]:
+            named = ", ".join(sorted(pods)[:_MOST_NAMED]) + (", ..." if len(pods) > _MOST_NAMED else "")
+            said[f"{right}: without it, it is not known how many members gangs have: {named}"] = None
+    yield from said
+
+
+def _is_described_by(resource: Resource, pod: PodView, state: State) -> bool:
+    """Whether an object of the kind may say how many members the gang of a waiting pod has."""
+    if pod.node_name or pod.gang is None or not (state.gangs.of(pod.key) or state.gangs.faults(pod.key)):
+        return False
+    if source := GROUP_SOURCES.get(resource):
+        return any(group.source is source for group in pod.gang.groups)
+    owner = pod.gang.owner
+    return owner is not None and owner.kind in ((JOBS.kind, "JobSet") if resource == JOBS else (resource.kind,))
 
 
 def read_all(api: Api, overlay: Sequence[InputObject]) -> tuple[list[InputObject], list[str]]:

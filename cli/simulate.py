@@ -48,4 +48,5 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
     parser.add_argument("--kubeconfig", default="", metavar="FILE", help="for --live; default as for kubectl")
     parser.add_argument("--driver", default=DEFAULT_DRIVER, metavar="NAME", help=f"default: {DEFAULT_DRIVER}")
+    parser.add_argument("--settings", default="", metavar="FILE", help="the controller's, for tiers of Volcano")
     return parser

@@ -15,6 +15,7 @@ from cli.shipped import device_classes
 from cli.simulator import simulate_all
 from cli.snapshot import ClusterSnapshot, snapshot_of
 from cli.tables import table
+from cli.tiers import tiers_in
 from driver.errors import LodeError
 from driver.names import Names
 
@@ -50,10 +51,10 @@ def _snapshot(arguments: argparse.Namespace) -> ClusterSnapshot:
         BadInput: files cannot be used; carries every fault.
         LodeError: the cluster cannot be read.
     """
-    names = Names(arguments.driver)
+    names, tiers = Names(arguments.driver), tiers_in(arguments.settings)
     if not arguments.live:
         objects, notes = _read_files(arguments.file, arguments.namespace or "default")
-        snapshot = snapshot_of(objects, names, device_classes())
+        snapshot = snapshot_of(objects, names, device_classes(), tiers=tiers)
         snapshot.notes += notes
         return snapshot
     with live.cluster(arguments.kubeconfig) as (api, namespace):
@@ -61,8 +62,8 @@ def _snapshot(arguments: argparse.Namespace) -> ClusterSnapshot:
         objects, live_notes = live.read_all(api, from_files)
         more, missing = live.read_what_may_be_read(api)
         unread = [right.resource for right in missing]
-        snapshot = snapshot_of([*objects, *more], names, assume_nodes=False, unread=unread)
-        snapshot.notes += [*live_notes, *map(live.consequence, missing), *notes]
+        snapshot = snapshot_of([*more, *objects], names, assume_nodes=False, unread=unread, tiers=tiers)
+        snapshot.notes += [*live_notes, *live.consequences(missing, snapshot.state), *notes]
         return snapshot
 
 

@@ -12,6 +12,7 @@ from cli.checks import WORKLOADS, InputObject, Key, damage
 from cli.documents import LIVE, BadInput, InputFault
 from cli.expand import MAX_PODS, claims_of, owned_claims, pods_of, uid_of, wanted_pods
 from controller.allocation import Fleet
+from controller.gangs import Tiers
 from controller.state import VOLUME_RESOURCES, State
 from driver.errors import Fault
 from driver.kube.api import (
@@ -67,6 +68,7 @@ def snapshot_of(
     *,
     assume_nodes: bool = True,
     unread: Collection[Resource] = VOLUME_RESOURCES,
+    tiers: Tiers | None = None,
 ) -> ClusterSnapshot:
     """The snapshot made of the input objects.
 
@@ -74,6 +76,7 @@ def snapshot_of(
         classes: DeviceClasses to assume if the input has none.
         assume_nodes: whether to assume the nodes that ResourceSlices name if the input has none.
         unread: kinds that were not looked for. Files are not searched for volumes, so these are the default.
+        tiers: what tiers in PodGroups of Volcano stand for.
 
     Raises:
         BadInput: stored objects cannot be decoded; carries every fault.
@@ -84,7 +87,7 @@ def snapshot_of(
     _admit(tables, names)
     _create_claims(tables)
     pods = {f"{namespace}/{name}": pod for (_, namespace, name), pod in tables.get(PODS, {}).items()}
-    snapshot = ClusterSnapshot(State(Fleet(names=names), names), notes, pods)
+    snapshot = ClusterSnapshot(State(Fleet(names=names), names, tiers), notes, pods)
     for resource in unread:
         snapshot.state.apply(Unreadable(resource))
     problems = []
@@ -133,7 +136,7 @@ def _create_pods(inputs: Iterable[InputObject], tables: _Tables) -> Iterator[str
         if item.resource not in WORKLOADS:
             continue
         if item.stored:
-            stored.append(item.subject)
+            stored += [item.subject] if item.origin != LIVE else []
             continue
         namespace = item.key[1]
         for pod in pods_of(item, [pod for key, pod in pods.items() if key[1] == namespace]):

@@ -15,7 +15,7 @@ Which pods belong to a gang, and on what it starts, follows from what users writ
     hints_of, rank_of_pod     what a pod itself says (labels, annotations, owner, scheduling group)
     asked_by_claim, asked_by_pod    what its claims ask (PlacementConfig)
     GroupObjects              objects that say how many members there are (PodGroups, Jobs, StatefulSets)
-    group_from                PodGroups of three APIs
+    group_from, tiers_from    PodGroups of three APIs, and what tiers of Volcano stand for
     membership_of             the gang of a pod, from all of these: the first source that is found counts
     agreed                    the terms of a gang, or the contradictions between its members
 """
@@ -38,7 +38,7 @@ from controller.gangs.groups import VERSIONS, Group, GroupObjects, Workload, job
 from controller.gangs.hints import GangHints, GroupName, Owner, hints_of, rank_of_pod
 from controller.gangs.membership import PodFacts, dependencies_of, group_id, membership_of
 from controller.gangs.memory import Memory
-from controller.gangs.podgroups import Tiers, group_from
+from controller.gangs.podgroups import Tiers, group_from, tiers_from
 from controller.gangs.render import render
 from controller.gangs.terms import GangTerms, Membership, Source, Statement
 from controller.gangs.units import natural
@@ -84,4 +84,5 @@ __all__ = [
     "rank_of_pod",
     "render",
     "stateful_set_from",
+    "tiers_from",
 ]

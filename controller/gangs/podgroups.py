@@ -5,7 +5,7 @@ What cannot be kept is refused by name: a gang that starts otherwise than its au
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from controller.gangs.gang import Level
 from controller.gangs.groups import Group
@@ -15,6 +15,29 @@ from driver.errors import Fault
 Json = Mapping[str, Any]
 Tiers = Mapping[str, Level]
 """The level that a tier of Volcano's stands for, by its number or name (setting ``controller.volcanoTiers``)."""
+
+
+class TierName(Protocol):
+    """What a tier stands for: one of the two is not ""."""
+
+    @property
+    def attribute(self) -> str:
+        """Qualified name of a device attribute."""
+        ...
+
+    @property
+    def node_label(self) -> str:
+        """Key of a node label."""
+        ...
+
+
+def tiers_from(said: Mapping[int | str, TierName]) -> Tiers:
+    """The tiers of the setting ``controller.volcanoTiers``."""
+    return {
+        str(name): Level(tier.attribute or tier.node_label, "attribute" if tier.attribute else "nodeLabel")
+        for name, tier in said.items()
+    }
+
 
 _PARTITION: Final = "volcano.sh/partition-id"
 _TASK: Final = "volcano.sh/task-spec"

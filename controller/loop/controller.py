@@ -12,7 +12,7 @@ from typing import Final
 
 from controller.allocation import Fleet, Use
 from controller.election import Deposed
-from controller.gangs import Level, Tiers
+from controller.gangs import tiers_from
 from controller.loop.claimsync import ClaimSync
 from controller.loop.contact import Contact
 from controller.loop.gangsync import GangSync
@@ -32,7 +32,7 @@ from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api
 from driver.kube.reflector import PAGE_SIZE, Reflector
 from driver.model import DeviceId
 from driver.observe import Logger, Metrics
-from driver.settings import ControllerSettings, Settings
+from driver.settings import Settings
 
 _GAUGE_SECONDS = 5.0
 """Least time between two updates of the gauge of allocated devices."""
@@ -78,7 +78,7 @@ class Controller:
         self._metrics = ControllerMetrics(metrics)
         self._log = log
         self._fleet = Fleet(names=settings.names)
-        self._state = State(self._fleet, settings.names, _tiers(settings.controller))
+        self._state = State(self._fleet, settings.names, tiers_from(settings.controller.volcano_tiers))
         self._identity = identity
         self._unsafe = unsafe
         self._contact = Contact(self._metrics)
@@ -315,13 +315,6 @@ class Controller:
         if now >= self._gauge_at:
             self._gauge_at = now + _GAUGE_SECONDS
             self._metrics.allocated(self._state.allocated_by_kind())
-
-
-def _tiers(settings: ControllerSettings) -> Tiers:
-    return {
-        str(name): Level(tier.attribute or tier.node_label, "attribute" if tier.attribute else "nodeLabel")
-        for name, tier in settings.volcano_tiers.items()
-    }
 
 
 def _reflectors(api: Api, state: State, deliver: Callable[[StateDelta], None]) -> Sequence[Reflector]:

@@ -23,7 +23,7 @@ from controller.state.changes import Changes
 from controller.state.claims import ClaimRecord, Claims, Promise
 from controller.state.classes import ClassRecord, DeviceClasses
 from controller.state.consumers import is_made_for
-from controller.state.decoding import DEVICE_TAINT_RULES_BETA, Decoded, Deleted, StateDelta
+from controller.state.decoding import DEVICE_TAINT_RULES_BETA, GROUP_SOURCES, Decoded, Deleted, StateDelta
 from controller.state.gangs import Gangs
 from controller.state.pods import Pods
 from controller.state.podview import ClaimReference, Condition, PodView, pod_from
@@ -33,6 +33,7 @@ from controller.state.state import GANG_RESOURCES, OPTIONAL_RESOURCES, VOLUME_RE
 __all__ = [
     "DEVICE_TAINT_RULES_BETA",
     "GANG_RESOURCES",
+    "GROUP_SOURCES",
     "OPTIONAL_RESOURCES",
     "VOLUME_RESOURCES",
     "Changes",

@@ -1,20 +1,28 @@
-"""PodGroups of ``scheduling.k8s.io``, where the API serves them: the controller beside real Kubernetes components.
+"""PodGroups, where the API serves them: the controller beside real Kubernetes components.
 
-Kubernetes serves them only with feature gates and API versions that are off by default.
+Kubernetes serves its own only with feature gates and API versions that are off by default. Those of Volcano are a
+CustomResourceDefinition.
 """
 
+import json
 import os
+import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from cli import explain
 from driver.kube.api import (
     POD_GROUPS,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    VOLCANO_POD_GROUPS,
     Api,
     NotFound,
     Object,
@@ -30,6 +38,7 @@ FLAGS = {
     "kube-controller-manager": [GATES],
     "kube-scheduler": [GATES],
 }
+DOCS = Path(__file__).parent.parent.parent / "docs" / "simulate.md"
 CLAIM = {"name": "cards", "resourceClaimTemplateName": "two"}
 
 
@@ -42,6 +51,7 @@ def plane() -> Iterator[ControlPlane]:
             plane.add_node(name, {"fabric": fabric})
             api.create(RESOURCE_SLICES, cards(name))
         plane.kubectl("apply", "-k", "manifests/controller-allocated")
+        plane.kubectl("apply", "-f", "tests/data/crds/volcano-podgroup.yaml")
         spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.lode.dev", "count": 2}}]}}
         template = {"metadata": {"name": "two", "namespace": "default"}, "spec": {"spec": spec}}
         api.create(RESOURCE_CLAIM_TEMPLATES, template)
@@ -55,7 +65,7 @@ def plane() -> Iterator[ControlPlane]:
 def api(plane: ControlPlane) -> Iterator[Api]:
     """The administrator, while the controller runs as its service account."""
     settings = plane.folder / "settings.yaml"
-    settings.write_text('{"observeAddress": ""}')
+    settings.write_text('{observeAddress: "", controller: {volcanoTiers: {1: {nodeLabel: fabric}}}}')
     groups = ("system:serviceaccounts", "system:serviceaccounts:lode-system")
     kubeconfig = str(plane.kubeconfig(CONTROLLER, groups))
     command = [sys.executable, "-m", "controller", "--settings", str(settings), "--kubeconfig", kubeconfig]
@@ -81,13 +91,11 @@ def group(name: str, policy: Object, *claims: Object) -> Object:
     return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
-def member(name: str, of: str) -> Object:
-    spec = {
-        "containers": [{"name": "main", "image": "none"}],
-        "schedulingGroup": {"podGroupName": of},
-        "resourceClaims": [CLAIM],
-    }
-    return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+def member(name: str, of: str, *, volcano: bool = False) -> Object:
+    named = {} if volcano else {"schedulingGroup": {"podGroupName": of}}
+    annotations = {"scheduling.k8s.io/group-name": of} if volcano else {}
+    spec = {"containers": [{"name": "main", "image": "none"}], "resourceClaims": [CLAIM], **named}
+    return {"metadata": {"name": name, "namespace": "default", "annotations": annotations}, "spec": spec}
 
 
 def _is_gated(api: Api) -> bool:
@@ -124,6 +132,68 @@ def waits(api: Api, pod: str) -> Object | None:
     return next((one for one in conditions if one["type"] == "lode.dev/Allocated" and one["status"] == "False"), None)
 
 
+def remove(api: Api, *pods: str) -> None:
+    """Delete the pods and wait until their devices are free."""
+    for name in pods:
+        api.delete(PODS, name, "default", grace_period_seconds=0)
+    eventually(lambda: not api.list(RESOURCE_CLAIMS, namespace="default").items)
+
+
+@pytest.mark.parametrize("minimum", [2, 3])
+def test_a_pod_group_of_volcano_stays_in_the_domain_of_its_tier(api: Api, minimum: int) -> None:
+    name = f"volcano-{minimum}"
+    spec = {"minMember": minimum, "networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
+    api.create(VOLCANO_POD_GROUPS, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+    names = [f"{name}-{number}" for number in range(minimum)]
+    for pod in names:
+        api.create(PODS, member(pod, name, volcano=True))
+    if minimum == 2:
+        assert eventually(lambda: nodes_of(api, *names), 60) == ["a1", "a1"]
+    else:
+        told = eventually(lambda: waits(api, names[0]), 60)
+        assert "2 of 3 members fit in a" in told["message"], told
+    remove(api, *names)
+
+
+def role(*, gangs: bool) -> str:
+    """The ClusterRole of the documentation, or what is left of it without the rules for gangs."""
+    blocks = re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    found = yaml.safe_load(next(block for block in blocks if "ClusterRole" in block))
+    rules = [rule for rule in found["rules"] if gangs or "podgroups" not in rule["resources"]]
+    return json.dumps({**found, "rules": rules})
+
+
+@pytest.mark.parametrize("volcano", [False, True], ids=["Kubernetes", "Volcano"])
+def test_explain_says_the_same_as_the_controller_with_the_rights_of_the_documented_role(
+    api: Api, plane: ControlPlane, capsys: pytest.CaptureFixture[str], volcano: bool
+) -> None:
+    name = f"told-{volcano}".lower()
+    if volcano:
+        spec = {"minMember": 5, "networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
+        api.create(VOLCANO_POD_GROUPS, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+    else:
+        create_group(api, group(name, {"gang": {"minCount": 5}}))
+    names = [f"{name}-{number}" for number in range(5)]
+    for pod in names:
+        api.create(PODS, member(pod, name, volcano=volcano))
+    told = eventually(lambda: waits(api, names[0]), 60)
+    user = str(plane.kubeconfig(name, ()))
+    options = ["-n", "default", "--kubeconfig", user, "--settings", str(plane.folder / "settings.yaml"), "-o", "json"]
+
+    def explained() -> Any:
+        status, out = explain.main([f"pod/{names[0]}", *options]), capsys.readouterr().out
+        return json.loads(out) if status == 1 else None
+
+    plane.kubectl("apply", "-f", "-", input=role(gangs=False))
+    plane.kubectl("create", "clusterrolebinding", name, "--clusterrole=lode-explain", f"--user={name}")
+    notes = eventually(explained)["notes"]
+    assert any("you may not list podgroups" in note and "how many members gangs have" in note for note in notes), notes
+    plane.kubectl("apply", "-f", "-", input=role(gangs=True))
+    answer = eventually(lambda: (found := explained()) and found["reason"] == told["reason"] and found)
+    assert answer["message"] == told["message"]
+    remove(api, *names)
+
+
 def test_a_pod_group_starts_together_or_not_at_all(api: Api) -> None:
     create_group(api, group("all", {"gang": {"minCount": 2}}))
     names = ["all-0", "all-1"]
@@ -136,9 +206,7 @@ def test_a_pod_group_starts_together_or_not_at_all(api: Api) -> None:
     told = eventually(lambda: waits(api, "none-0"), 60)
     assert (told["reason"], "2 of 3 members fit" in told["message"]) == ("Unallocatable", True), told
     assert not any(claim_of(api, f"none-{number}").get("status", {}).get("allocation") for number in range(3))
-    for name in (*names, "none-0", "none-1", "none-2"):
-        api.delete(PODS, name, "default", grace_period_seconds=0)
-    eventually(lambda: not api.list(RESOURCE_CLAIMS, namespace="default").items)
+    remove(api, *names, "none-0", "none-1", "none-2")
 
 
 def test_the_pods_of_a_gang_share_the_claim_of_their_pod_group(api: Api) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +65,79 @@ def test_a_pod_that_comes_later_gets_what_the_gang_leaves(simulated: Simulate) -
     results = {one["name"]: one["result"] for one in answer.json["pods"]}
     assert sorted(results.values()) in (["placed", "placed", "waiting"], ["placed", "waiting", "waiting"])
     assert results["train-0"] == results["train-1"]
+
+
+POD_GROUP = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+TIER = {"networkTopology": {"highestTierAllowed": 1}}
+
+
+def group(api_version: str, **spec: Any) -> Object:
+    return {"apiVersion": api_version, "kind": "PodGroup", "metadata": {"name": "train"}, "spec": spec}
+
+
+def job(count: int) -> Object:
+    metadata = {"name": "train", "uid": "uid-job", "namespace": "default"}
+    spec = {"parallelism": count, "template": {"spec": pod("x", of="train")["spec"]}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+OWNED = {
+    "ownerReferences": [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "uid-job", "controller": True}
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("described", "metadata", "spec"),
+    [
+        (group("scheduling.k8s.io/v1beta1", **POD_GROUP), {}, {"schedulingGroup": {"podGroupName": "train"}}),
+        (group("scheduling.k8s.io/v1alpha2", **POD_GROUP), {}, {"schedulingGroup": {"podGroupName": "train"}}),
+        (
+            group("scheduling.volcano.sh/v1beta1", minMember=3),
+            {"annotations": {"scheduling.volcano.sh/group-name": "train"}},
+            {},
+        ),
+        (
+            group("scheduling.x-k8s.io/v1alpha1", minMember=3),
+            {"labels": {"scheduling.x-k8s.io/pod-group": "train"}},
+            {},
+        ),
+        (job(3), {**OWNED, "labels": {"lode.dev/gang": ""}}, {}),
+    ],
+    ids=["Kubernetes", "Kubernetes 1.36", "Volcano", "coscheduling", "Job"],
+)
+def test_what_describes_a_gang_counts_as_for_the_controller(
+    simulated: Simulate, described: Object, metadata: Object, spec: Object
+) -> None:
+    members = [pod(f"train-{number}", of="train", **spec) for number in range(3)]
+    for number, member in enumerate(members):
+        member["metadata"] |= {"uid": f"uid-{number}", "creationTimestamp": "2027-01-15T08:00:00Z", **metadata}
+    answer = simulated(*cluster(a1="a", b1="b"), template("train", count=2), described, *members)
+    assert [one["result"] for one in answer.json["pods"]] == ["waiting"] * 3
+    assert "gang default/train: 2 of 3 members fit" in str(answer.json["pods"])
+
+
+def test_tiers_of_volcano_stand_for_what_the_settings_say(simulated: Simulate, tmp_path: Path) -> None:
+    settings = tmp_path / "settings"
+    settings.write_text("controller: {volcanoTiers: {1: {nodeLabel: fabric}}}")
+    described = group("scheduling.volcano.sh/v1beta1", minMember=2, **TIER)
+    members = [pod(f"train-{number}", of="train") for number in range(2)]
+    for member in members:
+        member["metadata"]["annotations"] = {"scheduling.volcano.sh/group-name": "train"}
+    objects = (*cluster(a1="a", b1="b", b2="b"), template("train", count=2), described, *members)
+    assert "controller.volcanoTiers" in str(simulated(*objects).json["pods"])
+    answer = simulated(*objects, options=("--settings", str(settings)))
+    assert {one["node"] for one in answer.json["pods"]} == {"b1", "b2"}
+
+
+@pytest.mark.parametrize("content", [None, "volcanoTiers: []"])
+def test_settings_that_cannot_be_used_are_refused(simulated: Simulate, tmp_path: Path, content: str | None) -> None:
+    settings = tmp_path / "settings"
+    if content is not None:
+        settings.write_text(content)
+    answer = simulated(*cluster(a1="a"), options=("--settings", str(settings)))
+    assert (answer.status, str(settings) in answer.err) == (2, True)
 
 
 def test_explain_shows_a_gang_and_the_verdict_on_every_domain(
