@@ -34,6 +34,7 @@ from simulation.kubernetes.scheduler import KubeScheduler
 from simulation.node import SimulatedNode
 from simulation.process import Process, ProcessApi, ProcessClock, ProcessDisk
 from simulation.programs import NAMESPACE, PluginConnection, SimulatedController, SimulatedPlugin, SimulatedProgram
+from simulation.rivals import Rivals
 from simulation.write_checks import WriteChecks
 
 QUIET_SECONDS = 130.0
@@ -47,6 +48,7 @@ MAX_NESTED_PROGRAMS = 2
 LATENCIES = (0.02, 0.3, 2.0, 12.0, 45.0)
 """Seconds that a slow call takes: up to almost half of the lease time of histories."""
 STEPS_IN_A_SLOW_CALL = 12
+STEPS_WHILE_A_RENEWAL_IS_LATE = 30
 STALL_SECONDS = 250.0
 """Longer than the lease time of histories."""
 
@@ -164,7 +166,9 @@ class Cluster:
     def _api(self, process: Process, user: str, api: MemoryApi | None = None) -> ProcessApi:
         hang = self._hang if user == CONTROLLER else None
         checks = WriteChecks(api or self.api, self.api.sharing(), self.names, self.found, controller=user == CONTROLLER)
-        network = FaultyApi(AdmissionApi(checks, self.names, user), self.random, self.faults.network, hang)
+        ours = user == CONTROLLER or user.startswith("plugin-")
+        rivals = Rivals(self.user, self.random, self.found) if ours else None
+        network = FaultyApi(AdmissionApi(checks, self.names, user), self.random, self.faults.network, hang, rivals)
         if process.name != "user":
             self._networks[process.name] = network
         return ProcessApi(network, process, self.log)
@@ -521,7 +525,10 @@ class Cluster:
 
     def _after_call(self, process: Process, call: ApiCall) -> None:
         if call.resource == LEASES and call.is_write and self.random.random() < self.faults.late_renewal:
-            self.clock.advance(LATE_RENEWAL_SECONDS)
+            for _ in range(STEPS_WHILE_A_RENEWAL_IS_LATE):
+                self.clock.advance(LATE_RENEWAL_SECONDS / STEPS_WHILE_A_RENEWAL_IS_LATE)
+                if self._depth < MAX_NESTED_PROGRAMS and (ready := self._ready_slots()):
+                    self._run(self.random.choice(ready))
             if self.random.random() < 0.5:
                 self.stall(process.name, STALL_SECONDS)
         self._pass_time(process)

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from driver.kube.api import EVENTS, PODS, Api, Conflict, Gone, Unavailable, WatchEvent
 from driver.kube.decorator import ApiCall, ApiDecorator
+from simulation.rivals import Rivals
 
 T = TypeVar("T")
 
@@ -45,6 +46,8 @@ class NetworkFaults:
     """A write of an Event or of a pod's condition, by a controller: no answer comes before the time-out."""
     conflict: float = 0.0
     """update, patch, and delete of a given version: another writer was faster, as far as the program can tell."""
+    overtaken: float = 0.0
+    """update, patch and delete by the driver's programs: another writer is faster (``simulation.rivals``)."""
     gone: float = 0.0
     """watch, and list of a further page: the version is too old."""
     lag: float = 0.0
@@ -84,6 +87,7 @@ class FaultyApi(ApiDecorator):
 
     Args:
         hang: takes over the writes that hang; None if none does.
+        rivals: who may be faster than this program's writes; None if nobody is.
     """
 
     def __init__(
@@ -92,12 +96,14 @@ class FaultyApi(ApiDecorator):
         randomness: random.Random,
         faults: NetworkFaults = NO_NETWORK_FAULTS,
         hang: Hang | None = None,
+        rivals: Rivals | None = None,
     ):
         super().__init__(api)
         self.faults = faults
         """May be changed at any time, for example to end all faults before a cluster settles."""
         self._random = randomness
         self._hang = hang
+        self._rivals = rivals
 
     def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
         """The answer, unless a fault occurs before or after the call takes effect."""
@@ -111,9 +117,19 @@ class FaultyApi(ApiDecorator):
         if self._hang is not None and call.is_write and self._occurs(self.faults.hang):
             self._hang(call, proceed)
             raise TimedOut(f"{call}: timed out")
-        answer = proceed()
+        answer = self._contested(call, proceed)
         if self._occurs(self.faults.lost_response):
             raise _connection_lost(call)
+        return answer
+
+    def _contested(self, call: ApiCall, proceed: Callable[[], T]) -> T:
+        """The answer, perhaps after another writer touched the object."""
+        if self._rivals is None or not call.is_write or not self._occurs(self.faults.overtaken):
+            return proceed()
+        overtaken = self._rivals.overtake(call)
+        answer = proceed()
+        if overtaken:
+            self._rivals.took_effect(call)
         return answer
 
     def around_watch(self, call: ApiCall, proceed: Callable[[], Iterator[WatchEvent]]) -> Iterator[WatchEvent]:

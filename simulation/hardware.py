@@ -17,11 +17,13 @@ class FailingHardware:
     """Whether the vendor's library answers."""
     faults: dict[str, str] = field(default_factory=dict)
     """What is wrong with cards, by ``Card.name``."""
+    lost: set[str] = field(default_factory=set)
+    """The cards that have fallen off the bus, by ``Card.name``."""
 
     def cards(self) -> tuple[Card, ...]:
         """See ``Hardware``."""
         self._answer()
-        return self.cards_of_node.cards()
+        return tuple(card for card in self.cards_of_node.cards() if card.name not in self.lost)
 
     def health(self) -> Mapping[str, Health]:
         """See ``Hardware``."""
@@ -29,6 +31,7 @@ class FailingHardware:
         return {
             name: Health("fatal", self.faults[name]) if name in self.faults else health
             for name, health in self.cards_of_node.health().items()
+            if name not in self.lost
         }
 
     def observe(self, card: Card) -> CardState:

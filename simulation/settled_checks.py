@@ -39,7 +39,9 @@ def check_settled(cluster: Cluster) -> None:
     cluster.api.check_unchanged()
     cluster.invariants.check_quiet()
     rebuilt = rebuilt_state(cluster.api.sharing(), cluster.names)
-    if waiting := _waiting_in_vain(cluster, rebuilt):
+    waiting = _waiting_in_vain(cluster, rebuilt)
+    _check_nobody_was_forgotten(cluster, waiting)
+    if waiting:
         cluster.advance(LONGEST_WAIT_SECONDS)
         cluster.settle()
         rebuilt = rebuilt_state(cluster.api.sharing(), cluster.names)
@@ -52,6 +54,13 @@ def check_settled(cluster: Cluster) -> None:
     ]
     if violations:
         raise Violation("\n".join(violations))
+
+
+def _check_nobody_was_forgotten(cluster: Cluster, waiting: Mapping[str, str]) -> None:
+    """Nobody refuses a pod that has its gate, so it waits for news alone, and never until it is tried again."""
+    gated = {"/".join(name_key(pod)) for pod in cluster.invariants.pods() if pod["spec"].get("schedulingGates")}
+    if forgotten := {pod: node for pod, node in waiting.items() if pod in gated}:
+        raise Violation(f"pods were not woken, though they could run: {forgotten}")
 
 
 def check_knowledge(cluster: Cluster, templates: Collection[str]) -> None:

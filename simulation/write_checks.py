@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from driver.kube.api import EVENTS, LEASES, NODES, PODS, RESOURCE_CLAIMS, Api, Invalid, NotFound, Object, Resource
 from driver.kube.decorator import ApiCall, ApiDecorator
 from driver.kube.objects import claim_name, controller_of, is_deleting, is_terminal, name_key
-from driver.limits import MAX_DNS_SUBDOMAIN, MAX_EVENT_MESSAGE
+from driver.limits import MAX_EVENT_MESSAGE
 from driver.names import Names
 from driver.quantity import Quantity
 from simulation.kubernetes.other_drivers import is_for_driver
@@ -144,12 +144,10 @@ class WriteChecks(ApiDecorator):
         if used > Quantity.parse(allocatable["cpu"]).nanos:
             yield f"pods that were let go want {used / 1e9} CPUs of node {node}, which has {allocatable['cpu']}"
 
-    # Claims
+    # Claims. The API server itself refuses to replace an allocation, and to allocate a claim that is being deleted.
 
     def _claim_problems(self, before: Object, after: Object) -> Iterator[str]:
         had, has = _allocation(before), _allocation(after)
-        if had and has and had != has:
-            yield f"the allocation {had} is replaced by {has}"
         if has and not had:
             yield from self._new_allocation_problems(after)
         lost = self._consumers_that_may_run(before) - set(_consumers(after))
@@ -158,8 +156,6 @@ class WriteChecks(ApiDecorator):
         added = set(_consumers(after)) - set(_consumers(before))
         if added and lost:
             yield f"the reservation for {sorted(added)} takes the place of that for {sorted(lost)}"
-        if has and not had and is_deleting(before):
-            yield "the claim is allocated, but is being deleted"
 
     def _consumers_that_may_run(self, claim: Object) -> set[str]:
         """Uids of pods that the claim is reserved for and that kube-scheduler may bind, or has bound."""
@@ -210,8 +206,6 @@ def _node_of(claim: Object | None) -> str:
 
 
 def _event_problems(event: Mapping[str, Any]) -> Iterator[str]:
-    message, name = event.get("message") or "", event["metadata"]["name"]
+    message = event.get("message") or ""
     if len(message) > MAX_EVENT_MESSAGE:
         yield f"the Event's message has {len(message)} characters"
-    if len(name) > MAX_DNS_SUBDOMAIN:
-        yield f"the Event's name has {len(name)} characters"

@@ -40,6 +40,8 @@ LAYOUTS: tuple[dict[str, tuple[str, int]], ...] = (
     {"n1": ("t4x2", 2), "n2": ("t4x2", 1), "n3": ("ascend310px4", 1)},
     {"n1": ("ascend310px4", 2), "n2": ("a100x4", 1)},
     {"n1": ("h100x8", 2), "n2": ("ascend910bx8", 2)},
+    {"n1": ("a100x4", 2), "n2": ("a100x4", 2)},
+    {"n1": ("t4x2", 2), "n2": ("t4x2", 2), "n3": ("t4x2", 2)},
 )
 BAD_NETWORK = NetworkFaults(lost_request=0.02, lost_response=0.03, busy=0.02, conflict=0.03, gone=0.02, lag=0.2)
 FAULT_PROFILES = (
@@ -54,11 +56,13 @@ FAULT_PROFILES = (
     FaultProfile(network=NetworkFaults(slow=0.5, hang=0.1), interleave=0.1),
     FaultProfile(crash=0.01, skip_watch=0.4, network=NetworkFaults(slow=0.3, hang=0.2, conflict=0.05)),
     FaultProfile(latency=0.02, interleave=0.1),
-    FaultProfile(late_renewal=0.1, skip_watch=0.2),
-    FaultProfile(late_renewal=0.1, interleave=0.1, network=NetworkFaults(slow=0.2)),
+    FaultProfile(late_renewal=0.4, skip_watch=0.2),
+    FaultProfile(late_renewal=0.4, interleave=0.1, network=NetworkFaults(slow=0.2)),
     FaultProfile(network=NetworkFaults(silence=0.9, slow=0.1)),
     FaultProfile(latency=0.01, crash=0.003, skip_watch=0.3, network=NetworkFaults(conflict=0.05, lag=0.2)),
     FaultProfile(crash=0.01, interleave=0.2, skip_watch=0.4, network=BAD_NETWORK),
+    FaultProfile(network=NetworkFaults(overtaken=0.15), skip_watch=0.2),
+    FaultProfile(network=NetworkFaults(overtaken=0.15, lag=0.3), interleave=0.1),
 )
 OFFERS: tuple[tuple[Offer, ...], ...] = (
     ("whole", "share", "partitions"),
@@ -153,10 +157,11 @@ def _play(seed: int, cluster: Cluster, faults: FaultProfile, with_gangs: bool) -
 
 
 def _rest(cluster: Cluster, faults: FaultProfile) -> None:
-    """The cluster settles while nodes are cordoned, devices tainted, classes changed and cards broken."""
+    """The cluster settles while nodes are cordoned, devices tainted, classes changed and cards broken; none is lost."""
     cluster.faults = NO_FAULTS
     for hardware in cluster.hardware.values():
         hardware.answers = True
+        hardware.lost.clear()
     cluster.settle()
     check_settled(cluster)
     cluster.faults = faults

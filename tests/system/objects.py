@@ -10,6 +10,7 @@ import yaml
 from driver.kube.api import Object
 from simulation.kubernetes.scheduler import REFUSED_ON
 from tests.system.other_driver import DRIVER as OTHER_DRIVER
+from tests.system.other_driver import SHARED_PORT
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMESPACE = "default"
@@ -32,9 +33,14 @@ def request(
     name: str = "r",
     selector: str = "",
     tolerates: Sequence[Object] = (),
+    admin: bool = False,
     **capacity: str,
 ) -> Object:
-    exactly: Object = {"deviceClassName": device_class, "count": count}
+    """A request for ``count`` devices; for every device that matches if that is 0."""
+    exactly: Object = {"deviceClassName": device_class}
+    exactly |= {"count": count} if count else {"allocationMode": "All"}
+    if admin:
+        exactly["adminAccess"] = True
     if tolerates:
         exactly["tolerations"] = [*tolerates]
     if selector:
@@ -65,6 +71,7 @@ REQUESTS: dict[str, Object] = {
     "gpu-1": request("gpu.lode.dev"),
     "gpu-2": request("gpu.lode.dev", count=2),
     "gpu-4": request("gpu.lode.dev", count=4),
+    "gpu-all": request("gpu.lode.dev", count=0),
     "gpu-tolerant": request("gpu.lode.dev", tolerates=[EVERY_TAINT]),
     "gpu-tolerates-x": request("gpu.lode.dev", tolerates=[ONE_TAINT]),
     "gpu-one-tolerant": devices(
@@ -77,6 +84,7 @@ REQUESTS: dict[str, Object] = {
     "share-small": request("gpu-share.lode.dev", memory="4Gi", cores="25"),
     "share-large": request("gpu-share.lode.dev", memory="24Gi", cores="60"),
     "share-all": request("gpu-share.lode.dev"),
+    "shares": devices(*(request("gpu-share.lode.dev", name=name, memory="1Gi", cores="5") for name in "abcdefgh")),
     "mig-small": request("mig.lode.dev", selector=f"{attribute('profile')}.startsWith('1g.')"),
     "mig-large": request("mig.lode.dev", selector=f"{attribute('profile')}.startsWith('3g.')"),
     "npu-1": request("npu.lode.dev"),
@@ -86,6 +94,11 @@ REQUESTS: dict[str, Object] = {
 }
 """The requests of pods, by the name of their template; some are the whole of ``spec.devices``."""
 
+ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
+"""Label of the namespaces in which claims may ask for access beside the users of devices."""
+OF_ADMINS: dict[str, Object] = {"gpu-admin": request("gpu.lode.dev", count=0, admin=True)}
+"""Requests in such namespaces."""
+
 OF_OTHER_DRIVER: dict[str, Object] = {
     "nic": request(OTHER_DRIVER, selector="!device.allowMultipleAllocations"),
     "nic-share": request(OTHER_DRIVER, selector="device.allowMultipleAllocations", bandwidth="3"),
@@ -93,6 +106,8 @@ OF_OTHER_DRIVER: dict[str, Object] = {
         request(OTHER_DRIVER, name="a", selector="device.allowMultipleAllocations", bandwidth="1"),
         request(OTHER_DRIVER, name="b", selector="device.allowMultipleAllocations", bandwidth="1"),
     ),
+    "port": request(OTHER_DRIVER, selector=SHARED_PORT),
+    "ports": devices(*(request(OTHER_DRIVER, name=name, selector=SHARED_PORT) for name in "abcdefghijkl")),
 }
 """Requests for devices that kube-scheduler allocates itself."""
 

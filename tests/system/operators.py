@@ -12,6 +12,7 @@ TAINT_RULES = ("rule-0", "rule-1")
 JOINING = ("a1", "n0", "n15", "z9")
 """Names of nodes that join: before, between and after those that are there."""
 MOST_NODES = 4
+UNDOING_STEPS = 100
 
 
 class Operators:
@@ -35,6 +36,7 @@ class Operators:
             (1, self._node_is_recreated),
             (3, self._hardware_is_silent),
             (5, self._card_fails),
+            (4, self._card_is_lost),
             (3, self._reboot),
             (6, self._crash),
             (3, self._stall),
@@ -46,10 +48,13 @@ class Operators:
         for hardware in self._cluster.hardware.values():
             hardware.answers = True
             hardware.faults.clear()
+            hardware.lost.clear()
         undone = [self._undo_taints, self._undo_classes, self._undo_nodes]
         self._random.shuffle(undone)
         for undo in undone:
             undo()
+            # So that each has to wake those that wait for it alone.
+            self._cluster.run(UNDOING_STEPS)
 
     def _undo_taints(self) -> None:
         for name in TAINT_RULES:
@@ -118,6 +123,11 @@ class Operators:
         card = self._random.choice(hardware.cards_of_node.cards()).name
         if hardware.faults.pop(card, None) is None:
             hardware.faults[card] = "Xid 79"
+
+    def _card_is_lost(self) -> None:
+        """A card falls off the bus, or is found again."""
+        hardware = self._cluster.hardware[self._node()]
+        hardware.lost ^= {self._random.choice(hardware.cards_of_node.cards()).name}
 
     # Nodes
 

@@ -3,6 +3,8 @@
 from driver.kube.api import Object
 
 DRIVER = "nic.example.com"
+SHARED_PORT = f'device.attributes["{DRIVER}"].?port.orValue(false)'
+"""Selects a device that all pods of all nodes can use together."""
 
 
 def device_class() -> Object:
@@ -17,12 +19,16 @@ def device_class() -> Object:
 
 
 def slices() -> list[Object]:
-    """Two cards that every node can use, and one shared card for each of two nodes, with other units."""
+    """Two cards that every node can use, a port that all of them share, and one shared card for each of two nodes.
+
+    The shared cards are alike but for the units in which they are given.
+    """
     exclusive = [{"name": f"nic-{index}"} for index in range(2)]
     return [
         _slice("everywhere", {"allNodes": True}, exclusive),
         _slice("first", _on("n1"), [_shared("1", "2", "10")]),
-        _slice("second", _on("n2"), [_shared("4", "5", "10")]),
+        _slice("second", _on("n2"), [_shared("1", "4", "8")]),
+        _slice("port", {"allNodes": True}, [_port()]),
     ]
 
 
@@ -30,6 +36,10 @@ def _shared(default: str, *others: str) -> Object:
     policy = {"default": default, "validValues": [default, *others]}
     capacity = {"bandwidth": {"value": "10", "requestPolicy": policy}}
     return {"name": "nic-shared", "allowMultipleAllocations": True, "capacity": capacity}
+
+
+def _port() -> Object:
+    return {"name": "port", "allowMultipleAllocations": True, "attributes": {"port": {"bool": True}}}
 
 
 def _on(node: str) -> Object:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from driver.kube.api import (
     DEVICE_CLASSES,
+    NAMESPACES,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
@@ -18,11 +19,23 @@ from kubeletplugin.hardware.simulated import Profile
 from memoryapi import JOBS
 from simulation.cluster import Cluster
 from tests.system import other_driver
-from tests.system.objects import IMPOSSIBLE, NAMESPACE, OF_OTHER_DRIVER, REQUESTS, claim, job, pod, template
+from tests.system.objects import (
+    ADMIN_ACCESS,
+    IMPOSSIBLE,
+    NAMESPACE,
+    OF_ADMINS,
+    OF_OTHER_DRIVER,
+    REQUESTS,
+    claim,
+    job,
+    pod,
+    template,
+)
 from tests.system.operators import Operators
 
 MOST_PODS = 24
-CPU = ("10m", "10m", "10m", "1", "3", "7", "9")
+WANTED = {**REQUESTS, **OF_ADMINS}
+CPU = ("10m", "10m", "10m", "1", "3", "9", "9")
 """Requests of pods; a node has 16 CPUs."""
 PRIORITIES = (0, 0, 0, 0, 1000, -10)
 LONGEST_NAME = 253
@@ -48,10 +61,12 @@ class RandomWorkload:
         self._cluster = cluster
         self._api = cluster.user
         self._count = 0
+        self._api.patch(NAMESPACES, NAMESPACE, {"metadata": {"labels": {ADMIN_ACCESS: "true"}}})
         self._api.create(DEVICE_CLASSES, other_driver.device_class())
-        for part in other_driver.slices():
+        # Where nodes share no devices, a node is ruled out by the number of its own.
+        for part in self._random.choice((other_driver.slices(), other_driver.slices(), [])):
             self._api.create(RESOURCE_SLICES, part)
-        for name, device_request in {**REQUESTS, **IMPOSSIBLE, **OF_OTHER_DRIVER}.items():
+        for name, device_request in {**WANTED, **IMPOSSIBLE, **OF_OTHER_DRIVER}.items():
             self._api.create(RESOURCE_CLAIM_TEMPLATES, template(name, device_request))
         self._actions: list[tuple[int, Callable[[], None]]] = [
             (30, self.new_pod),
@@ -107,7 +122,7 @@ class RandomWorkload:
     def new_pod(self) -> None:
         """Create a pod with a random request, unless there are many pods."""
         if len([pod for pod in self._pods() if not is_terminal(pod)]) < MOST_PODS:
-            name = self._random.choice(list(REQUESTS))
+            name = self._random.choice(list(WANTED))
             self._api.create(PODS, self._pod(self._name(name), name))
 
     def _pod(self, name: str, template_name: str) -> Object:
@@ -138,7 +153,7 @@ class RandomWorkload:
         if chosen := self._random.choice(placed) if placed else self._random_pod():
             name = chosen["metadata"]["name"]
             self._api.delete(PODS, name, NAMESPACE, grace_period_seconds=0)
-            self._api.create(PODS, self._pod(name, self._random.choice(list(REQUESTS))))
+            self._api.create(PODS, self._pod(name, self._random.choice(list(WANTED))))
 
     def _claim_namesake(self) -> None:
         """A claim of a user is gone, and one of its name with another request is there at once."""
@@ -146,7 +161,7 @@ class RandomWorkload:
         if claims:
             name = self._random.choice(claims)["metadata"]["name"]
             self._api.delete(RESOURCE_CLAIMS, name, NAMESPACE)
-            self._api.create(RESOURCE_CLAIMS, claim(name, REQUESTS[self._random.choice(list(REQUESTS))]))
+            self._api.create(RESOURCE_CLAIMS, claim(name, WANTED[self._random.choice(list(WANTED))]))
 
     def _impossible_pod(self) -> None:
         """A pod that no node can ever take: for its request, or because many claims with long names do not exist."""
@@ -158,13 +173,13 @@ class RandomWorkload:
         self._api.create(PODS, pod(self._name(name), template_name=name))
 
     def _new_job(self) -> None:
-        name = self._random.choice(list(REQUESTS))
+        name = self._random.choice(list(WANTED))
         cpu = self._random.choice(CPU)
         self._api.create(JOBS, job(self._name("job"), self._random.randint(2, 4), template_name=name, cpu=cpu))
 
     def _new_shared_claim(self) -> None:
         name = self._name("shared")
-        self._api.create(RESOURCE_CLAIMS, claim(name, REQUESTS[self._random.choice(list(REQUESTS))]))
+        self._api.create(RESOURCE_CLAIMS, claim(name, WANTED[self._random.choice(list(WANTED))]))
         for index in range(self._random.randint(1, 3)):
             self._api.create(PODS, pod(f"user-{index}-{name}"[:LONGEST_NAME], claim_name=name))
 

@@ -1,0 +1,233 @@
+"""What is wrong with single writes of a controller, and of others."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from driver.kube.api import EVENTS, NODES, PODS, RESOURCE_CLAIMS, Api, Invalid, Object
+from driver.names import FINALIZER, Names
+from memoryapi import MemoryApi
+from simulation.clock import VirtualClock
+from simulation.write_checks import MAX_CONDITION_MESSAGE, WriteChecks
+
+NAMES = Names("lode.dev")
+
+
+class Rig:
+    """A node of 16 CPUs, and the API as a program has it."""
+
+    def __init__(self, *, controller: bool = True):
+        self.memory = MemoryApi(VirtualClock())
+        self.found: list[str] = []
+        self.api: Api = WriteChecks(self.memory, self.memory, NAMES, self.found, controller=controller)
+        status = {"allocatable": {"cpu": "16"}}
+        self.memory.create(NODES, {"metadata": {"name": "n1"}, "status": status})
+
+    def claim(self, name: str = "c", owner: str = "") -> Object:
+        """A claim, which a pod of this uid controls."""
+        reference = {"apiVersion": "v1", "kind": "Pod", "name": "owner", "uid": owner, "controller": True}
+        metadata = {"name": name, "namespace": "default", "finalizers": [FINALIZER]}
+        want = {"name": "r", "exactly": {"deviceClassName": "gpu.lode.dev"}}
+        obj = {
+            "metadata": {**metadata, "ownerReferences": [reference] if owner else []},
+            "spec": {"devices": {"requests": [want]}},
+        }
+        return self.memory.create(RESOURCE_CLAIMS, obj)
+
+    def pod(self, name: str = "p", claim: str = "c", *, cpu: str = "1", gate: str = NAMES.gate) -> Object:
+        container = {"name": "c", "image": "i:1", "resources": {"requests": {"cpu": cpu}}}
+        spec = {"containers": [container], "resourceClaims": [{"name": "device", "resourceClaimName": claim}]}
+        gates = {"schedulingGates": [{"name": gate}]} if gate else {}
+        return self.memory.create(PODS, {"metadata": {"name": name, "namespace": "default"}, "spec": {**spec, **gates}})
+
+    def allocate(self, *pods: Object, claim: str = "c", api: Api | None = None, **options: str) -> None:
+        """Allocate the claim, or change its allocation, and reserve it for these pods."""
+        self.set_status({"allocation": allocation(**options), "reservedFor": consumers(*pods)}, claim, api)
+
+    def set_status(self, status: Object, claim: str = "c", api: Api | None = None) -> None:
+        (api or self.api).patch(RESOURCE_CLAIMS, claim, {"status": status}, namespace="default", subresource="status")
+
+    def let_go(self, pod: Object) -> None:
+        remove = [{"op": "remove", "path": "/spec/schedulingGates/0"}]
+        self.api.patch(PODS, pod["metadata"]["name"], remove, namespace="default", patch_type="json")
+
+    def tell(self, pod: Object, status: Object) -> None:
+        self.api.patch(
+            PODS,
+            pod["metadata"]["name"],
+            {"status": status},
+            namespace="default",
+            subresource="status",
+            patch_type="strategic",
+        )
+
+
+def allocation(*, driver: str = "lode.dev", device: str = "gpu-0", node: str = "n1") -> Object:
+    result = {"request": "r", "driver": driver, "pool": f"{node}/lode.dev", "device": device}
+    only = {"key": "metadata.name", "operator": "In", "values": [node]}
+    return {
+        "devices": {"results": [result]},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [only]}]},
+        "allocationTimestamp": "2026-11-21T12:00:00Z",
+    }
+
+
+def consumers(*pods: Object) -> list[Object]:
+    return [{"resource": "pods", "name": p["metadata"]["name"], "uid": p["metadata"]["uid"]} for p in pods]
+
+
+def condition(message: str) -> Object:
+    return {"type": "lode.dev/Allocated", "status": "False", "reason": "Waits", "message": message}
+
+
+def event(name: str = "e", message: str = "m") -> Object:
+    about = {"kind": "Pod", "namespace": "default", "name": "p"}
+    metadata = {"name": name, "namespace": "default"}
+    return {"metadata": metadata, "involvedObject": about, "message": message, "reason": "Waits", "type": "Normal"}
+
+
+# Wrong writes
+
+
+def _lets_a_pod_go_whose_claim_has_no_devices(rig: Rig) -> None:
+    rig.claim()
+    rig.let_go(rig.pod())
+
+
+def _lets_a_pod_go_whose_claim_is_not_reserved(rig: Rig) -> None:
+    rig.claim()
+    rig.allocate(rig.pod("other"))
+    rig.let_go(rig.pod())
+
+
+def _lets_more_go_than_the_node_has_room_for(rig: Rig) -> None:
+    for name in ("a", "b"):
+        rig.claim(f"c-{name}")
+        pod = rig.pod(name, f"c-{name}", cpu="9")
+        rig.allocate(pod, claim=f"c-{name}", device=f"gpu-{name}")
+        rig.let_go(pod)
+
+
+def _nominates_another_node_than_that_of_the_devices(rig: Rig) -> None:
+    rig.claim()
+    pod = rig.pod()
+    rig.allocate(pod)
+    rig.tell(pod, {"nominatedNodeName": "n2"})
+
+
+def _tells_too_much(rig: Rig) -> None:
+    rig.claim()
+    rig.tell(rig.pod(), {"conditions": [condition("m" * (MAX_CONDITION_MESSAGE + 1))]})
+
+
+def _tells_of_the_claim_of_another_pod(rig: Rig) -> None:
+    rig.claim()
+    rig.tell(rig.pod(), {"conditions": [condition("claim default/strange, request r: no device")]})
+
+
+def _replaces_an_allocation(rig: Rig) -> None:
+    rig.claim()
+    pod = rig.pod()
+    rig.allocate(pod)
+    rig.allocate(pod, device="gpu-1")
+
+
+def _clears_an_allocation_in_use(rig: Rig) -> None:
+    rig.claim()
+    rig.allocate(rig.pod(gate=""))
+    rig.set_status({"allocation": None, "reservedFor": None})
+
+
+def _replaces_a_reservation_in_use(rig: Rig) -> None:
+    rig.claim()
+    rig.allocate(rig.pod(gate=""))
+    rig.set_status({"reservedFor": consumers(rig.pod("other"))})
+
+
+def _allocates_a_claim_that_is_being_deleted(rig: Rig) -> None:
+    rig.claim()
+    rig.memory.delete(RESOURCE_CLAIMS, "c", "default")
+    rig.allocate(rig.pod())
+
+
+def _gives_the_claim_of_a_pod_to_another(rig: Rig) -> None:
+    rig.claim(owner="u1")
+    rig.allocate(rig.pod())
+
+
+def _allocates_devices_of_another_driver(rig: Rig) -> None:
+    rig.claim()
+    rig.allocate(rig.pod(), driver="nic.example.com")
+
+
+def _records_an_event_that_is_too_long(rig: Rig) -> None:
+    rig.api.create(EVENTS, event(message="m" * 1025))
+
+
+def _records_an_event_with_a_name_that_is_too_long(rig: Rig) -> None:
+    rig.api.create(EVENTS, event(name="e" * 254))
+
+
+WRONG: Mapping[Callable[[Rig], None], str] = {
+    _lets_a_pod_go_whose_claim_has_no_devices: "the pod is let go, but its claim c is not allocated",
+    _lets_a_pod_go_whose_claim_is_not_reserved: "the pod is let go, but its claim c is not reserved for it",
+    _lets_more_go_than_the_node_has_room_for: "pods that were let go want 18.0 CPUs of node n1, which has 16",
+    _nominates_another_node_than_that_of_the_devices: "the pod is nominated for n2, but its devices are on ['n1']",
+    _tells_too_much: "a message has 32769 characters",
+    _tells_of_the_claim_of_another_pod: "the message names claims that are not the pod's: ['default/strange']",
+    _clears_an_allocation_in_use: "the allocation is cleared, but reserved for pods",
+    _replaces_a_reservation_in_use: "takes the place of that for",
+    _gives_the_claim_of_a_pod_to_another: "the claim of pod owner u1 is given to another",
+    _allocates_devices_of_another_driver: "devices of other drivers are allocated: ['nic.example.com']",
+    _records_an_event_that_is_too_long: "the Event's message has 1025 characters",
+}
+"""Writes, and what is said about each."""
+
+REFUSED: Mapping[Callable[[Rig], None], str] = {
+    _replaces_an_allocation: "patch resourceclaims default/c is not valid: ",
+    _allocates_a_claim_that_is_being_deleted: "patch resourceclaims default/c is not valid: ",
+    _records_an_event_with_a_name_that_is_too_long: f"create events default/{'e' * 254} is not valid: ",
+}
+"""Writes that the API server refuses, whoever makes them."""
+
+
+@pytest.mark.parametrize("write", WRONG, ids=lambda write: write.__name__.strip("_"))
+def test_a_wrong_write_of_a_controller_is_described(write: Callable[[Rig], None]) -> None:
+    rig, other = Rig(), Rig(controller=False)
+    write(rig)
+    write(other)
+    assert any(WRONG[write] in one for one in rig.found), rig.found
+    assert other.found == []
+
+
+@pytest.mark.parametrize("controller", [True, False])
+@pytest.mark.parametrize("write", REFUSED, ids=lambda write: write.__name__.strip("_"))
+def test_a_write_that_is_not_valid_is_described_whoever_makes_it(
+    write: Callable[[Rig], None], controller: bool
+) -> None:
+    rig = Rig(controller=controller)
+    with pytest.raises(Invalid):
+        write(rig)
+    (one,) = rig.found
+    assert one.startswith(REFUSED[write])
+
+
+def test_the_right_writes_of_an_allocation_have_no_problems() -> None:
+    rig = Rig()
+    rig.claim()
+    pod = rig.pod()
+    rig.allocate(pod)
+    rig.tell(pod, {"nominatedNodeName": "n1", "conditions": [condition("claim default/c, request r: allocated")]})
+    rig.let_go(pod)
+    rig.api.create(EVENTS, event())
+    assert rig.found == []
+
+
+def test_a_patch_for_a_pod_that_another_has_replaced_is_no_mistake() -> None:
+    rig = Rig()
+    rig.claim()
+    patch = {"metadata": {"uid": "00000000-0000-4000-8000-000000000001"}, "status": {"conditions": [condition("m")]}}
+    name = rig.pod()["metadata"]["name"]
+    with pytest.raises(Invalid):
+        rig.api.patch(PODS, name, patch, namespace="default", subresource="status", patch_type="strategic")
+    assert rig.found == []
