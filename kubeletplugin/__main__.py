@@ -19,9 +19,9 @@ from driver.kube.reflector_loop import ReflectorLoop
 from driver.observe import Metrics, ObserveServer, configure_logs, logger
 from driver.settings import Settings, settings_from
 from driver.threads import start_thread
+from kubeletplugin.finding import find_hardware
 from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.guarded import GuardedHardware
-from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.hardware.steady import SteadyHealth
 from kubeletplugin.prepare import Preparer
 from kubeletplugin.publish import Publisher, PublishingMetrics
@@ -111,10 +111,8 @@ class PluginProcess:
         return Path(self._settings.kubeletplugin.boot_id_file).read_text().strip()
 
     def _find_hardware(self) -> Hardware:
-        section = self._settings.kubeletplugin
         labels = self._api.get(NODES, self._node_name)["metadata"].get("labels") or {}
-        profile = load_profile(labels.get(section.node_labels.simulated_profile, section.profile), self._files)
-        return SimulatedHardware(profile, self._node_name, self._files, section.simulated_faults)
+        return find_hardware(self._settings, labels, self._node_name, self._files)
 
     def _serve(self, boot_id: str) -> None:
         """Serve the kubelet, then find the hardware, recover and publish; return after a graceful stop.

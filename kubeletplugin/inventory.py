@@ -67,6 +67,13 @@ def fabric_from(labels: Mapping[str, str], keys: FabricLabels) -> Fabric:
     return Fabric(labels.get(keys.ib_cluster, ""), labels.get(keys.ib_leaf, ""), labels.get(keys.rail, ""))
 
 
+def offer_from(label: str) -> tuple[Offer, ...] | None:
+    """The kinds that a node label names, joined by ``-``, in publishing order; None if the label is not valid."""
+    wanted = label.split("-")
+    offer = tuple(kind for kind in EVERY_OFFER if kind in wanted)
+    return offer if len(offer) == len(wanted) else None
+
+
 @dataclass(frozen=True, slots=True)
 class OfferedDevice:
     """A device as published, with the card and partition behind it."""

@@ -62,9 +62,8 @@ class PoolBuilder:
         return desired
 
     def _offer(self, label: str) -> tuple[Offer, ...]:
-        wanted = label.split("-")
-        offer = tuple(kind for kind in EVERY_OFFER if kind in wanted) if label else self._settings.offer
-        if label and len(offer) < len(wanted):
+        offer = inventory.offer_from(label) if label else self._settings.offer
+        if offer is None:
             self._reports.once(
                 "node label is not valid and ignored",
                 label=self._settings.node_labels.offer,

@@ -1,8 +1,8 @@
 """The cards of a simulated node, from a YAML profile.
 
-A profile is a mapping with ``cards`` and, optionally, ``description`` and ``defaults`` (fields of every card that does
-not set them). A card without ``uuid`` gets one derived from the node's name, so that two nodes with one profile do not
-share a card.
+A profile is a mapping with ``cards`` and, optionally, ``description``, ``defaults`` (fields of every card that does not
+set them) and ``schemes`` (partition schemes by name, beside those that this program knows). A card without ``uuid``
+gets one derived from the node's name, so that two nodes with one profile do not share a card.
 """
 
 import re
@@ -12,14 +12,15 @@ from importlib import resources
 from typing import Annotated, Any
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 from pydantic.alias_generators import to_camel
 
 from driver.errors import Fault, InvalidInput
 from driver.files import Files
 from driver.limits import MAX_ATTRIBUTE_BYTES
 from kubeletplugin.hardware.card import Card, Vendor
-from kubeletplugin.hardware.partitions import SCHEMES
+from kubeletplugin.hardware.partitions import SCHEMES, Scheme
+from kubeletplugin.hardware.simulated.schemes import SchemeEntry
 
 
 def _fits_attribute(text: str) -> str:
@@ -28,17 +29,21 @@ def _fits_attribute(text: str) -> str:
     return text
 
 
-def _known_scheme(name: str) -> str:
-    if name and name not in SCHEMES:
-        raise ValueError(f"unknown partition scheme: {name!r}; use one of {', '.join(SCHEMES)}")
+def _known_scheme(name: str, info: ValidationInfo) -> str:
+    known: Mapping[str, Scheme] = info.context or SCHEMES
+    if name and name not in known:
+        raise ValueError(f"unknown partition scheme: {name!r}; use one of {', '.join(known)}")
     return name
 
 
+_FIELDS = ("description", "defaults", "schemes", "cards")
+
 Text = Annotated[str, AfterValidator(_fits_attribute)]
+SemanticVersion = Annotated[str, Field(pattern=r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)$")]
 
 
-class _CardEntry(BaseModel):
-    """One card of a profile. The field names in YAML are camelCase."""
+class CardEntry(BaseModel):
+    """One card of a profile, validated with the schemes by name as context. The field names in YAML are camelCase."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
 
@@ -49,14 +54,15 @@ class _CardEntry(BaseModel):
     model: Annotated[Text, Field(min_length=1)]
     architecture: Annotated[Text, Field(min_length=1)]
     memory_mib: int = Field(ge=1, alias="memoryMiB")
-    pci_bus_id: str = Field(alias="pciBusID", pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]$")
-    pcie_root: str = Field(pattern=r"^pci[0-9a-f]{4}:[0-9a-f]{2}$")
+    pci_bus_id: str = Field(alias="pciBusID", pattern=r"^([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])?$")
+    pcie_root: str = Field(pattern=r"^(pci[0-9a-f]{4}:[0-9a-f]{2})?$")
     driver_version: Text
     numa_node: int | None = Field(default=None, ge=0, le=1023)
     ib_cluster: Text = ""
     rail: Text = ""
     nvlink_domain: Text = ""
-    compute_capability: str = Field(default="0.0.0", pattern=r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)$")
+    compute_capability: SemanticVersion = "0.0.0"
+    cuda_version: SemanticVersion = "0.0.0"
     partitions: Annotated[str, AfterValidator(_known_scheme)] = ""
 
 
@@ -80,34 +86,44 @@ def profile_from(text: str, source: str) -> Profile:
         raise InvalidInput(source, [Fault("", f"is not valid YAML: {error}")]) from error
     if not isinstance(raw, Mapping):
         raise InvalidInput(source, [Fault("", "must be a mapping with the field cards")])
-    faults = [
-        Fault(str(name), "unknown field; use description, defaults and cards")
-        for name in raw
-        if name not in ("description", "defaults", "cards")
-    ]
-    defaults, entries = raw.get("defaults", {}), raw.get("cards", [])
-    if not isinstance(defaults, Mapping) or not isinstance(entries, list):
-        faults.append(Fault("cards", "must be a list of cards, and defaults a mapping of card fields"))
+    faults = [Fault(str(name), f"unknown field; use {', '.join(_FIELDS)}") for name in raw if name not in _FIELDS]
+    defaults, entries, own = raw.get("defaults", {}), raw.get("cards", []), raw.get("schemes", {})
+    if not isinstance(defaults, Mapping) or not isinstance(entries, list) or not isinstance(own, Mapping):
+        faults.append(Fault("cards", "must be a list of cards, and defaults and schemes must be mappings"))
         raise InvalidInput(source, faults)
+    schemes = {**SCHEMES, **_schemes(own, faults)}
     merged = [{**defaults, **entry} if isinstance(entry, Mapping) else entry for entry in entries]
     cards: list[Card] = []
     for position, entry in enumerate(merged):
         try:
-            cards.append(_card(_CardEntry.model_validate(entry)))
+            cards.append(_card(CardEntry.model_validate(entry, context=schemes), schemes))
         except ValidationError as error:
-            faults += _faults(error, f"cards[{position}]")
+            faults += faults_of(error, f"cards[{position}]")
     faults += _duplicates([entry for entry in merged if isinstance(entry, Mapping)])
     if faults:
         raise InvalidInput(source, faults)
     return Profile(tuple(sorted(cards, key=lambda card: (card.unit, card.index))))
 
 
-def _card(entry: _CardEntry) -> Card:
+def _schemes(own: Mapping[str, Any], faults: list[Fault]) -> Mapping[str, Scheme]:
+    """The schemes that the profile writes out; what is wrong with them is added to ``faults``."""
+    found = {}
+    for key, entry in own.items():
+        try:
+            named = {"name": key, **entry} if isinstance(entry, Mapping) else entry
+            found[str(key)] = SchemeEntry.model_validate(named).scheme
+        except ValidationError as error:
+            faults += faults_of(error, f"schemes.{key}")
+    return found
+
+
+def _card(entry: CardEntry, schemes: Mapping[str, Scheme]) -> Card:
     fields = entry.model_dump(exclude={"partitions"})
-    return Card(**fields, scheme=SCHEMES.get(entry.partitions))
+    return Card(**fields, scheme=schemes.get(entry.partitions))
 
 
-def _faults(error: ValidationError, where: str) -> Iterator[Fault]:
+def faults_of(error: ValidationError, where: str) -> Iterator[Fault]:
+    """The faults of an entry; ``where`` is the path of the entry."""
     for detail in error.errors():
         field = ".".join([where, *map(str, detail["loc"])])
         yield Fault(field, f"{detail['msg']} (found {detail.get('input')!r})")

@@ -1,0 +1,178 @@
+"""What ``lode inventory`` says about a node: its cards, what it offers of them, and why not more. Pure."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from cli.tables import table
+from driver.kinds import EVERY_OFFER, Offer
+from driver.settings import Settings
+from kubeletplugin.hardware import Card, Health
+from kubeletplugin.inventory import OfferedDevice, build_inventory, fabric_from, offer_from
+from kubeletplugin.publish.slices import build_slices
+from kubeletplugin.publish.validation import faults
+
+Json = dict[str, Any]
+_HEADER: Final = ("CARD", "TYPE", "MODEL", "MEMORY", "NUMA", "PCI", "HEALTH", "OFFERED AS")
+_NAMELESS: Final = "node"
+"""Stands for the node's name in slices that are only validated."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardFacts:
+    """What the hardware says about one card."""
+
+    card: Card
+    health: Health
+    excluded: Mapping[Offer, str] = field(default_factory=dict)
+    """What its present mode excludes, each with the reason (``CardState.excluded``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What is known of one node."""
+
+    node: str
+    """"" if it is not known."""
+    settings: Settings
+    labels: Mapping[str, str]
+    cards: tuple[CardFacts, ...]
+    notes: tuple[str, ...] = ()
+    """What is not known, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardReport:
+    """A card, what it is offered as, and why it is not offered as the rest."""
+
+    facts: CardFacts
+    offered: tuple[OfferedDevice, ...]
+    withheld: Mapping[Offer, str]
+    """The reason for each kind of offer that no device is published for."""
+
+    @property
+    def summary(self) -> str:
+        """The offers in words: ``whole, share, 7x 1g.10gb``."""
+        profiles = Counter(item.profile for item in self.offered if item.profile)
+        plain = ["share" if item.device.allow_multiple else "whole" for item in self.offered if not item.profile]
+        return ", ".join([*plain, *(f"{count}x {profile}" for profile, count in profiles.items())]) or "nothing"
+
+    def to_json(self) -> Json:
+        """The card with all its fields; the names of its devices by kind."""
+        card = asdict(self.facts.card) | {"name": self.facts.card.name, "unit": self.facts.card.unit}
+        scheme = card.pop("scheme")
+        kinds: dict[str, list[str]] = {}
+        for item in self.offered:
+            kinds.setdefault(item.kind, []).append(item.device.name)
+        return {
+            **{_camel(name): value for name, value in card.items()},
+            "partitions": scheme["name"] if scheme else "",
+            "health": asdict(self.facts.health),
+            "devices": kinds,
+            "notOffered": [{"as": offer, "reason": reason} for offer, reason in self.withheld.items()],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryReport:
+    """The whole node."""
+
+    facts: NodeFacts
+    offer: tuple[Offer, ...]
+    cards: tuple[CardReport, ...]
+    refused: tuple[str, ...]
+    """Why nothing of all this can be published: what the API server would refuse."""
+    notes: tuple[str, ...]
+
+    def text(self) -> str:
+        """A table of the cards, and below it why something is not offered, cards with one reason together."""
+        lines = [table(_HEADER, [_row(report) for report in self.cards])] if self.cards else ["this node has no cards"]
+        reasons: dict[str, list[str]] = {}
+        for report in self.cards:
+            for offer, reason in report.withheld.items():
+                reasons.setdefault(f"not offered as {offer}: {reason}", []).append(report.facts.card.name)
+            if not report.facts.health.healthy and report.offered:
+                taint = self.facts.settings.names.attribute("unhealthy")
+                reason = f"not given to new claims: it has the taint {taint} ({_told(report.facts.health)})"
+                reasons.setdefault(reason, []).append(report.facts.card.name)
+        lines += [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
+        return "\n".join([*lines, *(f"nothing is published: {reason}" for reason in self.refused)])
+
+    def to_json(self) -> Json:
+        """All of it."""
+        return {
+            "node": self.facts.node,
+            "driver": self.facts.settings.driver_name,
+            "hardware": self.facts.settings.kubeletplugin.hardware,
+            "offer": list(self.offer),
+            "cards": [report.to_json() for report in self.cards],
+            "refused": list(self.refused),
+            "notes": list(self.notes),
+        }
+
+
+def report(facts: NodeFacts) -> InventoryReport:
+    """What the node would publish, as the plugin works it out."""
+    section, notes = facts.settings.kubeletplugin, list(facts.notes)
+    key = section.node_labels.offer
+    label = facts.labels.get(key, "")
+    chosen = offer_from(label) if label else None
+    if label and chosen is None:
+        notes.append(
+            f"the node label {key}={label} is not valid and ignored; use one or more of {', '.join(EVERY_OFFER)}, each "
+            "once, joined by -"
+        )
+    offer = section.offer if chosen is None else chosen
+    source = (
+        f"the setting kubeletplugin.offer is [{', '.join(offer)}]"
+        if chosen is None
+        else f"the node has the label {key}={label}"
+    )
+    cards = [known.card for known in facts.cards]
+    unhealthy = [known.card.name for known in facts.cards if not known.health.healthy]
+    names, fabric = facts.settings.names, fabric_from(facts.labels, section.node_labels)
+    contents = build_inventory(cards, fabric, offer, section.slots, names, unhealthy)
+    slices = build_slices(contents.devices, contents.counter_sets, facts.node or _NAMELESS, names)
+    reports = []
+    for known in facts.cards:
+        offered = tuple(item for item in contents.offered if item.card == known.card)
+        reports.append(CardReport(known, offered, _withheld(known, offered, offer, source)))
+    return InventoryReport(facts, offer, tuple(reports), tuple(map(str, faults(slices))), tuple(notes))
+
+
+def _withheld(
+    known: CardFacts, offered: Collection[OfferedDevice], offer: Collection[Offer], source: str
+) -> Mapping[Offer, str]:
+    present = {
+        "partitions" if item.partition else "share" if item.device.allow_multiple else "whole" for item in offered
+    }
+    reasons: dict[Offer, str] = {}
+    for kind in EVERY_OFFER:
+        if kind in present:
+            continue
+        if kind == "partitions" and known.card.scheme is None:
+            reasons[kind] = f"no partitions are known for a {known.card.type}"
+        elif kind not in offer:
+            reasons[kind] = source
+        else:
+            reasons[kind] = known.excluded.get(kind, "the card cannot be this at present")
+    return reasons
+
+
+def _row(report: CardReport) -> tuple[str, ...]:
+    card, health = report.facts.card, report.facts.health
+    numa = "-" if card.numa_node is None else str(card.numa_node)
+    memory = f"{card.memory_mib}Mi"
+    return (card.name, card.type, card.model, memory, numa, card.pci_bus_id or "-", health.state, report.summary)
+
+
+def _told(health: Health) -> str:
+    words = [health.state, health.code, health.message]
+    remedy = "" if health.recovery == "none" else f"it takes a {health.recovery}"
+    return ", ".join(word for word in (*words, remedy) if word)
+
+
+def _camel(name: str) -> str:
+    head, *tail = name.split("_")
+    return head + "".join({"mib": "MiB", "id": "ID"}.get(part, part.capitalize()) for part in tail)

@@ -1,0 +1,71 @@
+"""A profile from the cards of a node, so that ``SimulatedHardware`` can play the node elsewhere."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from driver.errors import InvalidInput
+from kubeletplugin.hardware.card import Card
+from kubeletplugin.hardware.partitions import SCHEMES, Scheme
+from kubeletplugin.hardware.simulated.profile import CardEntry, faults_of
+from kubeletplugin.hardware.simulated.schemes import scheme_to
+
+WIDTH = 120
+
+
+def profile_of(cards: Iterable[Card], description: str) -> str:
+    """The profile of a node with these cards, as YAML. ``profile_from`` reads the same cards from it.
+
+    A scheme is written out, unless this program has the same scheme under its name.
+
+    Raises:
+        InvalidInput: a card has a value that no profile can have. The backend that reported it must be corrected.
+    """
+    present = tuple(cards)
+    schemes: dict[str, Scheme] = {}
+    entries = [_entry(card, _key(card.scheme, schemes)) for card in present]
+    common = _common(entries)
+    document: dict[str, Any] = {"description": description}
+    if own := {key: scheme_to(scheme) for key, scheme in schemes.items() if SCHEMES.get(key) != scheme}:
+        document["schemes"] = own
+    if common:
+        document["defaults"] = common
+    document["cards"] = [{name: value for name, value in entry.items() if name not in common} for entry in entries]
+    return yaml.safe_dump(document, sort_keys=False, width=WIDTH, default_flow_style=None)
+
+
+def _key(scheme: Scheme | None, schemes: dict[str, Scheme]) -> str:
+    """The name of the scheme in the profile; two schemes of one name get two."""
+    if scheme is None:
+        return ""
+    key, number = scheme.name, 1
+    while schemes.setdefault(key, scheme) != scheme:
+        number += 1
+        key = f"{scheme.name}-{number}"
+    return key
+
+
+def _entry(card: Card, scheme: str) -> Mapping[str, Any]:
+    fields = {
+        field.alias or name: getattr(card, name)
+        for name, field in CardEntry.model_fields.items()
+        if name != "partitions"
+    }
+    known = {scheme: card.scheme} if card.scheme else {}
+    try:
+        checked = CardEntry.model_validate({**fields, "partitions": scheme}, context=known)
+    except ValidationError as error:
+        raise InvalidInput(f"card {card.name}", list(faults_of(error, "card"))) from error
+    return checked.model_dump(by_alias=True, exclude_defaults=True)
+
+
+def _common(entries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The fields that all of several cards have with one value."""
+    if len(entries) < 2:
+        return {}
+    first, *others = entries
+    return {
+        name: value for name, value in first.items() if all(name in entry and entry[name] == value for entry in others)
+    }

@@ -1,0 +1,75 @@
+"""Partition schemes as a profile writes them, for cards whose scheme this program does not know by name.
+
+A scheme is a mapping with ``kind``, ``counters`` and ``partitions``; a partition has ``profile``, ``slot``,
+``memoryMiB``, ``cores``, ``draws`` and ``sizes``. The fields mean what they mean in ``Scheme`` and ``Partition``.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from driver.kinds import PartitionKind
+from kubeletplugin.hardware.partitions import Partition, Scheme
+
+Amount = Annotated[int, Field(ge=0)]
+
+
+class _PartitionEntry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    profile: str = Field(min_length=1)
+    slot: int = Field(ge=0)
+    memory_mib: int = Field(ge=1, alias="memoryMiB")
+    cores: int = Field(ge=0, le=100)
+    draws: dict[str, Amount]
+    sizes: dict[str, Amount] = {}
+
+
+class SchemeEntry(BaseModel):
+    """One scheme of a profile."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(min_length=1)
+    kind: PartitionKind
+    counters: dict[str, Amount]
+    partitions: tuple[_PartitionEntry, ...]
+
+    @model_validator(mode="after")
+    def _counters_cover_each_partition(self) -> "SchemeEntry":
+        for partition in self.partitions:
+            for counter, amount in partition.draws.items():
+                if amount > self.counters.get(counter, 0):
+                    raise ValueError(
+                        f"partition {partition.profile} in slot {partition.slot} draws {amount} of the counter "
+                        f"{counter!r}, and the card has {self.counters.get(counter, 0)}"
+                    )
+        return self
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme that is written here."""
+        return Scheme(
+            self.name, self.kind, self.counters, tuple(Partition(**part.model_dump()) for part in self.partitions)
+        )
+
+
+def scheme_to(scheme: Scheme) -> Mapping[str, Any]:
+    """The scheme as ``SchemeEntry`` reads it."""
+    return {
+        "name": scheme.name,
+        "kind": scheme.kind,
+        "counters": dict(scheme.counters),
+        "partitions": [
+            {
+                "profile": partition.profile,
+                "slot": partition.slot,
+                "memoryMiB": partition.memory_mib,
+                "cores": partition.cores,
+                "draws": dict(partition.draws),
+                "sizes": dict(partition.sizes),
+            }
+            for partition in scheme.partitions
+        ],
+    }

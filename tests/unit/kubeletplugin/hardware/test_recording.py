@@ -1,0 +1,149 @@
+"""A recorded node can be played: its profile has the same cards, and offers the same devices."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from driver.errors import InvalidInput
+from driver.kinds import EVERY_OFFER, Offer
+from driver.names import Names
+from kubeletplugin.hardware import Card, Partition, Scheme
+from kubeletplugin.hardware.partitions import SCHEMES
+from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, profile_from, profile_of, shipped_profiles
+from kubeletplugin.inventory import Fabric, Inventory, build_inventory
+from simulation.files import MemoryFiles
+
+SHIPPED = load_profile("h100x8", MemoryFiles()).cards[0]
+
+
+def played(cards: tuple[Card, ...]) -> tuple[Card, ...]:
+    """The cards of a simulated node of another name with the recorded profile."""
+    return SimulatedHardware(profile_from(profile_of(cards, "node-a"), "recorded"), "another-node").cards()
+
+
+def offers(cards: tuple[Card, ...], offer: tuple[Offer, ...] = EVERY_OFFER) -> Inventory:
+    return build_inventory(cards, Fabric("fabric-1", "leaf-1", "rail-1"), offer, 10, Names())
+
+
+@pytest.mark.parametrize("name", shipped_profiles())
+def test_every_shipped_profile_is_reproduced(name: str) -> None:
+    cards = SimulatedHardware(load_profile(name, MemoryFiles()), "node-a").cards()
+    assert played(cards) == cards
+    assert offers(played(cards)) == offers(cards)
+
+
+words = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=16)
+names = st.from_regex(r"[a-z0-9]([-.a-z0-9]{0,8}[a-z0-9])?", fullmatch=True)
+amounts = st.dictionaries(names, st.integers(1, 100), min_size=1, max_size=3)
+
+
+@st.composite
+def schemes(draw: st.DrawFn) -> Scheme:
+    counters = draw(amounts)
+    draws = st.fixed_dictionaries({name: st.integers(0, most) for name, most in counters.items()})
+    parts = st.builds(
+        Partition, names, st.integers(0, 7), st.integers(1, 10**6), st.integers(0, 100), draws, amounts | st.just({})
+    )
+    # A name that this program knows may stand for something else on a card: the driver's answer counts.
+    name = draw(names | st.sampled_from(sorted(SCHEMES)))
+    return Scheme(name, draw(st.sampled_from(("mig", "vnpu"))), counters, tuple(draw(st.lists(parts, max_size=4))))
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> tuple[Card, ...]:
+    known: st.SearchStrategy[Scheme | None] = st.sampled_from([None, *SCHEMES.values()]) | schemes()
+    few = draw(st.lists(known, min_size=1, max_size=3))
+    changes: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+        {
+            "type": words.filter(bool),
+            "model": words.filter(bool),
+            "architecture": words.filter(bool),
+            "vendor": st.sampled_from(("nvidia", "huawei")),
+            "memory_mib": st.integers(1, 10**6),
+            "driver_version": words,
+            "numa_node": st.none() | st.integers(0, 1023),
+            "ib_cluster": words,
+            "rail": words,
+            "nvlink_domain": words,
+            "compute_capability": st.sampled_from(("0.0.0", "9.0.0")),
+            "scheme": st.sampled_from(few),
+        }
+    )
+    common = draw(changes)
+    cards = [
+        replace(
+            SHIPPED, **{**common, **draw(changes | st.just({}))}, index=n, uuid=f"u{n}", pci_bus_id=f"0000:{n:02x}:00.0"
+        )
+        for n in range(draw(st.integers(0, 4)))
+    ]
+    return tuple(sorted(cards, key=lambda card: (card.unit, card.index)))
+
+
+@given(nodes())
+def test_a_recorded_node_has_the_same_cards_and_offers(cards: tuple[Card, ...]) -> None:
+    assert played(cards) == cards
+    assert offers(played(cards)) == offers(cards)
+
+
+def test_what_a_machine_does_not_say_about_a_card_is_recorded_as_unknown() -> None:
+    cards = (replace(SHIPPED, uuid="u", pci_bus_id="", pcie_root="", numa_node=None),)
+    assert played(cards) == cards
+
+
+def test_what_is_recorded_again_is_the_same_text() -> None:
+    cards = SimulatedHardware(load_profile("a100x4", MemoryFiles()), "node-a").cards()
+    assert profile_of(played(cards), "n") == profile_of(cards, "n")
+
+
+def test_every_field_of_a_card_is_recorded() -> None:
+    values: dict[str, Any] = {
+        "index": 5, "uuid": "GPU-5", "vendor": "huawei", "type": "T", "model": "M", "architecture": "A",
+        "memory_mib": 7, "pci_bus_id": "0000:05:00.0", "pcie_root": "pci0000:05", "driver_version": "D",
+        "numa_node": 3, "ib_cluster": "I", "rail": "R", "nvlink_domain": "N", "compute_capability": "1.2.3",
+        "scheme": SCHEMES["vnpu-310p"],
+    }  # fmt: skip
+    for field in fields(Card):
+        card = replace(SHIPPED, **{field.name: values.get(field.name, "1.2.3")})
+        (again,) = played((card,))
+        assert getattr(again, field.name) == getattr(card, field.name), field.name
+
+
+def test_a_known_scheme_is_named_and_another_one_of_its_name_is_written_out() -> None:
+    known = SCHEMES["mig-a100-40gb"]
+    other = replace(known, partitions=known.partitions[:2])
+    cards = (
+        replace(SHIPPED, scheme=known),
+        replace(SHIPPED, index=1, uuid="u", pci_bus_id="0000:01:00.0", scheme=other),
+    )
+    assert "schemes" not in profile_of(cards[:1], "n")
+    assert "mig-a100-40gb-2:" in profile_of(cards, "n")
+    assert [card.scheme for card in played((replace(SHIPPED, uuid="v", scheme=known), cards[1]))] == [known, other]
+
+
+def test_a_card_that_no_profile_can_describe_is_refused_with_the_field() -> None:
+    with pytest.raises(InvalidInput, match=r"card gpu-0.*memoryMiB"):
+        profile_of([replace(SHIPPED, memory_mib=0)], "n")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "field", "reason"),
+    [
+        ("{kind: mig, counters: {slices: 7}, partitions: [], colour: red}", "schemes.mine.colour", "Extra inputs"),
+        ("{kind: tpu, counters: {}, partitions: []}", "schemes.mine.kind", "'mig' or 'vnpu'"),
+        ("7", "schemes.mine", "valid dictionary"),
+        (
+            "{kind: mig, counters: {s: 1}, partitions: [{profile: p, slot: 0, memoryMiB: 1, cores: 1, draws: {s: 2}}]}",
+            "schemes.mine",
+            "draws 2 of the counter 's', and the card has 1",
+        ),
+    ],
+)
+def test_a_scheme_that_is_not_valid_is_refused_with_the_field(scheme: str, field: str, reason: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        profile_from(f"schemes: {{mine: {scheme}}}\ncards: []", "profile mine")
+    (fault,) = caught.value.faults
+    assert fault.field == field
+    assert reason in str(fault)
