@@ -6,8 +6,8 @@ The rules
     that refused longest ago. If every node that could take the pod has refused it, the pod waits for a change.
 
     Some causes cannot be seen here: a plugin of kube-scheduler that looks at objects which the controller does not
-    watch. Therefore a last resort: ``LAST_RESORT_SECONDS`` after the last refusal, one node is tried again, the one
-    that refused longest ago. kube-scheduler itself tries pods again after that time
+    watch. Therefore a last resort: ``LAST_RESORT_SECONDS`` after the last refusal, one node is tried again, of those
+    that have devices the one that refused longest ago. kube-scheduler itself tries pods again after that time
     (podMaxInUnschedulablePodsDuration). The time doubles with each refusal that follows, up to an hour.
 
     ``PATIENCE_SECONDS`` is long enough for the second attempt of kube-scheduler, which follows after one second
@@ -74,13 +74,15 @@ class PlacementHistory:
         return delay(max(1, self.failures - QUICK_REFUSALS + 2), base=PATIENCE_SECONDS, bound=max_wait)
 
     def standing(self, revision_of: Callable[[str], Revision], now: float) -> Mapping[str, str]:
-        """The nodes whose refusal holds at ``now`` (epoch seconds), the oldest first, and kube-scheduler's message."""
-        standing = {
+        """The nodes whose refusal holds at ``now`` (epoch seconds), the oldest first, and kube-scheduler's message.
+
+        None holds at the last resort: the node refused longest ago may have no devices by then.
+        """
+        if now >= self.last_resort_at:
+            return {}
+        return {
             name: verdict.message for name, verdict in self.refused.items() if verdict.revision == revision_of(name)
         }
-        if standing and now >= self.last_resort_at:
-            del standing[next(iter(standing))]
-        return standing
 
     @property
     def last_resort_at(self) -> float:

@@ -135,6 +135,29 @@ def test_the_last_resort_tries_the_node_refused_longest_ago(unplaced: Scene) -> 
     assert about(decide(unplaced.state, "default/p", now, history)) == "place n2 a=n2/gpu-0"
 
 
+def use_all_devices(scene: Scene, *nodes: str) -> None:
+    """Pods whose claims are allocated, but that are not bound yet: that changes nothing on the node."""
+    for device in (f"{host}/gpu-{number}" for host in nodes for number in range(2)):
+        name = device.replace("/", "-")
+        scene.claim(name, at=device, by=(f"q-{name}",))
+        scene.pod(f"q-{name}", name)
+
+
+def test_the_last_resort_is_no_node_without_devices(unplaced: Scene) -> None:
+    history = refused_on(unplaced, "n2", "n1", "n3")
+    now = NOW - 1 + LAST_RESORT_SECONDS
+    use_all_devices(unplaced, "n2")
+    assert about(decide(unplaced.state, "default/p", now, history)) == "place n1 a=n1/gpu-0"
+
+
+def test_a_pod_whose_last_resort_has_no_devices_waits_for_a_change_alone(unplaced: Scene) -> None:
+    history = refused_on(unplaced, "n2", "n1", "n3")
+    use_all_devices(unplaced, "n1", "n2", "n3")
+    decision = decide(unplaced.state, "default/p", NOW - 1 + LAST_RESORT_SECONDS, history)
+    assert isinstance(decision, Unallocatable)
+    assert decision.after is None
+
+
 @pytest.mark.parametrize(
     ("change", "counts"),
     [
