@@ -15,6 +15,7 @@ from controller.reconcile import (
     KnownGang,
     NodeOrder,
     Reason,
+    TakeBack,
     Wait,
     decide_gang,
     known_gang,
@@ -57,6 +58,8 @@ class GangSync:
         self._memory = Memory()
         self._unfinished: dict[str, int] = {}
         """How many searches in a row were not finished, by gang."""
+        self._taken_back: set[str] = set()
+        """Gangs of which it was told that they lost what they held, and that were not placed since."""
         self._busy: dict[str, str] = {}
         """A member of each gang that was being written when the gang was to be decided."""
 
@@ -74,6 +77,7 @@ class GangSync:
         if not pods:
             self._unfinished.pop(key, None)
             self._busy.pop(key, None)
+            self._taken_back.discard(key)
             self._holds.end(key)
             return DecisionOutcome.GANG_GONE
         if self._is_busy(key, pods):
@@ -81,7 +85,7 @@ class GangSync:
             return None
         order = self._waits.order_of_gang(key)
         decision = self._decide(gang, order)
-        self._take(decision, changes)
+        self._take(key, decision, changes)
         self._try_again(key, decision)
         if decision.plan is None and decision.lacking and decision.decided and not any(pod.node_name for pod in pods):
             self._holds.waits(key, pods, order, lambda order: self._decide(gang, order))
@@ -107,13 +111,20 @@ class GangSync:
         budget = STEPS << min(self._unfinished.get(key, 0), _MOST_DOUBLINGS)
         return lambda gang: choose(gang, self._state.devices, self._state.nodes, budget, self._memory)
 
-    def _take(self, decision: GangDecision, changes: Changes) -> None:
+    def _take(self, key: str, decision: GangDecision, changes: Changes) -> None:
+        """What is said about a gang is in the conditions of all its members, and in one Event."""
+        if decision.plan is not None:
+            self._taken_back.discard(key)
         told: set[tuple[Reason, str]] = set()
         for name, one in decision.members.items():
-            what = (one.reason, one.message) if isinstance(one, Wait) else None
-            # What is said about a gang is in the conditions of all its members, and in one Event.
-            self._pods.take(self._state.pods[name], one, changes, event=what not in told)
-            told |= {what} if what else set()
+            event = True
+            if isinstance(one, Wait):
+                event = (one.reason, one.message) not in told
+                told.add((one.reason, one.message))
+            elif isinstance(one, TakeBack) and not one.unschedulable:
+                event = key not in self._taken_back
+                self._taken_back.add(key)
+            self._pods.take(self._state.pods[name], one, changes, event=event)
         for answer in decision.lacking:
             self._waits.wait_in_gang(answer)
 

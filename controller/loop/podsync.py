@@ -58,6 +58,8 @@ class _RetryState:
     history: PlacementHistory = field(default_factory=PlacementHistory)
     carrying_out: Written | None = None
     """The decision that is being written."""
+    event: bool = True
+    """Whether an Event says so if it takes something back."""
 
 
 class PodSync:
@@ -127,7 +129,7 @@ class PodSync:
         """Have a decision about the pod carried out; returns as ``sync``.
 
         Args:
-            event: whether an Event says why the pod waits (``Teller.tell_wait``).
+            event: whether an Event says why the pod waits (``Teller.tell_wait``), or what is taken back from it.
         """
         retry = self._retries.get(pod.key)
         if retry is None or retry.uid != pod.uid:
@@ -137,6 +139,7 @@ class PodSync:
         if isinstance(decision, Wait):
             retry.history = retry.history.after(decision, self._clock.now())
             return self._waits.wait(pod, decision, event=event)
+        retry.event = event
         self._waits.end(pod.key)
         if isinstance(decision, Idle):
             if pod.node_name or pod.terminal:
@@ -222,7 +225,7 @@ class PodSync:
                 if decision.unschedulable:
                     self._waits.questions.refused(key)
                 # A refused write is told as the reason why the pod waits.
-                if retry.history.refusal is None and (pod := self._state.pods.get(key)):
+                if retry.event and retry.history.refusal is None and (pod := self._state.pods.get(key)):
                     self._teller.tell_taken_back(pod, node, message)
                 self._queue.add(("pod", key), now)
 

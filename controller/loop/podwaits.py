@@ -199,7 +199,9 @@ class PodWaits:
 
     def _try_soon(self, pod: str | None) -> None:
         if pod is not None:
-            self._queue.add(("pod", pod), self._clock.monotonic())
+            # A member is as urgent as its gang.
+            gang = self._state.gangs.of(pod)
+            self._queue.add(("gang", gang) if gang else ("pod", pod), self._clock.monotonic())
 
     # Waking
 

@@ -80,12 +80,12 @@ class GangWorld(World):
         assert len({node[0] for node in held}) <= fabrics
 
 
-def gang_config(name: str, minimum: int, topology: list[Object] | None = None, **gang: Any) -> Object:
-    """Opaque parameters of a claim: gang ``name`` inside one fabric."""
+def gang_config(name: str = "", minimum: int = 0, topology: list[Object] | None = None, **gang: Any) -> Object:
+    """Opaque parameters of a claim: gang ``name``, or the one that the pod's group says, inside one fabric."""
     parameters = {
         "apiVersion": "lode.dev/v1alpha1",
         "kind": "PlacementConfig",
-        "gang": {"name": name, "minAvailable": minimum, **gang},
+        "gang": {**({"name": name, "minAvailable": minimum} if name else {}), **gang},
         "topology": [FABRIC] if topology is None else topology,
     }
     return {"opaque": {"driver": "lode.dev", "parameters": parameters}}

@@ -43,7 +43,8 @@ def test_a_gang_that_fits_nowhere_holds_nothing_and_says_once_why() -> None:
     conditions = {world.condition(pod) for pod in pods}
     assert len(conditions) == 1
     assert next(iter(conditions))[:2] == ("False", "Unallocatable")
-    assert "gang default/train: 2 of 4 members fit in a" in next(iter(conditions))[2]
+    for fabric in ("a", "b"):
+        assert f"2 of 4 members fit in {fabric} (devices on 1 node)" in next(iter(conditions))[2]
     assert [len(world.events(pod)) for pod in pods] == [1, 0, 0, 0], "one Event for the gang"
 
 
@@ -181,6 +182,26 @@ def test_killed_at_any_write_while_a_node_is_lost(number: int) -> None:
     assert len(world.let_go(*single)) == 2, "nothing leaked"
 
 
+def test_a_gang_that_is_taken_back_says_so_in_one_event() -> None:
+    world = GangWorld(b=2)
+    pods = world.add_gang("train", 4)
+
+    def kill_when_all_hold_devices(what: str, about: Any) -> None:
+        if "" not in world.nodes_of(*pods):
+            raise Killed
+
+    world.meddler.after = kill_when_all_hold_devices
+    with expect_kill():
+        world.settle(10)
+    assert world.let_go(*pods) == []
+    for node in ("b1", "b2"):
+        world.api.patch(NODES, node, {"spec": {"unschedulable": True}})
+    world.start()
+    world.settle(60)
+    assert world.nodes_of(*pods) == [""] * 4
+    assert sorted(world.event_count(pod, "AllocationTakenBack") for pod in pods) == [0, 0, 0, 1]
+
+
 @pytest.mark.parametrize("number", WRITES_OF_A_GANG)
 @pytest.mark.parametrize("error", [Conflict("somebody else was first", status=409), Unavailable("lost")])
 def test_trouble_at_any_write_of_a_commit(number: int, error: Exception) -> None:
@@ -190,130 +211,3 @@ def test_trouble_at_any_write_of_a_commit(number: int, error: Exception) -> None
     world.settle(120)
     world.check_gang(*pods, minimum=4)
     assert len(world.let_go(*pods)) == 4
-
-
-# After the start
-
-
-def started(world: GangWorld, members: int, minimum: int = 0) -> tuple[str, ...]:
-    pods = world.add_gang("train", members, minimum)
-    world.settle(10)
-    world.bind_all()
-    world.settle(10)
-    return pods
-
-
-def replaced(world: GangWorld, pod: str, new: str, minimum: int) -> None:
-    """The pod is lost, and its controller makes another one."""
-    world.remove_pod(pod)
-    world.add_claim(new, config=[gang_config("train", minimum)])
-    world.add_pod(new, new)
-
-
-def test_a_lost_member_is_replaced_in_the_fabric_of_the_others() -> None:
-    world = GangWorld(a=4, b=2)
-    pods = started(world, 4)
-    (fabric,) = {node[0] for node in world.nodes_of(*pods)}
-    replaced(world, pods[3], "again", 4)
-    world.settle(5)
-    assert world.node_of("again")[0] == fabric
-    assert world.let_go("again") == ["again"]
-
-
-def test_two_members_lost_at_once_are_replaced_each_when_it_can_be() -> None:
-    world = GangWorld(a=2)
-    pods = started(world, 4)
-    for pod, new in ((pods[0], "first"), (pods[1], "second")):
-        world.remove_pod(pod)
-        world.add_claim(new, config=[gang_config("train", 4)])
-    world.add_pod("first", "first", cpu="99")
-    world.add_pod("second", "second")
-    world.settle(5)
-    assert world.nodes_of("first", "second")[0] == ""
-    assert world.let_go("first", "second") == ["second"]
-
-
-def test_a_node_that_is_not_ready_for_a_minute_changes_no_claim() -> None:
-    world = GangWorld(a=2, b=2)
-    pods = started(world, 4)
-    before = [world.claim(pod) for pod in pods]
-    node = world.node_of(pods[0])
-    world.set_ready(node, False)
-    world.settle(60)
-    world.set_ready(node, True)
-    world.settle(60)
-    assert [world.claim(pod) for pod in pods] == before
-
-
-def test_a_member_that_kube_scheduler_refuses_moves_within_the_fabric() -> None:
-    world = GangWorld(a=3, b=3)
-    pods = world.add_gang("train", 4)
-    world.settle(10)
-    refusing = world.node_of(pods[0])
-    for _ in range(10):
-        world.bind_all(refuses=(refusing,))
-        world.settle(5)
-    nodes = world.nodes_of(*pods)
-    assert refusing not in nodes
-    assert len({node[0] for node in nodes}) == 1
-    assert all(world.pod(pod)["spec"].get("nodeName") for pod in pods)
-
-
-def test_a_gang_that_no_node_of_a_fabric_takes_moves_to_another() -> None:
-    world = GangWorld(a=2, b=2)
-    pods = world.add_gang("train", 4)
-    world.settle(10)
-    (first,) = {node[0] for node in world.nodes_of(*pods)}
-    for _ in range(20):
-        world.bind_all(refuses=(f"{first}1", f"{first}2"))
-        world.settle(5)
-    assert {node[0] for node in world.nodes_of(*pods)} == {"b" if first == "a" else "a"}
-    assert all(world.pod(pod)["spec"].get("nodeName") for pod in pods)
-
-
-@pytest.mark.parametrize("moves", [False, True], ids=["waits", "moves"])
-def test_when_the_fabric_of_a_gang_is_gone_later_members_wait_for_it_or_move(moves: bool) -> None:
-    world = GangWorld(a=2, b=2)
-    gang = {"onDomainLoss": "move" if moves else "wait"}
-    pods = world.add_gang("train", 3, minimum=3, gang=gang)
-    world.settle(10)
-    world.bind_all()
-    (fabric,) = {node[0] for node in world.nodes_of(*pods)}
-    for number in (1, 2):
-        world.label(f"{fabric}{number}", None)
-    world.add_gang("train", 1, minimum=3, first=3, gang=gang)
-    world.settle(60)
-    other = "b" if fabric == "a" else "a"
-    assert world.node_of("train-3")[:1] == (other if moves else "")
-    if not moves:
-        assert "the members that stand are in no domain of fabric" in world.condition("train-3")[2]
-        world.label(f"{fabric}1", fabric)
-        world.label(f"{fabric}2", fabric)
-        world.settle(5)
-        assert world.node_of("train-3")[0] == fabric
-
-
-def test_a_gang_of_which_no_member_runs_starts_anew_wherever_it_fits() -> None:
-    world = GangWorld(a=2, b=2)
-    pods = started(world, 4)
-    (fabric,) = {node[0] for node in world.nodes_of(*pods)}
-    for number in (1, 2):
-        world.set_ready(f"{fabric}{number}", False)
-    for pod in pods:
-        world.remove_pod(pod)
-    again = world.add_gang("train", 4, first=4, minimum=4)
-    world.settle(10)
-    assert {node[0] for node in world.nodes_of(*again)} == {"b" if fabric == "a" else "a"}
-
-
-def test_members_left_over_while_others_run_wait_and_say_so() -> None:
-    world = GangWorld(a=2)
-    pods = started(world, 4)
-    world.add_gang("train", 1, minimum=4, first=4)
-    world.settle(30)
-    assert world.condition("train-4")[1] == "Unallocatable"
-    assert world.node_of("train-4") == ""
-    replaced_by_nobody = pods[0]
-    world.remove_pod(replaced_by_nobody)
-    world.settle(5)
-    assert world.let_go("train-4") == ["train-4"]

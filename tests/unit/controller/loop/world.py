@@ -1,6 +1,6 @@
 """A small cluster on the API in memory, and a controller driven by hand. Nobody binds pods here but the tests."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from driver.kube.api import (
     Api,
     NotFound,
     Object,
+    Resource,
 )
 from driver.names import FINALIZER, Names
 from driver.observe import Metrics, logger
@@ -67,13 +68,15 @@ class World:
 
     def __init__(self, nodes: int = 1, cards: int = 2, **settings: Any):
         self.clock = VirtualClock()
-        self.api = MemoryApi(self.clock)
+        self.api = MemoryApi(self.clock, custom=self.custom)
         self.settings = Settings.model_validate({"controller": settings})
         self.add_class("gpu.lode.dev", 'device.driver == "lode.dev" && device.attributes["lode.dev"].kind == "gpu"')
         for number in range(1, nodes + 1):
             self.add_node(f"n{number}", cards)
         self.start()
 
+    custom: Collection[Resource] = ()
+    """Kinds that the API serves besides."""
     unsafe = ""
     """Why nothing may be decided."""
 
@@ -145,10 +148,18 @@ class World:
         spec = {"devices": {"requests": requests, **devices}}
         return self.api.create(RESOURCE_CLAIMS, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
 
-    def add_pod(self, name: str, *claims: str, gates: tuple[str, ...] = (GATE,), cpu: str = "1", **spec: Any) -> Object:
+    def add_pod(
+        self,
+        name: str,
+        *claims: str,
+        gates: tuple[str, ...] = (GATE,),
+        cpu: str = "1",
+        labels: dict[str, str] | None = None,
+        **spec: Any,
+    ) -> Object:
         container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu}}}
         pod = {
-            "metadata": {"name": name, "namespace": "default"},
+            "metadata": {"name": name, "namespace": "default", "labels": labels or {}},
             "spec": {
                 "containers": [container],
                 "schedulingGates": [{"name": gate} for gate in gates],

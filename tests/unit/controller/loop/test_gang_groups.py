@@ -1,0 +1,135 @@
+"""Gangs that a PodGroup object describes, whose minimum can change while they start."""
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import pytest
+
+from driver.kube.api import COSCHEDULING_POD_GROUPS, POD_GROUPS
+from tests.unit.controller.loop.gangworld import GangWorld, gang_config
+
+WRITES_OF_A_GANG = range(1, 19)
+TOPOLOGY = {"schedulingConstraints": {"topology": [{"key": "fabric"}]}}
+
+
+class GroupWorld(GangWorld):
+    """The gang ``train`` is a PodGroup: of coscheduling, or of ``scheduling.k8s.io``."""
+
+    def __init__(self, minimum: int, *, by_scheduler: bool = False, a: int = 1, b: int = 0):
+        self.group = POD_GROUPS[0] if by_scheduler else COSCHEDULING_POD_GROUPS
+        self.custom = (self.group,)
+        super().__init__(a=a, b=b)
+        self._by_scheduler = by_scheduler
+        metadata = {"name": "train", "namespace": "default"}
+        self.api.create(self.group, {"metadata": metadata, "spec": self._spec(minimum)}, "default")
+
+    def _spec(self, minimum: int) -> Any:
+        gang = {"gang": {"minCount": minimum}}
+        return {"schedulingPolicy": gang, **TOPOLOGY} if self._by_scheduler else {"minMember": minimum}
+
+    def set_minimum(self, minimum: int) -> None:
+        self.api.patch(self.group, "train", {"spec": self._spec(minimum)}, namespace="default")
+
+    def add_members(self, number: int, first: int = 0) -> list[str]:
+        names = [f"train-{one}" for one in range(first, first + number)]
+        for name in names:
+            self.add_claim(name, config=[] if self._by_scheduler else [gang_config()])
+            self._add_member(name)
+        return names
+
+    def _add_member(self, name: str) -> None:
+        if self._by_scheduler:
+            self.add_pod(name, name, schedulingGroup={"podGroupName": "train"})
+        else:
+            self.add_pod(name, name, labels={"scheduling.x-k8s.io/pod-group": "train"})
+
+    def at_write(self, number: int, act: Callable[[], None]) -> None:
+        """Act just before the controller's write of that number."""
+        calls = count(1)
+
+        def meddle(what: str, about: Any) -> None:
+            if next(calls) == number:
+                act()
+
+        self.meddler.before = meddle
+
+    def removals(self) -> list[int]:
+        """When gates were removed, as numbers of calls."""
+        calls = zip(self.meddler.calls, self.meddler.bodies, strict=True)
+        return [n for n, (call, body) in enumerate(calls) if call == "patch pods" and isinstance(body[1], list)]
+
+
+@pytest.mark.parametrize("number", WRITES_OF_A_GANG)
+@pytest.mark.parametrize("raised", [5, 6])
+def test_a_minimum_raised_at_any_write_never_leaves_fewer_than_when_it_was_decided(number: int, raised: int) -> None:
+    """Four of four members start, or nothing is held until as many exist as are needed now."""
+    world = GroupWorld(minimum=4, a=3)
+    pods = world.add_members(4)
+    world.at_write(number, lambda: world.set_minimum(raised))
+    world.settle(30)
+    held = [node for node in world.nodes_of(*pods) if node]
+    assert len(world.let_go(*pods)) == len(held)
+    assert len(held) in (0, 4)
+    world.bind_all()
+    pods += world.add_members(2, first=4)
+    world.settle(30)
+    world.check_gang(*pods, minimum=raised)
+    assert len(world.let_go(*pods)) == 6
+
+
+@pytest.mark.parametrize("number", WRITES_OF_A_GANG)
+def test_a_minimum_raised_beyond_the_room_starts_what_was_decided_or_nothing(number: int) -> None:
+    world = GroupWorld(minimum=4, a=2)
+    pods = world.add_members(6)
+    world.at_write(number, lambda: world.set_minimum(6))
+    world.settle(60)
+    held = [node for node in world.nodes_of(*pods) if node]
+    assert len(world.let_go(*pods)) == len(held)
+    assert len(held) in (0, 4)
+
+
+@pytest.mark.parametrize("number", WRITES_OF_A_GANG)
+def test_a_minimum_lowered_at_any_write_starts_the_gang(number: int) -> None:
+    world = GroupWorld(minimum=4, a=2)
+    pods = world.add_members(4)
+    world.at_write(number, lambda: world.set_minimum(2))
+    world.settle(30)
+    world.check_gang(*pods, minimum=2)
+    assert len(world.let_go(*pods)) == 4
+
+
+def test_a_gang_that_waits_starts_when_its_minimum_is_lowered() -> None:
+    world = GroupWorld(minimum=4, a=1)
+    pods = world.add_members(4)
+    world.settle(30)
+    assert world.nodes_of(*pods) == [""] * 4
+    world.set_minimum(2)
+    world.settle(5)
+    assert len(world.let_go(*pods)) == 2
+
+
+# Groups that kube-scheduler schedules as one
+
+
+def test_a_group_of_kube_scheduler_is_let_go_with_all_members_that_exist() -> None:
+    world = GroupWorld(minimum=2, by_scheduler=True, a=2)
+    pods = world.add_members(4)
+    world.settle(10)
+    assert len(world.let_go(*pods)) == 4
+    written = [n for n, call in enumerate(world.meddler.calls) if call == "patch resourceclaims/status"]
+    assert len(world.removals()) == 4
+    assert max(written) < min(world.removals())
+
+
+def test_a_group_of_kube_scheduler_waits_while_there_is_room_for_some_only() -> None:
+    world = GroupWorld(minimum=2, by_scheduler=True, a=1, b=1)
+    pods = world.add_members(4)
+    world.settle(30)
+    assert world.let_go(*pods) == []
+    assert world.nodes_of(*pods) == [""] * 4
+    assert "2 of 4 members fit in a" in world.condition(pods[0])[2]
+    world.add_node("b2", 2)
+    world.label("b2", "b")
+    world.settle(5)
+    assert len(world.let_go(*pods)) == 4
