@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-FLAGS = ("-shared", "-fPIC", "-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-result")
+FLAGS = ("-shared", "-fPIC", "-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-result", "-pthread")
 
 
 def built(folder: Path, name: str, without: Collection[str] = ()) -> Path:
-    """The library made of the C files in ``folder``; skips the test if there is no C compiler.
+    """The library made of the C files in ``folder`` and beside this file; skips the test if there is no C compiler.
 
     It is kept in the folder for temporary files under a name made of its content, for every later process.
 
@@ -25,7 +25,7 @@ def built(folder: Path, name: str, without: Collection[str] = ()) -> Path:
     compiler = shutil.which("gcc")
     if compiler is None:
         pytest.skip("gcc is not installed")
-    sources = sorted(folder.glob("*.[ch]"))
+    sources = [*sorted(Path(__file__).parent.glob("*.[ch]")), *sorted(folder.glob("*.[ch]"))]
     hidden = "".join(f" {symbol};" for symbol in sorted(without))
     exports = f"{{ global: *;{f' local:{hidden}' if hidden else ''} }};\n"
     content = b"\0".join([" ".join(FLAGS).encode(), exports.encode(), *(source.read_bytes() for source in sources)])
@@ -42,6 +42,6 @@ def _compile(compiler: str, sources: list[Path], exports: str, library: Path) ->
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         script, own = Path(folder) / "exports.map", Path(folder) / library.name
         script.write_text(exports)
-        command = [compiler, *FLAGS, f"-Wl,--version-script={script}", "-o", str(own), *map(str, sources)]
-        subprocess.run(command, check=True)
+        options = [f"-I{Path(__file__).parent}", f"-Wl,--version-script={script}", "-o", str(own)]
+        subprocess.run([compiler, *FLAGS, *options, *map(str, sources)], check=True)
         own.replace(library)

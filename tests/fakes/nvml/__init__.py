@@ -1,6 +1,6 @@
 """A fake ``libnvidia-ml.so.1``, and the machine around it.
 
-The library's state is a file of keys and values, which survives the process that loads the library:
+The library's state has, beside what every fake library has (``tests.fakes.state``):
 
 - ``driver``, ``cuda``, ``gpus`` (how many); ``gpu.<i>.<name>`` for card ``i`` in NVML's order: uuid, name, minor, pci,
   memory, architecture, capability, computemode, ``mig`` ("current pending"), ``mig.reset`` (a change of the mode waits
@@ -8,53 +8,31 @@ The library's state is a file of keys and values, which survives the process tha
   ``nvlink.<link>.state`` and ``.peer``, ``fabric``, ``field.<id>``, ``remapped``, ``events``. A missing key is a value
   that the driver lacks.
 - ``event.<n>``: "card type data gi ci", delivered in order.
-- ``calls`` and ``calls.<function>``: how often the library was called.
-- ``fault.<function>``, ``fault.<function>.<call>``, ``gpu.<i>.fault``, ``gpu.<i>.fault.<function>``: an error code, or
-  ``hang`` as long as the key is there. ``kill``: the process dies as its call of this number begins.
 """
 
-import fcntl
 import uuid
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection
 from pathlib import Path
 
 from tests.fakes.build import built
 from tests.fakes.nvml.models import MIB, Model
+from tests.fakes.state import FakeState
 
 LIBRARY = "libnvidia-ml.so.1"
 _UUIDS = uuid.UUID("6c6f6465-0000-5000-8000-6e766d6c0000")
 
 
-class FakeNvml:
+class FakeNvml(FakeState):
     """The state of the fake library, in a file of its own."""
 
     def __init__(self, path: Path, driver: str = "580.65.06", cuda: int = 13000):
-        self.path = path
+        super().__init__(path)
         self.change({"driver": driver, "cuda": str(cuda), "gpus": "0"})
 
     @staticmethod
     def library(without: Collection[str] = ()) -> Path:
         """The compiled library, without some of its symbols."""
         return built(Path(__file__).parent, LIBRARY, without)
-
-    def state(self) -> dict[str, str]:
-        """All keys."""
-        with self._locked():
-            return self._read()
-
-    def change(self, values: Mapping[str, str | int | None]) -> None:
-        """Set keys; None removes one and those below it."""
-        with self._locked():
-            state = self._read()
-            for key, value in values.items():
-                if value is None:
-                    state = {name: old for name, old in state.items() if name != key and not name.startswith(f"{key}.")}
-                else:
-                    state[key] = str(value)
-            new = self.path.with_suffix(".python")
-            new.write_text("".join(f"{key} {value}\n" for key, value in state.items()))
-            new.replace(self.path)
 
     def add(self, model: Model, **changes: str | int | None) -> int:
         """Add a card; returns its index. ``changes`` replace keys of the card, with ``_`` for a dot."""
@@ -98,17 +76,3 @@ class FakeNvml:
             for key, value in state.items()
             if key.startswith(prefix) and key.removeprefix(prefix).isdecimal()
         ]
-
-    def calls(self, function: str = "") -> int:
-        """How often a function, or any, was called."""
-        return int(self.state().get(f"calls.{function}" if function else "calls", "0"))
-
-    def _read(self) -> dict[str, str]:
-        lines = self.path.read_text().splitlines() if self.path.exists() else []
-        return {key: value for key, _, value in (line.partition(" ") for line in lines)}
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with Path(f"{self.path}.lock").open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *const STATE_VARIABLE = "FAKE_NVML";
+const char *const CARD_KEY = "gpu";
+
 Handle instance_handle(int card, int gpu_instance, int compute_instance) {
     unsigned long number = (unsigned long)(card + 1) << 32;
     return (Handle)(number | (unsigned long)(gpu_instance + 1) << 16 | (unsigned long)(compute_instance + 1));

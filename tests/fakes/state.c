@@ -1,6 +1,7 @@
 #include "state.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,11 +19,12 @@ static struct {
 } lines[MOST_LINES];
 static int count;
 static int lock = -1;
+static pthread_mutex_t one_call = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *path(void) {
-    const char *configured = getenv("FAKE_NVML");
+    const char *configured = getenv(STATE_VARIABLE);
     if (configured == NULL) {
-        fprintf(stderr, "fake NVML: FAKE_NVML is not set\n");
+        fprintf(stderr, "fake library: %s is not set\n", STATE_VARIABLE);
         abort();
     }
     return configured;
@@ -31,6 +33,7 @@ static const char *path(void) {
 static void load(void) {
     char line[KEY_BYTES + VALUE_BYTES + 2];
     char name[4096];
+    pthread_mutex_lock(&one_call);
     snprintf(name, sizeof name, "%s.lock", path());
     lock = open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
     flock(lock, LOCK_EX);
@@ -61,6 +64,7 @@ static void store(void) {
     rename(name, path());
     close(lock);
     lock = -1;
+    pthread_mutex_unlock(&one_call);
 }
 
 static int find(const char *wanted) {
@@ -151,9 +155,9 @@ static const char *fault_of(const char *function, int card, long long number) {
     if (fault == NULL)
         fault = get("fault.%s", function);
     if (fault == NULL && card >= 0)
-        fault = get("gpu.%d.fault.%s", card, function);
+        fault = get("%s.%d.fault.%s", CARD_KEY, card, function);
     if (fault == NULL && card >= 0)
-        fault = get("gpu.%d.fault", card);
+        fault = get("%s.%d.fault", CARD_KEY, card);
     return fault;
 }
 
@@ -189,6 +193,11 @@ int enter(const char *function, int card) {
 }
 
 int leave(int code) {
+    int dies = get_number(-1, "kill.after") == get_number(0, "calls");
+    if (dies)
+        drop("kill");
     store();
+    if (dies)
+        raise(SIGKILL);
     return code;
 }

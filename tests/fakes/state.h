@@ -1,11 +1,15 @@
-/* The state of the fake library: a text file of lines "key value", read and written whole by every call, under a lock.
+/* The state of a fake library: a text file of lines "key value", read and written whole by every call, under a lock.
  *
- * $FAKE_NVML is its path. The file survives the process that loaded the library, as a driver does. Python tests write
- * and read it with tests/fakes/nvml/__init__.py, where the keys are listed. */
-#ifndef FAKE_NVML_STATE_H
-#define FAKE_NVML_STATE_H
+ * The file survives the process that loaded the library, as a driver does. Python tests write and read it with
+ * tests/fakes/state.py, where the keys are listed that every library has. */
+#ifndef FAKE_STATE_H
+#define FAKE_STATE_H
 
 #define VALUE_BYTES 256
+
+/* Of each library: the environment variable with the path of the file, and what the keys of a card begin with. */
+extern const char *const STATE_VARIABLE;
+extern const char *const CARD_KEY;
 
 /* Begins a call: locks and reads the state, counts the call, and carries out the faults that the state has for it.
  * Returns the error code that the call must return at once, or 0; then `leave` must end the call. `card` is -1 for a

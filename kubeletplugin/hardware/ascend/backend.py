@@ -1,0 +1,266 @@
+"""The backend of Ascend NPUs."""
+
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from driver.errors import TransientFault
+from driver.observe import Logger
+from driver.parameters import GpuConfig
+from kubeletplugin.hardware.actions import Action, Handle, VnpuInstance
+from kubeletplugin.hardware.ascend import container, faults, npusmi, vnpus
+from kubeletplugin.hardware.ascend.cards import Npu, Place, npus_of
+from kubeletplugin.hardware.ascend.dcmi import Code, Dcmi, DcmiError, Die
+from kubeletplugin.hardware.ascend.dcmi.library import GONE, LACKING
+from kubeletplugin.hardware.ascend.discovery import Discovery
+from kubeletplugin.hardware.ascend.facts import ActiveFault, Chip, Vnpu
+from kubeletplugin.hardware.ascend.faults import Severity
+from kubeletplugin.hardware.card import Card
+from kubeletplugin.hardware.devices import DeviceFiles
+from kubeletplugin.hardware.edits import Edits
+from kubeletplugin.hardware.port import CardState, Gone, Health, InUse, NoRoom, Unsupported
+from kubeletplugin.hardware.sysfs import Sysfs
+from kubeletplugin.hardware.use import Use
+
+
+class AscendHardware:
+    """``Hardware`` with the NPUs that DCMI reports, or, where it cannot be loaded, those that ``npu-smi`` lists.
+
+    Args:
+        driver_root: where the host's file system is mounted, to see which of the driver's files it has.
+        run: ``npu-smi``; None if it is not to be asked.
+        levels, codes: the operator's choice of severity (``faults.health_of``).
+    """
+
+    def __init__(
+        self,
+        dcmi: Dcmi,
+        sysfs: Sysfs,
+        devices: DeviceFiles,
+        log: Logger,
+        driver_root: str = "/",
+        run: npusmi.Run | None = None,
+        levels: Mapping[str, Severity] = faults.DEFAULT_LEVELS,
+        codes: Mapping[str, Severity] | None = None,
+    ):
+        self._dcmi = dcmi
+        self._discovery = Discovery(dcmi)
+        self._sysfs = sysfs
+        self._devices = devices
+        self._log = log
+        self._driver_root = Path(driver_root)
+        self._run = run
+        self._levels = levels
+        self._codes = codes or {}
+        self._lock = threading.Lock()
+        self._reported: frozenset[str] = frozenset()
+        self._known: dict[str, Npu] = {}
+        """The cards that were found last, by uuid."""
+
+    def cards(self) -> tuple[Card, ...]:
+        """See ``Hardware``. Problems are logged once."""
+        return tuple(npu.card for npu in self._npus())
+
+    def health(self) -> Mapping[str, Health]:
+        """See ``Hardware``; the faults that the chips have now."""
+        return {npu.card.name: faults.worst([self._chip_health(chip) for chip in npu.chips]) for npu in self._npus()}
+
+    def observe(self, card: Card) -> CardState:
+        """See ``Hardware``."""
+        npu = self._npu(card.uuid)
+        try:
+            found = [each for chip in npu.chips for each in vnpus.found_on(chip, self._vnpus(chip))]
+            modes = self._discovery.modes(_die(npu.chips[0]))
+        except DcmiError as error:
+            if error.code == Code.NO_LIBRARY:
+                return CardState()
+            raise _refusal(error, card.uuid) from error
+        return CardState(tuple(found), vnpus.excluded(npu.generation, npu.card, modes))
+
+    def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
+        """See ``Hardware``: a vNPU for a partition, nothing for other devices."""
+        npu = self._npu(use.card.uuid)
+        if isinstance(use.config, GpuConfig):
+            raise Unsupported(f"GpuConfig does not apply to card {npu.card.name}; remove it from the claim")
+        if use.partition is None:
+            return ()
+        if len(npu.chips) > 1:
+            raise Unsupported(f"card {npu.card.name} cannot be divided: its dies are given together")
+        (chip,) = npu.chips
+        return (vnpus.chosen(chip, npu.card, use.partition.profile, self._asked_vnpus(chip), taken),)
+
+    def ensure(self, action: Action) -> Handle:
+        """See ``Hardware``."""
+        npu, chip, vnpu = self._vnpu(action)
+        present = self._asked_vnpus(chip)
+        if existing := _with_id(present, vnpu.id):
+            if existing.template not in ("", vnpu.template):
+                raise NoRoom(f"vNPU {vnpu.id} exists already, and is of template {existing.template!r}")
+            return vnpus.handle_of(vnpu.id)
+        if npu.card.scheme is None or not any(part.profile == vnpu.template for part in npu.card.scheme.partitions):
+            raise Unsupported(f"card {npu.card.name} has no vNPU template {vnpu.template!r}")
+        if lacking := vnpus.shortage(npu.card, vnpu.template, present):
+            raise NoRoom(lacking)
+        self._create(chip, vnpu)
+        return vnpus.handle_of(vnpu.id)
+
+    def release(self, action: Action, handle: Handle | None) -> None:
+        """See ``Hardware``."""
+        _, chip, vnpu = self._vnpu(action)
+        existing = _with_id(self._asked_vnpus(chip), vnpu.id)
+        if existing is None or handle not in (None, vnpus.handle_of(vnpu.id)):
+            return
+        if existing.template not in ("", vnpu.template):
+            return  # created by somebody else after ours was gone
+        if existing.in_use:
+            raise InUse(f"vNPU {vnpu.id} is used by a container")
+        try:
+            self._dcmi.destroy_vnpu(_die(chip), vnpu.id)
+        except DcmiError as error:
+            if _with_id(self._asked_vnpus(chip), vnpu.id) is None:
+                return
+            if error.code == Code.OCCUPIED:
+                raise InUse(f"vNPU {vnpu.id} is in use: {error}") from error
+            raise _refusal(error, chip.vdie) from error
+
+    def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
+        """See ``Hardware``."""
+        npu = self._npu(use.card.uuid)
+        if use.partition is None:
+            files = [container.chip_file(chip.physical_id) for chip in npu.chips]
+        else:
+            files = [container.vnpu_file(int(handle["id"])) for handle in handles.values()]
+        try:
+            return container.edits(npu.generation, files, self._devices.find, self._has)
+        except container.MissingDevice as error:
+            raise Gone(f"card {npu.card.name} ({npu.card.uuid}): the node has no device file {error}") from error
+
+    def _create(self, chip: Chip, vnpu: VnpuInstance) -> None:
+        try:
+            made = self._dcmi.create_vnpu(_die(chip), vnpu.id, vnpu.template)
+        except DcmiError as error:
+            if _with_id(self._asked_vnpus(chip), vnpu.id):
+                return  # an answer was lost, or another instance of this program was first
+            raise _refusal(error, chip.vdie) from error
+        if made != vnpu.id:
+            self._dcmi.destroy_vnpu(_die(chip), made)
+            raise NoRoom(f"the driver chose id {made} for vNPU {vnpu.id}; that id is not free")
+
+    def _npus(self) -> tuple[Npu, ...]:
+        try:
+            node = self._discovery.node()
+        except DcmiError as error:
+            if error.code != Code.NO_LIBRARY or self._run is None:
+                raise
+            self._report([f"{error}; cards are found with npu-smi, and cannot be divided"])
+            node = npusmi.find(self._run)
+        there = [chip for chip in node.chips if self._devices.find(container.chip_file(chip.physical_id)[0])]
+        missing = [
+            f"chip {chip.vdie} ({chip.name}): the node has no device file /dev/{chip.device}"
+            for chip in node.chips
+            if chip not in there
+        ]
+        places = {chip.bus_id: self._place(chip.bus_id) for chip in there if chip.bus_id}
+        npus, problems = npus_of(replace(node, chips=tuple(there)), places)
+        self._report([*missing, *problems])
+        with self._lock:
+            self._known = {npu.card.uuid: npu for npu in npus}
+        return npus
+
+    def _npu(self, uuid: str) -> Npu:
+        """The card, without a question about any other card if it is known."""
+        with self._lock:
+            known = self._known.get(uuid)
+        try:
+            if known is not None and all(self._discovery.is_there(chip) for chip in known.chips):
+                return known
+            for npu in self._npus():
+                if npu.card.uuid == uuid:
+                    return npu
+        except DcmiError as error:
+            raise _refusal(error, uuid) from error
+        raise Gone(f"card {uuid} is not there")
+
+    def _vnpu(self, action: Action) -> tuple[Npu, Chip, VnpuInstance]:
+        npu = self._npu(action.card)
+        if not isinstance(action, VnpuInstance) or len(npu.chips) != 1:
+            raise Unsupported(f"card {npu.card.name} cannot do this: {action.key}")
+        return npu, npu.chips[0], action
+
+    def _vnpus(self, chip: Chip) -> tuple[Vnpu, ...]:
+        try:
+            return self._dcmi.vnpus(_die(chip))
+        except DcmiError as error:
+            if error.code in LACKING:
+                return ()
+            raise
+
+    def _asked_vnpus(self, chip: Chip) -> tuple[Vnpu, ...]:
+        try:
+            return self._vnpus(chip)
+        except DcmiError as error:
+            raise _refusal(error, chip.vdie) from error
+
+    def _chip_health(self, chip: Chip) -> Health:
+        try:
+            active = self._faults(_die(chip))
+        except DcmiError as error:
+            if error.code in GONE:
+                return faults.LOST
+            return replace(faults.UNKNOWN, message=str(error))
+        if active is None:
+            return faults.UNKNOWN
+        return faults.health_of(active, self._levels, self._codes)
+
+    def _faults(self, die: Die) -> Sequence[ActiveFault] | None:
+        dcmi = self._dcmi
+        unknown: int | None = None
+        level = dcmi.ask(unknown, dcmi.alarm_level, die)
+        if level == _NOT_THERE:
+            raise DcmiError("dcmi_get_device_health", Code.NO_DEVICE)
+        no_events: tuple[ActiveFault, ...] | None = None
+        events = dcmi.ask(no_events, dcmi.fault_events, die)
+        if events is not None:
+            return events
+        no_codes: tuple[int, ...] | None = None
+        codes = dcmi.ask(no_codes, dcmi.fault_codes, die)
+        if level is None:
+            return None if codes is None else faults.with_level(codes, _LEVEL_UNKNOWN)
+        return faults.with_level(codes or (), level)
+
+    def _place(self, bus_id: str) -> Place:
+        way = self._sysfs.path_of(bus_id)
+        return Place(way[0] if way else "", self._sysfs.numa_node(bus_id))
+
+    def _has(self, path: str) -> bool:
+        return (self._driver_root / path.lstrip("/")).exists()
+
+    def _report(self, problems: Sequence[str]) -> None:
+        with self._lock:
+            new = [problem for problem in problems if problem not in self._reported]
+            self._reported = self._reported | frozenset(new)
+        for problem in new:
+            self._log.warning("Ascend NPU", problem=problem)
+
+
+_NOT_THERE = 0xFFFFFFFF
+_LEVEL_UNKNOWN = len(faults.LEVELS)
+
+
+def _die(chip: Chip) -> Die:
+    return Die(chip.card_id, chip.device_id)
+
+
+def _with_id(present: Collection[Vnpu], number: int) -> Vnpu | None:
+    return next((vnpu for vnpu in present if vnpu.id == number), None)
+
+
+def _refusal(error: DcmiError, card: str) -> Exception:
+    if error.code in GONE:
+        return Gone(f"card {card} does not answer: {error}")
+    if error.code == Code.NOT_PERMITTED:
+        return TransientFault(f"card {card}: {error}; vNPUs need a privileged pod (manifests/ascend)")
+    if error.code in LACKING:
+        return Unsupported(f"card {card}: {error}")
+    return TransientFault(f"card {card}: {error}")

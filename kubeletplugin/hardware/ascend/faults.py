@@ -1,0 +1,67 @@
+"""What a chip's faults mean for its health, with the operator's choice of severity. Pure."""
+
+from collections.abc import Collection, Mapping
+from typing import Final, Literal
+
+from kubeletplugin.hardware.ascend.facts import ActiveFault
+from kubeletplugin.hardware.port import Health, Recovery
+
+Severity = Literal["healthy", "degraded", "fatal"]
+"""``healthy``: the fault is ignored."""
+LEVELS: Final = ("notice", "minor", "major", "critical")
+"""The severities of DCMI, by number."""
+DEFAULT_LEVELS: Final[Mapping[str, Severity]] = {
+    "notice": "healthy",
+    "minor": "healthy",
+    "major": "degraded",
+    "critical": "fatal",
+}
+LOST: Final = Health("fatal", "the chip does not answer: it is reset, or has fallen off the bus", recovery="reset")
+UNKNOWN: Final = Health("unknown", "the driver does not report the chip's health")
+_ORDER: Final = ("healthy", "unknown", "degraded", "fatal")
+_RECOVERY: Final[Mapping[Severity, Recovery]] = {"healthy": "none", "degraded": "none", "fatal": "reset"}
+
+
+def health_of(faults: Collection[ActiveFault], levels: Mapping[str, Severity], codes: Mapping[str, Severity]) -> Health:
+    """The health of a chip with these faults: that of the worst.
+
+    Args:
+        levels: what each of ``LEVELS`` means; ``DEFAULT_LEVELS`` for those left out.
+        codes: what single faults mean, by number as Huawei writes it (``80E01801``); these count more than ``levels``.
+    """
+
+    def meaning(fault: ActiveFault) -> Severity:
+        own = codes.get(code_text(fault.code))
+        if own is not None:
+            return own
+        if fault.severity is None or fault.severity >= len(LEVELS):
+            return "degraded"
+        level = LEVELS[fault.severity]
+        return levels.get(level, DEFAULT_LEVELS[level])
+
+    ranked = sorted(faults, key=lambda fault: (-_ORDER.index(meaning(fault)), fault.code))
+    if not ranked or meaning(ranked[0]) == "healthy":
+        return Health()
+    first = ranked[0]
+    others = [code_text(fault.code) for fault in ranked[1:] if meaning(fault) != "healthy"]
+    message = f"fault {code_text(first.code)}" + (f": {first.name}" if first.name else "")
+    message += f"; also {', '.join(others)}" if others else ""
+    return Health(meaning(first), message, code_text(first.code), _RECOVERY[meaning(first)])
+
+
+def with_level(codes: Collection[int], level: int) -> tuple[ActiveFault, ...]:
+    """The faults of a driver that tells only their numbers and the level of the worst (``dcmi_get_device_health``)."""
+    severity = level if 0 < level < len(LEVELS) else None
+    if codes:
+        return tuple(ActiveFault(code, severity) for code in codes) if level else ()
+    return (ActiveFault(0, severity, f"alarm level {LEVELS[level]}"),) if severity is not None else ()
+
+
+def worst(healths: Collection[Health]) -> Health:
+    """The health of a card with several chips."""
+    return max(healths, key=lambda health: _ORDER.index(health.state))
+
+
+def code_text(code: int) -> str:
+    """A fault's number as Huawei writes it."""
+    return f"{code:08X}"

@@ -1,0 +1,75 @@
+"""Which vNPU a claim gets, and what is on a chip. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from driver.kinds import Offer
+from kubeletplugin.hardware.actions import VnpuInstance
+from kubeletplugin.hardware.ascend.facts import Chip, Modes, Vnpu
+from kubeletplugin.hardware.ascend.generations import A910, Generation
+from kubeletplugin.hardware.ascend.templates import draws_of
+from kubeletplugin.hardware.card import Card
+from kubeletplugin.hardware.port import Found, NoRoom
+
+FIRST_ID = 100
+IDS_OF_A_CHIP = 16
+"""The vNPUs of a chip have the ids from ``FIRST_ID + IDS_OF_A_CHIP * <physical id>`` (``npu-smi``, create-vnpu)."""
+
+
+def chosen(chip: Chip, card: Card, template: str, present: Iterable[Vnpu], taken: Collection[str]) -> VnpuInstance:
+    """The vNPU to create: of the first id that nothing has.
+
+    Args:
+        taken: keys of actions that are stored for other claims.
+
+    Raises:
+        NoRoom: no id is free.
+    """
+    first = FIRST_ID + IDS_OF_A_CHIP * chip.physical_id
+    used = {vnpu.id for vnpu in present}
+    for number in range(first, first + IDS_OF_A_CHIP):
+        action = VnpuInstance(chip.vdie, template, number)
+        if number not in used and action.key not in taken:
+            return action
+    raise NoRoom(f"card {card.name} has no free vNPU id; its ids are {first} to {first + IDS_OF_A_CHIP - 1}")
+
+
+def handle_of(number: int) -> dict[str, str]:
+    """What is remembered of a vNPU."""
+    return {"id": str(number)}
+
+
+def found_on(chip: Chip, present: Iterable[Vnpu]) -> tuple[Found, ...]:
+    """The vNPUs on a chip, whoever created them."""
+    return tuple(Found(VnpuInstance(chip.vdie, vnpu.template, vnpu.id), handle_of(vnpu.id)) for vnpu in present)
+
+
+def shortage(card: Card, template: str, present: Iterable[Vnpu]) -> str:
+    """What there is too little of for one more vNPU of a template, and who has it; "" if there is room."""
+    if card.scheme is None:
+        return ""
+    wanted = draws_of(card.scheme, template)
+    for counter, amount in wanted.items():
+        users = {vnpu.id: draws_of(card.scheme, vnpu.template).get(counter, 0) for vnpu in present}
+        if sum(users.values()) + amount > card.scheme.counters[counter]:
+            holders = ", ".join(str(number) for number, used in users.items() if used)
+            return f"{counter} of card {card.name} is used by vNPU {holders}"
+    return ""
+
+
+def excluded(generation: Generation, card: Card, modes: Modes) -> Mapping[Offer, str]:
+    """What the modes of a chip do not allow, each with the reason and the remedy."""
+    reasons: dict[Offer, str] = {}
+    if modes.shared is False:
+        reasons["share"] = (
+            f"container sharing of card {card.name} is off; turn it on with npu-smi set -t device-share, which is lost "
+            "when the node restarts"
+        )
+    if card.scheme is None:
+        return reasons
+    if modes.for_machines:
+        reasons["partitions"] = (
+            "vNPUs of this node are for virtual machines; change that with npu-smi set -t vnpu-mode -d 0"
+        )
+    elif modes.symmetric and generation == A910:
+        reasons["partitions"] = f"card {card.name} is in SMP mode, in which it cannot be divided; set AMP mode"
+    return reasons

@@ -1,0 +1,29 @@
+"""Device files of the node."""
+
+import os
+import stat
+from pathlib import Path
+
+from kubeletplugin.hardware.edits import DeviceNode
+
+
+class DeviceFiles:
+    """The character devices below ``root``: the host's ``/dev``, wherever it is mounted."""
+
+    def __init__(self, root: str = "/dev"):
+        self._root = Path(root)
+
+    def find(self, name: str, as_name: str = "") -> DeviceNode | None:
+        """The device ``/dev/<name>`` of the host, ``/dev/<as_name>`` in containers; None if the node does not have it.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
+        try:
+            status = (self._root / name).stat()
+        except FileNotFoundError:
+            return None
+        if not stat.S_ISCHR(status.st_mode):
+            return None
+        major, minor = os.major(status.st_rdev), os.minor(status.st_rdev)
+        return DeviceNode(f"/dev/{as_name or name}", f"/dev/{name}", major, minor)

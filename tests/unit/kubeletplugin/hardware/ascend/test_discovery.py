@@ -1,0 +1,227 @@
+"""Cards are found through DCMI, whatever a driver lacks."""
+
+from collections.abc import Collection
+
+import pytest
+from structlog.testing import capture_logs
+
+from driver.errors import TransientFault
+from kubeletplugin.hardware import Card
+from kubeletplugin.hardware.ascend.dcmi import Code, Dcmi, DcmiError, Die
+from tests.fakes.dcmi.models import (
+    ASCEND_310B,
+    ASCEND_310P3,
+    ASCEND_910A,
+    ASCEND_910B3,
+    ASCEND_910B4,
+    ASCEND_910B4_1,
+    ASCEND_910C,
+    EVERY_MODEL,
+    Model,
+)
+from tests.unit.kubeletplugin.hardware.ascend.machine import Machine
+
+OPTIONAL = (
+    "dcmi_get_driver_version",
+    "dcmi_get_device_chip_info_v2",
+    "dcmi_get_device_board_info",
+    "dcmi_get_device_pcie_info_v2",
+    "dcmi_get_device_hbm_info",
+    "dcmi_get_device_memory_info_v3",
+    "dcmi_get_device_info",
+    "dcmi_get_template_info_all",
+    "dcmi_get_multi_die_policy",
+    "dcmi_get_vdevice_mode",
+    "dcmi_get_npu_work_mode",
+    "dcmi_get_device_share_enable",
+    "dcmi_get_device_health",
+    "dcmi_get_device_errorcode_v2",
+    "dcmi_get_device_current_fault_event",
+)
+"""Functions without which a card is still found and served."""
+
+
+def only(machine: Machine, without: Collection[str] = ()) -> Card:
+    (card,) = machine.start(without).cards()
+    return card
+
+
+def test_a_card_is_published_with_all_that_the_driver_says(machine: Machine) -> None:
+    machine.add(ASCEND_910B3, superpod=7)
+    card = only(machine)
+    assert (card.name, card.uuid) == ("npu-0", "A1B2C3D4-20A00E23-15380A14-CC0300A4-00000000")
+    assert (card.vendor, card.type, card.model, card.architecture) == ("huawei", "910B", "Ascend 910B3", "Da Vinci")
+    assert (card.memory_mib, card.driver_version) == (65536, "25.2.0")
+    assert (card.pci_bus_id, card.pcie_root, card.numa_node) == ("0000:81:00.0", "pci0000:80", 0)
+    assert card.nvlink_domain == "super-pod-7"
+
+
+@pytest.mark.parametrize(
+    ("model", "type_", "scheme", "slots"),
+    [
+        (ASCEND_310P3, "310P", "vnpu-310p", 7 + 4 + 3 + 2 + 2 + 1 + 1),
+        (ASCEND_910A, "910A", "vnpu-910a", 15 + 7 + 3 + 1),
+        (ASCEND_910B3, "910B", "vnpu-910b3", 4 + 2),
+        (ASCEND_910B4, "910B", "vnpu-910b4", 4 + 2 + 2 + 1),
+        (ASCEND_910B4_1, "910B", "vnpu-910b3", 4 + 2),
+        (ASCEND_310B, "310B", None, 0),
+    ],
+    ids=lambda value: value.name if isinstance(value, Model) else None,
+)
+def test_chips_are_divided_as_their_generation_allows(
+    machine: Machine, model: Model, type_: str, scheme: str | None, slots: int
+) -> None:
+    machine.add(model)
+    card = only(machine)
+    assert (card.type, card.scheme and card.scheme.name) == (type_, scheme)
+    assert len(card.scheme.partitions if card.scheme else ()) == slots
+
+
+@pytest.mark.parametrize("model", EVERY_MODEL, ids=lambda model: model.name)
+def test_what_the_driver_lists_is_what_the_built_in_table_says(machine: Machine, model: Model) -> None:
+    machine.add(model)
+    with capture_logs() as logs:
+        from_driver = machine.start().cards()
+        from_table = machine.start(without=["dcmi_get_template_info_all"]).cards()
+    assert from_driver == from_table
+    assert logs == []
+
+
+@pytest.mark.parametrize("function", OPTIONAL)
+def test_a_driver_that_lacks_a_function_has_its_cards_served(machine: Machine, function: str) -> None:
+    machine.add(ASCEND_910B3)
+    whole = only(machine)
+    hardware = machine.start(without=[function])
+    (card,) = hardware.cards()
+    assert (card.uuid, card.type, card.model) == (whole.uuid, whole.type, whole.model)
+    assert set(hardware.health()) == {"npu-0"}
+    hardware.observe(card)
+
+
+@pytest.mark.parametrize("code", [Code.NOT_SUPPORTED, Code.INNER_ERROR, Code.NOT_PERMITTED, -9999])
+def test_functions_that_fail_cost_their_values_only(machine: Machine, code: int) -> None:
+    machine.add(ASCEND_910B3)
+    needed = {"dcmi_get_device_chip_info_v2", "dcmi_get_multi_die_policy"}
+    machine.dcmi.change({f"fault.{function}": int(code) for function in OPTIONAL if function not in needed})
+    card = only(machine)
+    assert (card.type, card.memory_mib, card.pci_bus_id, card.driver_version) == ("910B", 0, "", "")
+
+
+def test_while_it_is_not_known_whether_dies_are_given_together_none_is(machine: Machine) -> None:
+    machine.add(ASCEND_910C)
+    machine.dcmi.change({"fault.dcmi_get_multi_die_policy": int(Code.TIMEOUT)})
+    with pytest.raises(TransientFault, match="multi_die_policy"):
+        machine.start().cards()
+
+
+def test_a_driver_that_lacks_values_has_cards_with_unknown_ones(machine: Machine) -> None:
+    machine.dcmi.change({"driver": None})
+    machine.add(ASCEND_910B3, hbm=None, pci=None, board=None, total=None)
+    card = only(machine, without=["dcmi_get_template_info_all"])
+    assert (card.memory_mib, card.pci_bus_id, card.pcie_root, card.driver_version) == (0, "", "", "")
+    assert card.numa_node is None
+
+
+def test_a_chip_that_cannot_be_read_is_reported_and_the_others_are_found(machine: Machine) -> None:
+    for _ in range(3):
+        machine.add(ASCEND_910B3)
+    machine.dcmi.change({"chip.2.fault": int(Code.INNER_ERROR)})
+    hardware = machine.start()
+    with capture_logs() as logs:
+        for _ in range(2):
+            assert [card.name for card in hardware.cards()] == ["npu-0", "npu-2"]
+    (line,) = logs
+    assert line["log_level"] == "warning"
+    assert "card 1, chip 0" in line["problem"]
+
+
+def test_a_chip_without_its_device_file_is_reported_and_not_offered(machine: Machine) -> None:
+    machine.add(ASCEND_910B3)
+    machine.add(ASCEND_910B3)
+    machine.files.missing.add("davinci1")
+    with capture_logs() as logs:
+        assert [card.name for card in machine.start().cards()] == ["npu-0"]
+    assert "/dev/davinci1" in logs[0]["problem"]
+
+
+def test_a_card_keeps_its_identity_when_chips_are_numbered_anew(machine: Machine) -> None:
+    machine.add(ASCEND_910B3)
+    machine.add(ASCEND_910B3)
+    hardware = machine.start()
+    before = {card.uuid: card.index for card in hardware.cards()}
+    machine.dcmi.change({"chip.0.physical": 1, "chip.2.physical": 0})
+    after = {card.uuid: card.index for card in hardware.cards()}
+    assert before.keys() == after.keys()
+    assert [after[uuid] for uuid in before] == [1 - index for index in before.values()]
+
+
+def test_what_never_changes_is_read_once(machine: Machine) -> None:
+    machine.add(ASCEND_910B3)
+    hardware = machine.start()
+    for _ in range(5):
+        hardware.cards()
+    assert machine.dcmi.calls("dcmi_get_device_hbm_info") == 1
+    assert machine.dcmi.calls("dcmi_get_device_die_v2") == 5
+
+
+class TestPairs:
+    """The dies of a 910C."""
+
+    def test_are_one_card_with_both(self, machine: Machine) -> None:
+        machine.add(ASCEND_910C)
+        machine.add(ASCEND_910C)
+        first, second = machine.start().cards()
+        assert (first.type, first.model, first.memory_mib) == ("910C", "Ascend910", 131072)
+        assert (first.name, second.name) == ("npu-0", "npu-2")
+        assert first.scheme is None
+
+    def test_are_cards_of_their_own_where_the_node_says_so(self, machine: Machine) -> None:
+        machine.add(ASCEND_910C)
+        machine.dcmi.change({"independent": 1})
+        cards = machine.start().cards()
+        assert [(card.name, card.type, card.memory_mib) for card in cards] == [
+            ("npu-0", "910C", 65536),
+            ("npu-1", "910C", 65536),
+        ]
+
+    def test_are_given_together_by_drivers_without_a_policy(self, machine: Machine) -> None:
+        machine.add(ASCEND_910C)
+        machine.dcmi.change({"independent": 1})
+        assert len(machine.start(without=["dcmi_get_multi_die_policy"]).cards()) == 1
+
+    def test_are_not_offered_when_one_cannot_be_used(self, machine: Machine) -> None:
+        machine.add(ASCEND_910C)
+        machine.add(ASCEND_910C)
+        machine.dcmi.change({"chip.1.lost": 1})
+        with capture_logs() as logs:
+            assert [card.name for card in machine.start().cards()] == ["npu-2"]
+        assert any("both are needed" in line["problem"] for line in logs)
+
+    def test_of_another_chip_are_cards_of_their_own(self, machine: Machine) -> None:
+        machine.dcmi.add(ASCEND_310P3)
+        machine.dcmi.change({"chip.1.physical": 1, "chip.1.vdie": "B-0-0-0-1", "chip.1.name": "310P3"})
+        assert [card.name for card in machine.start().cards()] == ["npu-0", "npu-1"]
+
+
+def test_a_library_that_cannot_be_loaded_or_does_not_begin_is_asked_again(machine: Machine) -> None:
+    machine.add(ASCEND_910B3)
+    absent = machine.start(library="/nowhere/libdcmi.so")
+    with pytest.raises(DcmiError, match=r"/nowhere/libdcmi\.so"):
+        absent.cards()
+    machine.dcmi.change({"fault.dcmi_init": int(Code.INNER_ERROR)})
+    hardware = machine.start()
+    with pytest.raises(DcmiError, match="dcmi_init"):
+        hardware.cards()
+    machine.dcmi.change({"fault.dcmi_init": None})
+    assert len(hardware.cards()) == 1
+
+
+def test_the_id_that_means_every_vnpu_is_never_destroyed(machine: Machine) -> None:
+    machine.add(ASCEND_910B3, vdev_100="vir05_1c_16g 0")
+    with pytest.raises(ValueError, match="65535"):
+        Dcmi(str(machine.dcmi.library())).destroy_vnpu(Die(0, 0), 0xFFFF)
+    assert machine.dcmi.vnpus(0) == {100: "vir05_1c_16g"}
+
+
+def test_a_node_without_chips_has_no_cards(machine: Machine) -> None:
+    assert machine.start().cards() == ()
