@@ -11,6 +11,7 @@ from collections.abc import Sequence
 PROGRAMS = {
     "controller": ("controller.__main__", "decide which devices claims get (runs in the cluster)"),
     "kubeletplugin": ("kubeletplugin.__main__", "publish and prepare the devices of one node (runs on every node)"),
+    "doctor": ("cli.doctor", "check whether a cluster or a node has what Lode needs, with the remedy for each failure"),
     "inventory": ("cli.inventory", "print which cards this node has and what it offers of them, or record a profile"),
     "release": ("kubeletplugin.release", "give up a claim on this node that the kubelet has forgotten"),
     "simulate": ("cli.simulate", "print what would be allocated where, or why not, from files or a cluster"),

@@ -122,6 +122,10 @@ class KubeClient:
         """Close the idle connections."""
         self._pool.clear()
 
+    def server_version(self) -> str:
+        """The version of the API server, such as ``v1.37.1``; "" if it does not say."""
+        return str(self._call("GET", "/version").get("gitVersion", ""))
+
     def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
         """The object, complete, with ``apiVersion`` and ``kind``."""
         return self._call("GET", _path(resource, namespace, name))

@@ -12,7 +12,9 @@ from tests.unit.cli.cluster import claim, listed, slices
 HEAVY = ("controller", "grpc", "kubernetes", "pydantic", "simulation", "yaml")
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["simulate", "--help"], ["explain", "--help"], ["inventory", "--help"]])
+@pytest.mark.parametrize(
+    "argv", [["--help"], ["simulate", "--help"], ["explain", "--help"], ["inventory", "--help"], ["doctor", "--help"]]
+)
 def test_help_loads_nothing_that_takes_long(argv: list[str]) -> None:
     code = (
         "import sys\nfrom cli.__main__ import main\n"
@@ -40,7 +42,9 @@ def test_the_packages_of_the_cluster_image_import_without_the_simulation() -> No
     assert ended.returncode == 0, ended.stderr
 
 
-@pytest.mark.parametrize("command", ["controller", "kubeletplugin", "release", "simulate", "explain", "inventory"])
+@pytest.mark.parametrize(
+    "command", ["controller", "kubeletplugin", "release", "simulate", "explain", "inventory", "doctor"]
+)
 def test_a_command_of_the_cluster_image_runs_without_the_simulation(command: str) -> None:
     code = f"{NO_SIMULATION}from cli.__main__ import main\nmain([{command!r}, '--help'])"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -1,0 +1,44 @@
+"""``lode doctor``: whether a cluster or a node has what Lode needs, and what to do where not. Reads only."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Final
+
+_DESCRIPTION: Final = """\
+Check the cluster, or with "node" the machine that this runs on, for what Lode needs. Each failure has its remedy.
+Nothing is changed."""
+_EPILOG: Final = """\
+exit status: 0 no check failed, 1 one failed or could not be made, 2 nothing could be checked
+examples:
+  kubectl lode doctor
+  kubectl debug node/NODE -it --profile=sysadmin --image=IMAGE -- lode doctor node --root /host"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Check and print; the exit status, as the command's help says."""
+    parser = argparse.ArgumentParser(
+        "lode doctor",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", nargs="?", choices=("cluster", "node"), default="cluster", help="default: cluster")
+    parser.add_argument("--settings", default="", metavar="FILE", help="the settings; default: the defaults")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    of_cluster = parser.add_argument_group("cluster")
+    of_cluster.add_argument("--kubeconfig", default="", metavar="FILE", help="default: as for kubectl")
+    of_cluster.add_argument(
+        "-n", "--namespace", default="lode-system", help="where Lode is installed (default: %(default)s)"
+    )
+    of_node = parser.add_argument_group("node")
+    of_node.add_argument(
+        "--root", default="/", metavar="FOLDER", help="where the node's file system is mounted (kubectl debug: /host)"
+    )
+    of_node.add_argument(
+        "--driver-root", default="/", metavar="FOLDER", help="where the vendor's driver is installed on the node"
+    )
+    arguments = parser.parse_args(argv)
+    # Imported only here, so that --help and wrong options are answered at once.
+    from cli.doctor.run import run
+
+    return run(arguments)

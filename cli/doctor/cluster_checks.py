@@ -1,0 +1,260 @@
+"""Whether a cluster has what Lode needs, from what was read of it. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cli.doctor.findings import Finding, ok
+
+OLDEST: Final = (1, 36)
+TESTED: Final = (1, 37)
+"""The oldest Kubernetes that has what Lode needs, and the newest that its tests run on."""
+APPLY: Final = "apply the manifests of this version (manifests/controller-allocated)"
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The pods of a Deployment or DaemonSet of ours."""
+
+    wanted: int
+    ready: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The controller's lease."""
+
+    holder: str
+    seconds_left: float
+    """Negative once it has run out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What a service account must be allowed to do. "" is every object, or the whole cluster."""
+
+    account: str
+    verb: str
+    group: str
+    resource: str
+    name: str = ""
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        resource = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{self.verb} {resource}{f' {self.name}' if self.name else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNode:
+    """A Linux node."""
+
+    name: str
+    kubelet: str
+    runtime: str
+    """``containerd://2.1.4``"""
+    excluded: bool
+    """Whether the plugin is kept off by a label or a node selector."""
+    plugin_ready: bool
+    devices: int
+    """How many of our devices it has published."""
+    device_plugins: tuple[str, ...] = ()
+    """Extended resources of these cards that another device plugin offers."""
+    drivers: tuple[str, ...] = ()
+    """Other DRA drivers with slices for this node."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What was read. None and the text in ``unread`` stand for what could not be read."""
+
+    version: str
+    served: Mapping[str, bool]
+    """By ``group/version resource``."""
+    plugin: Program | None
+    controller: Program | None
+    lease: Lease | None
+    controller_allocates: bool
+    """Whether the flavor with the controller is installed, by what is there of it."""
+    missing_classes: tuple[str, ...]
+    policies: Mapping[str, str]
+    """Why each admission policy or binding is not in force, "" if it is."""
+    denied: tuple[Right, ...]
+    nodes: tuple[ClusterNode, ...]
+    unread: Mapping[str, str]
+    """By check: why it could not be made."""
+
+
+def check_cluster(facts: ClusterFacts) -> tuple[Finding, ...]:
+    """All findings, in the order in which a cluster is set up."""
+    found = (
+        _version(facts),
+        *_served(facts),
+        *_programs(facts),
+        *_lease(facts),
+        *_classes(facts),
+        *_policies(facts),
+        *_rights(facts),
+        *_nodes(facts),
+    )
+    unread = [
+        Finding("unknown", check, "API", reason, "run this with the rights of an administrator")
+        for check, reason in facts.unread.items()
+    ]
+    return (*(finding for finding in found if finding.check not in facts.unread), *unread)
+
+
+def minor(version: str) -> tuple[int, int] | None:
+    """Major and minor of ``v1.37.1`` or ``v1.36.3+k3s1``; None if that is something else."""
+    match = re.match(r"v?(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _version(facts: ClusterFacts) -> Finding:
+    check, found = "version", minor(facts.version)
+    if found is None:
+        return Finding("unknown", check, "API server", f"says {facts.version!r}", "see that the server is Kubernetes")
+    if found < OLDEST:
+        remedy = f"upgrade Kubernetes to {OLDEST[0]}.{OLDEST[1]} or newer"
+        return Finding("failed", check, "API server", f"{facts.version} is too old", remedy)
+    if found > TESTED:
+        remedy = "see whether a newer version of Lode names this Kubernetes"
+        return Finding(
+            "warning", check, "API server", f"{facts.version} is newer than what Lode is tested with", remedy
+        )
+    return ok(check, "API server", facts.version)
+
+
+def _served(facts: ClusterFacts) -> Iterator[Finding]:
+    for name, served in facts.served.items():
+        if served:
+            yield ok("API", name, "served")
+        else:
+            remedy = "serve it (--runtime-config of kube-apiserver), and enable its feature gate"
+            yield Finding("failed", "API", name, "not served", remedy)
+
+
+def _programs(facts: ClusterFacts) -> Iterator[Finding]:
+    wanted = [("DaemonSet lode-kubeletplugin", facts.plugin)]
+    if facts.controller_allocates:
+        wanted.append(("Deployment lode-controller", facts.controller))
+    else:
+        yield ok("programs", "Deployment lode-controller", "not installed: kube-scheduler allocates")
+    for subject, program in wanted:
+        if program is None:
+            yield Finding("failed", "programs", subject, "does not exist", APPLY)
+        elif program.ready < program.wanted:
+            message = f"{program.ready} of {program.wanted} pods are ready"
+            remedy = f"read the log of {subject}; /readyz of a pod says what is missing"
+            yield Finding("failed", "programs", subject, message, remedy)
+        else:
+            yield ok("programs", subject, f"{program.ready} of {program.wanted} pods are ready")
+
+
+def _lease(facts: ClusterFacts) -> Iterator[Finding]:
+    if not facts.controller_allocates:
+        return
+    check, subject = "leader", "Lease lode-controller"
+    remedy = "see the log of the controller: it must be able to write the lease"
+    if facts.lease is None:
+        yield Finding("failed", check, subject, "no controller has ever led", remedy)
+    elif not facts.lease.holder or facts.lease.seconds_left < 0:
+        yield Finding("failed", check, subject, "no controller leads now", remedy)
+    else:
+        yield ok(check, subject, f"{facts.lease.holder} leads")
+
+
+def _classes(facts: ClusterFacts) -> Iterator[Finding]:
+    for name in facts.missing_classes:
+        yield Finding("failed", "device classes", name, "does not exist", APPLY)
+    if not facts.missing_classes:
+        yield ok("device classes", "DeviceClasses", "all there")
+
+
+def _policies(facts: ClusterFacts) -> Iterator[Finding]:
+    for name, problem in facts.policies.items():
+        if problem:
+            yield Finding("failed", "policies", name, problem, APPLY)
+        else:
+            yield ok("policies", name, "in force")
+
+
+def _rights(facts: ClusterFacts) -> Iterator[Finding]:
+    denied: dict[str, list[str]] = {}
+    for right in facts.denied:
+        denied.setdefault(right.account, []).append(str(right))
+    for account, rights in denied.items():
+        yield Finding("failed", "rights", account, f"may not {_some(rights, '; ')}", APPLY)
+    if not denied:
+        yield ok("rights", "service accounts", "may do what they need")
+
+
+def _nodes(facts: ClusterFacts) -> Iterator[Finding]:
+    served = [node for node in facts.nodes if not node.excluded]
+    yield from _kubelets(served)
+    yield from _runtimes(served)
+    unready = [node.name for node in served if not node.plugin_ready]
+    remedy = "describe the pods of lode-kubeletplugin on these nodes, and read their logs"
+    if facts.plugin is not None and unready:
+        yield Finding("failed", "plugin", _some(unready), "no plugin of the node is ready", remedy)
+    elif facts.plugin is not None and served:
+        yield ok("plugin", f"{len(served)} nodes", "the plugin is ready and registered with the kubelet")
+    devices = sum(node.devices for node in served)
+    if devices:
+        publishing = sum(bool(node.devices) for node in served)
+        yield ok("devices", f"{publishing} of {len(served)} nodes", f"{devices} devices are published")
+    else:
+        remedy = "run `lode inventory` in a plugin's pod on a node with cards: it says why nothing is offered"
+        yield Finding("warning", "devices", f"{len(served)} nodes", "no node has published a device", remedy)
+    yield from _rivals(served)
+
+
+def _kubelets(nodes: list[ClusterNode]) -> Iterator[Finding]:
+    old = [node.name for node in nodes if (found := minor(node.kubelet)) is not None and found < OLDEST]
+    if old:
+        yield Finding("failed", "kubelets", _some(old), "older than 1.36", "upgrade these nodes, or exclude them")
+    elif nodes:
+        yield ok("kubelets", f"{len(nodes)} nodes", ", ".join(sorted({node.kubelet for node in nodes})))
+
+
+def _runtimes(nodes: list[ClusterNode]) -> Iterator[Finding]:
+    old, unsure, known = [], [], set()
+    for node in nodes:
+        name, _, version = node.runtime.partition("://")
+        known.add(node.runtime)
+        at = minor(version)
+        if name == "containerd" and at is not None and at < (1, 7):
+            old.append(node.name)
+        elif name == "containerd" and at is not None and at < (2, 0):
+            unsure.append(node.name)
+    if old:
+        message = "containerd is older than 1.7 and gives containers no CDI devices of claims"
+        yield Finding("failed", "container runtime", _some(old), message, "upgrade containerd to 2.0 or newer")
+    if unsure:
+        remedy = "run `lode doctor node` there: it reads the configuration of containerd; better, upgrade to 2.0"
+        yield Finding("warning", "container runtime", _some(unsure), "containerd 1.7 has CDI off by default", remedy)
+    if nodes and not old and not unsure:
+        yield ok("container runtime", f"{len(nodes)} nodes", ", ".join(sorted(known)))
+
+
+def _rivals(nodes: list[ClusterNode]) -> Iterator[Finding]:
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        for resource in node.device_plugins:
+            found.setdefault(f"a device plugin offers {resource}", []).append(node.name)
+        for driver in node.drivers:
+            found.setdefault(f"the DRA driver {driver} publishes devices", []).append(node.name)
+    for message, names in found.items():
+        remedy = (
+            "see that no card of these nodes is handed out twice: remove the other driver there, or exclude the nodes"
+        )
+        yield Finding("warning", "other drivers", _some(names), message, remedy)
+    if not found:
+        yield ok("other drivers", f"{len(nodes)} nodes", "no other driver of these cards")
+
+
+def _some(names: list[str], separator: str = ", ") -> str:
+    rest = len(names) - _SHOWN
+    return separator.join(names[:_SHOWN]) + (f"{separator}and {rest} more" if rest > 0 else "")

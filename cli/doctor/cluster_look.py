@@ -1,0 +1,230 @@
+"""Reads a cluster for its check. Nothing is changed: a review of rights is answered and not stored."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+from cli import live, shipped
+from cli.doctor.cluster_checks import ClusterFacts, ClusterNode, Lease, Program, Right
+from controller.policies.comparison import deviation
+from controller.policies.shipped import expected_policies, policy_resource
+from driver.kube.api import (
+    DEVICE_CLASSES,
+    LEASES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Api,
+    ApiError,
+    Forbidden,
+    NotFound,
+    Object,
+    Resource,
+)
+from driver.settings import Settings
+
+DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True)
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
+REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
+MUTATING_POLICIES = Resource(
+    "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", namespaced=False
+)
+PLUGIN, CONTROLLER = "lode-kubeletplugin", "lode-controller"
+NEEDED: Final = (RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, MUTATING_POLICIES)
+_ABSENT: Final = "does not exist"
+_OFF: Final = ("lode.dev/kubeletplugin", "off")
+_CARDS: Final = ("nvidia.com/", "huawei.com/")
+"""Prefixes of the extended resources by which device plugins offer these cards."""
+
+T = TypeVar("T")
+
+
+class ClusterLook:
+    """Reads one cluster.
+
+    Args:
+        version: of the API server, as ``/version`` says it.
+        now: seconds since the epoch.
+    """
+
+    def __init__(self, api: Api, settings: Settings, namespace: str, version: str, now: float):
+        self._api = api
+        self._settings = settings
+        self._namespace = namespace
+        self._version = version
+        self._now = now
+        self._unread: dict[str, str] = {}
+
+    def facts(self) -> ClusterFacts:
+        """What can be read with the rights of the user.
+
+        Raises:
+            OperatorFault: the API server does not answer, or does not know the user.
+        """
+        plugin = self._or("programs", lambda: self._get(DAEMON_SETS, PLUGIN), None)
+        controller = self._or("programs", lambda: self._get(DEPLOYMENTS, CONTROLLER), None)
+        none: Mapping[str, str] = {}
+        of_controller = self._or("policies", lambda: self._problems(expected_policies(self._namespace)), none)
+        allocates = controller is not None or any(problem != _ABSENT for problem in of_controller.values())
+        of_plugin = self._or("policies", lambda: self._problems(shipped.slice_policies(self._namespace)), none)
+        return ClusterFacts(
+            version=self._version,
+            served=self._or("API", lambda: {f"{it.api_version} {it.plural}": self._serves(it) for it in NEEDED}, {}),
+            plugin=_daemon_set(plugin),
+            controller=_deployment(controller),
+            lease=self._or("leader", self._lease, None),
+            controller_allocates=allocates,
+            missing_classes=self._or("device classes", self._missing_classes, ()),
+            policies={**of_plugin, **(of_controller if allocates else {})},
+            denied=self._or("rights", lambda: tuple(self._denied(allocates)), ()),
+            nodes=self._or("devices", lambda: self._nodes(plugin), ()),
+            unread=self._unread,
+        )
+
+    def _or(self, check: str, read: Callable[[], T], otherwise: T) -> T:
+        try:
+            return read()
+        except Forbidden as error:
+            if error.status == 401:
+                raise live.fault_of_api_error(error) from error
+            self._unread[check] = str(error)
+        except ApiError as error:
+            raise live.fault_of_api_error(error) from error
+        except live.NoRights as error:
+            self._unread[check] = str(error)
+        return otherwise
+
+    def _get(self, resource: Resource, name: str) -> Object | None:
+        try:
+            return self._api.get(resource, name, self._namespace if resource.namespaced else "")
+        except NotFound:
+            return None
+
+    def _serves(self, resource: Resource) -> bool:
+        try:
+            self._api.list(resource, limit=1)
+        except NotFound:
+            return False
+        return True
+
+    def _lease(self) -> Lease | None:
+        found = self._get(LEASES, self._settings.controller.lease_name)
+        spec = (found or {}).get("spec") or {}
+        if not spec.get("renewTime"):
+            return None
+        renewed = datetime.fromisoformat(spec["renewTime"]).timestamp()
+        return Lease(spec.get("holderIdentity") or "", renewed + spec["leaseDurationSeconds"] - self._now)
+
+    def _missing_classes(self) -> tuple[str, ...]:
+        wanted = [raw["metadata"]["name"] for raw in shipped.device_classes()]
+        return tuple(name for name in wanted if self._get(DEVICE_CLASSES, name) is None)
+
+    def _problems(self, expected: Sequence[Object]) -> Mapping[str, str]:
+        return {f"{obj['kind']} {obj['metadata']['name']}": self._problem(obj) for obj in expected}
+
+    def _problem(self, expected: Object) -> str:
+        actual = self._get(policy_resource(expected), expected["metadata"]["name"])
+        return _ABSENT if actual is None else deviation(expected, actual)
+
+    def _denied(self, controller: bool) -> Iterator[Right]:
+        roles = shipped.roles()
+        for name in (PLUGIN, CONTROLLER) if controller else (PLUGIN,):
+            for right in rights_of(roles, name, self._namespace):
+                if not self._allowed(right):
+                    yield right
+
+    def _allowed(self, right: Right) -> bool:
+        resource, _, subresource = right.resource.partition("/")
+        attributes = {
+            "verb": right.verb,
+            "group": right.group,
+            "resource": resource,
+            "subresource": subresource,
+            "name": right.name,
+            "namespace": right.namespace,
+        }
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{self._namespace}"]
+        spec = {"user": right.account, "groups": groups, "resourceAttributes": attributes}
+        answer = self._api.create(REVIEWS, {"spec": spec})
+        return bool(answer["status"].get("allowed"))
+
+    def _nodes(self, plugin: Object | None) -> tuple[ClusterNode, ...]:
+        driver = self._settings.driver_name
+        ready = {
+            pod["spec"].get("nodeName")
+            for pod in live.list_all(self._api, PODS, self._namespace)
+            if (pod["metadata"].get("labels") or {}).get("app.kubernetes.io/name") == PLUGIN and _is_ready(pod)
+        }
+        slices = [raw["spec"] for raw in live.list_all(self._api, RESOURCE_SLICES)]
+        devices: dict[str, int] = {}
+        others: dict[str, set[str]] = {}
+        for spec in slices:
+            node = spec.get("nodeName", "")
+            if spec["driver"] == driver:
+                devices[node] = devices.get(node, 0) + len(spec.get("devices") or ())
+            elif spec["driver"].endswith((".nvidia.com", ".huawei.com")):
+                others.setdefault(node, set()).add(spec["driver"])
+        selector = _selector(plugin)
+        return tuple(
+            _node(raw, selector, raw["metadata"]["name"] in ready, devices, others)
+            for raw in live.list_all(self._api, NODES)
+            if raw["status"].get("nodeInfo", {}).get("operatingSystem") in ("linux", "", None)
+        )
+
+
+def rights_of(roles: Sequence[Object], name: str, namespace: str) -> Iterator[Right]:
+    """Each right that the roles of this name give."""
+    account = f"system:serviceaccount:{namespace}:{name}"
+    for role in roles:
+        if role["metadata"]["name"] != name:
+            continue
+        where = namespace if role["kind"] == "Role" else ""
+        for rule in role["rules"]:
+            for group in rule["apiGroups"]:
+                for resource in rule["resources"]:
+                    for verb in rule["verbs"]:
+                        for object_name in rule.get("resourceNames") or [""]:
+                            yield Right(account, verb, group, resource, object_name, where)
+
+
+def _daemon_set(raw: Object | None) -> Program | None:
+    status = (raw or {}).get("status") or {}
+    return Program(status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)) if raw else None
+
+
+def _deployment(raw: Object | None) -> Program | None:
+    status = (raw or {}).get("status") or {}
+    return Program(raw["spec"].get("replicas", 1), status.get("readyReplicas", 0)) if raw else None
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+
+
+def _selector(plugin: Object | None) -> Mapping[str, str]:
+    return plugin["spec"]["template"]["spec"].get("nodeSelector") or {} if plugin else {}
+
+
+def _node(
+    raw: Object,
+    selector: Mapping[str, str],
+    ready: bool,
+    devices: Mapping[str, int],
+    others: Mapping[str, set[str]],
+) -> ClusterNode:
+    name, labels, info = raw["metadata"]["name"], raw["metadata"].get("labels") or {}, raw["status"].get("nodeInfo", {})
+    off = labels.get(_OFF[0]) == _OFF[1] or any(labels.get(key) != value for key, value in selector.items())
+    allocatable: Mapping[str, Any] = raw["status"].get("allocatable") or {}
+    offered = tuple(key for key, amount in sorted(allocatable.items()) if key.startswith(_CARDS) and str(amount) != "0")
+    return ClusterNode(
+        name=name,
+        kubelet=info.get("kubeletVersion", ""),
+        runtime=info.get("containerRuntimeVersion", ""),
+        excluded=off,
+        plugin_ready=ready,
+        devices=devices.get(name, 0),
+        device_plugins=offered,
+        drivers=tuple(sorted(others.get(name, ()))),
+    )

@@ -1,0 +1,239 @@
+"""Whether a node has what the kubelet plugin needs, from what was seen on it. Pure.
+
+CDI in containerd: since 2.0 it is on by default, and in 1.7 it has to be turned on (``enable_cdi``). Both read specs
+from ``/etc/cdi`` and ``/var/run/cdi`` unless ``cdi_spec_dirs`` says otherwise.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from cli.doctor.findings import Finding, Status, ok
+
+SPEC_DIRS: Final = ("/etc/cdi", "/var/run/cdi")
+_SAME: Final = {"/run/": "/var/run/"}
+"""``/var/run`` is a link to ``/run``."""
+
+Vendor = Literal["nvidia", "huawei"]
+FolderState = Literal["present", "missing", "no folder", "not writable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A socket in the kubelet's folder of plugins."""
+
+    path: str
+    driver: str
+    """"" if nothing answered."""
+    endpoint: str = ""
+    endpoint_listens: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Containerd:
+    """The configuration of containerd; fields that it does not set are None."""
+
+    path: str
+    version: int
+    """Of the file's format: 3 since containerd 2.0."""
+    enable_cdi: bool | None = None
+    spec_dirs: tuple[str, ...] | None = None
+    fault: str = ""
+    """Why the file could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class VendorNeeds:
+    """What the driver of a vendor brings to a node."""
+
+    name: str
+    files: tuple[str, ...]
+    """Names below ``/dev`` without which no container can use a card."""
+    card: str
+    """Prefix of the name below ``/dev`` of each card."""
+    library: str
+    remedy: str
+
+
+NEEDS: Final[Mapping[Vendor, VendorNeeds]] = {
+    "nvidia": VendorNeeds(
+        "NVIDIA",
+        ("nvidiactl", "nvidia-uvm"),
+        "nvidia",
+        "libnvidia-ml.so.1",
+        "install NVIDIA's driver, and create the device nodes with `nvidia-modprobe -u -c=0`",
+    ),
+    "huawei": VendorNeeds(
+        "Ascend",
+        ("davinci_manager", "devmm_svm", "hisi_hdc"),
+        "davinci",
+        "libdcmi.so",
+        "install the Ascend driver and firmware, and restart the machine",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What was seen on a node. Paths are those of the node."""
+
+    driver: str
+    hardware: str
+    """The setting ``kubeletplugin.hardware``."""
+    cdi_root: str
+    folders: Mapping[str, FolderState]
+    boot_id: bool
+    registrations: tuple[Registration, ...]
+    device_plugins: tuple[str, ...]
+    """Names of the sockets of device plugins."""
+    containerd: Containerd | None
+    """None if it has no file, so that every setting has its default, or if another runtime is used."""
+    cards: Mapping[Vendor, int]
+    """Accelerators on the PCI bus."""
+    device_files: frozenset[str]
+    """Names below ``/dev``."""
+    libraries: frozenset[str]
+    """Those of ``VendorNeeds.library`` that are installed below the driver's root."""
+
+
+def check_node(facts: NodeFacts) -> tuple[Finding, ...]:
+    """All findings, in the order in which a node is set up."""
+    return (
+        *_hardware(facts),
+        *_folders(facts),
+        _boot_id(facts),
+        _containerd(facts),
+        *_registrations(facts),
+        *_device_plugins(facts),
+    )
+
+
+def _hardware(facts: NodeFacts) -> Iterator[Finding]:
+    serious: Status = "warning" if facts.hardware == "simulated" else "failed"
+    if not any(facts.cards.values()):
+        yield ok("cards", "PCI bus", "no accelerator of NVIDIA or Huawei")
+    for vendor, count in facts.cards.items():
+        needs = NEEDS[vendor]
+        if not count:
+            continue
+        yield ok("cards", "PCI bus", f"{count} of {needs.name}")
+        if needs.library in facts.libraries:
+            yield ok("driver", needs.name, f"{needs.library} is installed")
+        else:
+            remedy = f"{needs.remedy}; if it is installed elsewhere, give its folder with --driver-root"
+            yield Finding(serious, "driver", needs.name, f"{needs.library} was not found", remedy)
+        missing = [name for name in needs.files if name not in facts.device_files]
+        known = sum(
+            name.removeprefix(needs.card).isdecimal() for name in facts.device_files if name.startswith(needs.card)
+        )
+        if missing:
+            yield Finding(serious, "device nodes", needs.name, f"missing in /dev: {', '.join(missing)}", needs.remedy)
+        elif known < count:
+            message = f"/dev has {known} of {count} cards ({needs.card}0 and so on)"
+            yield Finding(serious, "device nodes", needs.name, message, needs.remedy)
+        else:
+            yield ok("device nodes", needs.name, f"/dev has all {count} cards")
+
+
+_FOLDERS: Final[Mapping[FolderState, tuple[str, str]]] = {
+    "missing": (
+        "does not exist",
+        "start the kubelet and the plugin, which create it; or correct kubeletplugin.kubeletRoot and cdiRoot",
+    ),
+    "no folder": ("is not a folder", "remove what has this name"),
+    "not writable": ("cannot be written", "run this as root; mount the file system writable"),
+}
+
+
+def _folders(facts: NodeFacts) -> Iterator[Finding]:
+    for path, state in facts.folders.items():
+        if state == "present":
+            yield ok("folder", path, "is there, and can be written")
+        else:
+            yield Finding("failed", "folder", path, *_FOLDERS[state])
+
+
+def _boot_id(facts: NodeFacts) -> Finding:
+    if facts.boot_id:
+        return ok("boot id", "kernel", "can be read")
+    return Finding(
+        "failed",
+        "boot id",
+        "kernel",
+        "cannot be read",
+        "set kubeletplugin.bootIdFile to a file that changes when the machine starts",
+    )
+
+
+def _containerd(facts: NodeFacts) -> Finding:
+    check, config = "CDI", facts.containerd
+    if config is None:
+        return ok(
+            check, "container runtime", "no /etc/containerd/config.toml: containerd 2 and CRI-O have CDI on by default"
+        )
+    if config.fault:
+        return Finding("unknown", check, config.path, config.fault, "correct the file, or run this as root")
+    enabled = config.version >= 3 if config.enable_cdi is None else config.enable_cdi
+    if not enabled:
+        cause = "is not set, and containerd 1.7 needs it" if config.enable_cdi is None else "is false"
+        remedy = (
+            'set enable_cdi = true in [plugins."io.containerd.grpc.v1.cri"] (containerd 2: '
+            '[plugins."io.containerd.cri.v1.runtime"]) and restart containerd'
+        )
+        return Finding(
+            "failed", check, config.path, f"enable_cdi {cause}: containers would start without devices", remedy
+        )
+    folders = {_canonical(folder) for folder in config.spec_dirs or SPEC_DIRS}
+    if _canonical(facts.cdi_root) not in folders:
+        message = f"the runtime reads CDI specs in {', '.join(sorted(folders))}, and the plugin writes {facts.cdi_root}"
+        return Finding(
+            "failed",
+            check,
+            config.path,
+            message,
+            "set kubeletplugin.cdiRoot to one of these, or add it to cdi_spec_dirs",
+        )
+    return ok(check, config.path, f"is on, and specs in {facts.cdi_root} are read")
+
+
+def _canonical(folder: str) -> str:
+    path = folder.rstrip("/") + "/"
+    for link, target in _SAME.items():
+        if path.startswith(link):
+            path = target + path.removeprefix(link)
+    return path.rstrip("/")
+
+
+def _registrations(facts: NodeFacts) -> Iterator[Finding]:
+    check = "registration"
+    ours = [item for item in facts.registrations if item.driver == facts.driver]
+    for item in facts.registrations:
+        if not item.driver:
+            remedy = "the plugin removes dead sockets of its own when it starts; see that the pod of this driver runs"
+            yield Finding("warning", check, item.path, "nothing answers at this socket", remedy)
+    for item in ours:
+        if item.endpoint_listens:
+            yield ok(check, item.path, f"the kubelet finds {item.driver} at {item.endpoint}")
+        else:
+            remedy = "delete the plugin's pod on this node, so that it starts again"
+            yield Finding("failed", check, item.path, f"nothing listens at {item.endpoint}", remedy)
+    if not ours:
+        remedy = "see that the pod of the DaemonSet lode-kubeletplugin runs on this node, and its log"
+        yield Finding("failed", check, facts.driver, "no plugin of this driver has a socket for the kubelet", remedy)
+
+
+def _device_plugins(facts: NodeFacts) -> Iterator[Finding]:
+    words: Mapping[Vendor, tuple[str, ...]] = {"nvidia": ("nvidia",), "huawei": ("ascend", "davinci", "huawei", "npu")}
+    rivals = {
+        name for name in facts.device_plugins for parts in words.values() if any(p in name.lower() for p in parts)
+    }
+    for name in sorted(rivals):
+        remedy = "remove that device plugin from this node before its cards are managed here, or exclude the node"
+        yield Finding("warning", "other drivers", name, "a device plugin also hands out these cards", remedy)
+    known = ("gpu.nvidia.com", "compute-domain.nvidia.com", "npu.huawei.com")
+    for item in facts.registrations:
+        if item.driver in known:
+            remedy = "let only one driver serve the cards of a node: remove that DRA driver here, or exclude the node"
+            yield Finding("warning", "other drivers", item.driver, "another DRA driver is registered", remedy)
+    if not rivals and not any(item.driver in known for item in facts.registrations):
+        yield ok("other drivers", "kubelet", "no other driver of these cards is registered")

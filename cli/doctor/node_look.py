@@ -1,0 +1,131 @@
+"""Looks at the node that this runs on."""
+
+import os
+import posixpath
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from cli.doctor.node_checks import NEEDS, Containerd, FolderState, NodeFacts, Registration, Vendor
+from driver.settings import Settings
+from kubeletplugin.hardware.sysfs import Sysfs
+from kubeletplugin.prepare.storage import plugin_directory
+from kubeletplugin.proto import pluginregistration_v1_pb2, pluginregistration_v1_pb2_grpc
+
+ANSWER_SECONDS = 2.0
+_CONTAINERD = "/etc/containerd/config.toml"
+_SECTIONS = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri")
+"""Where containerd 2 and containerd 1 have the settings of CDI."""
+_LIBRARIES = (
+    "usr/lib64", "usr/lib", "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib64", "usr/local/nvidia/lib64",
+    "usr/local/Ascend/driver/lib64", "usr/local/Ascend/driver/lib64/driver", "usr/local/dcmi",
+)  # fmt: skip
+_PCI: dict[str, tuple[Vendor, tuple[str, ...]]] = {
+    "0x10de": ("nvidia", ("0x0300", "0x0302")),
+    "0x19e5": ("huawei", ("0x1200",)),
+}
+"""PCI vendor to the beginnings of the classes of its accelerators: VGA and 3D controllers, processing accelerators."""
+
+
+def look(settings: Settings, root: str = "/", driver_root: str = "/") -> NodeFacts:
+    """What the node has.
+
+    Args:
+        root: where the node's file system is mounted.
+        driver_root: where the vendor's driver is installed, below ``root``.
+    """
+    section = settings.kubeletplugin
+    node = Path(root)
+    folders = (
+        section.cdi_root,
+        posixpath.join(section.kubelet_root, "plugins_registry"),
+        plugin_directory(settings),
+    )
+    return NodeFacts(
+        driver=settings.driver_name,
+        hardware=section.hardware,
+        cdi_root=section.cdi_root,
+        folders={folder: _folder(_below(node, folder)) for folder in folders},
+        boot_id=bool(_text(_below(node, section.boot_id_file)).strip()),
+        registrations=tuple(_registrations(node, _below(node, folders[1]))),
+        device_plugins=_names(_below(node, posixpath.join(section.kubelet_root, "device-plugins")), ".sock"),
+        containerd=_containerd(_below(node, _CONTAINERD)),
+        cards=_cards(Sysfs(str(node / "sys"))),
+        device_files=frozenset(_names(node / "dev")),
+        libraries=frozenset(_libraries(_below(node, driver_root))),
+    )
+
+
+def _below(root: Path, path: str) -> Path:
+    return root / path.lstrip("/")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _names(folder: Path, suffix: str = "") -> tuple[str, ...]:
+    try:
+        return tuple(sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(suffix)))
+    except OSError:
+        return ()
+
+
+def _folder(path: Path) -> FolderState:
+    if not path.exists():
+        return "missing"
+    if not path.is_dir():
+        return "no folder"
+    return "present" if os.access(path, os.W_OK | os.X_OK) else "not writable"
+
+
+def _registrations(root: Path, folder: Path) -> Iterator[Registration]:
+    for name in _names(folder, ".sock"):
+        if not (folder / name).is_socket():
+            continue
+        path = "/" + str((folder / name).relative_to(root))
+        with grpc.insecure_channel(f"unix:{folder / name}") as channel:
+            registrar: Any = pluginregistration_v1_pb2_grpc.RegistrationStub(channel)
+            try:
+                info = registrar.GetInfo(pluginregistration_v1_pb2.InfoRequest(), timeout=ANSWER_SECONDS)
+            except grpc.RpcError:
+                yield Registration(path, "")
+                continue
+        yield Registration(path, info.name, info.endpoint, _below(root, info.endpoint).is_socket())
+
+
+def _containerd(path: Path) -> Containerd | None:
+    if not path.exists():
+        return None
+    shown = _CONTAINERD
+    try:
+        raw = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return Containerd(shown, 0, fault=f"cannot be read: {error}")
+    plugins = raw.get("plugins", {})
+    found: dict[str, Any] = {}
+    for name in _SECTIONS:
+        found = {**plugins.get(name, {}), **found}
+    dirs = found.get("cdi_spec_dirs")
+    return Containerd(shown, int(raw.get("version", 1)), found.get("enable_cdi"), None if dirs is None else tuple(dirs))
+
+
+def _cards(sysfs: Sysfs) -> dict[Vendor, int]:
+    counts: dict[Vendor, int] = dict.fromkeys(NEEDS, 0)
+    for device in sysfs.names("bus/pci/devices"):
+        vendor, classes = _PCI.get(sysfs.text(f"bus/pci/devices/{device}/vendor"), (None, ()))
+        if vendor and sysfs.text(f"bus/pci/devices/{device}/class").startswith(classes):
+            counts[vendor] += 1
+    return counts
+
+
+def _libraries(root: Path) -> Iterator[str]:
+    for needs in NEEDS.values():
+        if any((root / folder / needs.library).exists() for folder in _LIBRARIES):
+            yield needs.library

@@ -1,0 +1,53 @@
+"""The work of ``lode doctor``: look, check, print."""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from cli.doctor.cluster_checks import check_cluster
+from cli.doctor.cluster_look import ClusterLook
+from cli.doctor.findings import Finding, passed, text, to_json
+from cli.doctor.node_checks import check_node
+from cli.doctor.node_look import look
+from cli.exitcodes import FAILED
+from cli.live import fault_of_api_error
+from driver.errors import LodeError
+from driver.kube.access import from_environment
+from driver.kube.api import ApiError
+from driver.kube.client import KubeClient
+from driver.settings import Settings, settings_from
+
+PASSED, NOT_PASSED = 0, 1
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check as the command's arguments say; the exit status."""
+    try:
+        findings = _findings(arguments)
+    except (LodeError, OSError) as error:
+        sys.stderr.write(f"lode doctor: {error}\n")
+        return FAILED
+    print(json.dumps(to_json(findings), indent=2) if arguments.output == "json" else text(findings))
+    return PASSED if passed(findings) else NOT_PASSED
+
+
+def _findings(arguments: argparse.Namespace) -> tuple[Finding, ...]:
+    path = arguments.settings
+    settings = settings_from(Path(path).read_text(), path) if path else Settings()
+    if arguments.what == "node":
+        return check_node(look(settings, arguments.root, arguments.driver_root))
+    client = KubeClient(from_environment(arguments.kubeconfig))
+    try:
+        facts = ClusterLook(client, settings, arguments.namespace, _version(client), time.time()).facts()
+    finally:
+        client.close()
+    return check_cluster(facts)
+
+
+def _version(client: KubeClient) -> str:
+    try:
+        return client.server_version()
+    except ApiError as error:
+        raise fault_of_api_error(error) from error

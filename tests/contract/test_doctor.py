@@ -1,0 +1,101 @@
+"""lode doctor on a real kube-apiserver: as installed nothing of the API is wrong, and what is taken away is found."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import doctor
+from testclusters import ControlPlane
+
+NAME = "single-allocator.lode.dev"
+PLUGIN = "system:serviceaccount:lode-system:lode-kubeletplugin"
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with ControlPlane(components=()) as plane:
+        plane.add_node("n1")
+        plane.kubectl("apply", "-k", "manifests/controller-allocated")
+        yield plane
+
+
+def diagnosis(
+    capsys: pytest.CaptureFixture[str], kubeconfig: Path, status: int = 1
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """All findings, by check and subject. The programs do not run here, so the status is 1."""
+    assert doctor.main(["--kubeconfig", str(kubeconfig), "-o", "json"]) == status
+    told = json.loads(capsys.readouterr().out)
+    return {(found["check"], found["subject"]): found for found in told["findings"]}
+
+
+def failed(found: dict[tuple[str, str], dict[str, Any]]) -> set[tuple[str, str]]:
+    return {key for key, finding in found.items() if finding["status"] in ("failed", "unknown")}
+
+
+NOT_RUNNING = {
+    ("programs", "Deployment lode-controller"),
+    ("leader", "Lease lode-controller"),
+    ("plugin", "n1"),
+}
+
+
+def test_as_installed_nothing_is_wrong_but_that_no_program_runs(
+    plane: ControlPlane, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = diagnosis(capsys, plane.kubeconfig())
+    assert failed(found) == NOT_RUNNING
+    assert found["version", "API server"]["message"].startswith("v1.")
+    assert found["rights", "service accounts"]["status"] == "ok"
+    assert found["policies", f"ValidatingAdmissionPolicy {NAME}"]["status"] == "ok"
+    assert found["policies", "ValidatingAdmissionPolicyBinding own-slices.lode.dev"]["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("gone", "finding", "message"),
+    [
+        (
+            f"validatingadmissionpolicybinding/{NAME}",
+            ("policies", f"ValidatingAdmissionPolicyBinding {NAME}"),
+            "does not exist",
+        ),
+        ("deviceclass/mig.lode.dev", ("device classes", "mig.lode.dev"), "does not exist"),
+        ("clusterrolebinding/lode-kubeletplugin", ("rights", PLUGIN), "may not get resourceslices.resource.k8s.io"),
+        (
+            "-n=lode-system daemonset/lode-kubeletplugin",
+            ("programs", "DaemonSet lode-kubeletplugin"),
+            "does not exist",
+        ),
+    ],
+)
+def test_what_is_deleted_is_found_until_it_is_back(
+    plane: ControlPlane, capsys: pytest.CaptureFixture[str], gone: str, finding: tuple[str, str], message: str
+) -> None:
+    plane.kubectl("delete", *gone.split())
+    try:
+        found = diagnosis(capsys, plane.kubeconfig())
+    finally:
+        plane.kubectl("apply", "-k", "manifests/controller-allocated")
+    assert finding in failed(found)
+    assert found[finding]["message"].startswith(message)
+    assert "apply the manifests" in found[finding]["remedy"]
+    assert failed(diagnosis(capsys, plane.kubeconfig())) == NOT_RUNNING
+
+
+def test_a_user_with_few_rights_is_told_what_could_not_be_checked(
+    plane: ControlPlane, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = diagnosis(capsys, plane.kubeconfig("somebody", ("nobody",)))
+    unknown = {check for (check, _), finding in found.items() if finding["status"] == "unknown"}
+    assert unknown == {"API", "programs", "leader", "device classes", "policies", "rights", "devices"}
+    assert all("administrator" in finding["remedy"] for finding in found.values() if finding["status"] == "unknown")
+
+
+def test_the_other_flavor_needs_no_controller(capsys: pytest.CaptureFixture[str]) -> None:
+    with ControlPlane(components=()) as plane:
+        plane.kubectl("apply", "-k", "manifests/scheduler-allocated")
+        found = diagnosis(capsys, plane.kubeconfig(), status=0)
+    assert failed(found) == set()
+    assert found["programs", "Deployment lode-controller"]["message"] == "not installed: kube-scheduler allocates"

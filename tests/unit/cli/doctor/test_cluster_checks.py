@@ -1,0 +1,145 @@
+"""A cluster that has what Lode needs passes; everything that is missing is found, with its remedy."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cli.doctor import findings
+from cli.doctor.cluster_checks import ClusterFacts, ClusterNode, Lease, Program, Right, check_cluster, minor
+from cli.doctor.cluster_look import rights_of
+
+NODE = ClusterNode("n1", "v1.37.1", "containerd://2.1.4", excluded=False, plugin_ready=True, devices=8)
+PREPARED = ClusterFacts(
+    version="v1.37.1",
+    served={"resource.k8s.io/v1 resourceclaims": True},
+    plugin=Program(1, 1),
+    controller=Program(2, 2),
+    lease=Lease("lode-controller-1", 12.0),
+    controller_allocates=True,
+    missing_classes=(),
+    policies={"ValidatingAdmissionPolicy own-slices.lode.dev": ""},
+    denied=(),
+    nodes=(NODE,),
+    unread={},
+)
+PLUGIN = "system:serviceaccount:lode-system:lode-kubeletplugin"
+SLICES = Right(PLUGIN, "create", "resource.k8s.io", "resourceslices")
+
+
+def wrong(facts: ClusterFacts) -> list[tuple[str, str, str, str]]:
+    return [
+        (found.status, found.check, found.subject, found.message)
+        for found in check_cluster(facts)
+        if found.status != "ok"
+    ]
+
+
+def of_node(**change: Any) -> dict[str, Any]:
+    return {"nodes": (replace(NODE, **change),)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"version": "v1.36.3+k3s1"},
+        {"controller_allocates": False, "controller": None, "lease": None},
+        of_node(runtime="cri-o://1.31.0"),
+        {"nodes": (NODE, ClusterNode("old", "v1.30.0", "containerd://1.6.0", True, False, 0, ("nvidia.com/gpu",)))},
+    ],
+)
+def test_a_cluster_that_has_everything_passes(change: dict[str, Any]) -> None:
+    facts = replace(PREPARED, **change)
+    assert wrong(facts) == []
+    assert findings.passed(check_cluster(facts))
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"version": "v1.35.2"}, ("failed", "version", "API server", "v1.35.2 is too old")),
+        (
+            {"version": "v1.38.0"},
+            ("warning", "version", "API server", "v1.38.0 is newer than what Lode is tested with"),
+        ),
+        ({"version": "?"}, ("unknown", "version", "API server", "says '?'")),
+        ({"served": {"g/v1 things": False}}, ("failed", "API", "g/v1 things", "not served")),
+        ({"plugin": None}, ("failed", "programs", "DaemonSet lode-kubeletplugin", "does not exist")),
+        ({"controller": None}, ("failed", "programs", "Deployment lode-controller", "does not exist")),
+        (
+            {"controller": Program(2, 1)},
+            ("failed", "programs", "Deployment lode-controller", "1 of 2 pods are ready"),
+        ),
+        ({"lease": None}, ("failed", "leader", "Lease lode-controller", "no controller has ever led")),
+        ({"lease": Lease("a", -1.0)}, ("failed", "leader", "Lease lode-controller", "no controller leads now")),
+        ({"lease": Lease("", 5.0)}, ("failed", "leader", "Lease lode-controller", "no controller leads now")),
+        ({"missing_classes": ("gpu.lode.dev",)}, ("failed", "device classes", "gpu.lode.dev", "does not exist")),
+        ({"policies": {"P x": "does not exist"}}, ("failed", "policies", "P x", "does not exist")),
+        ({"denied": (SLICES,)}, ("failed", "rights", PLUGIN, "may not create resourceslices.resource.k8s.io")),
+        (of_node(kubelet="v1.35.0"), ("failed", "kubelets", "n1", "older than 1.36")),
+        (
+            of_node(runtime="containerd://1.6.9"),
+            (
+                "failed",
+                "container runtime",
+                "n1",
+                "containerd is older than 1.7 and gives containers no CDI devices of claims",
+            ),
+        ),
+        (
+            of_node(runtime="containerd://1.7.27"),
+            ("warning", "container runtime", "n1", "containerd 1.7 has CDI off by default"),
+        ),
+        (of_node(plugin_ready=False), ("failed", "plugin", "n1", "no plugin of the node is ready")),
+        (of_node(devices=0), ("warning", "devices", "1 nodes", "no node has published a device")),
+        (
+            of_node(device_plugins=("nvidia.com/gpu",)),
+            ("warning", "other drivers", "n1", "a device plugin offers nvidia.com/gpu"),
+        ),
+        (
+            of_node(drivers=("gpu.nvidia.com",)),
+            ("warning", "other drivers", "n1", "the DRA driver gpu.nvidia.com publishes devices"),
+        ),
+        (
+            {"unread": {"rights": "may not create subjectaccessreviews"}},
+            ("unknown", "rights", "API", "may not create subjectaccessreviews"),
+        ),
+    ],
+)
+def test_what_is_wrong_is_found_and_has_a_remedy(change: dict[str, Any], expected: tuple[str, str, str, str]) -> None:
+    facts = replace(PREPARED, **change)
+    assert wrong(facts) == [expected]
+    assert all(found.remedy for found in check_cluster(facts) if found.status != "ok")
+    assert findings.passed(check_cluster(facts)) == (expected[0] == "warning")
+
+
+def test_many_nodes_with_one_fault_are_one_finding() -> None:
+    facts = replace(PREPARED, nodes=tuple(replace(NODE, name=f"n{i}", plugin_ready=False) for i in range(8)))
+    ((_, _, subject, _),) = wrong(facts)
+    assert subject == "n0, n1, n2, n3, n4, and 3 more"
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [("v1.37.1", (1, 37)), ("1.36+", (1, 36)), ("v2.0.0-alpha.1", (2, 0)), ("", None), ("x", None)],
+)
+def test_the_minor_version_is_read(version: str, expected: tuple[int, int] | None) -> None:
+    assert minor(version) == expected
+
+
+def test_every_right_of_the_roles_of_an_account_is_asked_for() -> None:
+    rule = {"apiGroups": ["a", ""], "resources": ["r", "r/status"], "verbs": ["get"], "resourceNames": ["x"]}
+    roles = [
+        {"kind": "Role", "metadata": {"name": "mine"}, "rules": [rule]},
+        {"kind": "ClusterRole", "metadata": {"name": "mine"}, "rules": [{**rule, "resourceNames": None}]},
+        {"kind": "ClusterRole", "metadata": {"name": "other"}, "rules": [rule]},
+    ]
+    found = list(rights_of(roles, "mine", "sys"))
+    assert {right.account for right in found} == {"system:serviceaccount:sys:mine"}
+    assert [(r.group, r.resource, r.name, r.namespace) for r in found] == [
+        (group, resource, name, where)
+        for name, where in (("x", "sys"), ("", ""))
+        for group in ("a", "")
+        for resource in ("r", "r/status")
+    ]

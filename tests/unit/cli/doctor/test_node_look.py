@@ -1,0 +1,127 @@
+"""What is seen of a node below a folder of the test's own: real files, and a plugin's real sockets."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli import doctor
+from cli.doctor.node_checks import Containerd
+from cli.doctor.node_look import look
+from driver.settings import Settings
+from tests.unit.kubeletplugin.socket_node import SocketNode
+
+TOML = "/etc/containerd/config.toml"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[SocketNode]:
+    made = SocketNode(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_plugin_that_serves_is_found_by_its_answer(node: SocketNode) -> None:
+    node.start()
+    (registration,) = look(node.settings).registrations
+    assert registration.driver == "lode.dev"
+    assert registration.endpoint == str(node.root / "plugins/lode.dev/dra.sock")
+    assert registration.endpoint_listens
+
+
+def test_a_socket_without_a_plugin_is_told_apart(node: SocketNode) -> None:
+    server = node.start()
+    path = node.root / "plugins_registry/lode.dev-reg.sock"
+    kept = path.with_name("kept.sock")
+    path.rename(kept)
+    node.stop(server)
+    (registration,) = look(node.settings).registrations
+    assert (registration.path, registration.driver) == (str(kept), "")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("version = 3\n", Containerd(TOML, 3)),
+        (
+            'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = true\ncdi_spec_dirs = ["/etc/cdi"]\n',
+            Containerd(TOML, 2, True, ("/etc/cdi",)),
+        ),
+        (
+            'version = 3\n[plugins."io.containerd.cri.v1.runtime"]\nenable_cdi = false\n',
+            Containerd(TOML, 3, False),
+        ),
+    ],
+)
+def test_the_configuration_of_containerd_is_read(tmp_path: Path, text: str, expected: Containerd) -> None:
+    path = tmp_path / "etc/containerd/config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert look(Settings(), str(tmp_path)).containerd == expected
+
+
+def test_a_configuration_that_is_not_toml_is_a_fault(tmp_path: Path) -> None:
+    path = tmp_path / "etc/containerd/config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text("version = = 3")
+    found = look(Settings(), str(tmp_path)).containerd
+    assert found is not None
+    assert found.fault.startswith("cannot be read")
+
+
+def machine(root: Path) -> None:
+    """A machine with one GPU, one NPU and a network card, the drivers, and a device plugin."""
+    for address, vendor, kind in (
+        ("0000:18:00.0", "0x10de", "0x030200"),
+        ("0000:c1:00.0", "0x19e5", "0x120000"),
+        ("0000:19:00.0", "0x15b3", "0x020700"),
+    ):
+        folder = root / "sys/bus/pci/devices" / address
+        folder.mkdir(parents=True)
+        (folder / "vendor").write_text(f"{vendor}\n")
+        (folder / "class").write_text(f"{kind}\n")
+    for path in (
+        "dev/nvidiactl",
+        "dev/davinci0",
+        "run/driver/usr/lib64/libnvidia-ml.so.1",
+        "run/driver/usr/local/Ascend/driver/lib64/libdcmi.so",
+        "var/lib/kubelet/device-plugins/nvidia-gpu.sock",
+        "var/run/cdi/x.json",
+        "var/lib/kubelet/plugins_registry",
+    ):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text("")
+
+
+def test_cards_libraries_and_device_files_are_seen_below_their_roots(tmp_path: Path) -> None:
+    machine(tmp_path)
+    facts = look(Settings(), str(tmp_path), "/run/driver")
+    assert facts.cards == {"nvidia": 1, "huawei": 1}
+    assert facts.device_files == {"nvidiactl", "davinci0"}
+    assert facts.libraries == {"libnvidia-ml.so.1", "libdcmi.so"}
+    assert facts.device_plugins == ("nvidia-gpu.sock",)
+    assert facts.folders == {
+        "/var/run/cdi": "present",
+        "/var/lib/kubelet/plugins_registry": "no folder",
+        "/var/lib/kubelet/plugins/lode.dev": "missing",
+    }
+    assert look(Settings(), str(tmp_path)).libraries == frozenset()
+
+
+def test_the_command_fails_where_something_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert doctor.main(["node", "--root", str(tmp_path), "-o", "json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["passed"] is False
+    assert {found["check"] for found in told["findings"] if found["status"] == "failed"} == {
+        "folder",
+        "boot id",
+        "registration",
+    }
+
+
+def test_settings_that_are_not_valid_end_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text("colour: red\n")
+    assert doctor.main(["node", "--settings", str(path)]) == 2
+    assert "colour" in capsys.readouterr().err
