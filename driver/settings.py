@@ -48,6 +48,8 @@ class KubeletPluginSettings(_Section):
     """Name of a shipped profile, or a path to a YAML file, for simulated hardware; "" means no cards."""
     simulated_faults: str = f"/var/lib/kubelet/plugins/{DEFAULT_DRIVER}/faults"
     """A simulated card is unhealthy while a file of its name (``gpu-3``) exists in this directory; "" means never."""
+    simulated_state: str = f"/var/lib/kubelet/plugins/{DEFAULT_DRIVER}/simulated.json"
+    """File with what exists on simulated cards: partitions, MPS daemons, time slices."""
     offer: tuple[Offer, ...] = EVERY_OFFER
     """What each card is offered as. A card with a single device publishes no counters."""
     slots: int = Field(default=100, ge=1)

@@ -23,7 +23,7 @@ from kubeletplugin.finding import find_hardware
 from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.hardware.steady import SteadyHealth
-from kubeletplugin.prepare import Preparer
+from kubeletplugin.prepare import Preparer, Retiring
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from kubeletplugin.server import PluginServer
 
@@ -122,7 +122,8 @@ class PluginProcess:
         api, clock, node, settings, log = self._api, self._clock, self._node_name, self._settings, self._log
         guarded = GuardedHardware(self._find_hardware, clock)
         hardware = SteadyHealth(guarded, clock, settings.kubeletplugin.recovery_seconds)
-        preparer = Preparer(api, self._files, clock, node, settings, hardware, boot_id, self._metrics, log)
+        release = threading.Event()
+        preparer = Preparer(api, self._files, clock, node, settings, hardware, boot_id, self._metrics, log, release.set)
         publisher = Publisher(
             api, clock, node, settings, hardware, PublishingMetrics(self._metrics), log, self._wake.set
         )
@@ -143,6 +144,7 @@ class PluginProcess:
         self._server = self._retry(start)
         if self._server is None:
             return
+        self._thread("retiring", partial(self._release, preparer.retiring, release))
         if self._retry(recover):
             self._not_ready = ""
             publishing = self._publishing(publisher)
@@ -168,6 +170,12 @@ class PluginProcess:
     def _follow(self, loop: ReflectorLoop) -> None:
         while not self._stop.is_set():
             self._stop.wait(loop.step())
+
+    def _release(self, retiring: Retiring, wake: threading.Event) -> None:
+        while not self._stop.is_set():
+            wake.clear()
+            if not retiring.step():
+                wake.wait(min(LONGEST_PAUSE_SECONDS, max(0.0, retiring.next_due() - self._clock.monotonic())))
 
     def _publish(self, publisher: Publisher) -> None:
         waited_for = True

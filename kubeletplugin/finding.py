@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from driver.files import Files
 from driver.settings import Settings
 from kubeletplugin.hardware import Hardware
-from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
+from kubeletplugin.hardware.simulated import FileStore, SimulatedHardware, load_profile
 
 
 def find_hardware(settings: Settings, labels: Mapping[str, str], node_name: str, files: Files) -> Hardware:
@@ -17,4 +17,6 @@ def find_hardware(settings: Settings, labels: Mapping[str, str], node_name: str,
     """
     section = settings.kubeletplugin
     profile = load_profile(labels.get(section.node_labels.simulated_profile, section.profile), files)
-    return SimulatedHardware(profile, node_name, files, section.simulated_faults)
+    boot_id = (files.read(section.boot_id_file) or b"").decode().strip()
+    store = FileStore(files, section.simulated_state, boot_id)
+    return SimulatedHardware(profile, node_name, files, section.simulated_faults, store)

@@ -15,6 +15,7 @@ from pathlib import Path
 from driver.errors import LodeError, OperatorFault
 from driver.files import Files, SystemFiles
 from driver.settings import Settings, settings_from
+from kubeletplugin.prepare.retiring import retire
 from kubeletplugin.prepare.storage import ClaimStorage
 
 KUBELET_STATE = "dra_manager_state"
@@ -65,8 +66,7 @@ def release(files: Files, settings: Settings, uid: str, processes: Iterable[Proc
             raise OperatorFault(f"{ref}: no process {kubelet!r} is visible, so perhaps none of a container; {RUN_AS}")
         if users := [str(process.pid) for process in running if process.has_file_of(uid)]:
             raise OperatorFault(f"{ref}: containers still use it; stop the processes {', '.join(users)}")
-        storage.remove(uid)
-        storage.save(checkpoint.without(uid))
+        retire(storage, checkpoint, [uid])
     return str(ref)
 
 

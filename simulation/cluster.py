@@ -16,14 +16,14 @@ from driver.kube.api import DEVICE_CLASSES, LEASES, NAMESPACES, NODES, PODS, Api
 from driver.kube.decorator import ApiCall
 from driver.kube.reflector import Reflector
 from driver.settings import Settings
-from kubeletplugin.hardware.simulated import Profile, SimulatedHardware, load_profile
+from kubeletplugin.hardware.simulated import Profile, load_profile
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from simulation.disk_checks import DiskChecks
 from simulation.event_log import EventLog, EventLogger
 from simulation.faults import LATE_RENEWAL_SECONDS, NO_FAULTS, Crash, FaultProfile, FaultyApi, TimedOut
 from simulation.files import MemoryFiles
-from simulation.hardware import FailingHardware
+from simulation.hardware import NodeHardware
 from simulation.invariants import Invariants, Violation
 from simulation.kubernetes.admission import CLAIM_CONTROLLER, CONTROLLER, AdmissionApi
 from simulation.kubernetes.garbage_collector import GarbageCollector
@@ -114,7 +114,7 @@ class Cluster:
         self.names = self.settings.names
         self.api = MemoryApi(self.clock, seed=seed)
         self.nodes: dict[str, SimulatedNode] = {}
-        self.hardware: dict[str, FailingHardware] = {}
+        self.hardware: dict[str, NodeHardware] = {}
         """The cards of each node; faults may be set at any time."""
         self.found: list[str] = []
         """What was wrong with single writes and decisions."""
@@ -144,7 +144,7 @@ class Cluster:
     def add_node(self, name: str, profile: str | Profile, labels: Mapping[str, str] | None = None) -> None:
         """A node joins the cluster, with the cards of a profile."""
         node = self.nodes[name] = SimulatedNode(name)
-        self.hardware[name] = FailingHardware(SimulatedHardware(_profile(profile), name))
+        self.hardware[name] = NodeHardware(_profile(profile), name)
         self._disks[name] = DiskChecks(name, node.files, self.settings, self.found)
         node.files.disk.before = self._disk_look(name)
         self._create_node_object(name, labels or {})
@@ -199,7 +199,7 @@ class Cluster:
                 ProcessClock(self.clock, process),
                 node,
                 self.settings,
-                self.hardware[node],
+                self.hardware[node].of(process.call),
                 simulated.boot_id,
                 EventLogger(self.log, process.name),
             )
@@ -341,6 +341,7 @@ class Cluster:
         self.kill(f"kubelet-{node}")
         self.kill(f"plugin-{node}")
         self.nodes[node].reboot(self.settings, power_lost=power_lost)
+        self.hardware[node].reboot()
 
     def end_containers(self, pod: Object, phase: str) -> None:
         """Let a running pod's containers exit by themselves."""

@@ -1,64 +1,107 @@
 """The cards of a node, which may fail one by one, or not answer at all."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from driver.errors import TransientFault
-from kubeletplugin.hardware import Action, Card, CardState, Edits, Handle, Health, Use
-from kubeletplugin.hardware.simulated import SimulatedHardware
+from kubeletplugin.hardware import Action, Card, CardState, Edits, Gone, Handle, Health, Use
+from kubeletplugin.hardware.decorator import HardwareDecorator
+from kubeletplugin.hardware.simulated import MemoryStore, Profile, SimulatedHardware
 
 
 @dataclass(slots=True)
-class FailingHardware:
-    """Implements ``Hardware``: the cards of a node, which outlive every program."""
+class NodeHardware:
+    """The cards of a node and what exists on them, which outlive every program. ``of`` gives it to a program."""
 
-    cards_of_node: SimulatedHardware
+    profile: Profile
+    node: str
     answers: bool = True
     """Whether the vendor's library answers."""
     faults: dict[str, str] = field(default_factory=dict)
     """What is wrong with cards, by ``Card.name``."""
     lost: set[str] = field(default_factory=set)
     """The cards that have fallen off the bus, by ``Card.name``."""
+    store: MemoryStore = field(default_factory=MemoryStore)
+    """What exists on the cards; others than the programs may change it."""
+
+    foreign: set[str] = field(default_factory=set)
+    """Keys of what somebody else made."""
+    cards_of_node: SimulatedHardware = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cards_of_node = SimulatedHardware(self.profile, self.node, store=self.store)
+
+    def of(self, call: Callable[[], None]) -> "FailingHardware":
+        """The hardware as one process has it, which announces each call that is about one card by ``call``."""
+        return FailingHardware(self, call)
+
+    def reboot(self) -> None:
+        """What the hardware does not keep is gone."""
+        self.store.save(self.store.load().rebooted())
+
+    def set_in_use(self, key: str, *, in_use: bool) -> None:
+        """A process starts or ends to use what exists by the action of that key."""
+        state = self.store.load()
+        self.store.save(replace(state, in_use=state.in_use | {key} if in_use else state.in_use - {key}))
+
+
+class FailingHardware(HardwareDecorator):
+    """Implements ``Hardware``. The program may be killed before and after each change, and before each question."""
+
+    def __init__(self, node: NodeHardware, call: Callable[[], None]):
+        super().__init__(node.cards_of_node)
+        self._node = node
+        self._call = call
 
     def cards(self) -> tuple[Card, ...]:
         """See ``Hardware``."""
         self._answer()
-        return tuple(card for card in self.cards_of_node.cards() if card.name not in self.lost)
+        return tuple(card for card in super().cards() if card.name not in self._node.lost)
 
     def health(self) -> Mapping[str, Health]:
         """See ``Hardware``."""
         self._answer()
+        faults = self._node.faults
         return {
-            name: Health("fatal", self.faults[name]) if name in self.faults else health
-            for name, health in self.cards_of_node.health().items()
-            if name not in self.lost
+            name: Health("fatal", faults[name]) if name in faults else health
+            for name, health in super().health().items()
+            if name not in self._node.lost
         }
 
     def observe(self, card: Card) -> CardState:
         """See ``Hardware``."""
-        self._answer()
-        return self.cards_of_node.observe(card)
+        self._ask(card.uuid)
+        return super().observe(card)
 
     def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
         """See ``Hardware``."""
-        self._answer()
-        return self.cards_of_node.actions(use, taken)
+        self._ask(use.card.uuid)
+        return super().actions(use, taken)
 
     def ensure(self, action: Action) -> Handle:
         """See ``Hardware``."""
-        self._answer()
-        return self.cards_of_node.ensure(action)
+        self._ask(action.card)
+        handle = super().ensure(action)
+        self._call()
+        return handle
 
     def release(self, action: Action, handle: Handle | None) -> None:
         """See ``Hardware``."""
-        self._answer()
-        self.cards_of_node.release(action, handle)
+        self._ask(action.card)
+        super().release(action, handle)
+        self._call()
 
     def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
         """See ``Hardware``."""
+        self._ask(use.card.uuid)
+        return super().edits(use, handles)
+
+    def _ask(self, card: str) -> None:
+        self._call()
         self._answer()
-        return self.cards_of_node.edits(use, handles)
+        if any(known.uuid == card and known.name in self._node.lost for known in super().cards()):
+            raise Gone(f"card {card} has fallen off the bus")
 
     def _answer(self) -> None:
-        if not self.answers:
+        if not self._node.answers:
             raise TransientFault("the hardware does not answer")

@@ -151,8 +151,15 @@ class SimulatedPlugin:
         self.preparer.tidy()
         self.preparer.restore()
         self.reflectors = self.publisher.reflectors
-        self.step = self.publisher.step
-        self.next_due = self.publisher.next_due
+
+    def step(self) -> bool:
+        """Publish, else release what claims had that were given up."""
+        return self.publisher.step() or self.preparer.retiring.step()
+
+    def next_due(self) -> float | None:
+        """When there is something to publish or to release."""
+        due, release = self.publisher.next_due(), self.preparer.retiring.next_due()
+        return release if due is None else min(due, release)
 
 
 class PluginConnection:

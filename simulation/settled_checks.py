@@ -16,6 +16,7 @@ from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, 
 from driver.model import Claim
 from kubeletplugin.prepare.storage import ClaimStorage, plugin_directory
 from simulation.cluster import Cluster
+from simulation.hardware_checks import hardware_violations
 from simulation.invariants import Violation
 from simulation.kubernetes.scheduler import REFUSED_ON, filter_reason
 from simulation.state_checks import differences, other_answers, rebuilt_state
@@ -283,12 +284,15 @@ def _node_violations(cluster: Cluster) -> Iterator[str]:
         if cluster.hardware[name].answers:
             yield from _publishing_violations(cluster, name)
         storage = ClaimStorage(node.files, cluster.settings)
-        prepared = set(storage.load().claims)
+        claims = storage.load().claims.values()
+        prepared = {claim.plan.ref.uid for claim in claims if claim.state != "stopping"}
         used = {claim for container in node.containers.values() for claim, _ in container.devices}
         if prepared != used:
             yield f"{name}: claims {sorted(prepared)} are prepared, containers use {sorted(used)}"
         if storage.uids() != used:
             yield f"{name}: claims {sorted(storage.uids())} have files, containers use {sorted(used)}"
+        stopping = [claim for claim in claims if claim.state == "stopping"]
+        yield from hardware_violations(cluster.hardware[name], node, stopping)
 
 
 def _publishing_violations(cluster: Cluster, node: str) -> Iterator[str]:

@@ -145,6 +145,9 @@ class Hardware(Protocol):
     def release(self, action: Action, handle: Handle | None) -> None:
         """Make what the action says not exist. Success if it does not exist.
 
+        A mode of the card that something else on it needs now, such as a partition that somebody else made, stays as it
+        is: that is a success, too.
+
         Args:
             handle: what ``ensure`` returned; None if its answer was never stored. Then what has the key is meant. If
                 what exists has another handle it is somebody else's, so this is a success and nothing is changed.

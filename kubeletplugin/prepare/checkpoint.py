@@ -5,34 +5,46 @@ stored bytes, not of what one version of this program would write. Fields that t
 the top and in each claim while it keeps its devices, so that a newer and an older version can run in turn. A change
 that an older version must not misread gets a new ``VERSION``. Older versions are read, and replaced at the first write.
 
-Version 2: claims have the field ``cards``.
+Version 2: claims have the field ``cards``. Version 3: claims have ``steps``, the config of their allocation, and may be
+``stopping``. An older version would forget what exists on the hardware, so it does not read version 3.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from driver.errors import LodeError, OperatorFault
 from driver.model import Allocation
 from driver.wire import allocation_from, allocation_to
+from kubeletplugin.hardware.actions import Action, Handle, action_from, action_to
 from kubeletplugin.inventory import Fabric
 from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.plan import ClaimPlan
 
-VERSION = 2
+VERSION = 3
 _KIND = "LodeCheckpoint"
 _FABRIC_FIELDS = {"ibCluster": "ib_cluster", "ibLeaf": "ib_leaf", "rail": "rail"}
 _PLAN_FIELDS = {"namespace", "name", "podClaimName", "facts", "allocation"}
-_CLAIM_FIELDS = {"state", "bootId", "cards", *_PLAN_FIELDS}
+_CLAIM_FIELDS = {"state", "bootId", "cards", "steps", *_PLAN_FIELDS}
 
-State = Literal["started", "completed"]
-"""``started``: files may be missing and the kubelet has no answer yet. ``completed``: all files are written."""
+State = Literal["started", "completed", "stopping"]
+"""``started``: files may be missing and the kubelet has no answer yet. ``completed``: all files are written.
+``stopping``: the claim is given up, and its files are gone or about to go; the steps that it still has are undone."""
 
 
 class CorruptCheckpoint(LodeError):
     """The bytes are not those that were written. The plugin rebuilds the checkpoint; nobody else must act."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An action on the hardware that a claim needs."""
+
+    action: Action
+    handle: Handle | None = None
+    """What the hardware answered; None: perhaps the action was never carried out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +56,31 @@ class PreparedClaim:
     boot_id: str
     cards: Mapping[str, str] = field(default_factory=dict)
     """The uuid of the card behind each device, by the device's name. Empty if version 1 wrote the claim."""
+    steps: tuple[Step, ...] = ()
+    """In the order in which they are carried out."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields written by a newer version."""
+
+    @property
+    def handles(self) -> dict[str, Handle]:
+        """What the hardware answered so far, by the key of the action."""
+        return {step.action.key: step.handle for step in self.steps if step.handle is not None}
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of its actions."""
+        return frozenset(step.action.key for step in self.steps)
+
+    @property
+    def used_cards(self) -> frozenset[str]:
+        """The uuids of the cards that the claim uses, not those that it only looks at with admin access."""
+        names = [result.device.device for result in self.plan.results if not result.admin_access]
+        return frozenset(self.cards[name] for name in names if name in self.cards)
+
+    def with_handle(self, key: str, handle: Handle) -> "PreparedClaim":
+        """The claim after the action of that key was carried out."""
+        steps = tuple(replace(step, handle=handle) if step.action.key == key else step for step in self.steps)
+        return replace(self, steps=steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +105,10 @@ class Checkpoint:
         A claim that was prepared again meanwhile is in use again.
         """
         return frozenset(uid for uid, claim in judged.items() if self.claims.get(uid) == claim)
+
+    def others(self, uid: str) -> tuple[PreparedClaim, ...]:
+        """All claims but this one."""
+        return tuple(claim for other, claim in self.claims.items() if other != uid)
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
@@ -108,16 +147,18 @@ def decode(data: bytes, path: str) -> Checkpoint:
     return Checkpoint(claims, raw)
 
 
-def encode_record(plan: ClaimPlan, cards: Mapping[str, str]) -> str:
+def encode_record(claim: PreparedClaim) -> str:
     """A prepared claim as one line of text, for a file of its own."""
-    return json.dumps({"uid": plan.ref.uid, "cards": dict(cards), **_plan_to(plan)})
+    raw = {"uid": claim.plan.ref.uid, "cards": dict(claim.cards), "steps": _steps_to(claim.steps)}
+    return json.dumps({**raw, **_plan_to(claim.plan)})
 
 
 def decode_record(text: str, boot_id: str) -> PreparedClaim | None:
     """The completed claim in what ``encode_record`` wrote; None if the text is something else."""
     try:
         raw = json.loads(text)
-        return PreparedClaim(_plan_from(raw["uid"], raw), "completed", boot_id, dict(raw["cards"]))
+        plan, steps = _plan_from(raw["uid"], raw), _steps_from(raw.get("steps", []))
+        return PreparedClaim(plan, "completed", boot_id, dict(raw["cards"]), steps)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -128,6 +169,7 @@ def _claim_to(claim: PreparedClaim) -> dict[str, Any]:
         "state": claim.state,
         "bootId": claim.boot_id,
         "cards": dict(claim.cards),
+        "steps": _steps_to(claim.steps),
         **_plan_to(claim.plan),
     }
 
@@ -138,18 +180,30 @@ def _plan_to(plan: ClaimPlan) -> dict[str, Any]:
         "name": plan.ref.name,
         "podClaimName": plan.pod_claim_name,
         "facts": {name: getattr(plan.fabric, field_name) for name, field_name in _FABRIC_FIELDS.items()},
-        "allocation": allocation_to(Allocation(plan.results)),
+        "allocation": allocation_to(Allocation(plan.results, plan.config)),
     }
 
 
 def _claim_from(uid: str, raw: dict[str, Any]) -> PreparedClaim:
-    if raw["state"] not in ("started", "completed"):
+    if raw["state"] not in get_args(State):
         raise ValueError(f"claim {uid}: unknown state: {raw['state']!r}")
     extra = {name: value for name, value in raw.items() if name not in _CLAIM_FIELDS}
-    return PreparedClaim(_plan_from(uid, raw), raw["state"], raw["bootId"], dict(raw.get("cards", {})), extra)
+    plan, steps = _plan_from(uid, raw), _steps_from(raw.get("steps", []))
+    return PreparedClaim(plan, raw["state"], raw["bootId"], dict(raw.get("cards", {})), steps, extra)
+
+
+def _steps_to(steps: tuple[Step, ...]) -> list[dict[str, Any]]:
+    return [
+        {"action": action_to(step.action), "handle": None if step.handle is None else dict(step.handle)}
+        for step in steps
+    ]
+
+
+def _steps_from(raw: list[dict[str, Any]]) -> tuple[Step, ...]:
+    return tuple(Step(action_from(step["action"]), step["handle"]) for step in raw)
 
 
 def _plan_from(uid: str, raw: dict[str, Any]) -> ClaimPlan:
     fabric = Fabric(**{field_name: raw["facts"][name] for name, field_name in _FABRIC_FIELDS.items()})
-    results = allocation_from(raw["allocation"]).results
-    return ClaimPlan(ClaimRef(raw["namespace"], raw["name"], uid), results, raw["podClaimName"], fabric)
+    allocation, ref = allocation_from(raw["allocation"]), ClaimRef(raw["namespace"], raw["name"], uid)
+    return ClaimPlan(ref, allocation.results, raw["podClaimName"], fabric, allocation.config)

@@ -1,7 +1,6 @@
 """The node's devices as claims need them: the claim from the API, the devices from the hardware."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from driver.errors import Fault, InvalidInput
 from driver.kinds import EVERY_OFFER
@@ -11,31 +10,22 @@ from kubeletplugin import inventory
 from kubeletplugin.hardware import Card, Edits, Hardware
 from kubeletplugin.inventory import Fabric, OfferedDevice
 from kubeletplugin.prepare import conflicts, container
-from kubeletplugin.prepare.card_identity import cards_of, is_on, results_in_use
+from kubeletplugin.prepare.card_identity import is_on, results_in_use
 from kubeletplugin.prepare.checkpoint import PreparedClaim, encode_record
 from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.container import ClaimPaths
 from kubeletplugin.prepare.plan import NO_FABRIC, ClaimPlan, NodeEnvironment, plan_claim
-from kubeletplugin.prepare.uses import uses_of
+from kubeletplugin.prepare.uses import UsesByDevice, uses_of
 
-
-@dataclass(frozen=True, slots=True)
-class HardwareAnswer:
-    """What the hardware says about the devices of one plan.
-
-    It is asked before the lock is taken: hardware can be slow, and nothing else on the node must wait for it.
-    """
-
-    cards: tuple[Card, ...]
-    edits: Mapping[tuple[str, str], Edits]
-    """What containers need for each device of the plan that the node has, by the device's name and the share's id."""
+EditsByDevice = Mapping[tuple[str, str], Edits]
+"""By the name of the device and the id of the share."""
 
 
 class NodeDevices:
     """Plans and files for claims on one node. Nothing is cached.
 
-    ``plan`` asks the API and ``ask`` the hardware: they may raise ApiError and TransientFault. The other methods do not
-    wait for anything.
+    ``plan`` asks the API and the hardware, ``cards`` and ``edits`` the hardware: they may raise ApiError,
+    TransientFault and HardwareRefusal. The other methods do not wait for anything.
     """
 
     def __init__(self, api: Api, hardware: Hardware, settings: Settings, node_name: str):
@@ -45,8 +35,12 @@ class NodeDevices:
         self._names = settings.names
         self._node_name = node_name
 
-    def plan(self, ref: ClaimRef) -> tuple[ClaimPlan, HardwareAnswer]:
-        """What to prepare for a claim, and the hardware's answer about it.
+    def cards(self) -> tuple[Card, ...]:
+        """The cards of this node."""
+        return self._hardware.cards()
+
+    def plan(self, ref: ClaimRef) -> tuple[ClaimPlan, tuple[Card, ...]]:
+        """What to prepare for a claim, and the cards of this node.
 
         Raises:
             InvalidInput: the claim does not exist, or cannot be prepared here as it is.
@@ -61,47 +55,51 @@ class NodeDevices:
             return self._find(name, cards, fabric) is not None
 
         environment = NodeEnvironment(self._names, self._names.pool(self._node_name), has_device, fabric)
-        plan = plan_claim(claim, ref, environment)
-        return plan, self._answer(plan, cards)
+        return plan_claim(claim, ref, environment), cards
 
-    def ask(self, plan: ClaimPlan) -> HardwareAnswer:
-        """The hardware's answer about a plan that was made earlier."""
-        return self._answer(plan, self._hardware.cards())
+    def uses(self, plan: ClaimPlan, cards: Iterable[Card]) -> UsesByDevice:
+        """What the claim makes of each of its devices that the node has."""
+        return uses_of(plan, self._offered(plan, cards), self._names)
 
-    def files(self, plan: ClaimPlan, answer: HardwareAnswer, paths: ClaimPaths) -> dict[str, bytes]:
+    def edits(self, claim: PreparedClaim, cards: Iterable[Card]) -> EditsByDevice:
+        """What containers need for each device of the claim that the node has, after the claim's steps."""
+        uses = self.uses(claim.plan, cards)
+        return {device: self._hardware.edits(use, claim.handles) for device, use in uses.items()}
+
+    def files(
+        self, claim: PreparedClaim, cards: Iterable[Card], edits: EditsByDevice, paths: ClaimPaths
+    ) -> dict[str, bytes]:
         """The files of a claim.
 
         Raises:
-            InvalidInput: the node does not have a device of the plan any more.
+            InvalidInput: the node does not have a device of the claim any more.
         """
+        plan, offered = claim.plan, self._offered(claim.plan, cards)
         names = sorted({result.device.device for result in plan.results})
-        offered = {name: device for name in names if (device := self._find(name, answer.cards, plan.fabric))}
         if lost := [
             Fault("", f"this node does not have the device: {name!r}") for name in names if name not in offered
         ]:
             raise InvalidInput(str(plan.ref), lost)
         devices = {name: item.device for name, item in offered.items()}
-        record = encode_record(plan, cards_of(plan, answer.cards))
-        return container.claim_files(plan, devices, answer.edits, paths, self._names.attribute("uuid"), record)
+        uuid, record = self._names.attribute("uuid"), encode_record(claim)
+        return container.claim_files(plan, devices, edits, paths, uuid, record)
 
     def conflicting_claims(
-        self, plan: ClaimPlan, answer: HardwareAnswer, held: Iterable[PreparedClaim], boot_id: str
+        self, plan: ClaimPlan, cards: Iterable[Card], held: Iterable[PreparedClaim], boot_id: str
     ) -> frozenset[str]:
         """The claims that hold what the plan needs (``conflicts.conflicting_claims``), whatever is offered now."""
-        wanted = {result.device.device for result in plan.results}
-        cards = [card for card in answer.cards if any(is_on(name, card) for name in wanted)]
+        wanted, known = {result.device.device for result in plan.results}, tuple(cards)
+        own = [card for card in known if any(is_on(name, card) for name in wanted)]
         # All kinds, because a claim may have been allocated before the operator narrowed the offer.
         slots = self._settings.kubeletplugin.slots
-        contents = inventory.build_inventory(cards, plan.fabric, EVERY_OFFER, slots, self._names)
+        contents = inventory.build_inventory(own, plan.fabric, EVERY_OFFER, slots, self._names)
         devices = {device.name: device for device in contents.devices}
-        results = {claim.plan.ref.uid: results_in_use(claim, answer.cards, boot_id) for claim in held}
+        results = {claim.plan.ref.uid: results_in_use(claim, known, boot_id) for claim in held}
         return conflicts.conflicting_claims(plan.ref.uid, plan.results, results, devices, contents.counter_sets)
 
-    def _answer(self, plan: ClaimPlan, cards: tuple[Card, ...]) -> HardwareAnswer:
-        names = {result.device.device for result in plan.results}
-        offered = {name: device for name in names if (device := self._find(name, cards, plan.fabric))}
-        edits = {key: self._hardware.edits(use, {}) for key, use in uses_of(plan, offered).items()}
-        return HardwareAnswer(cards, edits)
+    def _offered(self, plan: ClaimPlan, cards: Iterable[Card]) -> dict[str, OfferedDevice]:
+        names, known = {result.device.device for result in plan.results}, tuple(cards)
+        return {name: device for name in names if (device := self._find(name, known, plan.fabric))}
 
     def _find(self, name: str, cards: Iterable[Card], fabric: Fabric) -> OfferedDevice | None:
         return inventory.find_device(name, cards, fabric, self._settings.kubeletplugin.slots, self._names)

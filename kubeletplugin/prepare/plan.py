@@ -7,7 +7,7 @@ from driver.errors import Fault, InvalidInput
 from driver.kube.api import Object
 from driver.model import OpaqueConfig, Result
 from driver.names import POD_CLAIM_NAME, Names
-from driver.parameters import parameters_of
+from driver.parameters import Configured, parameters_of
 from driver.wire import allocation_from
 from kubeletplugin.inventory import Fabric
 from kubeletplugin.prepare.claims import ClaimRef
@@ -26,6 +26,13 @@ class ClaimPlan:
     """Entry of ``pod.spec.resourceClaims`` that the claim was generated for, "" for a claim referenced by name."""
     fabric: Fabric = NO_FABRIC
     """The node's fabric when the claim was first prepared. Later results repeat it."""
+    config: tuple[OpaqueConfig, ...] = ()
+    """The parameters for devices of this driver, in the allocation's order."""
+
+    def has_devices_of(self, other: "ClaimPlan") -> bool:
+        """Whether both have the same devices, to be used in the same way. Old records do not say in which."""
+        same_config = self.config == other.config or () in (self.config, other.config)
+        return self.results == other.results and same_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,13 @@ def plan_claim(claim: Object, ref: ClaimRef, node: NodeEnvironment) -> ClaimPlan
     faults = [*_unknown_devices(results, node), *_invalid_parameters(allocation.config, results, node.names)]
     if faults:
         raise InvalidInput(str(ref), faults)
-    return ClaimPlan(ref, results, (metadata.get("annotations") or {}).get(POD_CLAIM_NAME, ""), node.fabric)
+    pod_claim_name = (metadata.get("annotations") or {}).get(POD_CLAIM_NAME, "")
+    config = tuple(
+        entry
+        for entry in allocation.config
+        if entry.driver == node.names.driver and any(applies_to(entry, result.request) for result in results)
+    )
+    return ClaimPlan(ref, results, pod_claim_name, node.fabric, config)
 
 
 def main_request(request: str) -> str:
@@ -65,7 +78,7 @@ def main_request(request: str) -> str:
     return request.partition("/")[0]
 
 
-def applies_to(entry: OpaqueConfig, request: str) -> bool:
+def applies_to(entry: OpaqueConfig | Configured, request: str) -> bool:
     """Whether a config entry is for ``request``: no names means all, and ``main`` means each ``main/sub``."""
     return not entry.requests or request in entry.requests or main_request(request) in entry.requests
 

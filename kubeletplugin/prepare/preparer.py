@@ -1,12 +1,10 @@
-"""Preparing claims on a node, as a transaction.
+"""Preparing claims on a node: what the kubelet and a starting plugin ask for.
 
-The steps are: read the claim, plan, checkpoint "started", write the files, checkpoint "completed", answer. If the
-plugin is killed between two steps, the next call or the next start finishes or undoes them. All state is on disk, so
-two instances can take turns during a rolling update.
+``transaction`` carries a prepare out, and ``retiring`` undoes it. All state is on disk, so two instances can take turns
+during a rolling update.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeVar
 
@@ -16,16 +14,17 @@ from driver.files import Files
 from driver.kube.api import Api, Forbidden, Unavailable
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
-from kubeletplugin.hardware.port import Hardware
-from kubeletplugin.prepare.card_identity import cards_of, exchanged
+from kubeletplugin.hardware import Card, Hardware, HardwareRefusal, InUse, Unsupported
+from kubeletplugin.prepare.calls import Call, CallWithdrawnError, DeviceHeldError
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
 from kubeletplugin.prepare.claim_usage import is_allocated, pods_that_forbid_unprepare
 from kubeletplugin.prepare.claims import ClaimRef, FailureReason, PrepareError, PrepareResult
 from kubeletplugin.prepare.container import prepare_result
-from kubeletplugin.prepare.node_devices import HardwareAnswer, NodeDevices
-from kubeletplugin.prepare.plan import ClaimPlan
+from kubeletplugin.prepare.node_devices import NodeDevices
 from kubeletplugin.prepare.recovery import Recovery
+from kubeletplugin.prepare.retiring import Retiring, retire
 from kubeletplugin.prepare.storage import ClaimStorage
+from kubeletplugin.prepare.transaction import Blocked, Transaction
 
 LOOKUP_SECONDS = 5.0
 """How long an unprepare looks for pods that forbid it. The kubelet waits 45 s, and its pod cannot end before."""
@@ -40,29 +39,12 @@ _FAILED: Mapping[Operation, str] = {"prepare": "claim not prepared", "unprepare"
 T = TypeVar("T")
 
 
-class DeviceHeldError(LodeError):
-    """Another claim holds a device."""
-
-
-class CallWithdrawnError(LodeError):
-    """The kubelet does not wait for the answer any more. Nothing may be prepared, because nobody would unprepare it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One call of the kubelet: until when to retry, and whether the kubelet still waits."""
-
-    deadline: float
-    wanted: Callable[[], bool]
-
-    def check(self, ref: ClaimRef) -> None:
-        """Raises CallWithdrawnError if the kubelet does not wait any more."""
-        if not self.wanted():
-            raise CallWithdrawnError(f"{ref}: the kubelet withdrew the call; it calls again if it needs the claim")
-
-
 class Preparer:
-    """Prepares and unprepares claims of one node. Safe to call from several threads and processes at once."""
+    """Prepares and unprepares claims of one node. Safe to call from several threads and processes at once.
+
+    Args:
+        wake: called, from any thread, when ``retiring`` has something to do.
+    """
 
     def __init__(
         self,
@@ -75,6 +57,7 @@ class Preparer:
         boot_id: str,
         metrics: Metrics,
         log: Logger,
+        wake: Callable[[], None] = lambda: None,
     ):
         self._api = api
         self._clock = clock
@@ -85,6 +68,11 @@ class Preparer:
         self._storage = ClaimStorage(files, settings)
         self._devices = NodeDevices(api, hardware, settings, node_name)
         self._recovery = Recovery(api, self._storage, self._devices, boot_id, log)
+        self._transaction = Transaction(
+            self._storage, self._load, self._devices, hardware, boot_id, self._driver, log, self._count
+        )
+        self.retiring = Retiring(self._storage, hardware, clock, log, wake)
+        """Releases what claims had that were given up; its owner steps it."""
         self._seconds = metrics.histogram(
             "claim_operation_seconds", "Time to prepare or unprepare a claim.", "operation"
         )
@@ -101,10 +89,13 @@ class Preparer:
             ApiError, TransientFault, OSError: call again after a pause.
         """
         with self._storage.lock():
-            self._claims.set(len(self._recovery.tidy(self._load()).claims))
+            self._count(self._recovery.tidy(self._load()))
+        self.retiring.hasten()
 
     def restore(self) -> None:
-        """Restore lost files of prepared claims, and forget claims of an earlier boot that are not allocated any more.
+        """Restore lost files of prepared claims, and what a reboot removed from the hardware.
+
+        Claims of an earlier boot that are not allocated any more are given up.
 
         The kubelet may be served before: containers that run need nothing of it.
 
@@ -117,7 +108,10 @@ class Preparer:
         stale = self._recovery.stale(checkpoint)
         answers = self._recovery.answers(checkpoint.without(*stale))
         with self._storage.lock():
-            self._claims.set(len(self._recovery.restore(self._load(), stale, answers).claims))
+            checkpoint = self._recovery.restore(self._load(), stale, answers)
+            self._count(checkpoint)
+        self._resume(checkpoint, answers.cards)
+        self.retiring.hasten()
 
     def prepare(
         self, refs: Sequence[ClaimRef], wanted: Callable[[], bool] = lambda: True
@@ -132,7 +126,7 @@ class Preparer:
                 call and unprepares the claim at once. A call carried out after that would leave the claim prepared for
                 ever, so nothing is written for a call that is not wanted any more.
         """
-        call = _Call(self._clock.monotonic() + RETRY_TIMEOUT_SECONDS, wanted)
+        call = Call(self._clock.monotonic() + RETRY_TIMEOUT_SECONDS, wanted)
         return {ref.uid: self._run("prepare", ref, partial(self._prepare, ref, call)) for ref in refs}
 
     def unprepare(
@@ -146,8 +140,18 @@ class Preparer:
             wanted: whether the caller still waits. A kubelet that has given up the call calls again, and may have the
                 claim prepared for another pod before. So nothing is undone for a call that is not wanted any more.
         """
-        call = _Call(self._clock.monotonic() + LOOKUP_SECONDS, wanted)
+        call = Call(self._clock.monotonic() + LOOKUP_SECONDS, wanted)
         return {ref.uid: self._run("unprepare", ref, partial(self._unprepare, ref, call)) for ref in refs}
+
+    def _resume(self, checkpoint: Checkpoint, cards: tuple[Card, ...]) -> None:
+        call = Call(self._clock.monotonic(), lambda: True)
+        for claim in self._recovery.past(checkpoint):
+            try:
+                self._transaction.resume(claim, cards, call)
+            except (HardwareRefusal, InvalidInput, CallWithdrawnError) as error:
+                self._log.error(
+                    "hardware of a prepared claim not restored", claim=str(claim.plan.ref), reason=str(error)
+                )
 
     def prepared(self) -> Mapping[str, PrepareResult]:
         """All claims that are prepared now, by uid.
@@ -161,72 +165,44 @@ class Preparer:
             uid: prepare_result(claim.plan, self._driver) for uid, claim in claims.items() if claim.state == "completed"
         }
 
-    def _prepare(self, ref: ClaimRef, call: _Call) -> PrepareResult:
+    def _prepare(self, ref: ClaimRef, call: Call) -> PrepareResult:
         if not ref.has_file_name:
             raise InvalidInput(str(ref), [Fault("uid", "is not a uid of the API server")])
-        plan, answer = self._retry(call, ref, partial(self._devices.plan, ref))
+        plan, cards = self._retry(call, ref, partial(self._devices.plan, ref))
         removable: dict[str, PreparedClaim] = {}
         while True:
-            with self._storage.lock():
-                call.check(ref)  # under the lock: an unprepare that follows the withdrawal comes before or after this
-                checkpoint = self._load()
-                gone = checkpoint.unchanged(removable)
-                if self._is_prepared(plan, answer, checkpoint):
-                    blocking: frozenset[str] = frozenset()
-                else:
-                    blocking = self._conflicts(plan, answer, checkpoint.without(*gone))
-                if not blocking:
-                    return self._commit(plan, answer, self._remove(checkpoint, gone))
-            removable |= self._removable(plan, answer, [checkpoint.claims[uid] for uid in sorted(blocking)], call)
+            answer = self._retry(call, ref, partial(self._transaction.attempt, plan, cards, removable, call))
+            if isinstance(answer, PrepareResult):
+                return answer
+            removable = removable | self._removable(cards, answer, call)
 
-    def _is_prepared(self, plan: ClaimPlan, answer: HardwareAnswer, checkpoint: Checkpoint) -> bool:
-        """Whether the claim is prepared with the devices of the plan already.
-
-        Raises:
-            OperatorFault: its containers may run, and a device is on another card now.
-        """
-        known = checkpoint.claims.get(plan.ref.uid)
-        if known is None or not _is_complete(known, plan):
-            return False
-        if known.boot_id == self._boot_id and (faults := exchanged(known.cards, plan, answer.cards)):
-            raise OperatorFault(
-                f"{plan.ref}: {'; '.join(faults)}: the cards of this node were numbered anew or exchanged; delete the "
-                "pods that use the claim"
-            )
-        return True
-
-    def _conflicts(self, plan: ClaimPlan, answer: HardwareAnswer, checkpoint: Checkpoint) -> frozenset[str]:
-        uids = self._devices.conflicting_claims(plan, answer, checkpoint.claims.values(), self._boot_id)
-        if plan.ref.uid in uids:
-            fault = Fault("status.allocation.devices.results", "two of its devices exclude each other on one card")
-            raise InvalidInput(str(plan.ref), [fault])
-        return uids
-
-    def _removable(
-        self, plan: ClaimPlan, answer: HardwareAnswer, blocking: Sequence[PreparedClaim], call: _Call
-    ) -> dict[str, PreparedClaim]:
+    def _removable(self, cards: tuple[Card, ...], blocked: Blocked, call: Call) -> dict[str, PreparedClaim]:
         """Those of the blocking claims that can be removed; after a pause, if others are expected to go soon.
 
         A claim that is not allocated any more may still have containers here: its pod was deleted by force. The kubelet
         stops them and then unprepares the claim, so this waits for that. No container can run of a claim that was never
-        completed, or that was prepared before the machine last started.
+        completed, that was given up, or that was prepared before the machine last started; what it has on the hardware
+        is released first.
 
         Raises:
             DeviceHeldError: claims that are still allocated hold the devices, or the kubelet did not unprepare the
                 others in time.
+            HardwareRefusal: what such a claim had cannot be released now.
         """
-        ref = plan.ref
+        ref = blocked.wanted.plan.ref
         allocated: list[PreparedClaim] = []
         released: list[PreparedClaim] = []
-        for claim in blocking:
-            live = self._retry(call, ref, partial(is_allocated, self._api, claim.plan))
+        for claim in blocked.claims.values():
+            own = claim.plan.ref.uid == ref.uid or claim.state == "stopping"
+            live = not own and self._retry(call, ref, partial(is_allocated, self._api, claim.plan))
             (allocated if live else released).append(claim)
-        if self._devices.conflicting_claims(plan, answer, allocated, self._boot_id):
+        if held := self._transaction.blocked(blocked.wanted, cards, _checkpoint_of(allocated)):
+            reasons = f": {'; '.join(held.reasons)}" if held.reasons else ""
             raise DeviceHeldError(
                 f"{ref}: claims that are prepared on this node and still allocated hold its devices: "
-                f"{_names(allocated)}; delete the pods of one of them"
+                f"{_names(held.claims.values())}{reasons}; delete the pods of one of them"
             )
-        idle = [claim for claim in released if claim.state == "started" or claim.boot_id != self._boot_id]
+        idle = [claim for claim in released if self._is_idle(claim, ref)]
         if len(idle) < len(released):
             if self._clock.monotonic() + LONGEST_PAUSE_SECONDS > call.deadline:
                 raise DeviceHeldError(
@@ -235,43 +211,25 @@ class Preparer:
                     "the kubelet retries; if it has forgotten these claims, give them up with `lode release`"
                 )
             self._clock.sleep(LONGEST_PAUSE_SECONDS)
-        return {claim.plan.ref.uid: claim for claim in idle}
+        for claim in idle:
+            if claim.steps:
+                self._retry(call, ref, partial(self._end, claim))
+        return {claim.plan.ref.uid: claim for claim in idle if not claim.steps}
 
-    def _remove(self, checkpoint: Checkpoint, uids: frozenset[str]) -> Checkpoint:
-        for uid in sorted(uids):
-            self._storage.remove(uid)
-            self._log.warning("claim removed, its devices are needed", claim=str(checkpoint.claims[uid].plan.ref))
-        checkpoint = checkpoint.without(*uids)
-        if uids:
-            self._storage.save(checkpoint)
-        return checkpoint
+    def _is_idle(self, claim: PreparedClaim, ref: ClaimRef) -> bool:
+        """Whether no container can use what the claim has; ``ref`` is the claim that is prepared anew."""
+        return claim.state != "completed" or claim.boot_id != self._boot_id or claim.plan.ref.uid == ref.uid
 
-    def _commit(self, plan: ClaimPlan, answer: HardwareAnswer, checkpoint: Checkpoint) -> PrepareResult:
-        """The transaction proper, under the lock; ``checkpoint`` is what is stored."""
-        known = checkpoint.claims.get(plan.ref.uid)
-        again = known is not None and _is_complete(known, plan)
-        if known and again:
-            plan = known.plan
-        files = self._devices.files(plan, answer, self._storage.paths)
-        extra = known.extra if known and again else {}
-        claim = PreparedClaim(plan, "started", self._boot_id, cards_of(plan, answer.cards), extra)
-        if plan.results and not again:
-            self._storage.save(checkpoint.with_claim(claim))
-        self._storage.write(plan.ref.uid, files)
-        done = (
-            checkpoint.with_claim(replace(claim, state="completed"))
-            if plan.results
-            else checkpoint.without(plan.ref.uid)
-        )
-        if done.claims != checkpoint.claims:
-            self._storage.save(done)
-        self._claims.set(len(done.claims))
-        self._log.info(
-            "claim prepared", claim=str(plan.ref), devices=[str(r.device) for r in plan.results], again=again
-        )
-        return prepare_result(plan, self._driver)
+    def _end(self, claim: PreparedClaim) -> None:
+        """Give up a claim that is still recorded like this, and release what it has."""
+        uid = claim.plan.ref.uid
+        with self._storage.lock():
+            checkpoint = self._load()
+            if claim.state != "stopping" and checkpoint.claims.get(uid) == claim:
+                retire(self._storage, checkpoint, [uid])
+        self.retiring.finish(uid)
 
-    def _unprepare(self, ref: ClaimRef, call: _Call) -> None:
+    def _unprepare(self, ref: ClaimRef, call: Call) -> None:
         if not ref.has_file_name:
             return
         with self._storage.lock():
@@ -283,17 +241,20 @@ class Preparer:
         with self._storage.lock():
             call.check(ref)  # under the lock: a prepare that follows the withdrawal comes after this
             checkpoint = self._load()
-            self._storage.remove(ref.uid)
+            left = retire(self._storage, checkpoint, [ref.uid])
             if ref.uid in checkpoint.claims:
-                checkpoint = checkpoint.without(ref.uid)
-                self._storage.save(checkpoint)
                 self._log.info("claim unprepared", claim=str(ref))
-            self._claims.set(len(checkpoint.claims))
+            self._count(left)
+        if ref.uid in left.claims:
+            self.retiring.hasten()
 
-    def _pods_that_forbid_unprepare(self, ref: ClaimRef, call: _Call) -> tuple[str, ...]:
+    def _pods_that_forbid_unprepare(self, ref: ClaimRef, call: Call) -> tuple[str, ...]:
         return pods_that_forbid_unprepare(
             self._api, ref, self._node_name, lambda: self._clock.monotonic() < call.deadline
         )
+
+    def _count(self, checkpoint: Checkpoint) -> None:
+        self._claims.set(sum(claim.state != "stopping" for claim in checkpoint.claims.values()))
 
     def _load(self) -> Checkpoint:
         try:
@@ -302,7 +263,7 @@ class Preparer:
             self._log.error("checkpoint is damaged", reason=str(error))
             return self._recovery.rebuild()
 
-    def _retry(self, call: _Call, ref: ClaimRef, act: Callable[[], T]) -> T:
+    def _retry(self, call: Call, ref: ClaimRef, act: Callable[[], T]) -> T:
         """What ``act`` returns; retried until the call's deadline while the API or the hardware does not answer."""
         pause = FIRST_PAUSE_SECONDS
         while True:
@@ -328,8 +289,8 @@ class Preparer:
         return failure
 
 
-def _is_complete(known: PreparedClaim, plan: ClaimPlan) -> bool:
-    return known.state == "completed" and known.plan.results == plan.results
+def _checkpoint_of(claims: Iterable[PreparedClaim]) -> Checkpoint:
+    return Checkpoint({claim.plan.ref.uid: claim for claim in claims})
 
 
 def _names(claims: Iterable[PreparedClaim]) -> str:
@@ -338,11 +299,11 @@ def _names(claims: Iterable[PreparedClaim]) -> str:
 
 def _reason(error: LodeError | OSError) -> FailureReason:
     match error:
-        case InvalidInput():
+        case InvalidInput() | Unsupported():
             return "invalid"
-        case DeviceHeldError():
+        case DeviceHeldError() | InUse():
             return "conflict"
-        case OperatorFault() | Forbidden() | OSError():
+        case OperatorFault() | HardwareRefusal() | Forbidden() | OSError():
             return "operator"
         case _:
             return "transient"

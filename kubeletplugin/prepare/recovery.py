@@ -1,16 +1,27 @@
 """Repairing a node when the plugin starts, and after its checkpoint was damaged."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from driver.errors import InvalidInput
+from driver.errors import InvalidInput, LodeError
 from driver.kube.api import Api, ApiError
 from driver.observe import Logger
+from kubeletplugin.hardware import Card, HardwareRefusal
 from kubeletplugin.prepare.card_identity import cards_of, exchanged
 from kubeletplugin.prepare.checkpoint import Checkpoint, PreparedClaim
 from kubeletplugin.prepare.claim_usage import is_allocated
-from kubeletplugin.prepare.node_devices import HardwareAnswer, NodeDevices
+from kubeletplugin.prepare.node_devices import EditsByDevice, NodeDevices
+from kubeletplugin.prepare.retiring import retire
 from kubeletplugin.prepare.storage import ClaimStorage
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareAnswers:
+    """What the hardware says about the claims of a checkpoint. It is asked before the lock is taken: it can be slow."""
+
+    cards: tuple[Card, ...]
+    edits: Mapping[str, EditsByDevice]
+    """By the uid of the claim."""
 
 
 class Recovery:
@@ -41,30 +52,28 @@ class Recovery:
         unrecorded = self._storage.uids_with_cdi_spec() - set(checkpoint.claims)
         for ref in sorted(ref for ref in self._storage.refs_in_metadata() if ref.uid in unrecorded):
             try:
-                plan, answer = self._devices.plan(ref)
+                plan, cards = self._devices.plan(ref)
             except InvalidInput as error:
                 self._log.warning("claim left out of the rebuilt checkpoint", claim=str(ref), reason=str(error))
                 continue
-            cards = cards_of(plan, answer.cards)
-            checkpoint = checkpoint.with_claim(PreparedClaim(plan, "completed", self._boot_id, cards))
+            claim = PreparedClaim(plan, "completed", self._boot_id, cards_of(plan, cards))
+            checkpoint = checkpoint.with_claim(claim)
         self._storage.save(checkpoint)
         self._log.error("damaged checkpoint rebuilt", copy=copy, claims=sorted(checkpoint.claims))
         return checkpoint
 
     def tidy(self, checkpoint: Checkpoint) -> Checkpoint:
-        """Undo half-prepared claims and remove files without a claim; returns the remaining claims, which are stored.
+        """Give up half-prepared claims and remove files without a claim; returns what is left, which is stored.
 
         Needs neither the API nor the hardware. The caller holds the lock.
         """
         dropped = [uid for uid, claim in checkpoint.claims.items() if claim.state == "started"]
-        kept = checkpoint.without(*dropped)
         self._storage.sweep()
-        for uid in sorted(self._storage.uids() - set(kept.claims)):
-            self._storage.remove(uid)
+        kept = {uid for uid, claim in checkpoint.claims.items() if claim.state == "completed"}
+        left = retire(self._storage, checkpoint, {*dropped, *self._storage.uids() - kept})
         if dropped:
-            self._storage.save(kept)
             self._log.info("half-prepared claims removed", claims=sorted(dropped))
-        return kept
+        return left
 
     def stale(self, checkpoint: Checkpoint) -> Mapping[str, PreparedClaim]:
         """Claims that were prepared before the machine last started and are not allocated any more, by uid.
@@ -83,43 +92,64 @@ class Recovery:
                     break
         return found
 
-    def answers(self, checkpoint: Checkpoint) -> Mapping[str, HardwareAnswer]:
-        """The hardware's answer about each claim, by uid.
+    def answers(self, checkpoint: Checkpoint) -> HardwareAnswers:
+        """What containers need for each claim, as the hardware says. The caller does not hold the lock.
 
         Raises:
             TransientFault: the hardware does not answer; call again.
         """
-        return {uid: self._devices.ask(claim.plan) for uid, claim in checkpoint.claims.items()}
+        cards, edits = self._devices.cards() if checkpoint.claims else (), {}
+        for uid, claim in checkpoint.claims.items():
+            if claim.state == "completed" and not self._is_past(claim):
+                try:
+                    edits[uid] = self._devices.edits(claim, cards)
+                except HardwareRefusal as refusal:
+                    self._not_restored(claim, refusal)
+        return HardwareAnswers(cards, edits)
 
     def restore(
-        self, checkpoint: Checkpoint, stale: Mapping[str, PreparedClaim], answers: Mapping[str, HardwareAnswer]
+        self, checkpoint: Checkpoint, stale: Mapping[str, PreparedClaim], answers: HardwareAnswers
     ) -> Checkpoint:
-        """Drop stale claims and restore lost files; returns the remaining claims, which are stored.
+        """Give up stale claims and restore lost files; returns the remaining claims, which are stored.
 
         A claim that was prepared again since it was found stale stays. The caller holds the lock.
         """
         dropped = checkpoint.unchanged(stale)
-        kept = checkpoint.without(*dropped)
-        for uid in sorted(dropped):
-            self._storage.remove(uid)
-        for uid in [uid for uid, claim in kept.claims.items() if uid in answers and claim.state == "completed"]:
-            kept = kept.with_claim(self._restored(kept.claims[uid], answers[uid]))
-        if kept.claims != checkpoint.claims:
-            self._storage.save(kept)
+        kept = retire(self._storage, checkpoint, dropped) if dropped else checkpoint
+        restored = kept
+        for uid, claim in kept.claims.items():
+            if uid in answers.edits and claim.state == "completed" and not self._is_past(claim):
+                restored = restored.with_claim(self._restored(claim, answers.cards, answers.edits[uid]))
+        if restored.claims != kept.claims:
+            self._storage.save(restored)
         if dropped:
             self._log.info("stale claims removed", claims=sorted(dropped))
-        return kept
+        return restored
 
-    def _restored(self, claim: PreparedClaim, answer: HardwareAnswer) -> PreparedClaim:
+    def past(self, checkpoint: Checkpoint) -> tuple[PreparedClaim, ...]:
+        """The claims of an earlier boot that had something on the hardware, which may be gone."""
+        return tuple(
+            claim for claim in checkpoint.claims.values() if claim.state == "completed" and self._is_past(claim)
+        )
+
+    def _is_past(self, claim: PreparedClaim) -> bool:
+        """Whether what the claim had on the hardware may be gone."""
+        return bool(claim.steps) and claim.boot_id != self._boot_id
+
+    def _restored(self, claim: PreparedClaim, cards: tuple[Card, ...], edits: EditsByDevice) -> PreparedClaim:
         """The claim with the cards it is on; its files are restored unless that would give it another card."""
         uid = claim.plan.ref.uid
         if claim.boot_id == self._boot_id:
             claim = replace(claim, cards=claim.cards or self._storage.cards_in_spec(uid))
-            if faults := exchanged(claim.cards, claim.plan, answer.cards):
+            if faults := exchanged(claim.cards, claim.plan, cards):
                 self._log.error("files of a prepared claim left as they are", claim=str(claim.plan.ref), reason=faults)
                 return claim
         try:
-            self._storage.write(uid, self._devices.files(claim.plan, answer, self._storage.paths))
+            recorded = replace(claim, cards=cards_of(claim.plan, cards))
+            self._storage.write(uid, self._devices.files(recorded, cards, edits, self._storage.paths))
         except InvalidInput as error:
-            self._log.error("files of a prepared claim not restored", claim=str(claim.plan.ref), reason=str(error))
+            self._not_restored(claim, error)
         return claim
+
+    def _not_restored(self, claim: PreparedClaim, error: LodeError) -> None:
+        self._log.error("files of a prepared claim not restored", claim=str(claim.plan.ref), reason=str(error))

@@ -2,8 +2,8 @@
 
 import hashlib
 import posixpath
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from driver.files import Files
 from driver.settings import Settings
@@ -31,11 +31,20 @@ class ClaimStorage:
         )
         self.checkpoint_path = posixpath.join(directory, "checkpoint.json")
         self._lock_path = posixpath.join(directory, "prepare.lock")
+        self._card_lock_prefix = posixpath.join(directory, "card-")
         self._files = files
 
     def lock(self) -> AbstractContextManager[None]:
         """Exclusive across the threads and processes of this node while held."""
         return self._files.lock(self._lock_path)
+
+    @contextmanager
+    def card_locks(self, uuids: Iterable[str]) -> Iterator[None]:
+        """Exclusive for what is created and destroyed on these cards. Taken before ``lock``, never while it is held."""
+        with ExitStack() as stack:
+            for uuid in sorted(set(uuids)):
+                stack.enter_context(self._files.lock(f"{self._card_lock_prefix}{uuid}.lock"))
+            yield
 
     def load(self) -> Checkpoint:
         """The checkpoint; an empty one before the first claim.

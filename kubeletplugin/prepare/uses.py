@@ -1,28 +1,52 @@
 """What a plan makes of the hardware, device by device. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from driver.model import Result
-from kubeletplugin.hardware import Share, Use
+from driver.names import Names
+from driver.parameters import Configured, GpuConfig, NpuConfig, parameters_of
+from kubeletplugin.hardware import Card, Share, Use
 from kubeletplugin.inventory import OfferedDevice
-from kubeletplugin.prepare.plan import ClaimPlan, main_request
+from kubeletplugin.prepare.plan import ClaimPlan, applies_to, main_request
 
 _MEBI = 1024**2
 
+UsesByDevice = Mapping[tuple[str, str], Use]
+"""By the name of the device and the id of the share."""
 
-def uses_of(plan: ClaimPlan, offered: Mapping[str, OfferedDevice]) -> dict[tuple[str, str], Use]:
-    """What the claim makes of each of its devices that is offered, by the device's name and the id of the share."""
+
+def uses_of(plan: ClaimPlan, offered: Mapping[str, OfferedDevice], names: Names) -> UsesByDevice:
+    """What the claim makes of each of its devices that is offered.
+
+    A device that is looked at with admin access is not used: its uses are its owner's, and nothing is done for it.
+    """
+    config = parameters_of(plan.config, names, str(plan.ref), "status.allocation.devices.config")
     return {
         (result.device.device, result.share_id): Use(
             claim=plan.ref.uid,
-            card=offered[result.device.device].card,
-            partition=offered[result.device.device].partition,
+            card=(item := offered[result.device.device]).card,
+            partition=item.partition,
             share=_share(result),
+            config=None if result.admin_access else config_of(config, result.request, item.card),
             together=_together(plan, main_request(result.request), offered),
         )
         for result in plan.results
         if result.device.device in offered
     }
+
+
+def config_of(config: Iterable[Configured], request: str, card: Card) -> GpuConfig | NpuConfig | None:
+    """The parameters for a request's device on this card: later entries override earlier ones, field by field.
+
+    An entry that names a strategy of sharing overrides the earlier strategy with all of its fields.
+    """
+    kind = GpuConfig if card.unit == "gpu" else NpuConfig
+    merged: dict[str, object] = {}
+    for entry in config:
+        if isinstance(entry.parameters, kind) and applies_to(entry, request):
+            fields = entry.parameters.model_dump(include=set(entry.parameters.model_fields_set))
+            merged = fields if "sharing" in fields else merged | fields
+    return kind.model_validate(merged) if merged else None
 
 
 def _share(result: Result) -> Share | None:

@@ -1,8 +1,11 @@
 """An API that fails for a while, and a plugin that is killed before its n-th call."""
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from driver.kube.api import Api, Object, Resource, Unavailable
+from kubeletplugin.hardware import Action, Card, CardState, Edits, Handle, Hardware, Use
+from kubeletplugin.hardware.decorator import HardwareDecorator
 
 
 class Unsteady:
@@ -27,7 +30,7 @@ class Killed(BaseException):
 
 
 class Counted:
-    """Counts calls to files and API together, and kills the program before call number ``kill_before``."""
+    """Counts calls to files, hardware and API together, and kills the program before call number ``kill_before``."""
 
     def __init__(self, kill_before: int):
         self._left = kill_before
@@ -39,6 +42,40 @@ class Counted:
 
     def api(self, api: Api) -> "_CountedApi":
         return _CountedApi(api, self)
+
+    def hardware(self, hardware: Hardware) -> "_CountedHardware":
+        return _CountedHardware(hardware, self)
+
+
+class _CountedHardware(HardwareDecorator):
+    """Killed before a change and after it, before its answer is known."""
+
+    def __init__(self, hardware: Hardware, calls: Counted):
+        super().__init__(hardware)
+        self._calls = calls
+
+    def observe(self, card: Card) -> CardState:
+        self._calls.before("observe", card.uuid)
+        return super().observe(card)
+
+    def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
+        self._calls.before("actions", use.device)
+        return super().actions(use, taken)
+
+    def ensure(self, action: Action) -> Handle:
+        self._calls.before("ensure", action.key)
+        handle = super().ensure(action)
+        self._calls.before("ensured", action.key)
+        return handle
+
+    def release(self, action: Action, handle: Handle | None) -> None:
+        self._calls.before("release", action.key)
+        super().release(action, handle)
+        self._calls.before("released", action.key)
+
+    def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
+        self._calls.before("edits", use.device)
+        return super().edits(use, handles)
 
 
 class _CountedApi(Unsteady):

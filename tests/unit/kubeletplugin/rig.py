@@ -10,7 +10,8 @@ from driver.files import Files
 from driver.kube.api import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, Api, Object
 from driver.observe import Metrics, logger
 from driver.settings import Settings
-from kubeletplugin.hardware.simulated import Profile, SimulatedHardware, load_profile
+from kubeletplugin.hardware import Hardware
+from kubeletplugin.hardware.simulated import MemoryStore, Profile, SimulatedHardware, load_profile
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
@@ -37,8 +38,16 @@ def share(device: str, share_id: str, memory: str = "4Gi", cores: str = "0", req
     return result(device, request, shareID=share_id, consumedCapacity=consumed)
 
 
+def opaque(*requests: str, **parameters: Any) -> dict[str, Any]:
+    """An entry of an allocation's config, for these requests; for all if none is named."""
+    content = {"apiVersion": "lode.dev/v1alpha1", **parameters}
+    return {"source": "FromClaim", "requests": list(requests), "opaque": {"driver": DRIVER, "parameters": content}}
+
+
 @cache
 def _profile(name: str) -> Profile:
+    if name == "a100x2":
+        return Profile(load_profile("a100x4", MemoryFiles()).cards[:2])
     if name != "t4x4":
         return load_profile(name, MemoryFiles())
     two = load_profile("t4x2", MemoryFiles()).cards
@@ -66,19 +75,21 @@ class Rig:
         self.files = MemoryFiles()
         self.boot_id = "boot-1"
         self.settings = Settings()
-        self.hardware = SimulatedHardware(_profile(profile), NODE)
+        self.profile = _profile(profile)
+        self.store = MemoryStore()
+        self.hardware: Hardware = SimulatedHardware(self.profile, NODE, store=self.store)
         self.api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
         labels = {"lode.dev/ib-cluster": "fabric-1", "lode.dev/ib-leaf": "leaf-7"}
         self.api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "labels": labels}})
 
-    def plugin(self, api: Api | None = None, files: Files | None = None) -> Preparer:
+    def plugin(self, api: Api | None = None, files: Files | None = None, hardware: Hardware | None = None) -> Preparer:
         return Preparer(
             api or self.api,
             files or self.files,
             self.clock,
             NODE,
             self.settings,
-            self.hardware,
+            hardware or self.hardware,
             self.boot_id,
             Metrics(),
             logger("test"),
@@ -148,7 +159,14 @@ class Rig:
 
     def reboot(self) -> None:
         self.boot_id += "+"
+        self.store.save(self.store.load().rebooted())
         self.files.disk.forget("/var/run")
+
+    def existing(self) -> list[str]:
+        """What exists on the cards: the keys, without the uuids of the cards."""
+        names = {card.uuid: card.name for card in SimulatedHardware(self.profile, NODE).cards()}
+        existing = self.store.load().existing.values()
+        return sorted(action.key.replace(action.card, names[action.card]) for action, _ in existing)
 
     def unfinished_files(self) -> list[str]:
         """What killed writers left on the node."""
@@ -179,6 +197,19 @@ def prepare(plugin: Preparer, ref: ClaimRef) -> PrepareResult:
     answer = plugin.prepare([ref])[ref.uid]
     assert isinstance(answer, PrepareResult), answer
     return answer
+
+
+def unprepare(plugin: Preparer, *refs: ClaimRef) -> None:
+    """The kubelet's call, which must succeed."""
+    assert plugin.unprepare(refs) == {ref.uid: None for ref in refs}
+
+
+def release(rig: Rig, plugin: Preparer, seconds: float = 600) -> None:
+    """What the plugin does by itself in this time: it releases what claims had that were given up."""
+    until = rig.clock.monotonic() + seconds
+    while rig.clock.monotonic() < until:
+        if not plugin.retiring.step():
+            rig.clock.advance(max(0.1, plugin.retiring.next_due() - rig.clock.monotonic()))
 
 
 def recover(plugin: Preparer) -> None:

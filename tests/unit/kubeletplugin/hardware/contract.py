@@ -13,7 +13,7 @@ import pytest
 
 from driver.errors import LodeError
 from kubeletplugin.hardware import Action, Card, Edits, Gone, Handle, Hardware, InUse, NoRoom, Unsupported, Use
-from kubeletplugin.hardware.actions import MigInstance, VnpuInstance, action_from, action_to
+from kubeletplugin.hardware.actions import MigInstance, MigMode, VnpuInstance, action_from, action_to
 
 
 class Bench(Protocol):
@@ -199,6 +199,20 @@ class HardwareContract:
                     assert action.key in found(hardware, [use.card])
                     return
         pytest.skip("no partitions")
+
+    def test_a_mode_that_a_partition_of_somebody_else_needs_stays(self, bench: Bench) -> None:
+        hardware = bench.start()
+        for use in bench.uses():
+            actions = hardware.actions(use, ())
+            if not isinstance(actions[0], MigMode):
+                continue
+            mode, instance = actions
+            handle = hardware.ensure(mode)
+            bench.make_foreign(instance)
+            hardware.release(mode, handle)
+            assert instance.key in found(hardware, [use.card])
+            return
+        pytest.skip("no modes")
 
     def test_an_id_that_is_chosen_is_free_on_the_card_and_in_the_checkpoint(self, bench: Bench) -> None:
         hardware = bench.start()

@@ -1,9 +1,10 @@
-"""The plugin is killed before each of its calls to disk and API in turn; whatever comes next sets it right."""
+"""The plugin is killed before each of its calls to disk, hardware and API; whatever comes next sets it right."""
 
 import itertools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -13,7 +14,18 @@ from kubeletplugin.prepare import ClaimRef, Preparer, PrepareResult
 from kubeletplugin.prepare.checkpoint import CorruptCheckpoint
 from kubeletplugin.prepare.storage import ClaimStorage
 from tests.unit.kubeletplugin.faults import Counted, Killed
-from tests.unit.kubeletplugin.rig import CHECKPOINT, SHARE_A, SHARE_B, Rig, prepare, recover, result, share
+from tests.unit.kubeletplugin.rig import (
+    CHECKPOINT,
+    SHARE_A,
+    SHARE_B,
+    Rig,
+    opaque,
+    prepare,
+    recover,
+    release,
+    result,
+    share,
+)
 
 
 @dataclass
@@ -82,7 +94,68 @@ def prepare_over_a_damaged_checkpoint() -> Story:
     return story
 
 
+MPS = opaque("b", kind="GpuConfig", sharing="mps")
+
+
+def _partitioned() -> tuple[Rig, ClaimRef, ClaimRef]:
+    """A claim for a MIG partition beside another on its card, and for a share of a card that another uses with MPS."""
+    rig = Rig("a100x2")
+    beside = [result("gpu-0-mig-1g-5gb-5", "a"), share("gpu-1-share", SHARE_A, request="b")]
+    bystander = rig.claim("bystander", beside, [MPS])
+    prepare(rig.plugin(), bystander)
+    results = [result("gpu-0-mig-1g-5gb-6", "a"), share("gpu-1-share", SHARE_B, request="b")]
+    return rig, rig.claim("c", results, [MPS]), bystander
+
+
+def prepare_a_partition() -> Story:
+    rig, ref, bystander = _partitioned()
+    return Story(rig, ref, bystander, lambda plugin: plugin.prepare([ref]))
+
+
+def prepare_a_partition_again_after_a_reboot() -> Story:
+    story = prepare_a_partition()
+    prepare(story.rig.plugin(), story.ref)
+    story.rig.reboot()
+    prepare(story.rig.plugin(), story.bystander)
+    return story
+
+
+def prepare_another_partition_of_the_same_claim() -> Story:
+    story = prepare_a_partition()
+    prepare(story.rig.plugin(), story.ref)
+    claim = story.rig.api.get(RESOURCE_CLAIMS, story.ref.name, story.ref.namespace)
+    claim["status"] = {}
+    results = [result("gpu-0-mig-1g-5gb-4", "a"), share("gpu-1-share", SHARE_B, request="b")]
+    story.rig.allocate(story.rig.api.update(RESOURCE_CLAIMS, claim, "status"), results, [MPS])
+    return story
+
+
+def unprepare_a_partition() -> Story:
+    story = prepare_a_partition()
+    prepare(story.rig.plugin(), story.ref)
+
+    def act(plugin: Preparer) -> None:
+        plugin.unprepare([story.ref])
+        release(story.rig, plugin)
+
+    story.act, story.leaves = act, True
+    return story
+
+
+def prepare_a_partition_that_is_still_released() -> Story:
+    story = prepare_a_partition()
+    earlier = story.rig.claim("earlier", [result("gpu-0-mig-1g-5gb-6")])
+    prepare(story.rig.plugin(), earlier)
+    story.rig.plugin().unprepare([earlier])
+    return story
+
+
 STORIES = [
+    prepare_a_partition,
+    prepare_a_partition_again_after_a_reboot,
+    prepare_another_partition_of_the_same_claim,
+    prepare_a_partition_that_is_still_released,
+    unprepare_a_partition,
     first_prepare,
     prepare_again_after_a_reboot,
     prepare_what_was_allocated_anew,
@@ -96,7 +169,8 @@ def started(story: Story, calls: Counted | None = None) -> Preparer:
     """A new instance on the node's files and API; killed before the call that ``calls`` says."""
     api: Api = story.rig.api
     story.rig.files.disk.before = calls.before if calls else None
-    return story.rig.plugin(calls.api(api) if calls else api)
+    hardware = story.rig.hardware
+    return story.rig.plugin(calls.api(api), hardware=calls.hardware(hardware)) if calls else story.rig.plugin(api)
 
 
 def killed(story: Story, kill_before: int, act: Callable[[Preparer], object]) -> bool:
@@ -111,6 +185,7 @@ def killed(story: Story, kill_before: int, act: Callable[[Preparer], object]) ->
 def assert_consistent(story: Story) -> None:
     """What is in the checkpoint has its files, and no file is without its claim."""
     plugin = started(story)
+    release(story.rig, plugin)
     uids = {path.rpartition("_")[2].removesuffix(".json") for path in story.rig.claim_files() if "/cdi/" in path}
     assert uids == set(plugin.prepared())
     for answer in plugin.prepared().values():
@@ -141,6 +216,17 @@ def assert_sound_at_death(story: Story) -> None:
     assert completed <= storage.uids_with_cdi_spec(), "recorded as completed without its files"
 
 
+def needed(story: Story) -> list[str]:
+    """What must exist on the cards for the claims that are prepared."""
+    claims = [story.bystander] if story.leaves else [story.bystander, story.ref]
+    objects = [story.rig.api.get(RESOURCE_CLAIMS, ref.name, ref.namespace) for ref in claims]
+    allocations = [claim["status"]["allocation"]["devices"] for claim in objects]
+    devices = {result["device"] for allocation in allocations for result in allocation["results"]}
+    keys = {f"mig:{card}:1g.5gb:{start}" for card, _, start in (d.partition("-mig-1g-5gb-") for d in devices) if start}
+    keys |= {"migmode:gpu-0"} if keys else set()
+    return sorted(keys | ({"mps:gpu-1"} if any("config" in allocation for allocation in allocations) else set()))
+
+
 def assert_ends_well(story: Story) -> None:
     """The kubelet's retry gives the right answer, and in the end nothing is left."""
     plugin = started(story)
@@ -151,11 +237,14 @@ def assert_ends_well(story: Story) -> None:
         assert claim.allocation
         allocated = [item.device.device for item in claim.allocation.results]
         assert [device.device for device in prepare(plugin, story.ref).devices] == allocated
+    release(story.rig, plugin)
+    assert story.rig.existing() == needed(story)
     assert isinstance(plugin.prepared()[story.bystander.uid], PrepareResult)
     assert_consistent(story)
     both = [story.ref, story.bystander]
     assert plugin.unprepare(both) == {ref.uid: None for ref in both}
-    assert (story.rig.claim_files(), plugin.prepared()) == (set(), {})
+    release(story.rig, plugin)
+    assert (story.rig.claim_files(), plugin.prepared(), story.rig.existing()) == (set(), {}, [])
     assert story.rig.unfinished_files() == []
 
 
@@ -182,14 +271,19 @@ def test_killed_before_any_call_a_restart_leaves_the_node_consistent(scene: Call
         assert_ends_well(story)
 
 
+def _recover_and_release(rig: Rig, plugin: Preparer) -> None:
+    recover(plugin)
+    release(rig, plugin, seconds=1)
+
+
 @pytest.mark.parametrize("scene", STORIES)
 def test_killed_again_while_it_recovers_the_next_start_sets_it_right(scene: Callable[[], Story]) -> None:
-    for call in itertools.count(2, 3):
+    for call in itertools.count(2, 7):
         story = scene()
         if not killed(story, call, story.act):
             return
         for again in itertools.count():
-            if not killed(story, again, recover):
+            if not killed(story, again, partial(_recover_and_release, story.rig)):
                 break
         assert_consistent(story)
         assert_ends_well(story)

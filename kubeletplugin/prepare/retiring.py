@@ -1,0 +1,166 @@
+"""Forgetting claims: their files go at once, and what exists for them on the hardware as soon as that allows it.
+
+Nobody waits for the second part: a pod can end whatever is wrong with a card. Until it is done, the claim stays in the
+checkpoint as ``stopping`` and holds its devices. Steppable: its owner calls ``step`` when ``next_due`` says so.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+from driver.backoff import delay
+from driver.clock import Clock
+from driver.errors import LodeError
+from driver.observe import Logger
+from kubeletplugin.hardware import Hardware
+from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
+from kubeletplugin.prepare.storage import ClaimStorage
+
+FIRST_RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 60.0
+LOOK_SECONDS = 60.0
+"""How often the checkpoint is looked at for claims that another instance has given up."""
+
+
+def retire(storage: ClaimStorage, checkpoint: Checkpoint, uids: Collection[str]) -> Checkpoint:
+    """Give up these claims of the checkpoint; returns what is left of it, which is stored. The caller holds the lock.
+
+    A claim with steps stays as ``stopping``, which is stored before its files go: a container could still be started
+    from these, and the steps must not be undone before that is impossible.
+    """
+    known = {uid: checkpoint.claims[uid] for uid in sorted(uids) if uid in checkpoint.claims}
+    stopping = {uid: claim for uid, claim in known.items() if claim.steps}
+    left = checkpoint
+    for claim in stopping.values():
+        left = left.with_claim(replace(claim, state="stopping"))
+    if left.claims != checkpoint.claims:
+        storage.save(left)
+    for uid in sorted(uids):
+        storage.remove(uid)
+    if without := set(known) - set(stopping):
+        left = left.without(*without)
+        storage.save(left)
+    return left
+
+
+class Retiring:
+    """Undoes the steps of claims that are given up, in reverse, and drops the claims then. Thread-safe.
+
+    Args:
+        wake: called, from any thread, when ``next_due`` may have moved forward.
+    """
+
+    def __init__(self, storage: ClaimStorage, hardware: Hardware, clock: Clock, log: Logger, wake: Callable[[], None]):
+        self._storage = storage
+        self._hardware = hardware
+        self._clock = clock
+        self._log = log
+        self._wake = wake
+        self._look_at = clock.monotonic()
+        self._failures: dict[str, int] = {}
+        self._due: dict[str, float] = {}
+        """When each claim that is known to be stopping is tried next, by uid."""
+        self.reasons: Mapping[str, str] = {}
+        """Why claims are not gone although it was tried, by uid."""
+
+    def hasten(self) -> None:
+        """Look at the checkpoint at the next step: a claim was given up."""
+        self._look_at = self._clock.monotonic()
+        self._wake()
+
+    def next_due(self) -> float:
+        """When ``step`` has something to do next, in seconds of ``Clock.monotonic``."""
+        return min(self._look_at, *self._due.values()) if self._due else self._look_at
+
+    def step(self) -> bool:
+        """Try to finish the claims whose turn it is; False if nothing was due. Faults are logged, and it is retried."""
+        now = self._clock.monotonic()
+        if now < self.next_due():
+            return False
+        if now >= self._look_at:
+            self._look_at = now + LOOK_SECONDS
+            self._look(now)
+        for uid in [uid for uid, due in self._due.items() if due <= now]:
+            self._try(uid)
+        return True
+
+    def finish(self, uid: str) -> None:
+        """Undo the steps of a claim that is stopping, and drop it. Waits for the hardware and for others that use it.
+
+        Raises:
+            HardwareRefusal, TransientFault, OSError: some steps are left; call again.
+        """
+        with self._storage.lock():
+            claim = self._stopping(self._storage.load(), uid)
+        if claim is None:
+            return
+        with self._storage.card_locks(step.action.card for step in claim.steps):
+            while (claim := self._next(uid)) is not None:
+                step = claim.steps[-1]
+                self._hardware.release(step.action, step.handle)
+                self._undone(claim)
+
+    def _look(self, now: float) -> None:
+        try:
+            with self._storage.lock():
+                claims = self._storage.load().claims
+        except (CorruptCheckpoint, LodeError, OSError) as error:
+            self._log.warning("checkpoint cannot be read", reason=str(error))
+            return
+        stopping = {uid for uid, claim in claims.items() if claim.state == "stopping"}
+        self._due = {uid: self._due.get(uid, now) for uid in sorted(stopping)}
+        self._failures = {uid: count for uid, count in self._failures.items() if uid in stopping}
+        self.reasons = {uid: reason for uid, reason in self.reasons.items() if uid in stopping}
+
+    def _try(self, uid: str) -> None:
+        try:
+            self.finish(uid)
+        except (LodeError, OSError) as error:
+            count = self._failures[uid] = self._failures.get(uid, 0) + 1
+            pause = delay(count, base=FIRST_RETRY_SECONDS, bound=LONGEST_RETRY_SECONDS)
+            self._due[uid] = self._clock.monotonic() + pause
+            self.reasons = {**self.reasons, uid: str(error)}
+            self._log.warning("what a claim had is not released yet", claim=uid, reason=str(error), retry_seconds=pause)
+        else:
+            self._due.pop(uid, None)
+            self._failures.pop(uid, None)
+            self.reasons = {other: reason for other, reason in self.reasons.items() if other != uid}
+
+    def _next(self, uid: str) -> PreparedClaim | None:
+        """The claim whose last step is to be undone on the hardware; None if it is gone. Drops what others still need.
+
+        The locks of the cards are held, so nobody starts to need a shared action meanwhile.
+        """
+        with self._storage.lock():
+            checkpoint = self._storage.load()
+            claim = self._stopping(checkpoint, uid)
+            if claim is None:
+                return None
+            needed = {key for other in checkpoint.others(uid) for key in other.keys}
+            steps = claim.steps
+            while steps and steps[-1].action.key in needed:
+                steps = steps[:-1]
+            if not steps:
+                self._drop(checkpoint, claim)
+                return None
+            claim = replace(claim, steps=steps)
+            if steps != checkpoint.claims[uid].steps:
+                self._storage.save(checkpoint.with_claim(claim))
+            return claim
+
+    def _undone(self, claim: PreparedClaim) -> None:
+        with self._storage.lock():
+            checkpoint = self._storage.load()
+            if checkpoint.claims.get(claim.plan.ref.uid) != claim:
+                return
+            if len(claim.steps) == 1:
+                self._drop(checkpoint, claim)
+            else:
+                self._storage.save(checkpoint.with_claim(replace(claim, steps=claim.steps[:-1])))
+
+    def _drop(self, checkpoint: Checkpoint, claim: PreparedClaim) -> None:
+        self._storage.save(checkpoint.without(claim.plan.ref.uid))
+        self._log.info("what a claim had is released", claim=str(claim.plan.ref))
+
+    def _stopping(self, checkpoint: Checkpoint, uid: str) -> PreparedClaim | None:
+        claim = checkpoint.claims.get(uid)
+        return claim if claim is not None and claim.state == "stopping" else None
