@@ -51,7 +51,7 @@ _TELLING = 4
 """The most conditions and Events that are written at the same time."""
 _STUCK_SECONDS = 120.0
 """How long the main loop may take for one turn before the process counts as unhealthy."""
-_COLLECTION_THRESHOLDS = (50_000, 20, 100)
+COLLECTION_THRESHOLDS = (50_000, 20, 100)
 """Of the garbage collector. With Python's defaults it takes half of the start: it looks again and again at the objects
 of a page that is being decoded, and hardly any of them are part of a cycle."""
 
@@ -72,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
         return 2
     configure_logs(settings.log_level, settings.log_format)
     log = logger("controller")
-    gc.set_threshold(*_COLLECTION_THRESHOLDS)
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
     try:
         process = ControllerProcess(
             connections(arguments.kubeconfig, settings), SystemClock(), settings, log, os.environ

@@ -4,7 +4,7 @@ import gc
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.allocation import peer
@@ -12,10 +12,14 @@ from benchmarks.allocation.ours import ClusterObjects
 from benchmarks.gangs import scenario
 from benchmarks.gangs.scenario import Question
 from benchmarks.profiling import profiled
+from controller.__main__ import COLLECTION_THRESHOLDS
 from controller.allocation import Fleet
 from controller.gangs import Gang, GangPlan, GangRefusal, Member, Memory, choose
-from controller.placement import Nodes, PodDemand, facts_of, needs_of
-from driver.wire import Json, claim_from
+from controller.placement import Nodes, PodDemand, facts_of
+from controller.state import pod_from
+from controller.state.claims import record_from
+from controller.state.sharing import SharedClaims, SharedPods
+from driver.wire import Json
 
 REPEATS = 5
 PATIENCE = 120.0
@@ -25,6 +29,9 @@ PATIENCE = 120.0
 @dataclass(frozen=True)
 class Row:
     """Milliseconds of decisions: the first one on a new cluster, the median of later ones, and the slowest of these.
+
+    The first one includes indexing the cluster. Before each of the later ones, a node and the devices of another one
+    have changed.
 
     Attributes:
         placed: members placed.
@@ -53,12 +60,15 @@ def measure(questions: Sequence[Question], folder: Path, *, with_peer: bool, pro
 
 
 def _measured(question: Question, file: Path, *, with_peer: bool, profile: bool) -> Row:
-    fleet, nodes = _loaded(file)
-    memory = Memory()
+    objects, fleet, nodes = _loaded(file)
+    memory, shared = Memory(), (SharedPods(), SharedClaims())
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
     times: list[float] = []
     answers: list[GangPlan | GangRefusal] = []
     for number in range(question.gangs if question.gangs > 1 else REPEATS + 1):
-        asked = _gang(question, number)
+        asked = _gang(question, number, *shared)
+        if number:
+            _change(objects, fleet, nodes, number)
         with profiled(profile and number == 1):
             began = time.perf_counter()
             answers.append(choose(asked, fleet, nodes, memory=memory))
@@ -76,27 +86,39 @@ def _measured(question: Question, file: Path, *, with_peer: bool, profile: bool)
     return _with_peer(row, file) if with_peer else row
 
 
-def _loaded(file: Path) -> tuple[Fleet, Nodes]:
+def _loaded(file: Path) -> tuple[ClusterObjects, Fleet, Nodes]:
     objects = ClusterObjects(file)
     fleet, nodes = objects.fleet(), Nodes()
     for number in range(len(objects.nodes)):
         nodes.upsert(facts_of(scenario.node(number)))
-    return fleet, nodes
+    return objects, fleet, nodes
 
 
-def _gang(question: Question, number: int) -> Gang:
-    """A new gang: what its objects say is equal to what others say, but the values are others."""
+def _change(objects: ClusterObjects, fleet: Fleet, nodes: Nodes, number: int) -> None:
+    """What happens between two decisions in a cluster that lives: one node publishes its devices anew, and another one
+    gets a label."""
+    part = objects.slices[number]
+    fleet.upsert_slice(replace(part, generation=part.generation + number))
+    facts = facts_of(scenario.node(-number % len(objects.nodes)))
+    changed = replace(facts, labels={**facts.labels, "seen": str(number)})
+    nodes.upsert(changed)
+    fleet.upsert_node(changed.name, changed.labels)
+
+
+def _gang(question: Question, number: int, pods: SharedPods, claims: SharedClaims) -> Gang:
+    """A new gang, decoded as the controller does."""
     members = []
     for rank, pod in enumerate(scenario.pods(question, number)):
         name = f"worker-{number}-{rank}"
         container = {"name": "main", "resources": {"requests": {"cpu": "4", "memory": "32Gi"}}}
         labels = {"batch.kubernetes.io/job-completion-index": str(rank)}
         raw: Json = {
-            "metadata": {"namespace": "bench", "name": name, "labels": labels},
+            "metadata": {"namespace": "bench", "name": name, "uid": f"uid-{name}", "labels": labels},
             "spec": {"containers": [container]},
         }
-        claims = tuple(claim_from(claim) for claim in pod["claims"])
-        members.append(Member(PodDemand(f"bench/{name}", needs_of(raw), claims), rank))
+        view = pods.shared(pod_from(raw, ""))
+        wanted = tuple(claims.shared(record_from(claim)).claim for claim in pod["claims"])
+        members.append(Member(PodDemand(view.key, view.needs, wanted), rank))
     return Gang("bench/gang", f"uid-{number}", tuple(members), minimum=len(members), levels=question.levels)
 
 

@@ -254,6 +254,12 @@ class Fleet:
         """The node for ``fit`` and the questions below; ``within`` leaves only devices with these attribute values."""
         return self._index.slot(name, labels, within)
 
+    @property
+    def node_slots(self) -> Mapping[str, NodeSlot]:
+        """The nodes that are known, by name, as ``slot`` returns them while no devices are shared between nodes."""
+        self._index.settle()
+        return self._index.slots
+
     def node_devices(
         self, slot: NodeSlot, requests: Sequence[CompiledRequest], attributes: tuple[str, ...] = ()
     ) -> NodeDevices:

@@ -25,7 +25,7 @@ Bound = tuple[int, str]
 
 
 class Memory:
-    """Topologies, and bounds of places by kind, until nodes, pods or devices change.
+    """Topologies, and bounds of places by kind; what nodes, pods or devices have changed is found again.
 
     One for each fleet and its nodes.
     """
@@ -43,12 +43,15 @@ class Memory:
         key = tuple((level.key, level.kind) for level in levels), filters
         version = nodes.topology, fleet.published
         known = self._topologies.get(key)
-        if known is None or known[0] != version:
-            known = version, Topology(levels, fleet, nodes, requests)
-            # Parts of nodes do not follow what is used of the nodes.
-            if not known[1].divided:
-                self._topologies[key] = known
-        return known[1]
+        if known is None:
+            found = Topology(levels, fleet, nodes, requests)
+        elif known[0] == version and not known[1].divided:
+            return known[1]
+        else:
+            found = known[1]
+            found.update()
+        self._topologies[key] = version, found
+        return found
 
     def bounds(self, kind: Kind, places: Places, fleet: Fleet, nodes: Nodes) -> list[Bound]:
         """How many units of the kind each place takes at most."""

@@ -1,12 +1,12 @@
 """Which devices are in which domain: the tree of domains as paths of values, and the places on nodes inside them."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.allocation import CompiledRequest, Fleet, NodeSlot
 from controller.gangs.gang import Domain, Level, Standing
-from controller.placement import Nodes, Placement
+from controller.placement import NodeFacts, Nodes, Placement
 
 Path = tuple[str, ...]
 """The values of the levels, outermost first; "" from the first level on of which there is none."""
@@ -28,8 +28,8 @@ class Place:
     below: Path
 
 
-class Places(Sequence[Place]):
-    """Places by their index, and by the domains that they are in.
+class Places:
+    """Places by their index, and by the domains that they are in. Equal only to itself.
 
     Attributes:
         divided_nodes: nodes that are several places.
@@ -42,17 +42,14 @@ class Places(Sequence[Place]):
         self.divided_nodes = frozenset(node for node, count in counted.items() if count > 1)
         self._by_path: dict[int, Mapping[Path, Sequence[int]]] = {}
 
-    def __getitem__(self, index: int) -> Place:  # type: ignore[override]
+    def __getitem__(self, index: int) -> Place:
         return self._places[index]
+
+    def __iter__(self) -> Iterator[Place]:
+        return iter(self._places)
 
     def __len__(self) -> int:
         return len(self._places)
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
 
     def stamps(self) -> list[int]:
         """A number per place that grows with every change there to devices, pods or the node."""
@@ -86,13 +83,12 @@ class Conflict:
 
 
 class Topology:
-    """The domains of some levels, valid until a node or a device is added, removed or changed.
+    """The domains of some levels. It has to be updated when a node or a device was added, removed or changed.
 
     Args:
         requests: what the members ask for; only devices that they select tell in which domains a node is.
 
     Attributes:
-        conflicts: nodes that are unusable for a level.
         divided: whether a node has devices in several domains.
     """
 
@@ -102,11 +98,40 @@ class Topology:
         self._nodes = nodes
         self._requests = requests
         self._attributes = tuple(level.key for level in levels if level.kind == "attribute")
-        self.conflicts: list[Conflict] = []
-        self._slots = {name: fleet.slot(name, nodes.labels_of(name)) for name in nodes}
-        self._paths: Mapping[str, tuple[Path, ...]] = {name: self._paths_of(name) for name in nodes}
-        self.divided = any(len(paths) > 1 for paths in self._paths.values())
+        self._conflicts: dict[str, Conflict] = {}
+        self._slots: dict[str, NodeSlot] = {}
+        self._seen: dict[str, tuple[NodeSlot, int, NodeFacts | None]] = {}
+        """What the paths of each node were worked out from."""
+        self._paths: dict[str, tuple[Path, ...]] = {}
         self._places: dict[int, Places] = {}
+        self.divided = False
+        self.update()
+
+    @property
+    def conflicts(self) -> Sequence[Conflict]:
+        """Nodes that are unusable for a level."""
+        return [self._conflicts[name] for name in self._slots if name in self._conflicts]
+
+    def update(self) -> None:
+        """Take in how nodes and devices have changed. Places stay what they are if no domain has changed."""
+        paths, slots, before = self._paths, self._slots, self._seen
+        # Whether these reach a node is not seen at the node.
+        everything = self._fleet.shares_devices
+        self._paths, self._slots, self._seen = {}, {}, {}
+        known = {} if everything else self._fleet.node_slots
+        for name in self._nodes:
+            facts, slot = self._nodes.view(name).facts, known.get(name)
+            if slot is not None and before.get(name) == (slot, slot.clock, facts):
+                self._paths[name] = paths[name]
+            else:
+                slot = self._slots[name] = self._fleet.slot(name, self._nodes.labels_of(name))
+                self._conflicts.pop(name, None)
+                self._paths[name] = self._paths_of(name)
+            self._slots[name], self._seen[name] = slot, (slot, slot.clock, facts)
+        self.divided = any(len(found) > 1 for found in self._paths.values())
+        # Parts of nodes do not follow what is used of the nodes.
+        if everything or self.divided or (self._paths, self._slots) != (paths, slots):
+            self._places.clear()
 
     def places(self, depth: int) -> Places:
         """The places of all nodes in domains of ``depth`` levels, in the order of nodes."""
@@ -195,7 +220,7 @@ class Topology:
         for number, level in enumerate(self.levels):
             outer = {path[:number] for path in paths if path[number]}
             if level.kind == "nodeLabel" and len(outer) > 1:
-                self.conflicts.append(Conflict(name, level.key, self.levels[number - 1].key))
+                self._conflicts[name] = Conflict(name, level.key, self.levels[number - 1].key)
                 paths = {(*path[:number], *[""] * (len(self.levels) - number)) for path in paths}
                 break
         return tuple(sorted(paths))

@@ -95,6 +95,7 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[C
     every = [member.demand.needs for member in gang.members]
     ordered = any(needs.pod_affinity or needs.spread for needs in every)
     social = ordered or any(needs.pod_anti_affinity or needs.volumes for needs in every)
+    keys = _Keys(nodes, social)
     kinds: dict[Hashable, Kind] = {}
     found: list[Unit] = []
     faults: dict[ClaimFault, None] = {}
@@ -106,7 +107,7 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[C
             wrong = [fault for request in (ours, others) if isinstance(request, tuple) for fault in request]
             faults.update(dict.fromkeys(wrong))
             continue
-        key = ours, others, tuple([_key(member.demand, nodes, social) for member in members])
+        key = ours, others, tuple([keys.of(member.demand) for member in members])
         kind = kinds.get(key)
         if kind is None:
             pods = tuple(member.demand for member in members)
@@ -209,12 +210,30 @@ def _whatever_others_do(needs: Needs, members: Sequence[Needs], nodes: Nodes) ->
     return needs
 
 
-def _key(demand: PodDemand, nodes: Nodes, social: bool) -> Hashable:
-    """Everything that tells members apart as to where they fit, except their claims."""
-    needs = demand.needs
-    against = frozenset(term for term, _ in nodes.pods.terms_against(needs.pod))
-    seen = needs.pod if social else _NO_LABELS
-    among = None if demand.among is None else frozenset(demand.among)
-    own = nodes.node_of(demand.key)
-    amounts = tuple(sorted(needs.requests.items()))
-    return amounts, seen, _SEEN(needs), against, among, demand.avoid, demand.last, demand.bound_to, own
+class _Keys:
+    """Everything that tells members apart as to where they fit, except their claims.
+
+    Members that ask for the same share what they ask for (``controller.state.SharedPods``), so it is read once.
+    """
+
+    def __init__(self, nodes: Nodes, social: bool):
+        self._nodes = nodes
+        self._social = social
+        self._needs: dict[int, Hashable] = {}
+        """By identity; the members keep the needs alive."""
+        self._among: dict[int, frozenset[str]] = {}
+
+    def of(self, demand: PodDemand) -> Hashable:
+        needs, among = demand.needs, demand.among
+        known = self._needs.get(id(needs))
+        if known is None:
+            known = self._needs[id(needs)] = self._of_needs(needs)
+        if among is not None and id(among) not in self._among:
+            self._among[id(among)] = frozenset(among)
+        nodes = None if among is None else self._among[id(among)]
+        return known, nodes, demand.avoid, demand.last, demand.bound_to, self._nodes.node_of(demand.key)
+
+    def _of_needs(self, needs: Needs) -> Hashable:
+        against = frozenset(term for term, _ in self._nodes.pods.terms_against(needs.pod))
+        seen = needs.pod if self._social else _NO_LABELS
+        return tuple(sorted(needs.requests.items())), seen, _SEEN(needs), against

@@ -140,6 +140,11 @@ class DeviceIndex:
             return {}
         return overuse(use, self.device(name))
 
+    @property
+    def slots(self) -> Mapping[str, NodeSlot]:
+        """The nodes that exist or that slices mention, by name."""
+        return self._slots
+
     def slot(self, name: str, labels: Mapping[str, str], within: tuple[tuple[str, str], ...] = ()) -> NodeSlot:
         """The node of this name as if it had these labels, whether it exists or not.
 
