@@ -137,6 +137,7 @@ class Cluster:
         for name, profile in nodes.items():
             self.add_node(name, profile, (labels or {}).get(name, {}))
         self._add_kubernetes()
+        self._controllers = [slot for name, slot in self.slots.items() if name.startswith("controller-")]
         self.faults = faults
 
     # Construction
@@ -300,14 +301,14 @@ class Cluster:
 
     def controllers(self) -> list[SimulatedController]:
         """The controllers that are up."""
-        return [slot.program for slot in self.slots.values() if isinstance(slot.program, SimulatedController)]
+        return [slot.program for slot in self._controllers if isinstance(slot.program, SimulatedController)]
 
     def informed_controllers(self) -> list[SimulatedController]:
         """The controllers that are up and whose watches have delivered everything; unknown while watches lag."""
         if self.faults.network.lag:
             return []
-        up = [(slot, slot.program) for slot in self.slots.values() if isinstance(slot.program, SimulatedController)]
-        return [one for slot, one in up if one.controller.ready and not self._has_unread_watches(one, slot)]
+        up = [(slot, slot.program) for slot in self._controllers if isinstance(slot.program, SimulatedController)]
+        return [one for slot, one in up if one.controller.ready and not self._has_unread_watches(slot, one)]
 
     # Incidents
 
@@ -372,9 +373,10 @@ class Cluster:
             disk.look()
             if self.plugin(name) is not None:
                 disk.program_waits()
-        holders = [name for name, slot in self.slots.items() if _holds_lease(slot)]
-        if len(holders) > 1:
-            self.found.append(f"{holders} hold the Lease at once")
+        if len(self._controllers) > 1:
+            holders = [slot.name for slot in self._controllers if _holds_lease(slot)]
+            if len(holders) > 1:
+                self.found.append(f"{holders} hold the Lease at once")
         if self.found:
             raise Violation("\n".join(self.found))
         if self._checked_writes != self.log.total_writes:
@@ -402,6 +404,17 @@ class Cluster:
             self.clock.advance(max(0.0, due - self.clock.monotonic()))
         self.clock.advance(max(0.0, until - self.clock.monotonic()))
 
+    def idle(self, seconds: float) -> None:
+        """Let this much time pass in a cluster that has settled: timers need not fire one by one."""
+        until = self.clock.monotonic() + seconds
+        while True:
+            while self.step():
+                pass
+            left = until - self.clock.monotonic()
+            if left <= 0:
+                return
+            self.clock.advance(min(left, self._until_next_due()))
+
     def settle(self) -> None:
         """Run until nothing has changed for ``QUIET_SECONDS``.
 
@@ -417,7 +430,7 @@ class Cluster:
                 return
             if now - started > SETTLE_TIMEOUT_SECONDS:
                 raise LodeError(f"the cluster does not settle: waited {now - started:.0f} s")
-            self._advance_to_next_due()
+            self.clock.advance(self._until_next_due())
 
     def _has_pending_work(self) -> bool:
         """Whether a program is down or stalled, a write hangs, a kubelet has work left, or no controller leads."""
@@ -425,16 +438,14 @@ class Cluster:
         if self._hanging or any(slot.program is None or slot.not_before > now for slot in self.slots.values()):
             return True
         kubelets = [kubelet for node in self.nodes if (kubelet := self.kubelet(node))]
-        leaderless = any(name.startswith("controller-") for name in self.slots) and not any(
-            controller.leads for controller in self.controllers()
-        )
-        return leaderless or any(kubelet.is_busy() for kubelet in kubelets)
+        leaderless = self._controllers and not any(controller.leads for controller in self.controllers())
+        return bool(leaderless) or any(kubelet.is_busy() for kubelet in kubelets)
 
-    def _advance_to_next_due(self) -> None:
-        """Advance to when something is due, or a little further: timers need not fire one by one."""
+    def _until_next_due(self) -> float:
+        """Seconds until something is due, or a little longer: timers need not fire one by one."""
         due = self._next_due()
         left = 0.0 if due is None else due - self.clock.monotonic()
-        self.clock.advance(max(left, min(LONGEST_ADVANCE_SECONDS, self.settings.controller.lease_seconds / 5)))
+        return max(left, min(LONGEST_ADVANCE_SECONDS, self.settings.controller.lease_seconds / 5))
 
     def _next_due(self) -> float | None:
         times = [self._due(slot) for slot in self.slots.values()] + [write.at for write in self._hanging]
@@ -452,21 +463,20 @@ class Cluster:
     def _ready(self, slot: ProgramSlot, now: float) -> bool:
         if slot.running or slot.not_before > now:
             return False
-        if slot.program is None or self._has_unread_watches(slot.program, slot):
+        program = slot.program
+        if program is None or self._has_unread_watches(slot, program):
             return True
-        due = slot.program.next_due()
+        due = program.next_due()
         return due is not None and due <= now
 
-    def _has_unread_watches(self, program: SimulatedProgram, slot: ProgramSlot) -> bool:
+    def _has_unread_watches(self, slot: ProgramSlot, program: SimulatedProgram) -> bool:
         if slot.nothing_new_at == self.log.all_writes:
             return False
-        unread = any(
-            slot.writes_read.get(reflector, -1) != self.log.writes[reflector.resource]
-            for reflector in program.reflectors
-        )
-        if not unread:
-            slot.nothing_new_at = self.log.all_writes
-        return unread
+        for reflector in program.reflectors:
+            if slot.writes_read.get(reflector, -1) != self.log.writes[reflector.resource]:
+                return True
+        slot.nothing_new_at = self.log.all_writes
+        return False
 
     def _run(self, slot: ProgramSlot) -> None:
         with self._running(slot):

@@ -22,12 +22,13 @@ def check_gangs(cluster: Cluster) -> None:
     Raises:
         Violation: lists everything that is wrong.
     """
-    waiting = set(_waiting_in_vain(cluster))
-    if waiting:
-        cluster.advance(LONGEST_WAIT_SECONDS)
-        cluster.settle()
-        waiting &= set(_waiting_in_vain(cluster))
     state = _state(cluster)
+    waiting = set(_waiting_in_vain(cluster, state))
+    if waiting:
+        cluster.idle(LONGEST_WAIT_SECONDS)
+        cluster.settle()
+        state = _state(cluster)
+        waiting &= set(_waiting_in_vain(cluster, state))
     violations = [f"gang {key} waits, but could start" for key in sorted(waiting)]
     for gang in (known_gang(state, key) for key in state.gangs):
         violations += _holding_violations(state, gang)
@@ -38,16 +39,16 @@ def check_gangs(cluster: Cluster) -> None:
 
 def _state(cluster: Cluster) -> State:
     """What a controller that starts now would know, with the members that have succeeded."""
-    state = rebuilt_state(cluster.api, cluster.names)
-    for pod in cluster.api.list(PODS).items:
+    api = cluster.api.sharing()
+    state = rebuilt_state(api, cluster.names)
+    for pod in api.list(PODS).items:
         if pod_phase(pod) == "Succeeded":
             state.apply(state.decode(Upserted(PODS, pod)))
     return state
 
 
-def _waiting_in_vain(cluster: Cluster) -> Iterator[str]:
+def _waiting_in_vain(cluster: Cluster, state: State) -> Iterator[str]:
     """The gangs that have not started, and would if they were decided now."""
-    state = _state(cluster)
     for key in state.gangs:
         gang = known_gang(state, key)
         if not any(state.pods[member.pod].node_name for member in gang.members):

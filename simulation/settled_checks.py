@@ -19,7 +19,7 @@ from simulation.cluster import Cluster
 from simulation.hardware_checks import hardware_violations
 from simulation.invariants import Violation
 from simulation.kubernetes.scheduler import REFUSED_ON, filter_reason
-from simulation.state_checks import differences, other_answers, rebuilt_state
+from simulation.state_checks import Restarted, differences, other_answers, rebuilt_state
 
 Pools = dict[str, tuple[Object, ...]]
 QUIET_MINUTE = 60.0
@@ -39,16 +39,16 @@ def check_settled(cluster: Cluster) -> None:
     """
     cluster.api.check_unchanged()
     cluster.invariants.check_quiet()
-    rebuilt = rebuilt_state(cluster.api.sharing(), cluster.names)
-    waiting = _waiting_in_vain(cluster, rebuilt)
+    restarted = Restarted(cluster.api.sharing(), cluster.names)
+    waiting = _waiting_in_vain(cluster, restarted.state)
     _check_nobody_was_forgotten(cluster, waiting)
     if waiting:
-        cluster.advance(LONGEST_WAIT_SECONDS)
+        cluster.idle(LONGEST_WAIT_SECONDS)
         cluster.settle()
-        rebuilt = rebuilt_state(cluster.api.sharing(), cluster.names)
-    still = _waiting_in_vain(cluster, rebuilt) if waiting else {}
+        restarted = Restarted(cluster.api.sharing(), cluster.names)
+    still = _waiting_in_vain(cluster, restarted.state) if waiting else {}
     violations = [
-        *_state_violations(cluster, rebuilt),
+        *_state_violations(cluster, restarted),
         *_pod_violations(cluster),
         *(f"pod {pod} waits, but could run on {node}" for pod, node in still.items() if pod in waiting),
         *_node_violations(cluster),
@@ -74,12 +74,13 @@ def check_knowledge(cluster: Cluster, templates: Collection[str]) -> None:
     """
     states = [program.controller.state for program in cluster.informed_controllers()]
     idle = [state for state in states if not state.claims.promised]
-    rebuilt = rebuilt_state(cluster.api, cluster.names) if idle else None
+    if not idle:
+        return
+    restarted = Restarted(cluster.api.sharing(), cluster.names)
     violations = [
         one
         for state in idle
-        if rebuilt is not None
-        for one in (*differences(state, rebuilt), *other_answers(state, rebuilt, cluster.api, templates))
+        for one in (*differences(state, restarted.state), *other_answers(state, restarted, templates))
     ]
     if violations:
         raise Violation("\n".join(f"a controller differs from one that starts now: {one}" for one in violations))
@@ -92,10 +93,10 @@ def check_nobody_waits_behind_words(cluster: Cluster) -> None:
         Violation: names the pods that wait, and where they could run.
     """
     cluster.advance(LONGEST_BOOT_SECONDS)
-    waiting = _waiting_in_vain(cluster, rebuilt_state(cluster.api, cluster.names))
+    waiting = _waiting_in_vain(cluster, rebuilt_state(cluster.api.sharing(), cluster.names))
     if waiting:
-        cluster.advance(LONGEST_WAIT_SECONDS)
-        still = _waiting_in_vain(cluster, rebuilt_state(cluster.api, cluster.names))
+        cluster.idle(LONGEST_WAIT_SECONDS)
+        still = _waiting_in_vain(cluster, rebuilt_state(cluster.api.sharing(), cluster.names))
         if behind := {pod: node for pod, node in still.items() if pod in waiting}:
             raise Violation(f"pods wait while words cannot be written, but could run: {behind}")
 
@@ -118,9 +119,9 @@ def check_no_writes_without_news(cluster: Cluster) -> None:
         _check_few_writes(cluster, refused)
         return
     # Other words of a reason that was told are told after a pause.
-    cluster.advance(RETELL_SECONDS)
+    cluster.idle(RETELL_SECONDS)
     before = dict(cluster.log.writes)
-    cluster.advance(QUIET_MINUTE)
+    cluster.idle(QUIET_MINUTE)
     written = {
         resource.plural: count - before.get(resource, 0)
         for resource, count in cluster.log.writes.items()
@@ -132,7 +133,7 @@ def check_no_writes_without_news(cluster: Cluster) -> None:
 
 def _check_few_writes(cluster: Cluster, refused: int) -> None:
     before = cluster.log.total_writes
-    cluster.advance(REFUSED_HOUR)
+    cluster.idle(REFUSED_HOUR)
     written = cluster.log.total_writes - before
     if written > refused * MOST_WRITES_IN_AN_HOUR:
         raise Violation(f"{written} writes in an hour, in which nothing but {refused} refused pods was news")
@@ -163,17 +164,16 @@ def check_empty(cluster: Cluster, published: Pools) -> None:
         raise Violation("\n".join(violations))
 
 
-def _state_violations(cluster: Cluster, rebuilt: State) -> Iterator[str]:
+def _state_violations(cluster: Cluster, restarted: Restarted) -> Iterator[str]:
     """One controller leads, and what every controller knows is what the API's objects say."""
     controllers = cluster.controllers()
     leaders = [program for program in controllers if program.leads]
     if len(leaders) != 1:
         yield f"{len(leaders)} controllers lead, expected 1"
-    api = cluster.api.sharing()
     for program in controllers:
         state = program.controller.state
-        yield from (f"a controller differs: {one}" for one in differences(state, rebuilt))
-        yield from (f"a controller answers otherwise: {one}" for one in other_answers(state, rebuilt, api))
+        yield from (f"a controller differs: {one}" for one in differences(state, restarted.state))
+        yield from (f"a controller answers otherwise: {one}" for one in other_answers(state, restarted))
 
 
 def _pod_violations(cluster: Cluster) -> Iterator[str]:

@@ -5,10 +5,13 @@ anew from the API's objects, and by their answers: the node and the devices that
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
 
 from controller.allocation import Fleet, Unsatisfiable
-from controller.placement import PodDemand, Refusal, needs_of, plan
+from controller.allocation.filters import Selectors
+from controller.placement import Plan, PodDemand, Refusal, needs_of, plan
 from controller.state import State
 from controller.state.classes import class_record_from
 from driver.kube.api import (
@@ -25,16 +28,19 @@ from driver.kube.api import (
 )
 from driver.kube.objects import is_terminal, object_key
 from driver.kube.reflector import Upserted
-from driver.model import Claim
+from driver.model import Allocation, Claim
 from driver.names import Names
 from driver.wire import claim_from, slice_from, taint_rule_from
 from simulation.decision_checks import AllocationRules
 from simulation.kubernetes.scheduler import filter_reason
 
+_SELECTORS: Final = Selectors()
+"""What an expression means does not depend on a state."""
+
 
 def rebuilt_state(api: Api, names: Names) -> State:
     """The state of a controller that starts now."""
-    state = State(Fleet(names=names), names)
+    state = State(Fleet(names=names, selectors=_SELECTORS), names)
     for resource in state.resources:
         try:
             objects = api.list(resource, limit=0).items
@@ -72,31 +78,82 @@ def _first_difference(is_now: object, should_be: object) -> str:
     return f"is {is_now}, should be {should_be}"
 
 
-def other_answers(known: State, rebuilt: State, api: Api, templates: Collection[str] | None = None) -> Iterator[str]:
+class Restarted:
+    """What a controller that starts now would know and answer; one for all that are compared with it.
+
+    Args:
+        api: must not change meanwhile.
+    """
+
+    def __init__(self, api: Api, names: Names):
+        self.state = rebuilt_state(api, names)
+        self._api = api
+        self._answers: dict[str, RightAnswers] = {}
+
+    @cached_property
+    def probes(self) -> Mapping[str, Claim]:
+        """A claim of each template, by the template's name."""
+        return _probes(self._api)
+
+    @cached_property
+    def _rules(self) -> AllocationRules:
+        return AllocationRules(_published(self._api))
+
+    def answers(self, name: str) -> "RightAnswers":
+        """What a pod of the template would get now."""
+        found = self._answers.get(name)
+        if found is None:
+            found = self._answers[name] = self._ask(name)
+        return found
+
+    def _ask(self, name: str) -> "RightAnswers":
+        claim, devices, nodes = self.probes[name], self.state.devices, self.state.nodes
+        placed = plan([demand_of(name, claim)], devices, nodes)
+        by_node = {node: devices.allocate(node, nodes.labels_of(node), (claim,)) for node in nodes}
+        problems = []
+        for node, allocations in by_node.items():
+            if isinstance(allocations, Unsatisfiable):
+                continue
+            wrong = self._rules.problems(claim, allocations[0])
+            problems += [f"on {node}, a pod of {name} would get {allocations}: {one}" for one in wrong]
+            if isinstance(placed, Refusal) and _takes(self._api, node, name):
+                problems.append(f"a pod of {name} would get no node, though {node} has {allocations} for it")
+        return RightAnswers(placed, by_node, tuple(problems))
+
+
+@dataclass(frozen=True, slots=True)
+class RightAnswers:
+    """What a pod of one template would get now."""
+
+    placed: Plan | Refusal
+    by_node: Mapping[str, tuple[Allocation, ...] | Unsatisfiable]
+    problems: tuple[str, ...]
+    """What is wrong with these answers themselves."""
+
+
+def demand_of(name: str, claim: Claim) -> PodDemand:
+    """What a pod with this claim alone wants."""
+    return PodDemand(f"probe/{name}", needs_of(_pod(name)), (claim,))
+
+
+def other_answers(known: State, restarted: Restarted, templates: Collection[str] | None = None) -> Iterator[str]:
     """Questions that get another answer than of a state that was built anew: who would get what now.
 
     Args:
         templates: names of those whose claims are asked for; None for all.
     """
-    rules = AllocationRules(_published(api))
-    probes = {name: claim for name, claim in _probes(api).items() if templates is None or name in templates}
-    for name, claim in probes.items():
-        demand = PodDemand(f"probe/{name}", needs_of(_pod(name)), (claim,))
-        is_now = plan([demand], known.devices, known.nodes)
-        should_be = plan([demand], rebuilt.devices, rebuilt.nodes)
-        if is_now != should_be:
-            yield f"a pod of {name} would get {is_now}, after a restart {should_be}"
-        for node in rebuilt.nodes:
-            labels = rebuilt.nodes.labels_of(node)
-            allocations = known.devices.allocate(node, labels, (claim,))
-            expected = rebuilt.devices.allocate(node, labels, (claim,))
-            if allocations != expected:
-                yield f"on {node}, a pod of {name} would get {allocations}, after a restart {expected}"
-            if not isinstance(expected, Unsatisfiable):
-                problems = rules.problems(claim, expected[0])
-                yield from (f"on {node}, a pod of {name} would get {expected}: {problem}" for problem in problems)
-            if isinstance(should_be, Refusal) and not isinstance(expected, Unsatisfiable) and _takes(api, node, name):
-                yield f"a pod of {name} would get no node, though {node} has {expected} for it"
+    for name, claim in restarted.probes.items():
+        if templates is not None and name not in templates:
+            continue
+        expected = restarted.answers(name)
+        yield from expected.problems
+        placed = plan([demand_of(name, claim)], known.devices, known.nodes)
+        if placed != expected.placed:
+            yield f"a pod of {name} would get {placed}, after a restart {expected.placed}"
+        for node, should_be in expected.by_node.items():
+            allocations = known.devices.allocate(node, restarted.state.nodes.labels_of(node), (claim,))
+            if allocations != should_be:
+                yield f"on {node}, a pod of {name} would get {allocations}, after a restart {should_be}"
 
 
 def _published(api: Api) -> Mapping[Resource, Mapping[str, Any]]:

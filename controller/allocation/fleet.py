@@ -45,15 +45,16 @@ class Fleet:
     Args:
         step_limit: devices that one search may try before the answer is "not decided".
         names: whose parameters are read in claims and classes.
+        selectors: compiles expressions; fleets may share it.
     """
 
-    def __init__(self, step_limit: int = STEP_LIMIT, names: Names = _NAMES) -> None:
+    def __init__(self, step_limit: int = STEP_LIMIT, names: Names = _NAMES, selectors: Selectors | None = None) -> None:
         self._step_limit = step_limit
         self._usage = Usage()
         self._index = DeviceIndex(self._usage.uses)
         self._classes: dict[str, DeviceClass] = {}
         self._names: dict[str, str] = {}
-        selectors = Selectors()
+        selectors = selectors or Selectors()
         self._requests = CompiledRequests(selectors, names)
         self._memories: BoundedCache[CompiledRequest, NodeMemory] = BoundedCache(_MOST_MEMORIES)
         self._scores: BoundedCache[CompiledRequest, _Scores] = BoundedCache(_MOST_SCORED)

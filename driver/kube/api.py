@@ -24,6 +24,9 @@ class Resource:
     kind: str
     namespaced: bool
 
+    def __hash__(self) -> int:
+        return hash(self.plural)
+
     @property
     def api_version(self) -> str:
         """``v1`` or ``group/version``, as in an object's ``apiVersion``."""

@@ -80,7 +80,7 @@ class WorkQueue:
 
     def next_due(self) -> float | None:
         """When the next key is due, in seconds of ``Clock.monotonic``."""
-        return min(self._due.values(), default=None)
+        return min(self._due.values()) if self._due else None
 
 
 class FakeComponent(ABC):

@@ -3,6 +3,7 @@
 import gc
 import random
 from dataclasses import dataclass
+from functools import cache
 
 from driver.kinds import Offer
 from driver.settings import ControllerSettings, KubeletPluginSettings, Settings
@@ -29,6 +30,7 @@ QUESTIONS = 4
 LAST_LINES = 60
 
 
+@cache
 def cards(profile: str, count: int) -> Profile:
     """The first cards of a shipped profile."""
     return Profile(load_profile(profile, MemoryFiles()).cards[:count])

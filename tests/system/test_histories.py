@@ -10,7 +10,7 @@ import pytest
 from tests.system.history import play
 
 SEEDS = (
-    [int(os.environ["LODE_SEED"])] if "LODE_SEED" in os.environ else range(int(os.environ.get("LODE_HISTORIES", "200")))
+    [int(os.environ["LODE_SEED"])] if "LODE_SEED" in os.environ else range(int(os.environ.get("LODE_HISTORIES", "500")))
 )
 
 
