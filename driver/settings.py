@@ -40,10 +40,30 @@ class NodeLabels(_Section):
     """Overrides ``profile`` on the node that carries it."""
 
 
+class NvidiaSettings(_Section):
+    """Where NVIDIA's driver is, and how its cards are used. The paths are those of the host."""
+
+    driver_root: str = "/"
+    """The root of the driver's files; that of a driver container is ``/run/nvidia/driver``."""
+    host_root: str = "/host"
+    """Where the plugin's pod sees the host's ``/``."""
+    mig: Literal["dynamic", "static"] = "dynamic"
+    """``dynamic``: MIG instances are created for claims. ``static``: those that the operator has created are offered,
+    and none is created or destroyed."""
+    nvidia_ctk: str = ""
+    """``nvidia-ctk`` of NVIDIA's container toolkit, if it is to say which files a container gets."""
+    hami_library: str = "/usr/local/vgpu/libvgpu.so"
+    """HAMi-core's library, for claims with sharing ``hamiCore``."""
+    run_folder: str = f"/run/{DEFAULT_DRIVER}"
+    """A folder that a reboot empties, at the same path in the plugin's pod."""
+
+
 class KubeletPluginSettings(_Section):
     """Settings of ``lode kubeletplugin``."""
 
-    hardware: Literal["simulated"] = "simulated"
+    hardware: Literal["simulated", "nvidia"] = "simulated"
+    """The backend."""
+    nvidia: NvidiaSettings = NvidiaSettings()
     profile: str = ""
     """Name of a shipped profile, or a path to a YAML file, for simulated hardware; "" means no cards."""
     simulated_faults: str = f"/var/lib/kubelet/plugins/{DEFAULT_DRIVER}/faults"

@@ -33,13 +33,18 @@ def scheme_of(family: str, memory_mib: int | None, profiles: Iterable[ProfileFac
     known = list(profiles)
     if not known:
         return None
-    whole = max(known, key=lambda profile: (profile.slices, profile.memory_mib))
+    whole = whole_of(known)
     total = memory_mib or whole.memory_mib
     usable = [made for profile in known if (made := _mig_profile(profile, whole, total))]
     if not usable:
         return None
     usable.sort(key=lambda profile: (profile.memory_slices, profile.compute_slices, sum(profile.engines.values())))
     return mig_scheme(f"mig-{family.lower()}", usable)
+
+
+def whole_of(profiles: Iterable[ProfileFacts]) -> ProfileFacts:
+    """The profile that takes the whole card."""
+    return max(profiles, key=lambda profile: (profile.slices, profile.memory_mib))
 
 
 def placements_of(profile: ProfileFacts, whole: ProfileFacts) -> tuple[tuple[int, int], ...]:

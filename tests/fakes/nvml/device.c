@@ -92,7 +92,7 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, Handle *device) {
         const char *known = get("gpu.%d.uuid", card);
         if (known != NULL && strcmp(known, uuid) == 0) {
             *device = card_handle(card);
-            return leave(get("gpu.%d.lost", card) ? GPU_IS_LOST : SUCCESS);
+            return leave((int)get_number(SUCCESS, "gpu.%d.fault", card));
         }
     }
     return leave(NOT_FOUND);

@@ -148,3 +148,22 @@ def test_a_component_adds_one_field_to_the_plugin(component: str, path: str, val
     for name in folders:
         found = found[int(name)] if name.isdigit() else found[name]
     assert field not in found
+
+
+def test_the_nvidia_component_gives_the_plugin_its_cards_and_no_more_to_write() -> None:
+    (patch,) = objects(MANIFESTS / "nvidia" / "plugin.yaml")
+    pod = patch["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    settings = settings_from((MANIFESTS / "nvidia" / "settings.yaml").read_text()).kubeletplugin
+    assert settings.hardware == "nvidia"
+    assert container["securityContext"] == {
+        "$patch": "replace",
+        "runAsUser": 0,
+        "privileged": True,
+        "readOnlyRootFilesystem": True,
+    }
+    writable = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+    read_only = {mount["mountPath"] for mount in container["volumeMounts"] if mount.get("readOnly")}
+    assert (writable, read_only) == ({settings.nvidia.run_folder}, {settings.nvidia.host_root})
+    assert {volume["hostPath"]["path"] for volume in pod["volumes"]} == {"/", settings.nvidia.run_folder}
+    assert {"hostPID", "hostNetwork", "hostIPC"} & set(pod) == set()

@@ -1,0 +1,76 @@
+"""Puts the backend of NVIDIA's cards together."""
+
+from dataclasses import dataclass
+
+from driver.errors import TransientFault
+from driver.files import Files
+from driver.observe import Logger
+from kubeletplugin.hardware.nvidia.backend import MigUse, NvidiaHardware, Sharing
+from kubeletplugin.hardware.nvidia.commands import Commands
+from kubeletplugin.hardware.nvidia.devices import DeviceNodes
+from kubeletplugin.hardware.nvidia.driverfiles import DriverFiles, FoundFiles
+from kubeletplugin.hardware.nvidia.found import Finder
+from kubeletplugin.hardware.nvidia.nvml.library import Nvml
+from kubeletplugin.hardware.nvidia.root import DriverRoot
+from kubeletplugin.hardware.nvidia.runfolder import RunFolder
+from kubeletplugin.hardware.nvidia.services import SystemdServices
+from kubeletplugin.hardware.nvidia.sharing.hami import HamiRegions
+from kubeletplugin.hardware.nvidia.sharing.mps import MpsDaemons
+from kubeletplugin.hardware.nvidia.sharing.timeslicing import TimeSlices
+from kubeletplugin.hardware.nvidia.toolkit import ToolkitFiles
+from kubeletplugin.hardware.sysfs import Sysfs
+
+_LIBRARY = "libnvidia-ml.so.1"
+
+
+@dataclass(frozen=True, slots=True)
+class NvidiaNode:
+    """Where things are on a node, and how they are used."""
+
+    host: DriverRoot
+    """The host's ``/``."""
+    root: DriverRoot
+    """The driver's files, which may be those of a container."""
+    run_folder: str
+    """A folder that a reboot empties, at the same path here and on the host."""
+    hook: str
+    """A file that this program writes, at the same path here and on the host: the hook of containers."""
+    unit_prefix: str
+    """What the names of services of the host begin with."""
+    toolkit: str = ""
+    """Path of ``nvidia-ctk``, as this process sees it; "" to find the driver's files without it."""
+    hami_library: str = "/usr/local/vgpu/libvgpu.so"
+    """``libvgpu.so`` of HAMi-core on the host."""
+    mig: MigUse = "dynamic"
+    proc: str = "/proc"
+    sys: str = "/sys"
+    nvml: str = ""
+    """Path of the library; by default it is looked for in the driver's files."""
+
+
+def nvidia_hardware(node: NvidiaNode, files: Files, commands: Commands, log: Logger) -> NvidiaHardware:
+    """The backend for a node.
+
+    Raises:
+        TransientFault: the driver's library is not there; call again.
+    """
+    library = node.root.library(_LIBRARY)
+    path = node.nvml or (str(node.root.seen(library)) if library else "")
+    if not path:
+        raise TransientFault(
+            f"no {_LIBRARY} below {node.root.on_host('/')}; install NVIDIA's driver, or set "
+            "kubeletplugin.nvidia.driverRoot"
+        )
+    nvml, run = Nvml(path), RunFolder(node.run_folder)
+    host_path = str(node.host.seen("/"))
+    services = SystemdServices(commands, host_path)
+    of_driver: DriverFiles = FoundFiles(node.root, files, node.hook)
+    if node.toolkit:
+        of_driver = ToolkitFiles(node.root, commands, node.toolkit)
+    sharing = Sharing(
+        TimeSlices(node.root, commands, run),
+        MpsDaemons(nvml, node.root, services, run, node.unit_prefix),
+        HamiRegions(node.host, run, node.hami_library),
+    )
+    finder = Finder(nvml, Sysfs(node.sys))
+    return NvidiaHardware(nvml, finder, DeviceNodes(node.root, node.proc), of_driver, sharing, node.mig, log)

@@ -1,0 +1,282 @@
+"""The backend of NVIDIA's cards."""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from driver.errors import TransientFault
+from driver.kinds import EVERY_OFFER, Offer
+from driver.observe import Logger
+from driver.parameters import GpuConfig
+from kubeletplugin.hardware.actions import (
+    Action,
+    HamiRegion,
+    Handle,
+    MigInstance,
+    MigMode,
+    MpsDaemon,
+    TimeSlice,
+)
+from kubeletplugin.hardware.card import Card
+from kubeletplugin.hardware.edits import Edits
+from kubeletplugin.hardware.nvidia.devices import DeviceNodes
+from kubeletplugin.hardware.nvidia.driverfiles import DriverFiles
+from kubeletplugin.hardware.nvidia.found import Finder, FoundCards
+from kubeletplugin.hardware.nvidia.mig import MigPartitions, mode_needs_reset, switches_in_place
+from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts
+from kubeletplugin.hardware.nvidia.nvml.library import LOST, Code, Nvml, NvmlError
+from kubeletplugin.hardware.nvidia.sharing.hami import HamiRegions
+from kubeletplugin.hardware.nvidia.sharing.mps import MpsDaemons
+from kubeletplugin.hardware.nvidia.sharing.timeslicing import TimeSlices
+from kubeletplugin.hardware.port import CardState, Found, Gone, Health, Unsupported
+from kubeletplugin.hardware.use import Use
+
+MigUse = Literal["dynamic", "static"]
+"""``dynamic``: instances are created for claims. ``static``: those that the operator has created are offered."""
+_VOID = ("NVIDIA_VISIBLE_DEVICES", "void")
+"""Keeps NVIDIA's runtime from adding the cards that an image asks for: CUDA images ask for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What each strategy of sharing keeps on the node."""
+
+    slices: TimeSlices
+    daemons: MpsDaemons
+    regions: HamiRegions
+
+
+class NvidiaHardware:
+    """``Hardware`` of NVIDIA's cards, through NVML and the driver's files."""
+
+    def __init__(
+        self,
+        nvml: Nvml,
+        finder: Finder,
+        nodes: DeviceNodes,
+        files: DriverFiles,
+        sharing: Sharing,
+        mig: MigUse,
+        log: Logger,
+    ):
+        self._nvml = nvml
+        self._finder = finder
+        self._nodes = nodes
+        self._files = files
+        self._sharing = sharing
+        self._mig = mig
+        self._log = log
+        self._reported: frozenset[str] = frozenset()
+
+    def cards(self) -> tuple[Card, ...]:
+        """See ``Hardware``. A card without device nodes is left out, and one that was lost stays."""
+        found = self._finder.find()
+        missing = {card.uuid: why for card in found.cards if (why := self._nodes.missing(card))}
+        self._report(found, missing)
+        cards = (card for card in found.cards if card.uuid in found.lost or card.uuid not in missing)
+        return tuple(self._offered(card, found.gpus[card.uuid]) for card in cards)
+
+    def health(self) -> Mapping[str, Health]:
+        """See ``Hardware``."""
+        found = self._finder.find()
+        return {
+            card.name: Health("fatal", found.lost[card.uuid], recovery="reboot")
+            if card.uuid in found.lost
+            else Health()
+            for card in found.cards
+        }
+
+    def observe(self, card: Card) -> CardState:
+        """See ``Hardware``."""
+        with _answers(card.uuid):
+            gpu = self._gpu(card.uuid)
+            partitions = MigPartitions(self._nvml, gpu)
+            mode, instances = partitions.mode(), partitions.found() if self._mig == "dynamic" else ()
+            sharing = self._sharing
+            kept = (finding.found(card.uuid) for finding in (sharing.slices, sharing.daemons, sharing.regions))
+            found = (*instances, *(each for group in kept for each in group))
+            return CardState(found, self._excluded(card, gpu, mode, instances))
+
+    def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
+        """See ``Hardware``."""
+        card, config = use.card, use.config or GpuConfig()
+        if not isinstance(config, GpuConfig):
+            raise Unsupported(f"{type(config).__name__} does not apply to card {card.name}; remove it from the claim")
+        with _answers(card.uuid):
+            gpu = self._gpu(card.uuid)
+            partitions = MigPartitions(self._nvml, gpu)
+            mode = partitions.mode()
+            if use.partition is not None:
+                return self._partition_actions(use, config, gpu, mode, taken)
+            if mode:
+                raise Unsupported(
+                    f"card {card.name} is in MIG mode, so it cannot be used whole or shared; ask for a partition, or "
+                    f"turn the mode off with nvidia-smi -i {card.uuid} -mig 0"
+                )
+            return self._sharing_actions(use, config)
+
+    def ensure(self, action: Action) -> Handle:
+        """See ``Hardware``."""
+        with _answers(action.card):
+            gpu = self._gpu(action.card)
+            match action:
+                case MigMode():
+                    return MigPartitions(self._nvml, gpu).ensure_mode()
+                case MigInstance():
+                    return MigPartitions(self._nvml, gpu).ensure(action)
+                case TimeSlice():
+                    self._sharing.slices.ensure(action)
+                case MpsDaemon():
+                    self._sharing.daemons.ensure(action)
+                case HamiRegion():
+                    self._sharing.regions.check()
+                    self._sharing.regions.ensure(action)
+                case _:
+                    raise Unsupported(f"{action.key}: NVIDIA's cards have nothing of this kind")
+            return {}
+
+    def release(self, action: Action, handle: Handle | None) -> None:
+        """See ``Hardware``."""
+        with _answers(action.card):
+            gpu = self._gpu(action.card)
+            match action:
+                case MigMode():
+                    MigPartitions(self._nvml, gpu).release_mode()
+                case MigInstance():
+                    MigPartitions(self._nvml, gpu).release(action, handle)
+                case TimeSlice():
+                    self._sharing.slices.release(action)
+                case MpsDaemon():
+                    self._sharing.daemons.release(action)
+                case HamiRegion():
+                    self._sharing.regions.release(action)
+
+    def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
+        """See ``Hardware``."""
+        card = use.card
+        with _answers(card.uuid):
+            gpu = self._gpu(card.uuid)
+            if use.partition is None:
+                nodes = self._nodes.of_card(card)
+            else:
+                handle = self._handle(use, gpu, handles)
+                nodes = self._nodes.of_instance(card, handle)
+            of_driver, own = self._files.edits(card.driver_version), self._sharing_edits(use)
+            return replace(
+                of_driver,
+                env=(_VOID, *of_driver.env, *own.env),
+                device_nodes=nodes,
+                mounts=(*of_driver.mounts, *own.mounts),
+            )
+
+    def _gpu(self, uuid: str) -> GpuFacts:
+        """A card that answers; raises Gone or NvmlError."""
+        try:
+            self._nvml.call("nvmlDeviceGetUUID", self._nvml.call("nvmlDeviceGetHandleByUUID", uuid))
+        except NvmlError as error:
+            if error.code in (Code.NOT_FOUND, Code.INVALID_ARGUMENT):
+                raise Gone(f"card {uuid} is not there: {error}") from error
+            raise
+        gpu = self._finder.find().gpus.get(uuid)
+        if gpu is None:
+            raise Gone(f"card {uuid} is not there")
+        return gpu
+
+    def _offered(self, card: Card, gpu: GpuFacts) -> Card:
+        """The card as it is offered: under static MIG, only with the instances that exist."""
+        if self._mig == "dynamic" or card.scheme is None:
+            return card
+        try:
+            found = MigPartitions(self._nvml, gpu).found()
+        except NvmlError:
+            return card
+        places = {(a.profile, a.start) for each in found if isinstance(a := each.action, MigInstance) and each.complete}
+        parts = tuple(part for part in card.scheme.partitions if (part.profile, part.slot) in places)
+        return replace(card, scheme=replace(card.scheme, partitions=parts) if parts else None)
+
+    def _excluded(
+        self, card: Card, gpu: GpuFacts, mode: bool | None, instances: tuple[Found, ...]
+    ) -> Mapping[Offer, str]:
+        if missing := self._nodes.missing(card):
+            return dict.fromkeys(EVERY_OFFER, missing)
+        excluded: dict[Offer, str] = {}
+        in_use = any(isinstance(each.action, MigInstance) for each in instances)
+        if mode and not (in_use and switches_in_place(gpu)):
+            reason = f"the card is in MIG mode; turn it off with nvidia-smi -i {card.uuid} -mig 0"
+            excluded = {"whole": reason, "share": reason}
+        if mode is False and self._mig == "dynamic" and not switches_in_place(gpu):
+            excluded["partitions"] = mode_needs_reset(gpu)
+        if not card.memory_mib:
+            excluded["share"] = "the driver does not say how much memory the card has"
+        return excluded
+
+    def _partition_actions(
+        self, use: Use, config: GpuConfig, gpu: GpuFacts, mode: bool | None, taken: Collection[str]
+    ) -> tuple[Action, ...]:
+        if config.sharing != "none":
+            raise Unsupported(
+                f"sharing {config.sharing} does not apply to a partition of card {use.card.name}; use sharing none"
+            )
+        if self._mig == "static" or use.partition is None:
+            return ()
+        switch = MigMode(gpu.uuid)
+        if not mode and not switches_in_place(gpu):
+            raise Unsupported(mode_needs_reset(gpu))
+        instance = MigInstance(gpu.uuid, use.partition.profile, use.partition.slot)
+        return (switch, instance) if not mode or switch.key in taken else (instance,)
+
+    def _sharing_actions(self, use: Use, config: GpuConfig) -> tuple[Action, ...]:
+        card = use.card.uuid
+        match config.sharing:
+            case "timeSlicing":
+                return (TimeSlice(card, config.interval or "default"),)
+            case "mps":
+                return (MpsDaemon(card),)
+            case "hamiCore":
+                if use.share is None:
+                    raise Unsupported(
+                        "sharing hamiCore limits shares only; ask for a share of a card, or use sharing none"
+                    )
+                self._sharing.regions.check()
+                return (HamiRegion((use.together or (card,))[0], use.claim),)
+            case _:
+                return ()
+
+    def _sharing_edits(self, use: Use) -> Edits:
+        config = use.config or GpuConfig()
+        if config.sharing == "mps":
+            return self._sharing.daemons.edits(use.card.uuid, use.share)
+        if config.sharing == "hamiCore" and use.share is not None:
+            together = use.together or (use.card.uuid,)
+            return self._sharing.regions.edits(use.claim, use.share, use.card.uuid, together)
+        return Edits()
+
+    def _handle(self, use: Use, gpu: GpuFacts, handles: Mapping[str, Handle]) -> Handle:
+        partition = use.partition
+        if partition is None:
+            return {}
+        action = MigInstance(gpu.uuid, partition.profile, partition.slot)
+        handle = handles.get(action.key) or MigPartitions(self._nvml, gpu).handle_of(partition.profile, partition.slot)
+        if handle is None:
+            raise Gone(f"{action.key}: the instance does not exist")
+        return handle
+
+    def _report(self, found: FoundCards, missing: Mapping[str, str]) -> None:
+        """Log what is wrong with cards, when it changes."""
+        reasons = {f"card {index}: {why}" for index, why in found.unread.items()}
+        reasons |= {f"card {uuid}: {why}" for uuid, why in {**missing, **found.lost}.items()}
+        if new := reasons - self._reported:
+            self._log.warning("cards that cannot be used", reasons=sorted(new))
+        self._reported = frozenset(reasons)
+
+
+@contextmanager
+def _answers(card: str) -> Iterator[None]:
+    """A card that NVML has lost is Gone; every other error may pass."""
+    try:
+        yield
+    except NvmlError as error:
+        if error.code in LOST:
+            raise Gone(f"card {card}: {error}") from error
+        raise TransientFault(f"card {card}: {error}") from error

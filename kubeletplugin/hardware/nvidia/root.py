@@ -1,0 +1,96 @@
+"""The driver's files on the host, as this process sees them."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from kubeletplugin.hardware.edits import DeviceNode
+
+LIBRARY_FOLDERS = (
+    "/usr/lib64",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu/nvidia/current",
+    "/usr/lib/aarch64-linux-gnu/nvidia/current",
+    "/usr/lib",
+    "/lib64",
+    "/lib/x86_64-linux-gnu",
+    "/lib/aarch64-linux-gnu",
+    "/opt/nvidia/lib64",
+)
+"""Where distributions, driver containers and NVIDIA's installer put libraries."""
+BINARY_FOLDERS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin", "/opt/bin", "/opt/nvidia/bin")
+
+
+class DriverRoot:
+    """The files of a driver below its root on the host: ``/``, or that of a driver container.
+
+    Args:
+        host: path of the root on the host.
+        here: the path at which this process sees it; by default the same.
+        dev: the folder of device nodes on the host, as this process sees it, for a root without ``/dev``.
+    """
+
+    def __init__(self, host: str = "/", here: str = "", dev: str = "/dev"):
+        self._host = PurePosixPath(host)
+        self._here = Path(here or host)
+        self._dev = Path(dev)
+
+    def seen(self, path: str) -> Path:
+        """Where this process sees a file of the root."""
+        return self._here / path.lstrip("/")
+
+    def on_host(self, path: str) -> str:
+        """The path on the host of a file of the root."""
+        return str(self._host / path.lstrip("/"))
+
+    def library(self, name: str) -> str | None:
+        """The path in the root of a library; None if it is not there."""
+        return next((path for folder in LIBRARY_FOLDERS if self.exists(path := f"{folder}/{name}")), None)
+
+    def libraries(self, version: str) -> tuple[str, ...]:
+        """The paths in the root of the driver's libraries, which end in its version; one for each name."""
+        found: dict[str, str] = {}
+        for folder in LIBRARY_FOLDERS:
+            for name in self._names(folder, f"lib*.so.{version}"):
+                found.setdefault(name, f"{folder}/{name}")
+            for name in self._names(f"{folder}/vdpau", f"lib*.so.{version}"):
+                found.setdefault(name, f"{folder}/vdpau/{name}")
+        return tuple(sorted(found.values()))
+
+    def binary(self, name: str) -> str | None:
+        """The path in the root of a program; None if it is not there."""
+        return next((path for folder in BINARY_FOLDERS if self.exists(path := f"{folder}/{name}")), None)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file in the root."""
+        try:
+            return self.seen(path).exists()
+        except OSError:
+            return False
+
+    def device(self, path: str) -> DeviceNode | None:
+        """A device node of the host, such as ``/dev/nvidia0``; None if it is not there."""
+        own = self.seen(path)
+        at_root = own.exists()
+        numbers = self.numbers(own if at_root else self._dev / PurePosixPath(path).relative_to("/dev"))
+        if numbers is None:
+            return None
+        return DeviceNode(path, self.on_host(path) if at_root else path, *numbers)
+
+    def numbers(self, node: Path) -> tuple[int, int] | None:
+        """Major and minor number of a character device; None if it is something else."""
+        try:
+            found = node.stat()
+        except OSError:
+            return None
+        if not stat.S_ISCHR(found.st_mode):
+            return None
+        return os.major(found.st_rdev), os.minor(found.st_rdev)
+
+    def _names(self, folder: str, pattern: str) -> Iterator[str]:
+        try:
+            yield from sorted(path.name for path in self.seen(folder).glob(pattern))
+        except OSError:
+            return

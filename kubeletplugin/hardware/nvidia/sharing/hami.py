@@ -1,0 +1,76 @@
+"""HAMi-core: a library in the container that keeps its processes within the memory and cores of their share.
+
+It is loaded into every dynamically linked program of the container, before CUDA. A program without it is not limited:
+one that is linked statically, or to another C library. Whole cards get nothing of it.
+"""
+
+from collections.abc import Sequence
+
+from kubeletplugin.hardware.actions import HamiRegion
+from kubeletplugin.hardware.edits import Edits, Mount
+from kubeletplugin.hardware.nvidia.root import DriverRoot
+from kubeletplugin.hardware.nvidia.runfolder import RunFolder
+from kubeletplugin.hardware.port import Found, Unsupported
+from kubeletplugin.hardware.use import Share
+
+_FOLDER = "hami"
+_LIBRARY = "/usr/local/vgpu/libvgpu.so"
+"""Where the library is in a container: HAMi-core looks for itself there."""
+_READ_ONLY = ("ro", "nosuid", "nodev", "bind")
+_WRITABLE = ("rw", "nosuid", "nodev", "bind")
+
+
+class HamiRegions:
+    """Folders in which the processes of a claim account for the memory they use, one for each claim.
+
+    Args:
+        library: path of ``libvgpu.so`` on the host; ``host``: the host's files.
+    """
+
+    def __init__(self, host: DriverRoot, run: RunFolder, library: str):
+        self._host = host
+        self._run = run
+        self._library = library
+
+    def found(self, card: str) -> tuple[Found, ...]:
+        """The folders that are kept with a card."""
+        return tuple(Found(HamiRegion(card, claim)) for claim in self._run.names(_FOLDER, card))
+
+    def check(self) -> None:
+        """Raises Unsupported if the library is not on the host."""
+        if not self._host.exists(self._library):
+            raise Unsupported(
+                f"sharing hamiCore needs {self._library} on the node; install HAMi-core there, or use another sharing"
+            )
+
+    def ensure(self, action: HamiRegion) -> None:
+        """Make the folder. What processes wrote before stays: other containers of the claim may run."""
+        self._run.make(_FOLDER, action.card, action.claim, shared=True)
+
+    def release(self, action: HamiRegion) -> None:
+        """Remove the folder."""
+        self._run.remove(_FOLDER, action.card, action.claim)
+
+    def edits(self, claim: str, share: Share, card: str, together: Sequence[str]) -> Edits:
+        """What a container needs, with the limits of the share under the card's number in the container."""
+        number = together.index(card)
+        preload = self._run.write("ld.so.preload", text=f"{_LIBRARY}\n")
+        lock = self._run.make("hami-lock", shared=True)
+        region = f"/usr/local/vgpu/claims/{claim}"
+        env = [
+            (f"CUDA_DEVICE_MEMORY_LIMIT_{number}", f"{share.memory_mib}m"),
+            ("CUDA_DEVICE_MEMORY_SHARED_CACHE", f"{region}/usage.cache"),
+            ("LIBCUDA_LOG_LEVEL", "1"),
+        ]
+        if len(together) == 1:
+            # The container may have cards of other requests, under numbers that are not known here.
+            env.append(("CUDA_DEVICE_MEMORY_LIMIT", f"{share.memory_mib}m"))
+        if share.cores:
+            env.append((f"CUDA_DEVICE_SM_LIMIT_{number}", str(share.cores)))
+        mounts = (
+            Mount(self._library, _LIBRARY, _READ_ONLY),
+            Mount(preload, "/etc/ld.so.preload", _READ_ONLY),
+            Mount(f"{self._run.path}/{_FOLDER}/{together[0]}/{claim}", region, _WRITABLE),
+            Mount(lock, "/tmp/vgpulock", _WRITABLE),
+        )
+        return Edits(env=tuple(env), mounts=mounts)

@@ -1,0 +1,103 @@
+"""A node with NVIDIA's cards, as the tests of the backend use it."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from driver.files import SystemFiles
+from driver.observe import logger
+from driver.parameters import GpuConfig, NpuConfig
+from kubeletplugin.hardware import Action, Card, Hardware, Share, Use
+from kubeletplugin.hardware.actions import MigInstance
+from kubeletplugin.hardware.nvidia.assembly import NvidiaNode, nvidia_hardware
+from kubeletplugin.hardware.nvidia.backend import MigUse
+from tests.fakes.nvml import FakeNvml
+from tests.fakes.nvml.machine import FakeMachine
+from tests.fakes.nvml.models import H100, Model
+
+GPU_IS_LOST = 15
+
+
+class NvidiaBench:
+    """``Bench`` of the contract suite, with more that its own tests use."""
+
+    def __init__(self, folder: Path, model: Model = H100, cards: int = 4, mig: MigUse = "dynamic", toolkit: str = ""):
+        self.machine = FakeMachine(folder)
+        self.mig: MigUse = mig
+        self.toolkit = toolkit
+        for _ in range(cards):
+            self.machine.add(model)
+
+    @property
+    def nvml(self) -> FakeNvml:
+        return self.machine.nvml
+
+    def start(self) -> Hardware:
+        return self.backend()
+
+    def backend(self) -> Hardware:
+        machine = self.machine
+        node = NvidiaNode(
+            host=machine.root,
+            root=machine.root,
+            run_folder=machine.run,
+            hook=f"{machine.folder}/hook",
+            unit_prefix="lode.dev",
+            toolkit=self.toolkit,
+            mig=self.mig,
+            proc=machine.proc,
+            sys="/missing",
+            nvml=str(FakeNvml.library()),
+        )
+        return nvidia_hardware(node, SystemFiles(), machine.commands, logger("test"))
+
+    def uses(self) -> Sequence[Use]:
+        first, second, *others = self.start().cards()
+        share, together = Share("a", 1024, 10), tuple(card.uuid for card in others)
+        uses = [
+            Use("mps", second, share=share, config=GpuConfig(sharing="mps")),
+            Use("slices", others[0], share=share, config=GpuConfig(sharing="timeSlicing", interval="long")),
+            Use("hami", others[1], share=share, config=GpuConfig(sharing="hamiCore"), together=together),
+        ]
+        if first.scheme and not self.machine.nvml.state().get("gpu.0.mig.reset"):
+            parts = first.scheme.partitions
+            smallest = [part for part in parts if part.profile == parts[0].profile]
+            uses = [Use("mine", first, smallest[0]), Use("yours", first, smallest[1]), *uses]
+        return uses
+
+    def unsupported(self) -> Use | None:
+        return Use("claim", self.start().cards()[0], config=NpuConfig())
+
+    def occupy(self, action: Action) -> None:
+        self.nvml.change({f"{self._instance(action)}.ci.0.busy": 1})
+
+    def vacate(self, action: Action) -> None:
+        self.nvml.change({f"{self._instance(action)}.ci.0.busy": None})
+
+    def make_foreign(self, action: Action) -> None:
+        assert isinstance(action, MigInstance)
+        index, profile = self._card(action.card), self._profile(action)
+        self.nvml.change({f"gpu.{index}.mig": "1 1", f"gpu.{index}.gi.9": profile, f"gpu.{index}.gi.9.ci.0": 0})
+
+    def reboot(self) -> None:
+        self.machine.reboot()
+
+    def lose(self, card: Card) -> None:
+        self.nvml.change({f"gpu.{self._card(card.uuid)}.fault": GPU_IS_LOST})
+
+    def _card(self, uuid: str) -> int:
+        state = self.nvml.state()
+        return next(index for index in range(int(state["gpus"])) if state[f"gpu.{index}.uuid"] == uuid)
+
+    def _profile(self, action: MigInstance) -> str:
+        state, prefix = self.nvml.state(), f"gpu.{self._card(action.card)}.profile."
+        key = next(k for k, value in state.items() if k.startswith(prefix) and value == f"MIG {action.profile}")
+        fields = state[key.removesuffix(".name")].split()
+        return f"{fields[0]} {action.start} {fields[10]}"
+
+    def _instance(self, action: Action) -> str:
+        assert isinstance(action, MigInstance)
+        prefix, wanted = f"gpu.{self._card(action.card)}.gi.", self._profile(action)
+        return next(key for key, value in self.nvml.state().items() if key.startswith(prefix) and value == wanted)
+
+
+Make = Callable[..., NvidiaBench]

@@ -1,0 +1,168 @@
+"""What a container gets of the driver, and that a card without device nodes is not published."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from driver.errors import TransientFault
+from driver.parameters import GpuConfig
+from kubeletplugin.hardware import Share, Use
+from kubeletplugin.hardware.nvidia.driverfiles import HOOK
+from kubeletplugin.hardware.nvidia.root import DriverRoot
+from tests.fakes.nvml.machine import LIBRARIES, VERSION
+from tests.fakes.nvml.models import H100
+from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvidiaBench:
+    monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml"))
+    return NvidiaBench(tmp_path, H100, 2)
+
+
+def test_a_container_gets_the_nodes_of_its_card_the_libraries_the_programs_and_the_sockets(bench: NvidiaBench) -> None:
+    hardware = bench.start()
+    edits = hardware.edits(Use("claim", hardware.cards()[1]), {})
+    assert [(node.path, node.host_path, node.major, node.minor) for node in edits.device_nodes] == [
+        ("/dev/nvidiactl", "/dev/nvidiactl", 195, 255),
+        ("/dev/nvidia-uvm", "/dev/nvidia-uvm", 510, 0),
+        ("/dev/nvidia-uvm-tools", "/dev/nvidia-uvm-tools", 510, 1),
+        ("/dev/nvidia1", "/dev/nvidia1", 195, 1),
+    ]
+    folder = f"/{LIBRARIES}"
+    assert {mount.container_path: mount.host_path for mount in edits.mounts} == {
+        f"{folder}/libcuda.so.{VERSION}": f"{folder}/libcuda.so.{VERSION}",
+        f"{folder}/libcuda.so.1": f"{folder}/libcuda.so.{VERSION}",
+        f"{folder}/libcuda.so": f"{folder}/libcuda.so.{VERSION}",
+        f"{folder}/libnvidia-ml.so.{VERSION}": f"{folder}/libnvidia-ml.so.{VERSION}",
+        f"{folder}/libnvidia-ptxjitcompiler.so.{VERSION}": f"{folder}/libnvidia-ptxjitcompiler.so.{VERSION}",
+        "/usr/bin/nvidia-smi": "/usr/bin/nvidia-smi",
+        "/usr/bin/nvidia-cuda-mps-control": "/usr/bin/nvidia-cuda-mps-control",
+        "/usr/bin/nvidia-cuda-mps-server": "/usr/bin/nvidia-cuda-mps-server",
+        "/usr/bin/nvidia-persistenced": "/usr/bin/nvidia-persistenced",
+        "/run/nvidia-persistenced/socket": "/run/nvidia-persistenced/socket",
+    }
+    assert all({"ro", "noexec"} & set(mount.options) for mount in edits.mounts)
+    assert edits.env == (("NVIDIA_VISIBLE_DEVICES", "void"),)
+
+
+def test_files_of_a_driver_container_are_mounted_from_its_root(tmp_path: Path) -> None:
+    (tmp_path / "usr/lib64").mkdir(parents=True)
+    (tmp_path / "usr/lib64/libcuda.so.1.2").touch()
+    root = DriverRoot("/run/nvidia/driver", str(tmp_path))
+    assert root.libraries("1.2") == ("/usr/lib64/libcuda.so.1.2",)
+    assert root.on_host("/usr/lib64/libcuda.so.1.2") == "/run/nvidia/driver/usr/lib64/libcuda.so.1.2"
+
+
+def test_device_nodes_are_character_devices(tmp_path: Path) -> None:
+    (tmp_path / "nvidia0").touch()
+    assert DriverRoot("/missing", dev=str(tmp_path)).device("/dev/nvidia0") is None
+    node = DriverRoot("/missing").device("/dev/null")
+    assert node is not None
+    assert (node.host_path, node.major, node.minor) == ("/dev/null", 1, 3)
+
+
+@pytest.mark.parametrize("missing", ["nvidiactl", "nvidia-uvm", "nvidia1"])
+def test_a_card_is_published_only_while_its_device_nodes_exist(bench: NvidiaBench, missing: str) -> None:
+    hardware = bench.start()
+    card = hardware.cards()[1]
+    node = bench.machine.host / "dev" / missing
+    text = node.read_text()
+    node.unlink()
+    assert card.name not in [each.name for each in hardware.cards()]
+    assert f"/dev/{missing} is missing" in hardware.observe(card).excluded["whole"]
+    with pytest.raises(TransientFault, match="is missing"):
+        hardware.edits(Use("claim", card), {})
+    node.write_text(text)
+    assert card in hardware.cards()
+
+
+def test_a_driver_without_libraries_prepares_nothing(bench: NvidiaBench) -> None:
+    hardware = bench.start()
+    (card, _) = hardware.cards()
+    for library in (bench.machine.host / LIBRARIES).glob(f"*.{VERSION}"):
+        library.unlink()
+    with pytest.raises(TransientFault, match="driverRoot"):
+        hardware.edits(Use("claim", card), {})
+
+
+def test_the_hook_is_written_before_a_container_needs_it(bench: NvidiaBench) -> None:
+    hardware = bench.start()
+    (hook,) = hardware.edits(Use("claim", hardware.cards()[0]), {}).hooks
+    assert (hook.path, hook.stage, hook.args) == (
+        "/bin/sh",
+        "createContainer",
+        ("sh", f"{bench.machine.folder}/hook", f"/{LIBRARIES}"),
+    )
+    assert Path(hook.args[1]).read_text() == HOOK
+
+
+@pytest.mark.parametrize("root", ["rootfs", "", "absolute"])
+def test_the_hook_runs_the_linker_inside_the_containers_root(tmp_path: Path, root: str) -> None:
+    bundle, rootfs = tmp_path / "bundle", tmp_path / "elsewhere" if root == "absolute" else tmp_path / "bundle/rootfs"
+    (rootfs / "etc").mkdir(parents=True)
+    bundle.mkdir(exist_ok=True)
+    config = {"annotations": {"root": '"root": {"path": "/tmp"}'}, "root": {"path": str(rootfs) if root else "rootfs"}}
+    if root == "":
+        del config["root"]
+    (bundle / "config.json").write_text(json.dumps(config, indent=2))
+    program = tmp_path / "ldconfig"
+    program.write_text('#!/bin/sh\necho "$@"\n')
+    program.chmod(0o755)
+    script = tmp_path / "hook"
+    script.write_text(HOOK.replace("/sbin/ldconfig.real /usr/sbin/ldconfig.real /sbin/ldconfig", str(program), 1))
+    state = json.dumps({"ociVersion": "1.0.2", "bundle": str(bundle), "annotations": {"bundle": 'a "bundle": "/tmp"'}})
+    done = subprocess.run(
+        ["sh", str(script), "/usr/lib64"], input=state, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == f"-r {rootfs} /usr/lib64\n"
+
+
+def test_the_hook_leaves_a_root_without_etc_alone(tmp_path: Path) -> None:
+    (tmp_path / "rootfs").mkdir()
+    (tmp_path / "config.json").write_text('{"root": {"path": "rootfs"}}')
+    script = tmp_path / "hook"
+    script.write_text(HOOK)
+    state = json.dumps({"bundle": str(tmp_path)})
+    done = subprocess.run(["sh", str(script)], input=state, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == ""
+
+
+def test_an_operator_who_prefers_the_toolkit_gets_the_files_that_it_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml"))
+    bench = NvidiaBench(tmp_path, H100, 1, toolkit="/usr/bin/nvidia-ctk")
+    spec = {
+        "cdiVersion": "0.5.0",
+        "kind": "nvidia.com/gpu",
+        "containerEdits": {
+            "env": ["NVIDIA_VISIBLE_DEVICES=void", "NVIDIA_CTK_LIBCUDA_DIR=/usr/lib64"],
+            "deviceNodes": [{"path": "/dev/nvidiactl"}],
+            "mounts": [
+                {"hostPath": f"{bench.machine.host}/usr/lib64/libcuda.so.1", "containerPath": "/usr/lib64/libcuda.so.1"}
+            ],
+            "hooks": [
+                {"hookName": "createContainer", "path": "/usr/bin/nvidia-cdi-hook", "args": ["hook", "update-ldcache"]}
+            ],
+        },
+    }
+    bench.machine.commands.answer("nvidia-ctk", json.dumps(spec))
+    hardware = bench.start()
+    (card,) = hardware.cards()
+    edits = hardware.edits(Use("claim", card), {})
+    assert edits.env == (("NVIDIA_VISIBLE_DEVICES", "void"), ("NVIDIA_CTK_LIBCUDA_DIR", "/usr/lib64"))
+    assert [mount.host_path for mount in edits.mounts] == ["/usr/lib64/libcuda.so.1"]
+    assert [hook.args for hook in edits.hooks] == [("hook", "update-ldcache")]
+    assert [node.path for node in edits.device_nodes][-1] == "/dev/nvidia0"
+    hardware.edits(Use("other", card), {})
+    assert len([line for line in bench.machine.commands.log() if "cdi generate" in line]) == 1
+
+
+def test_a_toolkit_that_answers_something_else_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml"))
+    hardware = NvidiaBench(tmp_path, H100, 1, toolkit="/usr/bin/nvidia-ctk").start()
+    with pytest.raises(TransientFault, match="nvidia-ctk: does not answer with a CDI spec"):
+        hardware.edits(Use("claim", hardware.cards()[0], share=Share("a", 1, 1), config=GpuConfig()), {})
