@@ -61,15 +61,13 @@ class MigPartitions:
         return {}
 
     def release_mode(self) -> None:
-        """Turn MIG mode off.
+        """Turn MIG mode off, unless instances of somebody else need it.
 
         Raises:
-            InUse: the card has instances, or processes use it.
+            InUse: processes use the card.
         """
-        if not self._card.mode() or not switches_in_place(self._gpu):
+        if not self._card.mode() or not switches_in_place(self._gpu) or self._instances():
             return
-        if self._instances():
-            raise InUse(f"card {self._gpu.uuid}: MIG mode stays on while the card has GPU instances")
         try:
             self._card.set_mode(False)
         except NvmlError as error:

@@ -204,7 +204,7 @@ class HardwareContract:
         hardware = bench.start()
         for use in bench.uses():
             actions = hardware.actions(use, ())
-            if not isinstance(actions[0], MigMode):
+            if not actions or not isinstance(actions[0], MigMode):
                 continue
             mode, instance = actions
             handle = hardware.ensure(mode)
