@@ -64,8 +64,10 @@ class RandomWorkload:
         self._api.patch(NAMESPACES, NAMESPACE, {"metadata": {"labels": {ADMIN_ACCESS: "true"}}})
         self._api.create(DEVICE_CLASSES, other_driver.device_class())
         # Where nodes share no devices, a node is ruled out by the number of its own.
-        for part in self._random.choice((other_driver.slices(), other_driver.slices(), [])):
+        shared = self._random.choice((other_driver.slices(), other_driver.slices(), []))
+        for part in shared:
             self._api.create(RESOURCE_SLICES, part)
+        self._beside = list(OF_OTHER_DRIVER) if shared else [""]
         for name, device_request in {**WANTED, **IMPOSSIBLE, **OF_OTHER_DRIVER}.items():
             self._api.create(RESOURCE_CLAIM_TEMPLATES, template(name, device_request))
         self._actions: list[tuple[int, Callable[[], None]]] = [
@@ -131,7 +133,7 @@ class RandomWorkload:
         refused = self._random.sample(nodes, len(nodes) - 1) if self._random.random() < 0.15 else []
         grace = self._random.choice((1, 1, 30, 120))
         cpu = self._random.choice(CPU)
-        beside = self._random.choice(list(OF_OTHER_DRIVER)) if template_name and self._random.random() < 0.1 else ""
+        beside = self._random.choice(self._beside) if template_name and self._random.random() < 0.1 else ""
         priority = self._random.choice(PRIORITIES)
         return pod(
             name,
