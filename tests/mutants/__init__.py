@@ -5,6 +5,7 @@ written.yaml    changes written by hand, each at a place where a defect once wen
 suites.py       which tests have to notice a change, by the folder of the changed file
 reach.py        which tests run the changed lines: only these can notice it, and the quick ones are tried first
 plugin.py       what pytest does for that
+alone.py        which of the changes written by hand the seeded histories notice by themselves
 trial.py        one change, made in a copy of the tree, and the tests run on it
 survivors.yaml  changes that no test has to notice, with the reason
 """

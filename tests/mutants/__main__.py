@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from tests.mutants import alone
 from tests.mutants.operators import edits
 from tests.mutants.suites import suite_of
 from tests.mutants.trial import Change, FailingTests, Verdict, Workshop
@@ -45,6 +46,11 @@ def written_changes(root: Path = ROOT) -> Iterator[Change]:
         changed = source.replace(old, new) if source.count(old) == 1 else source
         tests = tuple(entry.get("tests") or (suite_of(path) if file.exists() else ()))
         yield Change(entry["name"], path, source, changed, tests)
+
+
+def recorded_histories() -> dict[str, int]:
+    """By the name of a change written by hand, the seed of a history that notices it by itself."""
+    return {entry["name"]: entry["history"] for entry in _data("written.yaml") if "history" in entry}
 
 
 def derived_changes(seed: int, count: int, only: str = "", root: Path = ROOT) -> list[Change]:
@@ -114,17 +120,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=100, help="derived changes")
     parser.add_argument("--written", action="store_true", help="only the changes written by hand")
     parser.add_argument("--only", default="", help="only changes whose path or name contains this text")
-    parser.add_argument("--tests", nargs="*", help="run these tests for every change, for example the histories alone")
+    parser.add_argument("--alone", action="store_true", help="which written changes do seeded histories notice alone?")
+    parser.add_argument("--search", type=int, default=0, help="with --alone: how many histories to look for one in")
+    parser.add_argument("--tests", nargs="*", help="run these tests for every change")
     parser.add_argument("--histories", type=int, default=30, help="seeded histories to play")
     parser.add_argument("--seconds", type=float, default=120, help="most time of the processor for one test")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
     changes = [change for change in written_changes() if options.only in f"{change.path} {change.name}"]
-    if not options.written:
+    if not options.written and not options.alone:
         changes += derived_changes(options.seed, options.count, options.only)
     if options.tests:
         changes = [Change(c.name, c.path, c.before, c.after, tuple(options.tests)) for c in changes]
     try:
+        if options.alone:
+            alone.tell(changes, recorded_histories(), ROOT, options.search, options.seconds)
+            return 0
         totals = Counter(_try_all(changes, options))
     except FailingTests as failure:
         print(failure, file=sys.stderr)

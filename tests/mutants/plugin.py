@@ -17,6 +17,7 @@ MEMORY_BYTES = 4 << 30
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--reach-folder", type=Path, help="write into this folder which lines each test runs")
     parser.addoption("--order-file", type=Path, help="run the tests that this JSON list names, in its order")
+    parser.addoption("--running-file", type=Path, help="write into this file which test runs")
     parser.addoption("--cpu-seconds", type=float, help="kill the process if a test takes more time of the processor")
 
 
@@ -35,6 +36,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if file := item.config.getoption("--running-file"):
+        file.write_text(item.nodeid)
     if seconds := item.config.getoption("--cpu-seconds"):
         end = math.ceil(time.process_time() + seconds)
         resource.setrlimit(resource.RLIMIT_CPU, (end, resource.getrlimit(resource.RLIMIT_CPU)[1]))

@@ -77,6 +77,7 @@ class Workshop:
     def __init__(self, root: Path, folder: Path, seconds: float, histories: int):
         self._root = folder / "tree"
         self._order = folder / "order"
+        self._running = folder / "running"
         self._seconds = seconds
         self._histories = histories
         listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -106,12 +107,30 @@ class Workshop:
             noticed = any(self._fails(some) for some in (tests[:_FEW], tests[_FEW:]) if some)
         return "noticed" if noticed else "survived"
 
+    def expect_success(self, tests: Sequence[str]) -> None:
+        """Run the tests on the tree as it is.
+
+        Raises:
+            FailingTests: one of them fails.
+        """
+        if tests and self._fails(tests):
+            raise FailingTests(f"this test fails without any change: {self._running.read_text()}")
+
+    def first_failing(self, change: Change, tests: Sequence[str]) -> str:
+        """The first of the tests that fails with the change, in this order; "" if none does."""
+        if change.after == change.before or not tests:
+            return ""
+        # An import may fail before any test runs.
+        self._running.write_text(tests[0])
+        with self._changed(change):
+            return self._running.read_text() if self._fails(tests) else ""
+
     def _fails(self, tests: Sequence[str]) -> bool:
         self._order.write_text(json.dumps(tests))
         files = dict.fromkeys(test.partition("::")[0] for test in tests)
         # On a busy machine, the time that passes says nothing about a test; it only ends one that waits for ever.
-        limits = (f"--cpu-seconds={self._seconds}", f"--timeout={_HOUR}")
-        return bool(self._failure(*limits, f"--order-file={self._order}", *files))
+        options = (f"--cpu-seconds={self._seconds}", f"--timeout={_HOUR}", f"--running-file={self._running}")
+        return bool(self._failure(*options, f"--order-file={self._order}", *files))
 
     def _failure(self, *arguments: str) -> str:
         """What pytest printed last if a test failed or the process was killed, else ""."""

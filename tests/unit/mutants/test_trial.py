@@ -99,3 +99,17 @@ def test_tests_that_fail_without_any_change_tell_nothing(tree: Path, tmp_path: P
     workshop = Workshop(tree, tmp_path / "copy", seconds=60, histories=0)
     with pytest.raises(FailingTests, match="test_below"):
         workshop.reach(["tests"], tmp_path)
+
+
+def test_the_first_test_that_fails_in_the_given_order_is_named(tree: Path, tmp_path: Path) -> None:
+    workshop = Workshop(tree, tmp_path / "copy", seconds=60, histories=0)
+    tests = [f"tests/test_numbers.py::test_{name}" for name in ("of_something_else", "below", "above")]
+    workshop.expect_success(tests)
+
+    def first(new: str) -> str:
+        changed = Change("", "controller/numbers.py", SOURCE, SOURCE.replace("number > LIMIT", new), ())
+        return workshop.first_failing(changed, tests)
+
+    assert first("number < LIMIT") == tests[1]
+    assert first("number >= LIMIT") == ""
+    assert first("number > LIMIT") == ""
