@@ -5,9 +5,7 @@ CustomResourceDefinition.
 """
 
 import json
-import os
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,16 +19,14 @@ from driver.kube.api import (
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
     VOLCANO_POD_GROUPS,
     Api,
     NotFound,
     Object,
 )
-from driver.kube.client import KubeClient
-from testclusters import ControlPlane, start_process
-from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
-from tests.contract.identity import CONTROLLER
+from testclusters import ControlPlane
+from tests.contract.conftest import eventually
+from tests.contract.running import SETTINGS, nodes_of, remove, running, waits
 
 GATES = "--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true"
 FLAGS = {
@@ -43,47 +39,25 @@ CLAIM = {"name": "cards", "resourceClaimTemplateName": "two"}
 
 
 @pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    """A cluster with PodGroups, the manifests of the driver, and a node of four cards in each of two fabrics."""
-    with ControlPlane(flags=FLAGS) as plane:
-        api = KubeClient.from_environment(str(plane.kubeconfig()))
-        for name, fabric in (("a1", "a"), ("b1", "b")):
-            plane.add_node(name, {"fabric": fabric})
-            api.create(RESOURCE_SLICES, cards(name))
-        plane.kubectl("apply", "-k", "manifests/controller-allocated")
-        plane.kubectl("apply", "-f", "tests/data/crds/volcano-podgroup.yaml")
+def cluster() -> Iterator[tuple[ControlPlane, Api]]:
+    """A cluster with PodGroups, and a node of four cards in each of two fabrics."""
+    nodes = {"a1": {"fabric": "a"}, "b1": {"fabric": "b"}}
+    with running(nodes, {"1": {"nodeLabel": "fabric"}}, flags=FLAGS) as cluster:
         spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.lode.dev", "count": 2}}]}}
         template = {"metadata": {"name": "two", "namespace": "default"}, "spec": {"spec": spec}}
-        api.create(RESOURCE_CLAIM_TEMPLATES, template)
-        eventually(lambda: api.get(SERVICE_ACCOUNTS, "default", "default"))
-        eventually(lambda: _is_gated(api), 60)
-        api.close()
-        yield plane
+        cluster[1].create(RESOURCE_CLAIM_TEMPLATES, template)
+        yield cluster
 
 
-@pytest.fixture(scope="module")
-def api(plane: ControlPlane) -> Iterator[Api]:
-    """The administrator, while the controller runs as its service account."""
-    settings = plane.folder / "settings.yaml"
-    settings.write_text('{observeAddress: "", controller: {volcanoTiers: {1: {nodeLabel: fabric}}}}')
-    groups = ("system:serviceaccounts", "system:serviceaccounts:lode-system")
-    kubeconfig = str(plane.kubeconfig(CONTROLLER, groups))
-    command = [sys.executable, "-m", "controller", "--settings", str(settings), "--kubeconfig", kubeconfig]
-    process = start_process(command, plane.folder / "controller.log", dict(os.environ))
-    client = KubeClient.from_environment(str(plane.kubeconfig()))
-    yield client
-    client.close()
-    process.terminate()
-    process.wait(30)
+@pytest.fixture
+def plane(cluster: tuple[ControlPlane, Api]) -> ControlPlane:
+    return cluster[0]
 
 
-def cards(node: str) -> Object:
-    pool = {"name": f"{node}/lode.dev", "generation": 1, "resourceSliceCount": 1}
-    devices = [{"name": f"gpu-{number}", "attributes": {"kind": {"string": "gpu"}}} for number in range(4)]
-    return {
-        "metadata": {"name": f"{node}-lode"},
-        "spec": {"driver": "lode.dev", "pool": pool, "nodeName": node, "devices": devices},
-    }
+@pytest.fixture
+def api(cluster: tuple[ControlPlane, Api]) -> Api:
+    """The administrator."""
+    return cluster[1]
 
 
 def group(name: str, policy: Object, *claims: Object) -> Object:
@@ -96,19 +70,6 @@ def member(name: str, of: str, *, volcano: bool = False) -> Object:
     annotations = {"scheduling.k8s.io/group-name": of} if volcano else {}
     spec = {"containers": [{"name": "main", "image": "none"}], "resourceClaims": [CLAIM], **named}
     return {"metadata": {"name": name, "namespace": "default", "annotations": annotations}, "spec": spec}
-
-
-def _is_gated(api: Api) -> bool:
-    """Whether the gate is in force."""
-    created = api.create(PODS, member("probe", "none"))
-    api.delete(PODS, "probe", "default", grace_period_seconds=0)
-    return bool(created["spec"].get("schedulingGates"))
-
-
-def nodes_of(api: Api, *pods: str) -> list[str]:
-    """The node of each pod; fails until all are bound."""
-    found = [api.get(PODS, name, "default")["spec"].get("nodeName", "") for name in pods]
-    return found if all(found) else []
 
 
 def claim_of(api: Api, pod: str) -> Object:
@@ -124,19 +85,6 @@ def create_group(api: Api, obj: Object) -> Object:
         except NotFound:
             continue
     pytest.fail("the API serves no PodGroup")
-
-
-def waits(api: Api, pod: str) -> Object | None:
-    """The condition of a pod that waits."""
-    conditions = api.get(PODS, pod, "default")["status"].get("conditions") or ()
-    return next((one for one in conditions if one["type"] == "lode.dev/Allocated" and one["status"] == "False"), None)
-
-
-def remove(api: Api, *pods: str) -> None:
-    """Delete the pods and wait until their devices are free."""
-    for name in pods:
-        api.delete(PODS, name, "default", grace_period_seconds=0)
-    eventually(lambda: not api.list(RESOURCE_CLAIMS, namespace="default").items)
 
 
 @pytest.mark.parametrize("minimum", [2, 3])
@@ -178,7 +126,7 @@ def test_explain_says_the_same_as_the_controller_with_the_rights_of_the_document
         api.create(PODS, member(pod, name, volcano=volcano))
     told = eventually(lambda: waits(api, names[0]), 60)
     user = str(plane.kubeconfig(name, ()))
-    options = ["-n", "default", "--kubeconfig", user, "--settings", str(plane.folder / "settings.yaml"), "-o", "json"]
+    options = ["-n", "default", "--kubeconfig", user, "--settings", str(plane.folder / SETTINGS), "-o", "json"]
 
     def explained() -> Any:
         status, out = explain.main([f"pod/{names[0]}", *options]), capsys.readouterr().out

@@ -1,0 +1,87 @@
+"""The whole controller beside real Kubernetes components, on nodes with cards."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
+from driver.kube.client import KubeClient
+from testclusters import ControlPlane, start_process
+from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
+from tests.contract.identity import CONTROLLER
+
+SETTINGS = "settings.yaml"
+"""The controller's settings, in the folder of the control plane."""
+
+
+@contextmanager
+def running(
+    nodes: Mapping[str, Mapping[str, str]],
+    tiers: Object,
+    cards: Mapping[str, str] | None = None,
+    flags: Mapping[str, Sequence[str]] | None = None,
+) -> Iterator[tuple[ControlPlane, Api]]:
+    """The control plane and its administrator, with the driver installed and the controller running.
+
+    Args:
+        nodes: the labels of each node; each has four cards.
+        tiers: the setting ``controller.volcanoTiers``. The CustomResourceDefinition of Volcano's PodGroup is there.
+        cards: attributes of every card.
+    """
+    with ControlPlane(flags=flags) as plane:
+        api = KubeClient.from_environment(str(plane.kubeconfig()))
+        for name, labels in nodes.items():
+            plane.add_node(name, labels)
+            api.create(RESOURCE_SLICES, _cards(name, cards or {}))
+        plane.kubectl("apply", "-k", "manifests/controller-allocated")
+        plane.kubectl("apply", "-f", "tests/data/crds/volcano-podgroup.yaml")
+        eventually(lambda: api.get(SERVICE_ACCOUNTS, "default", "default"))
+        eventually(lambda: _is_gated(api), 60)
+        settings = plane.folder / SETTINGS
+        settings.write_text(json.dumps({"observeAddress": "", "controller": {"volcanoTiers": tiers}}))
+        groups = ("system:serviceaccounts", "system:serviceaccounts:lode-system")
+        kubeconfig = str(plane.kubeconfig(CONTROLLER, groups))
+        command = [sys.executable, "-m", "controller", "--settings", str(settings), "--kubeconfig", kubeconfig]
+        process = start_process(command, plane.folder / "controller.log", dict(os.environ))
+        yield plane, api
+        process.terminate()
+        process.wait(30)
+        api.close()
+
+
+def _cards(node: str, attributes: Mapping[str, str]) -> Object:
+    pool = {"name": f"{node}/lode.dev", "generation": 1, "resourceSliceCount": 1}
+    own = {name: {"string": value} for name, value in {"kind": "gpu", **attributes}.items()}
+    devices = [{"name": f"gpu-{number}", "attributes": own} for number in range(4)]
+    spec = {"driver": "lode.dev", "pool": pool, "nodeName": node, "devices": devices}
+    return {"metadata": {"name": f"{node}-lode"}, "spec": spec}
+
+
+def _is_gated(api: Api) -> bool:
+    """Whether the gate is in force."""
+    claims = [{"name": "cards", "resourceClaimName": "none"}]
+    spec = {"containers": [{"name": "main", "image": "none"}], "resourceClaims": claims}
+    created = api.create(PODS, {"metadata": {"name": "probe", "namespace": "default"}, "spec": spec})
+    api.delete(PODS, "probe", "default", grace_period_seconds=0)
+    return bool(created["spec"].get("schedulingGates"))
+
+
+def nodes_of(api: Api, *pods: str) -> list[str]:
+    """The node of each pod; empty until all are bound."""
+    found = [api.get(PODS, name, "default")["spec"].get("nodeName", "") for name in pods]
+    return found if all(found) else []
+
+
+def waits(api: Api, pod: str) -> Object | None:
+    """The condition of a pod that waits; None if it does not say so."""
+    conditions = api.get(PODS, pod, "default")["status"].get("conditions") or ()
+    return next((one for one in conditions if one["type"] == "lode.dev/Allocated" and one["status"] == "False"), None)
+
+
+def remove(api: Api, *pods: str) -> None:
+    """Delete the pods and wait until their devices are free."""
+    for name in pods:
+        api.delete(PODS, name, "default", grace_period_seconds=0)
+    eventually(lambda: not api.list(RESOURCE_CLAIMS, namespace="default").items)
