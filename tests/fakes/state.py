@@ -34,9 +34,7 @@ class FakeState:
                     state = {name: old for name, old in state.items() if name != key and not name.startswith(f"{key}.")}
                 else:
                     state[key] = str(value)
-            new = self.path.with_suffix(".python")
-            new.write_text("".join(f"{key} {value}\n" for key, value in state.items()))
-            new.replace(self.path)
+            self.path.write_text("".join(f"{key} {value}\n" for key, value in state.items()))
 
     def calls(self, function: str = "") -> int:
         """How often a function, or any, was called."""

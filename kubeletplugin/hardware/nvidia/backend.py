@@ -23,6 +23,7 @@ from kubeletplugin.hardware.edits import Edits
 from kubeletplugin.hardware.nvidia.devices import DeviceNodes
 from kubeletplugin.hardware.nvidia.driverfiles import DriverFiles
 from kubeletplugin.hardware.nvidia.found import Finder, FoundCards
+from kubeletplugin.hardware.nvidia.health import HealthWatch
 from kubeletplugin.hardware.nvidia.mig import MigPartitions, mode_needs_reset, switches_in_place
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts
 from kubeletplugin.hardware.nvidia.nvml.library import LOST, Code, Nvml, NvmlError
@@ -66,6 +67,7 @@ class NvidiaHardware:
         self._files = files
         self._sharing = sharing
         self._mig = mig
+        self._watch = HealthWatch(nvml)
         self._log = log
         self._reported: frozenset[str] = frozenset()
 
@@ -80,12 +82,13 @@ class NvidiaHardware:
     def health(self) -> Mapping[str, Health]:
         """See ``Hardware``."""
         found = self._finder.find()
-        return {
-            card.name: Health("fatal", found.lost[card.uuid], recovery="reboot")
-            if card.uuid in found.lost
-            else Health()
-            for card in found.cards
-        }
+        of_cards, of_instances = self._watch.ask([card.uuid for card in found.cards])
+        health = {card.name: of_cards[card.uuid] for card in found.cards}
+        faulty = {uuid for uuid, _ in of_instances}
+        for card in found.cards:
+            if card.uuid in faulty and card.uuid not in found.lost:
+                health |= self._of_instances(card, found.gpus[card.uuid], of_instances)
+        return health
 
     def observe(self, card: Card) -> CardState:
         """See ``Hardware``."""
@@ -178,10 +181,27 @@ class NvidiaHardware:
             if error.code in (Code.NOT_FOUND, Code.INVALID_ARGUMENT):
                 raise Gone(f"card {uuid} is not there: {error}") from error
             raise
-        gpu = self._finder.find().gpus.get(uuid)
+        gpu = self._finder.known(uuid) or self._finder.find().gpus.get(uuid)
         if gpu is None:
             raise Gone(f"card {uuid} is not there")
         return gpu
+
+    def _of_instances(
+        self, card: Card, gpu: GpuFacts, faults: Mapping[tuple[str, int], Health]
+    ) -> Mapping[str, Health]:
+        """Health of those partitions of a card whose instances have faults, by their names."""
+        with _answers(card.uuid):
+            found = MigPartitions(self._nvml, gpu).found()
+        numbers = {
+            (each.action.profile, each.action.start): int(each.handle["gpuInstance"])
+            for each in found
+            if isinstance(each.action, MigInstance) and each.complete
+        }
+        return {
+            card.part_name(part): faults[card.uuid, number]
+            for part in (card.scheme.partitions if card.scheme else ())
+            if (number := numbers.get((part.profile, part.slot))) is not None and (card.uuid, number) in faults
+        }
 
     def _offered(self, card: Card, gpu: GpuFacts) -> Card:
         """The card as it is offered: under static MIG, only with the instances that exist."""

@@ -60,6 +60,11 @@ class Finder:
             gpus = present | {identity: self._known[identity][1] for identity in lost}
             return FoundCards(self._cards(gpus, system), gpus, lost, unread)
 
+    def known(self, uuid: str) -> GpuFacts | None:
+        """What was read of a card; None if it was not found yet. Never waits, whatever another card does."""
+        known = self._known.get(uuid)
+        return known[1] if known else None
+
     def _read(self, index: int, system: SystemFacts) -> GpuFacts:
         identity, minor = read_identity(self._nvml, index)
         known = self._known.get(identity)

@@ -1,6 +1,6 @@
 """A node with NVIDIA's cards, as the tests of the backend use it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from driver.files import SystemFiles
@@ -20,10 +20,19 @@ GPU_IS_LOST = 15
 class NvidiaBench:
     """``Bench`` of the contract suite, with more that its own tests use."""
 
-    def __init__(self, folder: Path, model: Model = H100, cards: int = 4, mig: MigUse = "dynamic", toolkit: str = ""):
+    def __init__(
+        self,
+        folder: Path,
+        model: Model = H100,
+        cards: int = 4,
+        mig: MigUse = "dynamic",
+        toolkit: str = "",
+        without: Collection[str] = (),
+    ):
         self.machine = FakeMachine(folder)
         self.mig: MigUse = mig
         self.toolkit = toolkit
+        self.library = FakeNvml.library(without)
         for _ in range(cards):
             self.machine.add(model)
 
@@ -46,7 +55,7 @@ class NvidiaBench:
             mig=self.mig,
             proc=machine.proc,
             sys="/missing",
-            nvml=str(FakeNvml.library()),
+            nvml=str(self.library),
         )
         return nvidia_hardware(node, SystemFiles(), machine.commands, logger("test"))
 
@@ -98,6 +107,3 @@ class NvidiaBench:
         assert isinstance(action, MigInstance)
         prefix, wanted = f"gpu.{self._card(action.card)}.gi.", self._profile(action)
         return next(key for key, value in self.nvml.state().items() if key.startswith(prefix) and value == wanted)
-
-
-Make = Callable[..., NvidiaBench]

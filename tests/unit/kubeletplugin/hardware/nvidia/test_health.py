@@ -1,0 +1,119 @@
+"""Health follows the recovery action that the driver asks for; without one, its events."""
+
+from pathlib import Path
+
+import pytest
+
+from kubeletplugin.hardware.actions import MigInstance
+from tests.fakes.nvml.models import H100
+from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
+
+XID, WHOLE = 8, 0xFFFFFFFF
+GPU_IS_LOST = 15
+RECOVERY = "gpu.0.field.230"
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvidiaBench:
+    monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml"))
+    return NvidiaBench(tmp_path, H100, 2)
+
+
+def xid(number: int, instance: int = WHOLE) -> dict[str, str]:
+    return {"event.1": f"0 {XID} {number} {instance} {WHOLE}"}
+
+
+def test_cards_without_faults_are_healthy(bench: NvidiaBench) -> None:
+    assert {name: health.state for name, health in bench.start().health().items()} == {
+        "gpu-0": "healthy",
+        "gpu-1": "healthy",
+    }
+
+
+@pytest.mark.parametrize(
+    ("action", "state", "recovery"),
+    [
+        (1, "fatal", "reset"),
+        (2, "fatal", "reboot"),
+        (3, "degraded", "drain"),
+        (4, "degraded", "drain"),
+        (5, "fatal", "drain"),
+        (99, "fatal", "reset"),
+    ],
+)
+def test_the_recovery_action_says_how_bad_it_is_until_it_is_none(
+    bench: NvidiaBench, action: int, state: str, recovery: str
+) -> None:
+    hardware = bench.start()
+    bench.nvml.change({RECOVERY: action, **xid(79)})
+    for _ in range(2):
+        health = hardware.health()["gpu-0"]
+        assert (health.state, health.recovery, health.code) == (state, recovery, "Xid 79")
+        assert hardware.health()["gpu-1"].healthy
+    bench.nvml.change({RECOVERY: 0})
+    assert hardware.health()["gpu-0"].healthy
+    bench.nvml.change({RECOVERY: 1})
+    assert hardware.health()["gpu-0"].code == "", "an event that has passed is told no more"
+
+
+def test_an_event_means_nothing_where_the_driver_asks_for_no_recovery(bench: NvidiaBench) -> None:
+    hardware = bench.start()
+    bench.nvml.change(xid(79))
+    assert hardware.health()["gpu-0"].healthy
+
+
+@pytest.mark.parametrize(("number", "healthy"), [(48, False), (79, False), (13, True), (31, True), (43, True)])
+def test_without_a_recovery_action_events_count_unless_applications_cause_them(
+    bench: NvidiaBench, number: int, healthy: bool
+) -> None:
+    bench.nvml.change({RECOVERY: None, **xid(number)})
+    hardware = bench.start()
+    for _ in range(2):
+        health = hardware.health()["gpu-0"]
+        assert (health.healthy, health.code) == (healthy, "" if healthy else f"Xid {number}")
+
+
+def test_a_fault_of_one_instance_leaves_the_others_healthy(bench: NvidiaBench) -> None:
+    hardware = bench.start()
+    card = hardware.cards()[0]
+    bench.nvml.change({RECOVERY: None, "gpu.0.mig": "1 1"})
+    handle = hardware.ensure(MigInstance(card.uuid, "1g.10gb", 3))
+    hardware.ensure(MigInstance(card.uuid, "1g.10gb", 4))
+    bench.nvml.change(xid(94, int(handle["gpuInstance"])))
+    health = hardware.health()
+    assert {name for name, each in health.items() if not each.healthy} == {"gpu-0-mig-1g-10gb-3"}
+    assert health["gpu-0-mig-1g-10gb-3"].code == "Xid 94"
+
+
+@pytest.mark.parametrize(
+    ("rows", "state", "recovery"),
+    [("1 0 0 0", "healthy", "none"), ("0 1 1 0", "degraded", "reset"), ("0 9 0 1", "fatal", "replace")],
+)
+def test_memory_that_cannot_be_repaired_is_fatal(bench: NvidiaBench, rows: str, state: str, recovery: str) -> None:
+    bench.nvml.change({"gpu.0.remapped": rows})
+    health = bench.start().health()["gpu-0"]
+    assert (health.state, health.recovery) == (state, recovery)
+
+
+def test_a_card_that_is_lost_is_fatal_and_the_others_are_not(bench: NvidiaBench) -> None:
+    hardware = bench.start()
+    hardware.health()
+    bench.nvml.change({"gpu.0.fault": GPU_IS_LOST})
+    health = hardware.health()
+    assert (health["gpu-0"].state, health["gpu-0"].recovery) == ("fatal", "reboot")
+    assert health["gpu-1"].healthy
+
+
+def test_a_driver_without_events_and_fields_reports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml"))
+    missing = ["nvmlEventSetCreate", "nvmlDeviceGetFieldValues", "nvmlDeviceGetRemappedRows"]
+    bench = NvidiaBench(tmp_path, H100, 1, without=missing)
+    assert bench.start().health()["gpu-0"].healthy
+
+
+def test_events_are_received_again_after_an_error(bench: NvidiaBench) -> None:
+    hardware = bench.start()
+    bench.nvml.change({RECOVERY: None, "fault.nvmlEventSetWait_v2": 999})
+    assert hardware.health()["gpu-0"].healthy
+    bench.nvml.change({"fault.nvmlEventSetWait_v2": None, **xid(79)})
+    assert not hardware.health()["gpu-0"].healthy
