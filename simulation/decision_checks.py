@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from controller.selectors import SelectorFault, compile_selector, view
+from controller.selectors import DeviceView, SelectorFault, compile_selector, view
 from controller.state import Decoded, Deleted, StateDelta
 from controller.writing import Writes, WriteSequence
 from controller.writing.lanes import TellKey
@@ -68,6 +68,8 @@ class AllocationRules:
 
     def __init__(self, known: Mapping[Resource, Mapping[str, Any]]):
         self._known = known
+        self._views: dict[DeviceId, tuple[Device, DeviceView | None]] = {}
+        """What selectors see of a device; None if that is nothing."""
 
     def problems(self, claim: Claim, allocation: Allocation) -> Iterator[str]:
         """Everything that is wrong with the allocation."""
@@ -95,7 +97,7 @@ class AllocationRules:
             yield f"there is no class {want.device_class}"
             return
         for expression in (*record.value.selectors, *want.selectors):
-            if not _matches(expression, device, result.device.driver):
+            if not self._matches(expression, result.device, device):
                 yield f"{result.device} does not match {expression}"
         if not want.admin_access:
             for taint in (*device.taints, *self._rule_taints(result.device)):
@@ -118,6 +120,12 @@ class AllocationRules:
             wrong = different > 1 if constraint.match_attribute else different < len(values)
             if wrong or None in values:
                 yield f"the devices {[str(one) for one in concerned]} have {values} as {name}, against {constraint}"
+
+    def _matches(self, expression: str, name: DeviceId, device: Device) -> bool:
+        seen = self._views.get(name)
+        if seen is None or seen[0] is not device:
+            seen = self._views[name] = (device, _view(device, name.driver))
+        return seen[1] is not None and _holds(expression, seen[1])
 
     def _device(self, wanted: DeviceId) -> Device | None:
         slices: list[Slice] = [
@@ -158,9 +166,16 @@ def _named(request: Request) -> Mapping[str, Want]:
     return {f"{request.name}/{want.name}" if request.prioritized else request.name: want for want in request.wants}
 
 
-def _matches(expression: str, device: Device, driver: str) -> bool:
+def _view(device: Device, driver: str) -> DeviceView | None:
     try:
-        return _compiled(expression).evaluate(view(device, driver)) is True
+        return view(device, driver)
+    except SelectorFault:
+        return None
+
+
+def _holds(expression: str, seen: DeviceView) -> bool:
+    try:
+        return _compiled(expression).evaluate(seen) is True
     except SelectorFault:
         return False
 

@@ -12,10 +12,11 @@ from driver.kinds import KIND_ATTRIBUTE, WHOLE_KINDS
 from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object, Resource
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.kube.reflector import Reflector
-from driver.model import Allocation, Claim, CounterSet, Device, DeviceId, Result
+from driver.model import Allocation, Claim, CounterSet, Device, DeviceId, Result, Slice
 from driver.names import FINALIZER, Names
 from driver.quantity import Quantity
 from driver.wire import claim_from, slice_from
+from driver.wire.slices import slice_with
 from simulation.kubernetes.component import ObjectCache
 from simulation.node import SimulatedNode
 
@@ -140,6 +141,8 @@ class Invariants:
         self._nodes = nodes
         self._catalogue = Catalogue(names)
         self._slices = ObjectCache(self._slice_changed)
+        self._read: dict[str, tuple[object, Slice]] = {}
+        """The content of each slice with what it means, by the slice's name."""
         self._raw_claims = ObjectCache(self._claim_changed)
         self._pods = ObjectCache(lambda _: self._unchecked.add(PODS))
         self._claims: dict[tuple[str, str], Claim] = {}
@@ -192,6 +195,11 @@ class Invariants:
             pools[spec["pool"]["name"]].append({**spec, "pool": pool})
         return {name: tuple(specs) for name, specs in pools.items()}
 
+    def slices(self) -> dict[str, Slice]:
+        """All slices now, by name."""
+        self._read_watches()
+        return {name_key(raw)[1]: self._meaning(raw) for raw in self._slices.all()}
+
     def pods(self) -> list[Object]:
         """All pods now."""
         self._read_watches()
@@ -212,6 +220,16 @@ class Invariants:
         self._unchecked.add(RESOURCE_SLICES)
         if raw["spec"]["driver"] == self._names.driver:
             self._catalogue.learn(raw)
+
+    def _meaning(self, raw: Object) -> Slice:
+        name, spec = raw["metadata"]["name"], raw["spec"]
+        content = (spec.get("devices"), spec.get("sharedCounters"))
+        known = self._read.get(name)
+        if known is not None and known[0] == content:
+            return slice_with(raw, known[1].devices, known[1].counter_sets)
+        part = slice_from(raw)
+        self._read[name] = (content, part)
+        return part
 
     def _claim_changed(self, raw: Object) -> None:
         self._unchecked.add(RESOURCE_CLAIMS)

@@ -39,13 +39,13 @@ def check_settled(cluster: Cluster) -> None:
     """
     cluster.api.check_unchanged()
     cluster.invariants.check_quiet()
-    restarted = Restarted(cluster.api.sharing(), cluster.names)
+    restarted = _restarted(cluster)
     waiting = _waiting_in_vain(cluster, restarted.state)
     _check_nobody_was_forgotten(cluster, waiting)
     if waiting:
         cluster.idle(LONGEST_WAIT_SECONDS)
         cluster.settle()
-        restarted = Restarted(cluster.api.sharing(), cluster.names)
+        restarted = _restarted(cluster)
     still = _waiting_in_vain(cluster, restarted.state) if waiting else {}
     violations = [
         *_state_violations(cluster, restarted),
@@ -64,6 +64,10 @@ def _check_nobody_was_forgotten(cluster: Cluster, waiting: Mapping[str, str]) ->
         raise Violation(f"pods were not woken, though they could run: {forgotten}")
 
 
+def _restarted(cluster: Cluster) -> Restarted:
+    return Restarted(cluster.api.sharing(), cluster.names, cluster.invariants.slices())
+
+
 def check_knowledge(cluster: Cluster, templates: Collection[str]) -> None:
     """Compare what controllers know with the API's objects at any moment, and their answers for these templates.
 
@@ -76,7 +80,7 @@ def check_knowledge(cluster: Cluster, templates: Collection[str]) -> None:
     idle = [state for state in states if not state.claims.promised]
     if not idle:
         return
-    restarted = Restarted(cluster.api.sharing(), cluster.names)
+    restarted = _restarted(cluster)
     violations = [
         one
         for state in idle

@@ -28,9 +28,9 @@ from driver.kube.api import (
 )
 from driver.kube.objects import is_terminal, object_key
 from driver.kube.reflector import Upserted
-from driver.model import Allocation, Claim
+from driver.model import Allocation, Claim, Slice
 from driver.names import Names
-from driver.wire import claim_from, slice_from, taint_rule_from
+from driver.wire import claim_from, taint_rule_from
 from simulation.decision_checks import AllocationRules
 from simulation.kubernetes.scheduler import filter_reason
 
@@ -83,11 +83,13 @@ class Restarted:
 
     Args:
         api: must not change meanwhile.
+        slices: its slices, by name.
     """
 
-    def __init__(self, api: Api, names: Names):
+    def __init__(self, api: Api, names: Names, slices: Mapping[str, Slice]):
         self.state = rebuilt_state(api, names)
         self._api = api
+        self._slices = slices
         self._answers: dict[str, RightAnswers] = {}
 
     @cached_property
@@ -97,7 +99,7 @@ class Restarted:
 
     @cached_property
     def _rules(self) -> AllocationRules:
-        return AllocationRules(_published(self._api))
+        return AllocationRules({**_defined(self._api), RESOURCE_SLICES: self._slices})
 
     def answers(self, name: str) -> "RightAnswers":
         """What a pod of the template would get now."""
@@ -156,12 +158,11 @@ def other_answers(known: State, restarted: Restarted, templates: Collection[str]
                 yield f"on {node}, a pod of {name} would get {allocations}, after a restart {should_be}"
 
 
-def _published(api: Api) -> Mapping[Resource, Mapping[str, Any]]:
-    """What ``AllocationRules`` look at."""
+def _defined(api: Api) -> Mapping[Resource, Mapping[str, Any]]:
+    """What ``AllocationRules`` look at beside devices."""
     decode: Mapping[Resource, Callable[[Object], Any]] = {
         DEVICE_CLASSES: class_record_from,
         DEVICE_TAINT_RULES: taint_rule_from,
-        RESOURCE_SLICES: slice_from,
     }
     return {kind: {object_key(o): read(o) for o in api.list(kind, limit=0).items} for kind, read in decode.items()}
 
