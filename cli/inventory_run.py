@@ -14,6 +14,7 @@ from driver.clock import SystemClock
 from driver.errors import LodeError, OperatorFault
 from driver.files import SystemFiles
 from driver.kube.api import NODES
+from driver.observe import configure_logs, logger
 from driver.settings import Settings, settings_from
 from kubeletplugin.finding import find_hardware
 from kubeletplugin.hardware import Hardware, Health
@@ -78,8 +79,11 @@ def _facts(arguments: argparse.Namespace) -> NodeFacts:
         labels, notes = _labels(arguments)
     else:
         notes = ("the node's name is not known, so its labels count as not set; give --node-name",)
-    find = partial(find_hardware, settings, labels, arguments.node_name, SystemFiles())
-    hardware = GuardedHardware(find, SystemClock())
+    configure_logs("warning", "console")
+    clock, log = SystemClock(), logger("inventory")
+    hardware = GuardedHardware(
+        partial(find_hardware, settings, labels, arguments.node_name, SystemFiles(), clock, log), clock
+    )
     return NodeFacts(arguments.node_name, settings, labels, _cards(hardware), notes)
 
 

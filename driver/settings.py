@@ -5,7 +5,7 @@ typo never silently selects the default.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -58,12 +58,36 @@ class NvidiaSettings(_Section):
     """A folder that a reboot empties, at the same path in the plugin's pod."""
 
 
+Severity = Literal["healthy", "degraded", "fatal"]
+
+
+class AscendSettings(_Section):
+    """Settings of the backend of Ascend NPUs."""
+
+    library: str = "/usr/local/dcmi/libdcmi.so"
+    npu_smi: str = "/usr/local/bin/npu-smi"
+    """The tool that finds whole cards where the library cannot be loaded; "" asks none."""
+    severities: dict[Literal["notice", "minor", "major", "critical"], Severity] = {}
+    """What faults of DCMI's severities make of a chip; by default notice and minor ones are ignored, major ones make it
+    degraded and critical ones fatal."""
+    fault_codes: dict[Annotated[str, Field(pattern="^[0-9A-F]{8}$")], Severity] = {}
+    """What single faults make of a chip, by Huawei's number (``80E01801``); these count more than ``severities``."""
+
+
 class KubeletPluginSettings(_Section):
     """Settings of ``lode kubeletplugin``."""
 
-    hardware: Literal["simulated", "nvidia"] = "simulated"
-    """The backend."""
+    hardware: Literal["auto", "nvidia", "ascend", "simulated"] = "auto"
+    """The backend; ``auto`` serves whatever hardware the node has."""
     nvidia: NvidiaSettings = NvidiaSettings()
+    ascend: AscendSettings = AscendSettings()
+    infiniband_exclude: tuple[str, ...] = ()
+    """Patterns (``*``, ``?``, ``[]``) of HCAs and ports for storage and management: ``mlx5_4``, ``mlx5_4/1``, a PCI
+    address, or the GUID of a port."""
+    sys_root: str = "/sys"
+    dev_root: str = "/dev"
+    driver_root: str = "/"
+    """Where the host's file system is mounted, to see which of a driver's files it has."""
     profile: str = ""
     """Name of a shipped profile, or a path to a YAML file, for simulated hardware; "" means no cards."""
     simulated_faults: str = f"/var/lib/kubelet/plugins/{DEFAULT_DRIVER}/faults"

@@ -112,7 +112,7 @@ class PluginProcess:
 
     def _find_hardware(self) -> Hardware:
         labels = self._api.get(NODES, self._node_name)["metadata"].get("labels") or {}
-        return find_hardware(self._settings, labels, self._node_name, self._files)
+        return find_hardware(self._settings, labels, self._node_name, self._files, self._clock, self._log)
 
     def _serve(self, boot_id: str) -> None:
         """Serve the kubelet, then find the hardware, recover and publish; return after a graceful stop.

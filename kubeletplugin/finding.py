@@ -1,15 +1,22 @@
-"""Which backend serves a node's cards."""
+"""Which backends serve a node's cards."""
 
 from collections.abc import Mapping
 
+from driver.clock import Clock
 from driver.files import Files
-from driver.observe import logger
-from driver.settings import Settings
+from driver.observe import Logger
+from driver.settings import Settings, Severity
 from kubeletplugin.hardware import Hardware
+from kubeletplugin.hardware.choosing import Choice, chosen
+from kubeletplugin.hardware.devices import DeviceFiles
+from kubeletplugin.hardware.infiniband import AttachedHardware
 from kubeletplugin.hardware.simulated import FileStore, SimulatedHardware, load_profile
+from kubeletplugin.hardware.sysfs import Sysfs
 
 
-def find_hardware(settings: Settings, labels: Mapping[str, str], node_name: str, files: Files) -> Hardware:
+def find_hardware(
+    settings: Settings, labels: Mapping[str, str], node_name: str, files: Files, clock: Clock, log: Logger
+) -> Hardware:
     """The hardware of a node with these labels.
 
     Raises:
@@ -18,15 +25,25 @@ def find_hardware(settings: Settings, labels: Mapping[str, str], node_name: str,
         TransientFault: the vendor's library is not there; call again.
     """
     section = settings.kubeletplugin
-    if section.hardware == "nvidia":
-        return _nvidia(settings, files)
-    profile = load_profile(labels.get(section.node_labels.simulated_profile, section.profile), files)
-    boot_id = (files.read(section.boot_id_file) or b"").decode().strip()
-    store = FileStore(files, section.simulated_state, boot_id)
-    return SimulatedHardware(profile, node_name, files, section.simulated_faults, store)
+    if section.hardware == "simulated":
+        profile = load_profile(labels.get(section.node_labels.simulated_profile, section.profile), files)
+        boot_id = (files.read(section.boot_id_file) or b"").decode().strip()
+        store = FileStore(files, section.simulated_state, boot_id)
+        return SimulatedHardware(profile, node_name, files, section.simulated_faults, store)
+    folders = section.dev_root, f"{section.nvidia.host_root}/dev"
+
+    def has(name: str) -> bool:
+        return any(DeviceFiles(folder).find(name) for folder in folders)
+
+    choices = [
+        Choice("nvidia", lambda: has("nvidiactl"), lambda: _nvidia(settings, files, log)),
+        Choice("ascend", lambda: has("davinci_manager"), lambda: _ascend(settings, log)),
+    ]
+    sysfs = Sysfs(section.sys_root)
+    return AttachedHardware(chosen(section.hardware, choices), sysfs, section.infiniband_exclude, clock, log)
 
 
-def _nvidia(settings: Settings, files: Files) -> Hardware:
+def _nvidia(settings: Settings, files: Files, log: Logger) -> Hardware:
     # Only nodes with these cards pay for the memory of the library's binding.
     from kubeletplugin.hardware.nvidia.assembly import NvidiaNode, nvidia_hardware
     from kubeletplugin.hardware.nvidia.commands import SystemCommands
@@ -44,4 +61,25 @@ def _nvidia(settings: Settings, files: Files) -> Hardware:
         hami_library=own.hami_library,
         mig=own.mig,
     )
-    return nvidia_hardware(node, files, SystemCommands(), logger("kubeletplugin"))
+    return nvidia_hardware(node, files, SystemCommands(), log)
+
+
+def _ascend(settings: Settings, log: Logger) -> Hardware:
+    # Only nodes with these cards pay for the memory of the library's binding.
+    from kubeletplugin.hardware.ascend.backend import AscendHardware
+    from kubeletplugin.hardware.ascend.dcmi import Dcmi
+    from kubeletplugin.hardware.ascend.npusmi import runner
+
+    section = settings.kubeletplugin
+    own = section.ascend
+    levels: Mapping[str, Severity] = dict(own.severities.items())
+    return AscendHardware(
+        Dcmi(own.library),
+        Sysfs(section.sys_root),
+        DeviceFiles(section.dev_root),
+        log,
+        section.driver_root,
+        runner(own.npu_smi) if own.npu_smi else None,
+        levels,
+        own.fault_codes,
+    )

@@ -52,7 +52,10 @@ class RealTimeNode:
     def __init__(self, api: MemoryApi, settings: Settings, name: str, folder: Path):
         self.node = SimulatedNode(name)
         section = KubeletPluginSettings(
-            kubelet_root=str(folder / "kubelet"), cdi_root=str(folder / "cdi"), boot_id_file=str(folder / "boot_id")
+            hardware="simulated",
+            kubelet_root=str(folder / "kubelet"),
+            cdi_root=str(folder / "cdi"),
+            boot_id_file=str(folder / "boot_id"),
         )
         self.settings = settings.model_copy(update={"kubeletplugin": section})
         (folder / "kubelet" / "plugins_registry").mkdir(parents=True)

@@ -79,6 +79,7 @@ def lode(plane: ControlPlane, folders: Folders) -> Program:
     """Our plugin as in its pod: with the dependencies of the image, the environment and settings of the manifests, and
     eight simulated cards, with everything offered."""
     section = {
+        "hardware": "simulated",
         "profile": "h100x8",
         "simulatedFaults": "",
         "kubeletRoot": str(folders.kubelet),

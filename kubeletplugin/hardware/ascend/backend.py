@@ -206,6 +206,8 @@ class AscendHardware:
         try:
             active = self._faults(_die(chip))
         except DcmiError as error:
+            if error.code == Code.NO_LIBRARY:
+                return Health()  # npu-smi found the chip, and nothing watches it
             if error.code in GONE:
                 return faults.LOST
             return replace(faults.UNKNOWN, message=str(error))

@@ -75,4 +75,5 @@ def _chip(card: int, device: int, name: str, board: dict[str, str], memory: dict
         board.get("chip name", name).removeprefix("Ascend").strip() or name,
         memory_mib=max(sizes, default=0),
         bus_id=board.get("pcie bus info", "").lower(),
+        templates=(),
     )

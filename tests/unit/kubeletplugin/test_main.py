@@ -44,7 +44,7 @@ def wait_for(what: Callable[[], bool]) -> None:
 def settings(folder: Path, **section: Any) -> Settings:
     (folder / "boot_id").write_text("boot-1\n")
     paths = {"kubeletRoot": str(folder), "cdiRoot": str(folder / "cdi"), "bootIdFile": str(folder / "boot_id")}
-    own = {"simulatedFaults": "", "profile": "t4x2", **paths, **section}
+    own = {"hardware": "simulated", "simulatedFaults": "", "profile": "t4x2", **paths, **section}
     return Settings.model_validate({"observeAddress": "127.0.0.1:0", "kubeletplugin": own})
 
 

@@ -127,6 +127,22 @@ def test_the_plugin_sees_no_folder_of_another_driver() -> None:
     }
 
 
+def test_only_nodes_with_ascend_npus_have_a_privileged_plugin() -> None:
+    assert not plugin_pod()["containers"][0]["securityContext"].get("privileged")
+    (patch,) = objects(MANIFESTS / "ascend" / "driver.yaml")
+    pod = patch["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["name"] == plugin_pod()["containers"][0]["name"]
+    assert container["securityContext"]["privileged"]
+    writable = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+    assert writable == {"/dev", "/etc/vnpu.cfg"}
+    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+    settings = settings_from((MANIFESTS / "ascend" / "settings.yaml").read_text()).kubeletplugin
+    host = next(mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "host")
+    assert settings.driver_root == host
+    assert settings.ascend.library == f"{host}{Settings().kubeletplugin.ascend.library}"
+
+
 def test_programs_are_observed_on_ipv4_and_ipv6() -> None:
     for file in SETTINGS:
         assert settings_from(file.read_text(), str(file)).observe_address == Settings().observe_address == ":8080"

@@ -1,0 +1,87 @@
+"""The health of cards, as their chips report it."""
+
+import pytest
+
+from kubeletplugin.hardware.ascend.dcmi import Code
+from kubeletplugin.hardware.port import Health
+from tests.fakes.dcmi.models import ASCEND_910B3, ASCEND_910C
+from tests.unit.kubeletplugin.hardware.ascend.machine import Machine
+
+EVENTS = "dcmi_get_device_current_fault_event"
+CODES = "dcmi_get_device_errorcode_v2"
+LEVEL = "dcmi_get_device_health"
+CRITICAL = "0x80E01801 3 HBM multi-bit error"
+
+
+def health(machine: Machine, without: tuple[str, ...] = ()) -> Health:
+    return machine.start(without).health()["npu-0"]
+
+
+def test_a_chip_without_faults_is_healthy(machine: Machine) -> None:
+    machine.add(ASCEND_910B3)
+    assert health(machine) == Health()
+
+
+def test_a_fault_is_told_with_its_number_and_name_until_it_is_over(machine: Machine) -> None:
+    machine.add(ASCEND_910B3)
+    machine.dcmi.change({"chip.0.event.1": CRITICAL, "chip.0.alarm": 3})
+    hardware = machine.start()
+    for _ in range(2):
+        found = hardware.health()["npu-0"]
+        assert found == Health("fatal", "fault 80E01801: HBM multi-bit error", "80E01801", "reset")
+    machine.dcmi.change({"chip.0.event.1": None, "chip.0.alarm": 0})
+    assert hardware.health()["npu-0"] == Health()
+
+
+def test_only_the_card_with_the_fault_is_unhealthy(machine: Machine) -> None:
+    machine.add(ASCEND_910B3)
+    machine.add(ASCEND_910B3)
+    machine.dcmi.change({"chip.2.event.1": CRITICAL})
+    found = machine.start().health()
+    assert {name: each.healthy for name, each in found.items()} == {"npu-0": True, "npu-1": False}
+
+
+def test_the_operator_chooses_what_faults_mean(machine: Machine) -> None:
+    machine.add(ASCEND_910B3)
+    machine.dcmi.change({"chip.0.event.1": CRITICAL})
+    assert machine.start(codes={"80E01801": "healthy"}).health()["npu-0"].healthy
+    assert machine.start(levels={"critical": "degraded"}).health()["npu-0"].state == "degraded"
+
+
+@pytest.mark.parametrize(("alarm", "state"), [(0, "healthy"), (1, "healthy"), (2, "degraded"), (3, "fatal")])
+def test_a_driver_without_events_tells_the_level_of_the_worst_fault(machine: Machine, alarm: int, state: str) -> None:
+    machine.add(ASCEND_910B3, alarm=alarm)
+    machine.dcmi.change({"chip.0.event.1": CRITICAL})
+    found = health(machine, (EVENTS,))
+    assert found.state == state
+    assert found.code == ("" if state == "healthy" else "80E01801")
+
+
+def test_a_driver_with_nothing_but_the_level_is_believed(machine: Machine) -> None:
+    machine.add(ASCEND_910B3, alarm=3)
+    assert health(machine, (EVENTS, CODES)).state == "fatal"
+
+
+def test_a_driver_with_nothing_but_numbers_has_faults_of_unknown_severity(machine: Machine) -> None:
+    machine.add(ASCEND_910B3)
+    assert health(machine, (EVENTS, LEVEL)) == Health()
+    machine.dcmi.change({"chip.0.event.1": CRITICAL})
+    assert health(machine, (EVENTS, LEVEL)).state == "degraded"
+
+
+def test_a_driver_that_tells_nothing_leaves_the_health_unknown(machine: Machine) -> None:
+    machine.add(ASCEND_910B3)
+    assert health(machine, (EVENTS, CODES, LEVEL)).state == "unknown"
+
+
+def test_a_chip_that_is_reset_or_lost_is_fatal(machine: Machine) -> None:
+    machine.add(ASCEND_910B3, alarm=0xFFFFFFFF)
+    assert health(machine).state == "fatal"
+    machine.dcmi.change({"chip.0.alarm": 0, f"fault.{LEVEL}": int(Code.NOT_READY)})
+    assert health(machine).state == "fatal"
+
+
+def test_a_pair_is_as_healthy_as_its_worse_die(machine: Machine) -> None:
+    machine.add(ASCEND_910C)
+    machine.dcmi.change({"chip.1.event.1": CRITICAL})
+    assert health(machine).state == "fatal"

@@ -1,0 +1,40 @@
+"""The settings say which hardware a node has."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driver.observe import logger
+from driver.settings import Settings
+from kubeletplugin.finding import find_hardware
+from kubeletplugin.hardware import Hardware
+from kubeletplugin.hardware.ascend.dcmi import DcmiError
+from kubeletplugin.hardware.simulated import SimulatedHardware
+from simulation.clock import VirtualClock
+from simulation.files import MemoryFiles
+
+
+def found(root: Path, labels: dict[str, str] | None = None, **section: Any) -> Hardware:
+    roots = {"sysRoot": str(root / "sys"), "devRoot": str(root / "dev"), "driverRoot": str(root)}
+    settings = Settings.model_validate({"kubeletplugin": {**roots, **section}})
+    return find_hardware(settings, labels or {}, "n1", MemoryFiles(), VirtualClock(), logger("test"))
+
+
+def test_a_node_without_accelerators_has_no_cards(tmp_path: Path) -> None:
+    hardware = found(tmp_path)
+    assert (hardware.cards(), hardware.health()) == ((), {})
+
+
+def test_simulated_cards_are_those_of_the_profile_or_of_the_nodes_label(tmp_path: Path) -> None:
+    simulated = found(tmp_path, hardware="simulated", profile="t4x2")
+    assert isinstance(simulated, SimulatedHardware)
+    assert len(simulated.cards()) == 2
+    labelled = found(tmp_path, {"lode.dev/simulated-profile": "h100x8"}, hardware="simulated", profile="t4x2")
+    assert len(labelled.cards()) == 8
+
+
+def test_hardware_that_the_setting_names_is_asked_whether_the_node_seems_to_have_it_or_not(tmp_path: Path) -> None:
+    hardware = found(tmp_path, hardware="ascend", ascend={"library": str(tmp_path / "libdcmi.so"), "npuSmi": ""})
+    with pytest.raises(DcmiError, match=r"libdcmi\.so"):
+        hardware.cards()
