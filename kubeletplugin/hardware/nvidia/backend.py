@@ -204,13 +204,17 @@ class NvidiaHardware:
         }
 
     def _offered(self, card: Card, gpu: GpuFacts) -> Card:
-        """The card as it is offered: under static MIG, only with the instances that exist."""
-        if self._mig == "dynamic" or card.scheme is None:
+        """The card as it is offered: without partitions while MIG mode is off and needs a reset to be turned on; under
+        static MIG, only with the instances that exist."""
+        if card.scheme is None or (self._mig == "dynamic" and switches_in_place(gpu)):
             return card
         try:
-            found = MigPartitions(self._nvml, gpu).found()
-        except NvmlError:
-            return card
+            partitions = MigPartitions(self._nvml, gpu)
+            if self._mig == "dynamic":
+                return card if partitions.mode() else replace(card, scheme=None)
+            found = partitions.found()
+        except NvmlError:  # it is lost
+            return replace(card, scheme=None)
         places = {(a.profile, a.start) for each in found if isinstance(a := each.action, MigInstance) and each.complete}
         parts = tuple(part for part in card.scheme.partitions if (part.profile, part.slot) in places)
         return replace(card, scheme=replace(card.scheme, partitions=parts) if parts else None)

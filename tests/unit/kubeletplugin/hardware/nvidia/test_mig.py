@@ -80,7 +80,10 @@ def test_every_profile_is_created_where_it_is_asked_for_and_destroyed(state: Pat
 def test_a_card_that_needs_a_reset_is_partitioned_once_its_mode_is_on(state: Path, model: Model) -> None:
     bench = NvidiaBench(state, model, 1)
     hardware = bench.start()
+    assert card_of(hardware).scheme is None
+    bench.nvml.change({"gpu.0.mig": "1 1"})
     use = use_of(hardware, model.profiles[0].name)
+    bench.nvml.change({"gpu.0.mig": "0 0"})
     excluded = hardware.observe(use.card).excluded
     assert set(excluded) == {"partitions"}
     assert "nvidia-smi" in excluded["partitions"]
