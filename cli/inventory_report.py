@@ -9,7 +9,7 @@ from cli.tables import table
 from driver.kinds import EVERY_OFFER, Offer
 from driver.settings import Settings
 from kubeletplugin.hardware import Card, Health
-from kubeletplugin.inventory import OfferedDevice, build_inventory, fabric_from, offer_from
+from kubeletplugin.inventory import OfferedDevice, build_inventory, fabric_from, offer_from, taints_of
 from kubeletplugin.publish.slices import build_slices
 from kubeletplugin.publish.validation import faults
 
@@ -92,7 +92,7 @@ class InventoryReport:
         for report in self.cards:
             for offer, reason in report.withheld.items():
                 reasons.setdefault(f"not offered as {offer}: {reason}", []).append(report.facts.card.name)
-            if not report.facts.health.healthy and report.offered:
+            if any(item.device.taints for item in report.offered):
                 taint = self.facts.settings.names.attribute("unhealthy")
                 reason = f"not given to new claims: it has the taint {taint} ({_told(report.facts.health)})"
                 reasons.setdefault(reason, []).append(report.facts.card.name)
@@ -130,9 +130,9 @@ def report(facts: NodeFacts) -> InventoryReport:
         else f"the node has the label {key}={label}"
     )
     cards = [known.card for known in facts.cards]
-    unhealthy = [known.card.name for known in facts.cards if not known.health.healthy]
     names, fabric = facts.settings.names, fabric_from(facts.labels, section.node_labels)
-    contents = build_inventory(cards, fabric, offer, section.slots, names, unhealthy)
+    taints = taints_of({known.card.name: known.health for known in facts.cards}, section.health_taints, (), names)
+    contents = build_inventory(cards, fabric, offer, section.slots, names, taints)
     slices = build_slices(contents.devices, contents.counter_sets, facts.node or _NAMELESS, names)
     reports = []
     for known in facts.cards:

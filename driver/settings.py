@@ -74,6 +74,21 @@ class AscendSettings(_Section):
     """What single faults make of a chip, by Huawei's number (``80E01801``); these count more than ``severities``."""
 
 
+TaintEffect = Literal["None", "NoSchedule", "NoExecute"]
+"""``None``: no taint. ``NoExecute`` also ends the pods that use the device."""
+
+
+class HealthTaints(_Section):
+    """The effect of the taint on devices of a card, or of a partition, that does not work as it should."""
+
+    fatal: TaintEffect = "NoSchedule"
+    """It cannot be used."""
+    degraded: TaintEffect = "NoSchedule"
+    """It works, and should be looked at."""
+    unknown: TaintEffect = "None"
+    """It cannot be monitored."""
+
+
 class KubeletPluginSettings(_Section):
     """Settings of ``lode kubeletplugin``."""
 
@@ -102,6 +117,7 @@ class KubeletPluginSettings(_Section):
     kubelet_root: str = "/var/lib/kubelet"
     cdi_root: str = "/var/run/cdi"
     boot_id_file: str = "/proc/sys/kernel/random/boot_id"
+    health_taints: HealthTaints = HealthTaints()
     recovery_seconds: float = Field(default=60, ge=0)
     """How long a card that failed must have worked again before it counts as healthy; doubled with each relapse, up to
     an hour."""

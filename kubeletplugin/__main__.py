@@ -22,6 +22,7 @@ from driver.threads import start_thread
 from kubeletplugin.finding import find_hardware
 from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.guarded import GuardedHardware
+from kubeletplugin.hardware.known import KnownCards
 from kubeletplugin.hardware.steady import SteadyHealth
 from kubeletplugin.prepare import Preparer, Retiring
 from kubeletplugin.publish import Publisher, PublishingMetrics
@@ -121,11 +122,19 @@ class PluginProcess:
         """
         api, clock, node, settings, log = self._api, self._clock, self._node_name, self._settings, self._log
         guarded = GuardedHardware(self._find_hardware, clock)
-        hardware = SteadyHealth(guarded, clock, settings.kubeletplugin.recovery_seconds)
+        hardware = SteadyHealth(KnownCards(guarded), clock, settings.kubeletplugin.recovery_seconds)
         release = threading.Event()
         preparer = Preparer(api, self._files, clock, node, settings, hardware, boot_id, self._metrics, log, release.set)
         publisher = Publisher(
-            api, clock, node, settings, hardware, PublishingMetrics(self._metrics), log, self._wake.set
+            api,
+            clock,
+            node,
+            settings,
+            hardware,
+            PublishingMetrics(self._metrics),
+            log,
+            self._wake.set,
+            preparer.retiring.releasing,
         )
         self._publisher = publisher
 

@@ -26,7 +26,7 @@ from driver.model import (
 )
 from driver.names import NUMA_NODE, PCI_BUS_ID, PCIE_ROOT, Names
 from driver.quantity import Quantity
-from kubeletplugin.hardware import Card, Partition
+from kubeletplugin.hardware import Card, Health, Partition
 
 MEBI = 1024**2
 _WHOLE_CARD = "card"
@@ -60,6 +60,22 @@ class FabricLabels(Protocol):
     @property
     def rail(self) -> str:
         """Label for ``Fabric.rail``."""
+
+
+class HealthEffects(Protocol):
+    """Effects of the taint on what does not work (``driver.settings.HealthTaints``); ``None``: no taint."""
+
+    @property
+    def fatal(self) -> str:
+        """Effect if it cannot be used."""
+
+    @property
+    def degraded(self) -> str:
+        """Effect if it works and should be looked at."""
+
+    @property
+    def unknown(self) -> str:
+        """Effect if it cannot be monitored."""
 
 
 def fabric_from(labels: Mapping[str, str], keys: FabricLabels) -> Fabric:
@@ -109,18 +125,18 @@ def build_inventory(
     offer: Collection[Offer],
     slots: int,
     names: Names,
-    unhealthy: Collection[str] = (),
+    taints: Mapping[str, tuple[Taint, ...]] | None = None,
 ) -> Inventory:
     """Every device of ``cards`` that ``offer`` includes, with the counter sets they consume.
 
     Args:
         slots: the maximum number of tenants of a shared card.
-        unhealthy: names of cards whose devices carry the taint ``<driver>/unhealthy`` (NoSchedule).
+        taints: those of all devices of a card, by the card's name, and those of single devices, by theirs.
     """
     ordered = sorted(cards, key=lambda card: (card.unit, card.index))
     parts = {card.name: _parts(card, offer) for card in ordered}
     counted = {name for name, of_card in parts.items() if len(of_card) > 1}
-    builder = _DeviceBuilder(fabric, slots, names, frozenset(counted), frozenset(unhealthy))
+    builder = _DeviceBuilder(fabric, slots, names, frozenset(counted), taints or {})
     return Inventory(
         tuple(
             builder.offered(card, kind, partition)
@@ -131,6 +147,26 @@ def build_inventory(
         ),
         tuple(CounterSet(card.name, _totals(card)) for card in ordered if card.name in counted),
     )
+
+
+def taints_of(
+    health: Mapping[str, Health], effects: HealthEffects, releasing: Collection[str], names: Names
+) -> dict[str, tuple[Taint, ...]]:
+    """The taints for ``build_inventory``.
+
+    Args:
+        health: of cards and partitions, by their names (``Hardware.health``).
+        releasing: names of devices that cannot be given to a claim before an earlier one has let go of them. They have
+            the taint ``<driver>/releasing`` (NoSchedule).
+    """
+    effect_of = {"healthy": "None", "unknown": effects.unknown, "degraded": effects.degraded, "fatal": effects.fatal}
+    found: dict[str, tuple[Taint, ...]] = {}
+    for name, state in health.items():
+        if (effect := effect_of[state.state]) != "None":
+            found[name] = (Taint(names.attribute("unhealthy"), effect=effect),)
+    for name in releasing:
+        found[name] = (*found.get(name, ()), Taint(names.attribute("releasing")))
+    return found
 
 
 def find_device(
@@ -200,19 +236,25 @@ class _DeviceBuilder:
     slots: int
     names: Names
     counted: frozenset[str]
-    unhealthy: frozenset[str]
+    taints: Mapping[str, tuple[Taint, ...]]
 
     def offered(self, card: Card, kind: DeviceKind, partition: Partition | None) -> OfferedDevice:
         consumed = _counters(partition.draws) if partition else _totals(card)
+        name = f"{card.name}-share" if kind in SHARE_KINDS else card.part_name(partition)
         device = Device(
-            name=f"{card.name}-share" if kind in SHARE_KINDS else card.part_name(partition),
+            name=name,
             attributes=self._attributes(card, kind, partition),
             capacity=self._capacity(card, kind, partition),
             consumes=(CounterConsumption(card.name, consumed),) if card.name in self.counted else (),
-            taints=(Taint(self.names.attribute("unhealthy")),) if card.name in self.unhealthy else (),
+            taints=self._taints(card, name),
             allow_multiple=kind in SHARE_KINDS,
         )
         return OfferedDevice(device, card, kind, partition)
+
+    def _taints(self, card: Card, device: str) -> tuple[Taint, ...]:
+        """Those of the card and those of the device. A whole card has the name of its card."""
+        found = self.taints.get(card.name, ())
+        return found if device == card.name else tuple(dict.fromkeys((*found, *self.taints.get(device, ()))))
 
     def _attributes(self, card: Card, kind: DeviceKind, partition: Partition | None) -> dict[str, AttributeValue]:
         own: dict[str, AttributeValue] = {

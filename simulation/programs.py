@@ -146,8 +146,11 @@ class SimulatedPlugin:
         log: Logger,
     ):
         metrics = Metrics()
-        self.publisher = Publisher(api, clock, node, settings, hardware, PublishingMetrics(metrics), log)
         self.preparer = Preparer(api, files, clock, node, settings, hardware, boot_id, metrics, log)
+        releasing = self.preparer.retiring.releasing
+        self.publisher = Publisher(
+            api, clock, node, settings, hardware, PublishingMetrics(metrics), log, releasing=releasing
+        )
         self.preparer.tidy()
         self.preparer.restore()
         self.reflectors = self.publisher.reflectors

@@ -26,9 +26,11 @@ class Failure:
 def after_report(failure: Failure | None, health: Health, now: float, recovery_seconds: float) -> Failure | None:
     """What is known of a card's failure after a report of its health; None if it counts as healthy for good. Pure.
 
+    A card whose fault demands a recovery action has not recovered before that was taken.
+
     A failure is forgotten when the card has worked for ``LONGEST_RECOVERY_SECONDS`` after it counted as healthy again.
     """
-    if not health.healthy:
+    if not health.healthy or health.recovery != "none":
         relapsed = failure is not None and failure.working_since is not None
         return Failure(health, (failure.times if failure else 1) + relapsed)
     if failure is None:

@@ -14,6 +14,7 @@ import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from driver.errors import Fault, InvalidInput
 from driver.model import Device, Result
 from kubeletplugin.hardware import Edits, Mount
 from kubeletplugin.prepare import cdi, metadata
@@ -112,6 +113,29 @@ def claim_files(
     spec = cdi.Spec(paths.driver, CDI_CLASS, tuple(cdi_devices), ((paths.record, record),))
     metadata_files = {paths.metadata_file(plan.ref, request): text for request, text in texts.items()}
     return {**metadata_files, paths.cdi_file(plan.ref.uid): cdi.encode(spec)}
+
+
+def check_environment(plan: ClaimPlan, edits: Mapping[tuple[str, str], Edits]) -> None:
+    """Check that a container can have all devices of the claim: its variables have one value each.
+
+    Edits are per device and the environment is per container, where the last device would win.
+
+    Raises:
+        InvalidInput: two devices need different values of a variable, such as the pipe directories of two MPS daemons.
+    """
+    first: dict[str, tuple[str, str]] = {}
+    faults: dict[str, Fault] = {}
+    for result in plan.results:
+        for name, value in edits[result.device.device, result.share_id].env:
+            device, other = first.setdefault(name, (result.device.device, value))
+            if value != other:
+                message = (
+                    f"devices {device} and {result.device.device} need different values of {name} in one container: "
+                    f"{other!r} and {value!r}; allocate them by two claims, and use these in different containers"
+                )
+                faults.setdefault(name, Fault("status.allocation.devices.results", message))
+    if faults:
+        raise InvalidInput(str(plan.ref), faults.values())
 
 
 def cards_in(spec: bytes) -> dict[str, str]:

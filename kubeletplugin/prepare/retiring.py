@@ -61,6 +61,13 @@ class Retiring:
         """When each claim that is known to be stopping is tried next, by uid."""
         self.reasons: Mapping[str, str] = {}
         """Why claims are not gone although it was tried, by uid."""
+        self._devices: Mapping[str, frozenset[str]] = {}
+        """The names of the devices of each claim that is known to be stopping, by uid."""
+
+    def releasing(self) -> frozenset[str]:
+        """Names of the devices of claims that are not gone although it was tried."""
+        devices = self._devices
+        return frozenset(name for uid in self.reasons for name in devices.get(uid, ()))
 
     def hasten(self) -> None:
         """Look at the checkpoint at the next step: a claim was given up."""
@@ -106,7 +113,10 @@ class Retiring:
         except (CorruptCheckpoint, LodeError, OSError) as error:
             self._log.warning("checkpoint cannot be read", reason=str(error))
             return
-        stopping = {uid for uid, claim in claims.items() if claim.state == "stopping"}
+        stopping = {uid: claim for uid, claim in claims.items() if claim.state == "stopping"}
+        self._devices = {
+            uid: frozenset(result.device.device for result in claim.plan.results) for uid, claim in stopping.items()
+        }
         self._due = {uid: self._due.get(uid, now) for uid in sorted(stopping)}
         self._failures = {uid: count for uid, count in self._failures.items() if uid in stopping}
         self.reasons = {uid: reason for uid, reason in self.reasons.items() if uid in stopping}

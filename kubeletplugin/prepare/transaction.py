@@ -16,7 +16,7 @@ from kubeletplugin.prepare.calls import Call, CallWithdrawnError
 from kubeletplugin.prepare.card_identity import cards_of, exchanged
 from kubeletplugin.prepare.checkpoint import Checkpoint, PreparedClaim, Step
 from kubeletplugin.prepare.claims import PrepareResult
-from kubeletplugin.prepare.container import prepare_result
+from kubeletplugin.prepare.container import check_environment, prepare_result
 from kubeletplugin.prepare.exclusions import excluding_claims, foreign_partitions, in_the_way
 from kubeletplugin.prepare.node_devices import EditsByDevice, NodeDevices
 from kubeletplugin.prepare.plan import ClaimPlan
@@ -156,6 +156,8 @@ class Transaction:
     ) -> PrepareResult | Blocked:
         claim = PreparedClaim(plan, "started", self._boot_id, cards_of(plan, cards), steps)
         edits = {} if steps else self._devices.edits(claim, cards)
+        if not steps:
+            check_environment(plan, edits)
         with self._storage.lock():
             call.check(plan.ref)  # under the lock: an unprepare that follows the withdrawal comes before or after this
             checkpoint = self._load()
@@ -224,7 +226,8 @@ class Transaction:
                     handle = self._hardware.ensure(step.action)
                     claim = self._stored(claim, claim.with_handle(step.action.key, handle))
             edits = self._devices.edits(claim, cards)
-        except HardwareRefusal:
+            check_environment(claim.plan, edits)
+        except (HardwareRefusal, InvalidInput):
             if claim.state == "started":
                 self._give_up(claim)
             raise

@@ -1,6 +1,6 @@
 """The node's cards and their health as last reported by the hardware."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from driver.observe import Logger
@@ -11,22 +11,29 @@ _HEALTHY = Health()
 
 @dataclass(frozen=True, slots=True)
 class CardState:
-    """The cards, and the health of each by ``Card.name``."""
+    """The cards, and the health of each card and of partitions by their names."""
 
     cards: tuple[Card, ...] = ()
     health: Mapping[str, Health] = field(default_factory=dict)
+    releasing: frozenset[str] = frozenset()
+    """Names of devices that an earlier claim has not let go of."""
 
     @property
     def unhealthy(self) -> frozenset[str]:
         """Names of the cards that do not work."""
-        return frozenset(name for name, state in self.health.items() if not state.healthy)
+        return frozenset(card.name for card in self.cards if not self.health.get(card.name, _HEALTHY).healthy)
 
 
 class CardMonitor:
-    """Asks the hardware, remembers the answer and logs changes of health."""
+    """Asks the hardware, remembers the answer and logs changes of health.
 
-    def __init__(self, hardware: Hardware, log: Logger):
+    Args:
+        releasing: returns the names of devices that an earlier claim has not let go of.
+    """
+
+    def __init__(self, hardware: Hardware, log: Logger, releasing: Callable[[], Collection[str]]):
         self._hardware = hardware
+        self._releasing = releasing
         self._log = log
         self.state = CardState()
 
@@ -36,7 +43,7 @@ class CardMonitor:
         Raises:
             TransientFault: the hardware does not answer; the state stays.
         """
-        state = CardState(self._hardware.cards(), dict(self._hardware.health()))
+        state = CardState(self._hardware.cards(), dict(self._hardware.health()), frozenset(self._releasing()))
         if state == self.state:
             return False
         for name, health in state.health.items():

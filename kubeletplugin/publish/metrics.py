@@ -29,6 +29,6 @@ class PublishingMetrics:
         self.devices.clear()
         for kind, count in Counter(item.kind for item in inventory.offered).items():
             self.devices.labels(kind).set(count)
-        self.cards.labels("healthy").set(len(state.health) - len(state.unhealthy))
+        self.cards.labels("healthy").set(len(state.cards) - len(state.unhealthy))
         self.cards.labels("unhealthy").set(len(state.unhealthy))
         self.generation.set(generation)

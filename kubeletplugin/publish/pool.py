@@ -4,7 +4,7 @@ from driver.kinds import EVERY_OFFER, Offer
 from driver.kube.api import Object
 from driver.settings import Settings
 from kubeletplugin import inventory
-from kubeletplugin.inventory import Inventory, fabric_from
+from kubeletplugin.inventory import Inventory, fabric_from, taints_of
 from kubeletplugin.publish.cards import CardState
 from kubeletplugin.publish.dropped import DroppedFields
 from kubeletplugin.publish.metrics import PublishingMetrics
@@ -41,7 +41,7 @@ class PoolBuilder:
             offer,
             self._settings.slots,
             self._names,
-            state.unhealthy,
+            taints_of(state.health, self._settings.health_taints, state.releasing, self._names),
         )
         offered = {item.card.name for item in contents.offered}
         for card in state.cards:

@@ -5,7 +5,7 @@ new instance lists and compares. During a rolling update two instances want the 
 nothing to do. If they want different slices, each waits longer and longer before it overwrites the other's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from driver.clock import Clock
 from driver.errors import TransientFault
@@ -36,6 +36,7 @@ class Publisher:
 
     Args:
         wake: called, from any thread, when ``next_due`` may have moved forward.
+        releasing: returns the names of devices that an earlier claim has not let go of; they are tainted.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Publisher:
         metrics: PublishingMetrics,
         log: Logger,
         wake: Callable[[], None] = lambda: None,
+        releasing: Callable[[], Collection[str]] = frozenset,
     ):
         dropped, reports = DroppedFields(), ErrorReports(log)
         self._clock = clock
@@ -55,7 +57,7 @@ class Publisher:
         self._log = log
         self._schedule = Schedule(clock, wake, node_name)
         self._view = PoolView(node_name)
-        self._cards = CardMonitor(hardware, log)
+        self._cards = CardMonitor(hardware, log, releasing)
         self._builder = PoolBuilder(node_name, settings, dropped, metrics, reports)
         self._writer = SliceWriter(api, node_name, settings.driver_name, self._view, dropped, metrics, reports, log)
         self._pace = Pace()

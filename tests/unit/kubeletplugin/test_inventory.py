@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driver.kinds import EVERY_OFFER, Offer
-from driver.model import Device, Version
+from driver.model import Device, Taint, Version
 from driver.names import NUMA_NODE, PCI_BUS_ID, PCIE_ROOT, Names
 from driver.quantity import Quantity
-from driver.settings import NodeLabels
-from kubeletplugin.hardware import Card
+from driver.settings import HealthTaints, NodeLabels
+from kubeletplugin.hardware import Card, Health
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, shipped_profiles
 from kubeletplugin.inventory import (
     Fabric,
@@ -21,6 +21,7 @@ from kubeletplugin.inventory import (
     build_inventory,
     fabric_from,
     find_device,
+    taints_of,
     text_attribute,
 )
 from kubeletplugin.publish.slices import build_slices
@@ -190,7 +191,7 @@ def test_partitions_of_cards_that_have_none_are_no_devices() -> None:
 
 
 def test_devices_of_an_unhealthy_card_are_tainted_and_no_others() -> None:
-    found = inventory("a100x4", unhealthy={"gpu-2"})
+    found = inventory("a100x4", taints={"gpu-2": (Taint("lode.dev/unhealthy"),)})
     tainted = {item.card.name for item in found.offered if item.device.taints}
     assert tainted == {"gpu-2"}
     assert all(item.device.taints for item in found.offered if item.card.name == "gpu-2")
@@ -198,9 +199,33 @@ def test_devices_of_an_unhealthy_card_are_tainted_and_no_others() -> None:
     assert (taint.key, taint.effect) == ("lode.dev/unhealthy", "NoSchedule")
 
 
+def test_a_fault_of_a_partition_taints_that_partition_alone() -> None:
+    health = {"gpu-0": Health(), "gpu-0-mig-1g-5gb-6": Health("fatal", "Xid 63")}
+    found = inventory("a100x4", taints=taints_of(health, HealthTaints(), (), NAMES))
+    assert [device.name for device in found.devices if device.taints] == ["gpu-0-mig-1g-5gb-6"]
+
+
+def test_the_operator_chooses_the_effect_of_each_state_of_health() -> None:
+    health = {"gpu-0": Health("fatal"), "gpu-1": Health("degraded"), "gpu-2": Health("unknown"), "gpu-3": Health()}
+    effects = HealthTaints(fatal="NoExecute", degraded="None", unknown="NoSchedule")
+    found = taints_of(health, effects, (), NAMES)
+    assert {name: [taint.effect for taint in taints] for name, taints in found.items()} == {
+        "gpu-0": ["NoExecute"],
+        "gpu-2": ["NoSchedule"],
+    }
+
+
+def test_a_device_that_an_earlier_claim_has_not_let_go_of_is_tainted() -> None:
+    taints = taints_of({"gpu-0": Health("fatal")}, HealthTaints(), ["gpu-0-share", "gpu-1-mig-1g-5gb-6"], NAMES)
+    found = inventory("a100x4", taints=taints)
+    assert [taint.key for taint in named(found, "gpu-0-share").taints] == ["lode.dev/unhealthy", "lode.dev/releasing"]
+    assert [taint.key for taint in named(found, "gpu-1-mig-1g-5gb-6").taints] == ["lode.dev/releasing"]
+    assert named(found, "gpu-1").taints == ()
+
+
 @pytest.mark.parametrize("profile", shipped_profiles())
 def test_whatever_is_offered_breaks_no_limit_of_the_api(profile: str) -> None:
-    found = inventory(profile, unhealthy={"gpu-0", "npu-0"})
+    found = inventory(profile, taints=dict.fromkeys(("gpu-0", "npu-0"), (Taint("lode.dev/unhealthy"),)))
     assert not faults(build_slices(found.devices, found.counter_sets, "node-a", NAMES))
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from kubeletplugin.hardware import Health
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
-from kubeletplugin.hardware.steady import LONGEST_RECOVERY_SECONDS, SteadyHealth
+from kubeletplugin.hardware.steady import LONGEST_RECOVERY_SECONDS, SteadyHealth, after_report
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
 
@@ -78,6 +79,17 @@ def test_a_failure_long_after_the_last_one_counts_as_the_first() -> None:
     scene.fail()
     scene.health()
     assert scene.recovers_after() == RECOVERY
+
+
+def test_a_card_that_has_to_be_reset_counts_as_unhealthy_until_it_was() -> None:
+    needs_reset = Health(recovery="reset")
+    failure = after_report(None, replace(needs_reset, state="fatal"), 0, RECOVERY)
+    failure = after_report(failure, needs_reset, 10 * RECOVERY, RECOVERY)
+    assert failure is not None
+    assert failure.working_since is None
+    failure = after_report(failure, Health(), 11 * RECOVERY, RECOVERY)
+    assert failure is not None
+    assert failure.working_since == 11 * RECOVERY
 
 
 @pytest.mark.parametrize("seconds", [5.0, 30.0])

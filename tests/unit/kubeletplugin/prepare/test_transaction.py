@@ -2,14 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import pytest
 
 from driver.errors import TransientFault
 from driver.kube.api import RESOURCE_CLAIMS
-from kubeletplugin.hardware import Action, Card, CardState, Handle, Hardware, Use
+from kubeletplugin.hardware import Action, Card, CardState, Edits, Handle, Hardware, Use
 from kubeletplugin.hardware.actions import MigInstance
 from kubeletplugin.hardware.decorator import HardwareDecorator
 from kubeletplugin.prepare.checkpoint import PreparedClaim
@@ -129,10 +129,11 @@ def test_a_pod_ends_while_the_hardware_does_not_answer_and_its_partition_goes_wh
     release(rig, plugin)
     assert rig.existing() == ONE
     assert list(plugin.retiring.reasons.values()) == ["the hardware does not answer"]
+    assert plugin.retiring.releasing() == {MIG_6}
     answering = rig.plugin()
     recover(answering)
     release(rig, answering)
-    assert rig.existing() == []
+    assert (rig.existing(), answering.retiring.releasing()) == ([], frozenset())
 
 
 def test_a_partition_that_processes_use_is_released_when_they_have_ended(rig: Rig) -> None:
@@ -339,6 +340,26 @@ def test_a_claim_overrides_the_strategy_of_its_class_and_the_fields_that_belong_
     ref = rig.claim("c", [share("gpu-1-share", SHARE_A)], [of_class, sharing("mps")])
     prepare(rig.plugin(), ref)
     assert rig.existing() == ["mps:gpu-1"]
+
+
+class WithPipes(HardwareDecorator):
+    """Hardware whose cards have an MPS daemon each, with a directory of its own."""
+
+    def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
+        edits = super().edits(use, handles)
+        return replace(edits, env=(*edits.env, ("CUDA_MPS_PIPE_DIRECTORY", f"/mps/{use.card.index}")))
+
+
+def test_devices_that_need_different_values_of_one_variable_are_refused_and_nothing_is_left(rig: Rig) -> None:
+    plugin = rig.plugin(hardware=WithPipes(rig.hardware))
+    results = [share(f"gpu-{i}-share", s, request=f"r{i}") for i, s in enumerate((SHARE_A, SHARE_B))]
+    answer = refused(plugin, rig.claim("c", results, [sharing("mps")]))
+    assert answer.reason == "invalid"
+    for part in ("CUDA_MPS_PIPE_DIRECTORY", "gpu-0-share", "gpu-1-share", "'/mps/0' and '/mps/1'", "two claims"):
+        assert part in answer.message
+    release(rig, plugin)
+    assert (rig.existing(), records(rig), rig.claim_files()) == ([], {}, set())
+    prepare(plugin, rig.claim("one", [results[0]], [sharing("mps")]))
 
 
 # Calls that overlap
