@@ -1,12 +1,16 @@
 """What must hold for gangs in a settled cluster: all or nothing, one domain, and none waits in vain."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
 
 from controller.gangs import GangTerms, choose
 from controller.reconcile import KnownGang, Place, decide_gang, known_gang
+from controller.reconcile.podclaims import epoch_seconds
 from controller.state import State
-from driver.kube.api import PODS
-from driver.kube.objects import pod_phase
+from driver.frozen import frozen
+from driver.kube.api import JOBS, PODS
+from driver.kube.objects import name_key, pod_phase
 from driver.kube.reflector import Upserted
 from simulation.cluster import Cluster
 from simulation.invariants import Violation
@@ -14,6 +18,8 @@ from simulation.settled_checks import LONGEST_WAIT_SECONDS
 from simulation.state_checks import rebuilt_state
 
 ENOUGH_STEPS = 1_000_000
+LONGEST_BACK_OFF_SECONDS: Final = 120.0
+"""A gang of which a write failed is tried again within this time; others may be served meanwhile."""
 
 
 def check_gangs(cluster: Cluster) -> None:
@@ -30,6 +36,7 @@ def check_gangs(cluster: Cluster) -> None:
         state = _state(cluster)
         waiting &= set(_waiting_in_vain(cluster, state))
     violations = [f"gang {key} waits, but could start" for key in sorted(waiting)]
+    violations += _overtaken(cluster, state)
     for gang in (known_gang(state, key) for key in state.gangs):
         violations += _holding_violations(state, gang)
         violations += _domain_violations(state, gang)
@@ -57,6 +64,58 @@ def _waiting_in_vain(cluster: Cluster, state: State) -> Iterator[str]:
             )
             if any(isinstance(one, Place) for one in decision.members.values()):
                 yield key
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """What all pods of a gang's Job ask."""
+
+    came: float
+    """When the last of the pods that exist was created (epoch seconds)."""
+    shape: Hashable
+    """Claims, needs besides CPU, priority, and the levels that have to hold."""
+    cpu: int
+    places: int
+    """How many have to start together, or how many are placed."""
+
+
+def _overtaken(cluster: Cluster, state: State) -> Iterator[str]:
+    """Gangs that wait while one runs that came later, is not smaller, and asks for the same."""
+    waiting, running = {}, {}
+    for gang in (known_gang(state, key) for key in state.gangs):
+        if not isinstance(gang.terms, GangTerms) or any(level.wait_seconds for level in gang.terms.levels):
+            continue
+        holding = len(_holding(state, gang))
+        complete = len(gang.members) + gang.ended >= gang.terms.minimum
+        if holding:
+            running[gang.key] = _asking(state, gang, gang.terms, holding)
+        elif complete and not any(state.pods[member.pod].node_name for member in gang.members):
+            waiting[gang.key] = _asking(state, gang, gang.terms, gang.terms.minimum - gang.ended)
+    made = {name_key(job): epoch_seconds(job["metadata"]["creationTimestamp"]) for job in cluster.api.list(JOBS).items}
+    for key, one in waiting.items():
+        for other, late in running.items():
+            namespace, _, name = other.partition("/")
+            later = made.get((namespace, name), 0.0) > one.came + LONGEST_BACK_OFF_SECONDS
+            if later and late.shape == one.shape and late.cpu >= one.cpu and late.places >= one.places:
+                yield f"gang {key} waits, but {other}, which came later and is not smaller, runs"
+
+
+def _asking(state: State, gang: KnownGang, terms: GangTerms, places: int) -> _Asking:
+    pods = [state.pods[member.pod] for member in gang.members]
+    claims = {
+        frozen(record.claim.spec.requests)
+        for pod in pods
+        for key in pod.claim_keys
+        if (record := state.claims.get(key)) is not None
+    }
+    needs = {replace(pod.needs, requests={}).shape for pod in pods}
+    required = tuple(level for level in terms.levels if level.required)
+    return _Asking(
+        max(epoch_seconds(pod.created) for pod in pods),
+        (frozenset(claims), frozenset(needs), frozenset(pod.priority for pod in pods), required),
+        max(pod.needs.requests.get("cpu", 0) for pod in pods),
+        places,
+    )
 
 
 def _holding(state: State, gang: KnownGang) -> dict[str, str]:

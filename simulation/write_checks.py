@@ -13,6 +13,7 @@ from driver.kube.objects import claim_name, controller_of, is_deleting, is_termi
 from driver.limits import MAX_EVENT_MESSAGE
 from driver.names import Names
 from driver.quantity import Quantity
+from simulation.gang_write_checks import GangWriteChecks
 from simulation.kubernetes.other_drivers import is_for_driver
 from simulation.kubernetes.preemption import priority_of
 from simulation.kubernetes.scheduler import requested
@@ -40,8 +41,9 @@ class WriteChecks(ApiDecorator):
         self._names = names
         self._found = found
         self._controller = controller
-        self._let_go: dict[str, tuple[str, str, str]] = {}
-        """Namespace, name and node of the pods that this process let go, by uid."""
+        self._gangs = GangWriteChecks(reader, names, self._read)
+        self._let_go: dict[str, tuple[str, str]] = {}
+        """Namespace and name of the pods that this process let go, by uid."""
 
     def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
         """The answer; what is wrong with a write is noted."""
@@ -74,14 +76,15 @@ class WriteChecks(ApiDecorator):
                 yield from self._pod_problems(call, answer)
             case _ if call.resource == RESOURCE_CLAIMS and call.subresource == "status" and before is not None:
                 yield from self._claim_problems(before, answer)
+                yield from self._gangs.claim_problems(_allocation(before), answer)
 
     # Pods
 
     def _pod_problems(self, call: ApiCall, pod: Object) -> Iterator[str]:
         if isinstance(call.body, list):
-            nodes = {node for _, _, node in self._devices_of(pod)}
             yield from self._lacking(pod)
-            yield from self._overcommitted(pod, next(iter(nodes - {""}), ""))
+            yield from self._overcommitted(pod, self._where(pod))
+            yield from self._gangs.start_problems(pod, [claim for _, claim, _ in self._devices_of(pod)])
             return
         status = call.body.get("status") or {}
         if node := status.get("nominatedNodeName"):
@@ -110,6 +113,10 @@ class WriteChecks(ApiDecorator):
                 found.append((name, claim, _node_of(claim)))
         return found
 
+    def _where(self, pod: Object) -> str:
+        """The node of the pod or of its devices; "" if there is none. Without its gate it may still be moved."""
+        return pod["spec"].get("nodeName") or next((node for _, _, node in self._devices_of(pod) if node), "")
+
     def _lacking(self, pod: Object) -> Iterator[str]:
         """A pod that is let go, or nominated, has all of its devices."""
         if is_deleting(pod):
@@ -132,13 +139,13 @@ class WriteChecks(ApiDecorator):
         if "cpu" not in allocatable:
             return
         namespace, name = name_key(pod)
-        self._let_go[pod["metadata"]["uid"]] = (namespace, name, node)
+        self._let_go[pod["metadata"]["uid"]] = (namespace, name)
         beside = []
-        for uid, (space, other, where) in list(self._let_go.items()):
+        for uid, (space, other) in list(self._let_go.items()):
             current = self._read(PODS, space, other)
             if current is None or current["metadata"]["uid"] != uid or is_terminal(current):
                 del self._let_go[uid]
-            elif where == node and not any(self._lacking(current)):
+            elif self._where(current) == node and not any(self._lacking(current)):
                 beside.append(current)
         used = sum(requested(other, "cpu") for other in beside if priority_of(other) >= priority_of(pod))
         if used > Quantity.parse(allocatable["cpu"]).nanos:
