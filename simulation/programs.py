@@ -1,7 +1,8 @@
 """The two programs of a simulated cluster, each built from what is in the API and on its node."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from controller.election import Election
@@ -154,10 +155,26 @@ class SimulatedPlugin:
         self.preparer.tidy()
         self.preparer.restore()
         self.reflectors = self.publisher.reflectors
+        self.busy = False
+        """Whether claims are prepared or released. Another thread would wait for the lock; here it comes later."""
 
     def step(self) -> bool:
-        """Publish, else release what claims had that were given up."""
-        return self.publisher.step() or self.preparer.retiring.step()
+        """Publish, else release what claims had that were given up, unless the plugin is busy."""
+        if self.publisher.step():
+            return True
+        if self.busy:
+            return False
+        with self.working():
+            return self.preparer.retiring.step()
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """The plugin is busy meanwhile."""
+        self.busy = True
+        try:
+            yield
+        finally:
+            self.busy = False
 
     def next_due(self) -> float | None:
         """When there is something to publish or to release."""
@@ -181,10 +198,11 @@ class PluginConnection:
 
     def prepare(self, claims: Sequence[ClaimName]) -> Mapping[str, ClaimResponse]:
         """NodePrepareResources."""
-        plugin = self._plugin()
+        plugin = self._idle_plugin()
         refs = [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in claims]
         try:
-            results = plugin.preparer.prepare(refs)
+            with plugin.working():
+                results = plugin.preparer.prepare(refs)
         except Crash as crash:
             raise PluginDown("connection to the DRA driver lost") from crash
         return {
@@ -196,10 +214,11 @@ class PluginConnection:
 
     def unprepare(self, claims: Sequence[ClaimName]) -> Mapping[str, ClaimResponse]:
         """NodeUnprepareResources."""
-        plugin = self._plugin()
+        plugin = self._idle_plugin()
         refs = [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in claims]
         try:
-            errors = plugin.preparer.unprepare(refs)
+            with plugin.working():
+                errors = plugin.preparer.unprepare(refs)
         except Crash as crash:
             raise PluginDown("connection to the DRA driver lost") from crash
         return {uid: ClaimResponse(error.message if error else "") for uid, error in errors.items()}
@@ -208,4 +227,10 @@ class PluginConnection:
         plugin = self._current()
         if plugin is None:
             raise PluginDown("DRA driver is not registered")
+        return plugin
+
+    def _idle_plugin(self) -> SimulatedPlugin:
+        plugin = self._plugin()
+        if plugin.busy:
+            raise PluginDown("the DRA driver did not answer in time: it releases claims")
         return plugin
