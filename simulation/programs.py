@@ -85,7 +85,8 @@ class SimulatedController:
         )
         self._checks = DecisionChecks(found)
         writes = CheckedWrites(self._writes, self._checks)
-        self.controller = Controller(api, writes, clock, settings, Metrics(), log, identity, self._delivered)
+        self._metrics = Metrics()
+        self.controller = Controller(api, writes, clock, settings, self._metrics, log, identity, self._delivered)
         self.reflectors: Sequence[Reflector] = self.controller.reflectors
         self._election_due = clock.monotonic()
         self._term: int | None = None
@@ -103,6 +104,11 @@ class SimulatedController:
     def holds_lease(self) -> bool:
         """Whether this controller believes that the Lease is its own."""
         return self._election.leading
+
+    @property
+    def held_nodes(self) -> int:
+        """How many nodes are held back, as its metrics say."""
+        return int(self._metrics.registry.get_sample_value("lode_controller_held_nodes") or 0)
 
     def step(self) -> bool:
         """Take part in the election when that is due, else make a call, else decide."""
