@@ -107,7 +107,9 @@ def examine(
     records, missing = claims_of(state, pod, now)
     by_driver = split_by_driver(state, records)
     ours, problems = by_driver.ours, [*missing, *by_driver.problems]
-    if not ours and (not gated or not (problems or in_gang)):
+    # Claims of a pod that was let go may be ours although their class is gone.
+    unclear = (problems or in_gang) if gated else (pod.allocated is not None and by_driver.problems)
+    if not ours and not unclear:
         return RemoveGate() if gated else Idle()
     if set(pod.gates) - {state.names.gate}:
         return Wait(Reason.OTHER_GATES, "the pod has other scheduling gates", report=False)

@@ -93,6 +93,17 @@ SITUATIONS: list[tuple[str, Build, str]] = [
     ),
     ("a claim that is being deleted", both(claim("a", deleting=True), the_pod("a")), "wait ClaimDeleting"),
     ("an unknown class", both(claim("a", ("gpu-typo",)), the_pod("a")), "wait UnknownClass"),
+    (
+        "a class that is gone since the pod was let go",
+        both(claim("a", ("gpu-typo",)), the_pod("a", gates=(), condition="True")),
+        "wait UnknownClass",
+    ),
+    (
+        "a class that is gone since the pod was bound",
+        both(claim("a", ("gpu-typo",)), the_pod("a", gates=(), condition="True", nodeName="n1")),
+        "idle",
+    ),
+    ("an unknown class of a pod that others let go", both(claim("a", ("gpu-typo",)), the_pod("a", gates=())), "idle"),
     ("an unknown class, no gate", both(claim("a", ("gpu-typo",)), the_pod("a", gates=())), "idle"),
     (
         "two drivers in one claim",
