@@ -16,6 +16,7 @@ from driver.errors import InvalidInput, LodeError, OperatorFault
 from driver.files import SystemFiles
 from driver.kube.api import NODES, Api
 from driver.kube.reflector_loop import ReflectorLoop
+from driver.memory import give_back
 from driver.observe import Metrics, ObserveServer, configure_logs, logger
 from driver.settings import Settings, settings_from
 from driver.threads import start_thread
@@ -24,6 +25,7 @@ from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.hardware.known import KnownCards
 from kubeletplugin.hardware.steady import SteadyHealth
+from kubeletplugin.known_node import KnownNode
 from kubeletplugin.prepare import Preparer, Retiring
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from kubeletplugin.server import PluginServer
@@ -57,6 +59,7 @@ class PluginProcess:
 
     def run(self) -> int:
         """Serve until ``stop`` is called; the exit status of the process."""
+        give_back()
         observe = self._observe()
         try:
             boot_id = self._retry(self._boot_id)
@@ -124,7 +127,10 @@ class PluginProcess:
         guarded = GuardedHardware(self._find_hardware, clock)
         hardware = SteadyHealth(KnownCards(guarded), clock, settings.kubeletplugin.recovery_seconds)
         release = threading.Event()
-        preparer = Preparer(api, self._files, clock, node, settings, hardware, boot_id, self._metrics, log, release.set)
+        known = KnownNode(api, node, lambda: publisher.node)
+        preparer = Preparer(
+            known, self._files, clock, node, settings, hardware, boot_id, self._metrics, log, release.set
+        )
         publisher = Publisher(
             api,
             clock,
@@ -193,6 +199,7 @@ class PluginProcess:
             if waited_for and not self.ready():
                 waited_for = False
                 self._log.info("ready", seconds=round(self._metrics.mark_ready(), 3))
+                give_back()
             if not publisher.step():
                 due = publisher.next_due()
                 self._wake.wait(None if due is None else max(0.0, due - self._clock.monotonic()))

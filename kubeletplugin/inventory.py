@@ -8,7 +8,7 @@ the partitions card by card (for the order within a card see ``kubeletplugin.har
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -135,8 +135,8 @@ def build_inventory(
     """
     ordered = sorted(cards, key=lambda card: (card.unit, card.index))
     parts = {card.name: _parts(card, offer) for card in ordered}
-    counted = {name for name, of_card in parts.items() if len(of_card) > 1}
-    builder = _DeviceBuilder(fabric, slots, names, frozenset(counted), taints or {})
+    counted = _counted(parts)
+    builder = _DeviceBuilder(fabric, slots, names, counted, taints or {})
     return Inventory(
         tuple(
             builder.offered(card, kind, partition)
@@ -178,9 +178,11 @@ def find_device(
     """
     for card in cards:
         if device_name == card.name or device_name.startswith(f"{card.name}-"):
-            for item in build_inventory([card], fabric, EVERY_OFFER, slots, names).offered:
-                if item.device.name == device_name:
-                    return item
+            parts = _parts(card, EVERY_OFFER)
+            builder = _DeviceBuilder(fabric, slots, names, _counted({card.name: parts}), {})
+            for _, kind, partition in parts:
+                if _device_name(card, kind, partition) == device_name:
+                    return builder.offered(card, kind, partition)
     return None
 
 
@@ -205,6 +207,15 @@ def _parts(card: Card, offer: Collection[Offer]) -> list[tuple[Offer, DeviceKind
     if card.scheme:
         parts += [("partitions", card.scheme.kind, partition) for partition in card.scheme.partitions]
     return [part for part in parts if part[0] in offer]
+
+
+def _counted(parts: Mapping[str, Sequence[object]]) -> frozenset[str]:
+    """The names of the cards that have counters, because more than one device consumes them."""
+    return frozenset(name for name, of_card in parts.items() if len(of_card) > 1)
+
+
+def _device_name(card: Card, kind: DeviceKind, partition: Partition | None) -> str:
+    return f"{card.name}-share" if kind in SHARE_KINDS else card.part_name(partition)
 
 
 def _mebibytes(amount: int) -> Quantity:
@@ -240,7 +251,7 @@ class _DeviceBuilder:
 
     def offered(self, card: Card, kind: DeviceKind, partition: Partition | None) -> OfferedDevice:
         consumed = _counters(partition.draws) if partition else _totals(card)
-        name = f"{card.name}-share" if kind in SHARE_KINDS else card.part_name(partition)
+        name = _device_name(card, kind, partition)
         device = Device(
             name=name,
             attributes=self._attributes(card, kind, partition),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.controlplane import NAMESPACE, concurrently
 from benchmarks.prepare.drivers import CARDS, Plugin
-from benchmarks.processes import resident
+from benchmarks.processes import cpu_seconds, resident
 from driver.kube.api import RESOURCE_CLAIMS, Api
 from driver.wire import Json
 from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse
@@ -15,12 +15,17 @@ from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse
 
 @dataclass
 class Figures:
-    """What one plugin did. Times in seconds, memory in MiB, as the kernel counts it (VmHWM, VmRSS)."""
+    """What one plugin did. Times in seconds, memory in MiB, as the kernel counts it (VmHWM, VmRSS).
+
+    Attributes:
+        processor: seconds of CPU, of all calls together.
+    """
 
     prepare: list[float] = field(default_factory=list)
     unprepare: list[float] = field(default_factory=list)
     peak: float = 0.0
     resident: float = 0.0
+    processor: float = 0.0
 
 
 def claims(api: Api, plugin: Plugin, count: int) -> list[ClaimName]:
@@ -59,7 +64,7 @@ def measure(plugins: Sequence[Plugin], wanted: Mapping[str, Sequence[ClaimName]]
     Raises:
         RuntimeError: a plugin refused a claim.
     """
-    figures = {plugin.name: Figures() for plugin in plugins}
+    figures = {plugin.name: Figures(processor=-cpu_seconds(plugin.pid)) for plugin in plugins}
     held: dict[str, deque[ClaimName]] = {plugin.name: deque() for plugin in plugins}
     for number, turn in enumerate(zip(*(wanted[plugin.name] for plugin in plugins), strict=True)):
         pairs = list(zip(plugins, turn, strict=True))
@@ -71,6 +76,7 @@ def measure(plugins: Sequence[Plugin], wanted: Mapping[str, Sequence[ClaimName]]
             mine.append(claim)
     for plugin in plugins:
         used = resident(plugin.pid)
+        figures[plugin.name].processor += cpu_seconds(plugin.pid)
         figures[plugin.name].peak, figures[plugin.name].resident = used["VmHWM"], used["VmRSS"]
     return figures
 

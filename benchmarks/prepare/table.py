@@ -14,9 +14,9 @@ MEBIBYTES = 64.0
 
 
 def figures(results: Mapping[str, Figures]) -> str:
-    """Milliseconds of each call, and memory, by plugin."""
+    """Milliseconds of each call, of CPU for a claim, and memory, by plugin."""
     header = [
-        "kubelet plugin", "claims", "prepare p50 ms", "p99 ms", "unprepare p50 ms", "p99 ms", "peak MiB",
+        "kubelet plugin", "claims", "prepare p50 ms", "p99 ms", "unprepare p50 ms", "p99 ms", "CPU ms", "peak MiB",
         "resident MiB", "times p50", "bar",
     ]  # fmt: skip
     return lines(header, [_row(results, name) for name in results])
@@ -29,6 +29,7 @@ def _row(results: Mapping[str, Figures], name: str) -> list[str]:
         f"{len(mine.prepare):,}",
         *_percentiles(mine.prepare),
         *_percentiles(mine.unprepare),
+        f"{mine.processor / len(mine.prepare) * 1000:.1f}",
         f"{mine.peak:.1f}",
         f"{mine.resident:.1f}",
         f"{times(results):.2f}" if name == OURS and PEER in results else "-",

@@ -73,6 +73,12 @@ class Publisher:
         self.published = False
         """Whether everything that this node offers was found published when last compared."""
 
+    @property
+    def node(self) -> Object | None:
+        """The Node as last seen; None until everything is listed, and while it does not exist. Safe in any thread."""
+        observed = self._view.observed()
+        return observed[0] if observed else None
+
     def handle(self, delta: Delta) -> None:
         """Take note of a change of the Node or of the slices; may be called from another thread than ``step``."""
         if self._view.handle(delta):
