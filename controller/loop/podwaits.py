@@ -55,7 +55,7 @@ class _Waiting:
     answer: Unallocatable | None = None
     """The last answer if it waits for a node."""
     told_at: int = -1
-    """``Nodes.generation`` when its words were looked at."""
+    """``Nodes.generation`` for which its words were found."""
 
 
 class PodWaits:
@@ -162,9 +162,10 @@ class PodWaits:
             if waiting.told_at != generation:
                 self._queue.add(("pod", pod.key), retell)
             return
-        waiting.told_at = generation
-        message = self._explanations.message(self._state, answer, self._memory, now)
+        message, waiting.told_at = self._explanations.message(self._state, answer, self._memory, now)
         self._teller.tell_wait(pod, Wait(answer.reason, message))
+        if waiting.told_at != generation and (retell := self._teller.retell_at(pod, answer.reason)) is not None:
+            self._queue.add(("pod", pod.key), retell)
 
     def _tell(self, pod: PodView, wait: Wait, event: bool) -> None:
         retell = self._teller.tell_wait(pod, wait, event=event)

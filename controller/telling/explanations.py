@@ -29,8 +29,8 @@ class Explanations:
     def __init__(self) -> None:
         self._found: BoundedCache[Hashable, _Found] = BoundedCache(_MOST_SHAPES)
 
-    def message(self, state: State, decision: Unallocatable, memory: RefusalMemory, now: float) -> str:
-        """The message for the pod.
+    def message(self, state: State, decision: Unallocatable, memory: RefusalMemory, now: float) -> tuple[str, int]:
+        """The message for the pod, and the generation of the nodes (``Nodes.generation``) that it was found for.
 
         Args:
             memory: takes in what is found about nodes.
@@ -43,4 +43,4 @@ class Explanations:
             memory.remember_refusals(decision.shape, refusals)
             known = _Found(state.nodes.generation, now, explanation_of(refusals, decision.claims, decision.bound_to))
             self._found[shape] = known
-        return known.explanation.message(decision.claims)
+        return known.explanation.message(decision.claims), known.generation

@@ -106,6 +106,24 @@ def test_a_busy_cluster_does_not_make_waiting_pods_talk(decisions: list[str]) ->
     assert len(written) <= 2 * SHAPES, "at most the first pod of each shape, once"
 
 
+def test_words_that_were_found_before_a_change_are_corrected_later() -> None:
+    """Pods of one shape get the same words for a while, so those of a pod that comes then may be out of date."""
+    world = World(nodes=1, cards=1)
+    for name in ("runs", "waits", "comes"):
+        world.add_claim(f"c-{name}")
+    world.add_pod("runs", "c-runs")
+    world.settle()
+    world.bind("runs", "n1")
+    world.add_pod("waits", "c-waits")
+    world.settle(2)
+    world.api.update(NODES, {**world.api.get(NODES, "n1"), "spec": {"unschedulable": True}})
+    world.add_pod("comes", "c-comes")
+    world.settle(2)
+    assert "in use by" in world.condition("comes")[2]
+    world.settle(RETELL_SECONDS)
+    assert "unschedulable" in world.condition("comes")[2]
+
+
 def test_after_a_restart_nothing_is_told_again() -> None:
     world = crowded()
     events = {event["metadata"]["name"]: event["count"] for event in world.api.list(EVENTS).items}
