@@ -1,11 +1,5 @@
 """vNPUs are created and destroyed as claims need them; those of others are left alone."""
 
-import os
-import signal
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from driver.errors import TransientFault
@@ -14,6 +8,7 @@ from kubeletplugin.hardware.actions import VnpuInstance
 from kubeletplugin.hardware.ascend.dcmi import Code
 from kubeletplugin.hardware.card import Card
 from tests.fakes.dcmi.models import ASCEND_310P3, ASCEND_910A, ASCEND_910B3, ASCEND_910C
+from tests.fakes.killed import dies
 from tests.unit.kubeletplugin.hardware.ascend.machine import Machine
 
 
@@ -175,43 +170,29 @@ def test_smp_mode_keeps_only_a_910a_from_being_divided(machine: Machine) -> None
     assert hardware.observe(hardware.cards()[0]).excluded == {}
 
 
-PROGRAM = """
-import sys
-from pathlib import Path
-from tests.unit.kubeletplugin.hardware.ascend.machine import Machine
-from kubeletplugin.hardware.actions import VnpuInstance
-hardware = Machine(Path(sys.argv[1])).start()
-(card,) = hardware.cards()
-action = VnpuInstance(card.uuid, "vir05_1c_16g", 101)
-hardware.ensure(action) if sys.argv[2] == "ensure" else hardware.release(action, {"id": "101"})
-"""
-
-
-def run(machine: Machine, operation: str) -> int:
-    """The operation in a process of its own; its exit status."""
-    environment = {**os.environ, "PYTHONPATH": str(Path.cwd()), "FAKE_DCMI": str(machine.root / "dcmi")}
-    command = [sys.executable, "-c", PROGRAM, str(machine.root), operation]
-    return subprocess.run(command, env=environment, check=False).returncode
-
-
 @pytest.mark.parametrize("operation", ["ensure", "release"])
 @pytest.mark.parametrize("kill", ["kill", "kill.after"])
 def test_killed_at_any_call_the_next_start_completes_it(machine: Machine, operation: str, kill: str) -> None:
     before = {100: "vir05_1c_16g"} if operation == "ensure" else {100: "vir05_1c_16g", 101: "vir05_1c_16g"}
     after = {100: "vir05_1c_16g", 101: "vir05_1c_16g"} if operation == "ensure" else {100: "vir05_1c_16g"}
     machine.add(ASCEND_910B3)
-    machine.dcmi.change({f"chip.0.vdev.{number}": f"{name} 0" for number, name in before.items()})
-    start = machine.dcmi.calls()
-    assert run(machine, operation) == 0
-    last = machine.dcmi.calls() - start
-    for call in {1, last // 2, last - 1, last}:
+
+    def work() -> None:
+        hardware = machine.start()
+        action = VnpuInstance(hardware.cards()[0].uuid, "vir05_1c_16g", 101)
+        hardware.ensure(action) if operation == "ensure" else hardware.release(action, {"id": "101"})
+
+    machine.start().cards()  # loads the library, which the processes of the work inherit
+    call, died = 0, True
+    while died:
+        call += 1
         machine.dcmi.change({"chip.0.vdev": None})
         machine.dcmi.change({f"chip.0.vdev.{number}": f"{name} 0" for number, name in before.items()})
         machine.dcmi.change({kill: machine.dcmi.calls() + call})
-        assert run(machine, operation) == -signal.SIGKILL
+        died = dies(work)
         assert machine.dcmi.vnpus(0) in (before, after)
-        hardware = machine.start()
-        action = VnpuInstance(hardware.cards()[0].uuid, "vir05_1c_16g", 101)
+        machine.dcmi.change({kill: None})
         for _ in range(2):
-            hardware.ensure(action) if operation == "ensure" else hardware.release(action, {"id": "101"})
+            work()
         assert machine.dcmi.vnpus(0) == after
+    assert call > 10

@@ -1,7 +1,5 @@
 """MIG instances: created, completed, adopted and destroyed, whenever the program dies."""
 
-import multiprocessing
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import pytest
 from driver.errors import TransientFault
 from kubeletplugin.hardware import Action, Card, Hardware, NoRoom, Unsupported, Use
 from kubeletplugin.hardware.actions import MigInstance, MigMode
+from tests.fakes.killed import dies
 from tests.fakes.nvml.models import A30, A100, B200, H100, Model
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
 
@@ -54,15 +53,6 @@ def ensure_all(hardware: Hardware, actions: Sequence[Action]) -> None:
 def release_all(hardware: Hardware, actions: Sequence[Action]) -> None:
     for action in reversed(actions):
         hardware.release(action, None)
-
-
-def dies(work: Callable[[], None]) -> bool:
-    """Whether a process that does the work is killed."""
-    process = multiprocessing.get_context("fork").Process(target=work)
-    process.start()
-    process.join()
-    assert process.exitcode in (0, -signal.SIGKILL)
-    return process.exitcode != 0
 
 
 @pytest.mark.parametrize("model", [H100, B200], ids=lambda model: model.name)
