@@ -7,7 +7,11 @@ from tests.e2e.client import Client, Object
 
 PLUGIN = "/var/lib/kubelet/plugins/lode.dev"
 PLUGIN_ACCOUNT = "system:serviceaccount:lode-system:lode-kubeletplugin"
-_FILES = f"find /var/run/cdi {PLUGIN} -type f \\( -name '*.json' -o -name '*.tmp' \\) ! -name 'checkpoint*' 2>/dev/null"
+_HARDWARE = f"{PLUGIN}/simulated.json"
+_FILES = (
+    f"find /var/run/cdi {PLUGIN} -type f \\( -name '*.json' -o -name '*.tmp' \\) "
+    f"! -name 'checkpoint*' ! -path {_HARDWARE} 2>/dev/null"
+)
 
 
 _THAW = """
@@ -51,10 +55,18 @@ def claim_files(client: Client, node: str) -> list[str]:
     return sorted(client.cluster.node_exec(node, "sh", "-c", _FILES, check=False).stdout.split())
 
 
+def on_hardware(client: Client, node: str) -> list[str]:
+    """The partitions, daemons and modes that exist on a node's simulated cards."""
+    text = client.cluster.node_exec(node, "sh", "-c", f"cat {_HARDWARE} 2>/dev/null || true").stdout
+    existing = json.loads(text)["existing"] if text else []
+    return sorted(f"on hardware: {json.dumps(item['action'])}" for item in existing)
+
+
 def leftovers(client: Client, uids: Collection[str] | None = None) -> dict[str, list[str]]:
-    """The files and checkpoint entries of claims on the workers, of the claims ``uids`` or of any."""
+    """What claims have on the workers, the claims ``uids`` or any: files, entries of checkpoints, partitions."""
     found = {
-        node: [*claim_files(client, node), *sorted(prepared_claims(client, node))] for node in client.cluster.workers
+        node: [*claim_files(client, node), *sorted(prepared_claims(client, node)), *on_hardware(client, node)]
+        for node in client.cluster.workers
     }
     selected = {
         node: [item for item in items if uids is None or any(uid in item for uid in uids)]
