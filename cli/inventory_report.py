@@ -8,8 +8,9 @@ from typing import Any, Final
 from cli.tables import table
 from driver.kinds import EVERY_OFFER, Offer
 from driver.settings import Settings
-from kubeletplugin.hardware import Card, Health
+from kubeletplugin.hardware import Card, CardState, Health
 from kubeletplugin.inventory import OfferedDevice, build_inventory, fabric_from, offer_from, taints_of
+from kubeletplugin.offers import CardOffer, Recorded, offer_of
 from kubeletplugin.publish.slices import build_slices
 from kubeletplugin.publish.validation import faults
 
@@ -25,8 +26,8 @@ class CardFacts:
 
     card: Card
     health: Health
-    excluded: Mapping[Offer, str] = field(default_factory=dict)
-    """What its present mode excludes, each with the reason (``CardState.excluded``)."""
+    state: CardState = field(default_factory=CardState)
+    """What is on it now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class NodeFacts:
     cards: tuple[CardFacts, ...]
     notes: tuple[str, ...] = ()
     """What is not known, and why."""
+    recorded: Recorded = field(default_factory=Recorded)
+    """What the plugin has recorded of claims; what else exists on the cards is somebody else's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,8 @@ class CardReport:
     offered: tuple[OfferedDevice, ...]
     withheld: Mapping[Offer, str]
     """The reason for each kind of offer that no device is published for."""
+    reduced: str = ""
+    """Why some partitions are missing although there are others."""
 
     @property
     def summary(self) -> str:
@@ -71,6 +76,7 @@ class CardReport:
             "health": asdict(self.facts.health),
             "devices": kinds,
             "notOffered": [{"as": offer, "reason": reason} for offer, reason in self.withheld.items()],
+            "fewerPartitions": self.reduced,
         }
 
 
@@ -92,6 +98,9 @@ class InventoryReport:
         for report in self.cards:
             for offer, reason in report.withheld.items():
                 reasons.setdefault(f"not offered as {offer}: {reason}", []).append(report.facts.card.name)
+            if report.reduced:
+                reason = f"some partitions are not offered: {report.reduced}"
+                reasons.setdefault(reason, []).append(report.facts.card.name)
             if any(item.device.taints for item in report.offered):
                 taint = self.facts.settings.names.attribute("unhealthy")
                 reason = f"not given to new claims: it has the taint {taint} ({_told(report.facts.health)})"
@@ -129,20 +138,21 @@ def report(facts: NodeFacts) -> InventoryReport:
         if chosen is None
         else f"the node has the label {key}={label}"
     )
-    cards = [known.card for known in facts.cards]
+    offers = [offer_of(known.card, known.state, facts.recorded) for known in facts.cards]
+    cards, withheld = [item.card for item in offers], {item.card.name: tuple(item.withheld) for item in offers}
     names, fabric = facts.settings.names, fabric_from(facts.labels, section.node_labels)
     taints = taints_of({known.card.name: known.health for known in facts.cards}, section.health_taints, (), names)
-    contents = build_inventory(cards, fabric, offer, section.slots, names, taints)
+    contents = build_inventory(cards, fabric, offer, section.slots, names, taints, withheld)
     slices = build_slices(contents.devices, contents.counter_sets, facts.node or _NAMELESS, names)
     reports = []
-    for known in facts.cards:
-        offered = tuple(item for item in contents.offered if item.card == known.card)
-        reports.append(CardReport(known, offered, _withheld(known, offered, offer, source)))
+    for known, item in zip(facts.cards, offers, strict=True):
+        offered = tuple(device for device in contents.offered if device.card == item.card)
+        reports.append(CardReport(known, offered, _withheld(item, offered, offer, source), item.reduced))
     return InventoryReport(facts, offer, tuple(reports), tuple(map(str, faults(slices))), tuple(notes))
 
 
 def _withheld(
-    known: CardFacts, offered: Collection[OfferedDevice], offer: Collection[Offer], source: str
+    card: CardOffer, offered: Collection[OfferedDevice], offer: Collection[Offer], source: str
 ) -> Mapping[Offer, str]:
     present = {
         "partitions" if item.partition else "share" if item.device.allow_multiple else "whole" for item in offered
@@ -151,12 +161,12 @@ def _withheld(
     for kind in EVERY_OFFER:
         if kind in present:
             continue
-        if kind == "partitions" and known.card.scheme is None:
-            reasons[kind] = f"no partitions are known for a {known.card.type}"
+        if kind == "partitions" and card.card.scheme is None and kind not in card.withheld:
+            reasons[kind] = f"no partitions are known for a {card.card.type}"
         elif kind not in offer:
             reasons[kind] = source
         else:
-            reasons[kind] = known.excluded.get(kind, "the card cannot be this at present")
+            reasons[kind] = card.withheld.get(kind, "the card cannot be this at present")
     return reasons
 
 

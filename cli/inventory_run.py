@@ -17,9 +17,11 @@ from driver.kube.api import NODES
 from driver.observe import configure_logs, logger
 from driver.settings import Settings, settings_from
 from kubeletplugin.finding import find_hardware
-from kubeletplugin.hardware import Hardware, Health
+from kubeletplugin.hardware import Card, CardState, Hardware, HardwareRefusal, Health
 from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.hardware.simulated import profile_of
+from kubeletplugin.offers import Recorded
+from kubeletplugin.prepare.storage import ClaimStorage
 
 DONE = 0
 
@@ -84,13 +86,30 @@ def _facts(arguments: argparse.Namespace) -> NodeFacts:
     hardware = GuardedHardware(
         partial(find_hardware, settings, labels, arguments.node_name, SystemFiles(), clock, log), clock
     )
-    return NodeFacts(arguments.node_name, settings, labels, _cards(hardware), notes)
+    recorded, unread = (Recorded(), ()) if arguments.profile else _recorded(settings)
+    return NodeFacts(arguments.node_name, settings, labels, _cards(hardware), (*notes, *unread), recorded)
+
+
+def _recorded(settings: Settings) -> tuple[Recorded, tuple[str, ...]]:
+    """What the plugin has recorded of claims, or a note that says why it is not known."""
+    try:
+        return ClaimStorage(SystemFiles(), settings).load().recorded, ()
+    except (LodeError, OSError) as error:
+        return Recorded(), (f"every partition counts as made by somebody else: {error}",)
 
 
 def _cards(hardware: Hardware) -> tuple[CardFacts, ...]:
     cards, health = hardware.cards(), hardware.health()
     unknown = Health("unknown", "the hardware does not report it")
-    return tuple(CardFacts(card, health.get(card.name, unknown), hardware.observe(card).excluded) for card in cards)
+    return tuple(CardFacts(card, health.get(card.name, unknown), _state(hardware, card)) for card in cards)
+
+
+def _state(hardware: Hardware, card: Card) -> CardState:
+    """What is on the card; nothing if it does not answer: its health says that."""
+    try:
+        return hardware.observe(card)
+    except HardwareRefusal:
+        return CardState()
 
 
 def _labels(arguments: argparse.Namespace) -> tuple[Mapping[str, str], tuple[str, ...]]:

@@ -141,6 +141,7 @@ class PluginProcess:
             log,
             self._wake.set,
             preparer.retiring.releasing,
+            preparer.recorded,
         )
         self._publisher = publisher
 

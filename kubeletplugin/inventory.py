@@ -126,15 +126,20 @@ def build_inventory(
     slots: int,
     names: Names,
     taints: Mapping[str, tuple[Taint, ...]] | None = None,
+    withheld: Mapping[str, Collection[Offer]] | None = None,
 ) -> Inventory:
     """Every device of ``cards`` that ``offer`` includes, with the counter sets they consume.
 
     Args:
         slots: the maximum number of tenants of a shared card.
         taints: those of all devices of a card, by the card's name, and those of single devices, by theirs.
+        withheld: what a card is not offered as now, by its name (``offers.offer_of``).
     """
     ordered = sorted(cards, key=lambda card: (card.unit, card.index))
-    parts = {card.name: _parts(card, offer) for card in ordered}
+    excluded = withheld or {}
+    parts = {
+        card.name: _parts(card, [kind for kind in offer if kind not in excluded.get(card.name, ())]) for card in ordered
+    }
     counted = _counted(parts)
     builder = _DeviceBuilder(fabric, slots, names, counted, taints or {})
     return Inventory(
@@ -215,7 +220,7 @@ def _counted(parts: Mapping[str, Sequence[object]]) -> frozenset[str]:
 
 
 def _device_name(card: Card, kind: DeviceKind, partition: Partition | None) -> str:
-    return f"{card.name}-share" if kind in SHARE_KINDS else card.part_name(partition)
+    return card.share_name if kind in SHARE_KINDS else card.part_name(partition)
 
 
 def _mebibytes(amount: int) -> Quantity:

@@ -154,9 +154,16 @@ class SimulatedPlugin:
     ):
         metrics = Metrics()
         self.preparer = Preparer(api, files, clock, node, settings, hardware, boot_id, metrics, log)
-        releasing = self.preparer.retiring.releasing
         self.publisher = Publisher(
-            api, clock, node, settings, hardware, PublishingMetrics(metrics), log, releasing=releasing
+            api,
+            clock,
+            node,
+            settings,
+            hardware,
+            PublishingMetrics(metrics),
+            log,
+            releasing=self.preparer.retiring.releasing,
+            recorded=self.preparer.recorded,
         )
         self.preparer.tidy()
         self.preparer.restore()

@@ -53,6 +53,11 @@ class Card:
         """Name of the whole card's device and of the card's counter set, such as ``gpu-0``."""
         return f"{self.unit}-{self.index}"
 
+    @property
+    def share_name(self) -> str:
+        """Name of the share of the card: ``gpu-0-share``."""
+        return f"{self.name}-share"
+
     def part_name(self, partition: Partition | None) -> str:
         """Name of the whole card, or of one partition: ``gpu-0-mig-1g-5gb-6``, ``npu-3-vir02-1c-0``."""
         if partition is None:

@@ -84,7 +84,7 @@ class CardState:
     """Every partition, and of daemons, modes and directories those that this program may have created."""
     excluded: Mapping[Offer, str] = field(default_factory=dict)
     """What the card cannot be offered as in its present mode, each with the reason and the remedy. What follows from
-    the partitions in ``found`` is not repeated here."""
+    the partitions and modes in ``found`` is not repeated here (``kubeletplugin.offers``)."""
 
 
 class Hardware(Protocol):

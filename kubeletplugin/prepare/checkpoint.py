@@ -20,6 +20,7 @@ from driver.model import Allocation
 from driver.wire import allocation_from, allocation_to
 from kubeletplugin.hardware.actions import Action, Handle, action_from, action_to
 from kubeletplugin.inventory import Fabric
+from kubeletplugin.offers import Recorded
 from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.plan import ClaimPlan
 
@@ -90,6 +91,15 @@ class Checkpoint:
     claims: Mapping[str, PreparedClaim] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields written by a newer version."""
+
+    @property
+    def recorded(self) -> Recorded:
+        """What all claims have, or may have."""
+        claims = self.claims.values()
+        return Recorded(
+            frozenset(key for claim in claims for key in claim.keys),
+            frozenset(result.device.device for claim in claims for result in claim.plan.results),
+        )
 
     def with_claim(self, claim: PreparedClaim) -> "Checkpoint":
         """The checkpoint with ``claim`` added, or replaced if it was there."""

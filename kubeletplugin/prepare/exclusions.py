@@ -5,8 +5,8 @@ It is judged before anything is done, from what is recorded of the claims and fr
 
 from collections.abc import Iterable, Mapping
 
-from kubeletplugin.hardware import Action, CardState, Use
-from kubeletplugin.hardware.actions import MigInstance, MpsDaemon, TimeSlice, VnpuInstance
+from kubeletplugin.hardware import Action, Use
+from kubeletplugin.hardware.actions import MpsDaemon, TimeSlice
 from kubeletplugin.prepare.checkpoint import PreparedClaim
 
 
@@ -38,13 +38,6 @@ def excluding_claims(
                     f"{their.interval} is set"
                 )
     return found
-
-
-def foreign_partitions(state: CardState, claims: Iterable[PreparedClaim]) -> tuple[str, ...]:
-    """The keys of the partitions on a card that no claim has: an operator or another program made them."""
-    ours = frozenset(key for claim in claims for key in claim.keys)
-    partitions = [found.action for found in state.found if isinstance(found.action, MigInstance | VnpuInstance)]
-    return tuple(sorted(action.key for action in partitions if action.key not in ours))
 
 
 def in_the_way(use: Use, actions: Iterable[Action], foreign: Iterable[str]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from driver.kube.api import Api, Forbidden, Unavailable
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
 from kubeletplugin.hardware import Card, Hardware, HardwareRefusal, InUse, Unsupported
+from kubeletplugin.offers import Recorded
 from kubeletplugin.prepare.calls import Call, CallWithdrawnError, DeviceHeldError
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
 from kubeletplugin.prepare.claim_usage import is_allocated, pods_that_forbid_unprepare
@@ -164,6 +165,14 @@ class Preparer:
         return {
             uid: prepare_result(claim.plan, self._driver) for uid, claim in claims.items() if claim.state == "completed"
         }
+
+    def recorded(self) -> Recorded:
+        """What is recorded of the claims now. Waits for nobody: a checkpoint is replaced as a whole.
+
+        Raises:
+            LodeError, OSError: the checkpoint cannot be read.
+        """
+        return self._storage.load().recorded
 
     def _prepare(self, ref: ClaimRef, call: Call) -> PrepareResult:
         if not ref.has_file_name:

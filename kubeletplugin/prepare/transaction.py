@@ -12,12 +12,13 @@ from driver.errors import Fault, InvalidInput, OperatorFault
 from driver.observe import Logger
 from kubeletplugin.hardware import Action, Card, Hardware, HardwareRefusal, Use
 from kubeletplugin.hardware.actions import MpsDaemon
+from kubeletplugin.offers import foreign_partitions
 from kubeletplugin.prepare.calls import Call, CallWithdrawnError
 from kubeletplugin.prepare.card_identity import cards_of, exchanged
 from kubeletplugin.prepare.checkpoint import Checkpoint, PreparedClaim, Step
 from kubeletplugin.prepare.claims import PrepareResult
 from kubeletplugin.prepare.container import check_environment, prepare_result
-from kubeletplugin.prepare.exclusions import excluding_claims, foreign_partitions, in_the_way
+from kubeletplugin.prepare.exclusions import excluding_claims, in_the_way
 from kubeletplugin.prepare.node_devices import EditsByDevice, NodeDevices
 from kubeletplugin.prepare.plan import ClaimPlan
 from kubeletplugin.prepare.retiring import retire
@@ -131,7 +132,7 @@ class Transaction:
         wanted: dict[str, Action] = {}
         for use in uses:
             actions = self._hardware.actions(use, taken)
-            foreign = foreign_partitions(self._hardware.observe(use.card), checkpoint.claims.values())
+            foreign = foreign_partitions(self._hardware.observe(use.card), checkpoint.recorded.keys)
             if way := in_the_way(use, actions, foreign):
                 raise OperatorFault(
                     f"{plan.ref}: {use.device}: card {use.card.uuid} has partitions that this program did not make: "

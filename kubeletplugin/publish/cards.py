@@ -1,19 +1,21 @@
-"""The node's cards and their health as last reported by the hardware."""
+"""The node's cards as last reported by the hardware: what they can be offered as, and their health."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from driver.errors import LodeError, TransientFault
 from driver.observe import Logger
-from kubeletplugin.hardware import Card, Hardware, Health
+from kubeletplugin.hardware import Card, CardState, Hardware, HardwareRefusal, Health
+from kubeletplugin.offers import CardOffer, Recorded, offer_of
 
 _HEALTHY = Health()
 
 
 @dataclass(frozen=True, slots=True)
-class CardState:
+class NodeCards:
     """The cards, and the health of each card and of partitions by their names."""
 
-    cards: tuple[Card, ...] = ()
+    offers: tuple[CardOffer, ...] = ()
     health: Mapping[str, Health] = field(default_factory=dict)
     releasing: frozenset[str] = frozenset()
     """Names of devices that an earlier claim has not let go of."""
@@ -21,7 +23,8 @@ class CardState:
     @property
     def unhealthy(self) -> frozenset[str]:
         """Names of the cards that do not work."""
-        return frozenset(card.name for card in self.cards if not self.health.get(card.name, _HEALTHY).healthy)
+        names = (offer.card.name for offer in self.offers)
+        return frozenset(name for name in names if not self.health.get(name, _HEALTHY).healthy)
 
 
 class CardMonitor:
@@ -29,26 +32,58 @@ class CardMonitor:
 
     Args:
         releasing: returns the names of devices that an earlier claim has not let go of.
+        recorded: returns what is recorded of the claims; may raise LodeError and OSError.
     """
 
-    def __init__(self, hardware: Hardware, log: Logger, releasing: Callable[[], Collection[str]]):
+    def __init__(
+        self,
+        hardware: Hardware,
+        log: Logger,
+        releasing: Callable[[], Collection[str]],
+        recorded: Callable[[], Recorded],
+    ):
         self._hardware = hardware
         self._releasing = releasing
+        self._recorded = recorded
         self._log = log
-        self.state = CardState()
+        self._last_record = Recorded()
+        self._observed: dict[str, CardState] = {}
+        """What was last seen on each card, by uuid. A card that does not answer is offered as before."""
+        self.state = NodeCards()
 
     def refresh(self) -> bool:
-        """Ask the hardware; whether the cards or their health changed.
+        """Ask the hardware; whether the cards, their health or what they can be offered as changed.
 
         Raises:
             TransientFault: the hardware does not answer; the state stays.
         """
-        state = CardState(self._hardware.cards(), dict(self._hardware.health()), frozenset(self._releasing()))
+        before = self._record()
+        cards, health = self._hardware.cards(), dict(self._hardware.health())
+        observed = {card.uuid: self._observe(card) for card in cards}
+        after = self._record()
+        # What exists was recorded before it was made, and is recorded until it is gone: at one of these two moments.
+        recorded = Recorded(before.keys | after.keys, after.devices)
+        self._observed = observed
+        offers = tuple(offer_of(card, observed[card.uuid], recorded) for card in cards)
+        state = NodeCards(offers, health, frozenset(self._releasing()))
         if state == self.state:
             return False
-        for name, health in state.health.items():
-            if health != self.state.health.get(name, _HEALTHY):
-                report = self._log.info if health.healthy else self._log.warning
-                report("card health changed", card=name, healthy=health.healthy, reason=health.message)
+        for name, one in state.health.items():
+            if one != self.state.health.get(name, _HEALTHY):
+                report = self._log.info if one.healthy else self._log.warning
+                report("card health changed", card=name, healthy=one.healthy, reason=one.message)
         self.state = state
         return True
+
+    def _observe(self, card: Card) -> CardState:
+        try:
+            return self._hardware.observe(card)
+        except (HardwareRefusal, TransientFault):
+            return self._observed.get(card.uuid, CardState())
+
+    def _record(self) -> Recorded:
+        try:
+            self._last_record = self._recorded()
+        except (LodeError, OSError) as error:
+            self._log.warning("checkpoint cannot be read", reason=str(error))
+        return self._last_record

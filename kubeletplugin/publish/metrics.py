@@ -4,7 +4,7 @@ from collections import Counter
 
 from driver.observe import Metrics
 from kubeletplugin.inventory import Inventory
-from kubeletplugin.publish.cards import CardState
+from kubeletplugin.publish.cards import NodeCards
 
 
 class PublishingMetrics:
@@ -24,11 +24,11 @@ class PublishingMetrics:
         self.cards = metrics.gauge("cards", "Cards of the node, by health", "health")
         self.generation = metrics.gauge("pool_generation", "Generation of the node's pool")
 
-    def record(self, inventory: Inventory, state: CardState, generation: int) -> None:
+    def record(self, inventory: Inventory, state: NodeCards, generation: int) -> None:
         """What is published now."""
         self.devices.clear()
         for kind, count in Counter(item.kind for item in inventory.offered).items():
             self.devices.labels(kind).set(count)
-        self.cards.labels("healthy").set(len(state.cards) - len(state.unhealthy))
+        self.cards.labels("healthy").set(len(state.offers) - len(state.unhealthy))
         self.cards.labels("unhealthy").set(len(state.unhealthy))
         self.generation.set(generation)

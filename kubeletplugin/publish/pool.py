@@ -5,7 +5,7 @@ from driver.kube.api import Object
 from driver.settings import Settings
 from kubeletplugin import inventory
 from kubeletplugin.inventory import Inventory, fabric_from, taints_of
-from kubeletplugin.publish.cards import CardState
+from kubeletplugin.publish.cards import NodeCards
 from kubeletplugin.publish.dropped import DroppedFields
 from kubeletplugin.publish.metrics import PublishingMetrics
 from kubeletplugin.publish.reports import ErrorReports
@@ -31,22 +31,20 @@ class PoolBuilder:
         self._metrics = metrics
         self._reports = reports
 
-    def inventory(self, node: Object, state: CardState) -> Inventory:
+    def inventory(self, node: Object, state: NodeCards) -> Inventory:
         """The devices that the node offers."""
         labels = node["metadata"].get("labels") or {}
         offer = self._offer(labels.get(self._settings.node_labels.offer, ""))
         contents = inventory.build_inventory(
-            state.cards,
+            [item.card for item in state.offers],
             fabric_from(labels, self._settings.node_labels),
             offer,
             self._settings.slots,
             self._names,
             taints_of(state.health, self._settings.health_taints, state.releasing, self._names),
+            {item.card.name: tuple(item.withheld) for item in state.offers},
         )
-        offered = {item.card.name for item in contents.offered}
-        for card in state.cards:
-            if card.name not in offered:
-                self._reports.once("card is not offered", card=card.name, offer=list(offer))
+        self._report(state, contents, offer)
         return contents
 
     def pool(self, node: Object, contents: Inventory) -> DesiredPool | None:
@@ -60,6 +58,17 @@ class PoolBuilder:
             self._metrics.refusals.inc()
             return None
         return desired
+
+    def _report(self, state: NodeCards, contents: Inventory, offer: tuple[Offer, ...]) -> None:
+        offered = {item.card.name for item in contents.offered}
+        for item in state.offers:
+            reasons = {kind: why for kind, why in item.withheld.items() if kind in offer}
+            if reasons or item.reduced:
+                self._reports.once(
+                    "card is not offered as everything", card=item.card.name, withheld=reasons, reduced=item.reduced
+                )
+            elif item.card.name not in offered:
+                self._reports.once("card is not offered", card=item.card.name, offer=list(offer))
 
     def _offer(self, label: str) -> tuple[Offer, ...]:
         offer = inventory.offer_from(label) if label else self._settings.offer

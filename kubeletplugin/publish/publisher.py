@@ -14,6 +14,7 @@ from driver.kube.reflector import Delta, Reflector, Synced
 from driver.observe import Logger
 from driver.settings import Settings
 from kubeletplugin.hardware import Hardware
+from kubeletplugin.offers import Recorded
 from kubeletplugin.publish.cards import CardMonitor
 from kubeletplugin.publish.dropped import DroppedFields
 from kubeletplugin.publish.metrics import PublishingMetrics
@@ -37,6 +38,7 @@ class Publisher:
     Args:
         wake: called, from any thread, when ``next_due`` may have moved forward.
         releasing: returns the names of devices that an earlier claim has not let go of; they are tainted.
+        recorded: returns what is recorded of the claims; without it, every partition is somebody else's.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Publisher:
         log: Logger,
         wake: Callable[[], None] = lambda: None,
         releasing: Callable[[], Collection[str]] = frozenset,
+        recorded: Callable[[], Recorded] = Recorded,
     ):
         dropped, reports = DroppedFields(), ErrorReports(log)
         self._clock = clock
@@ -57,7 +60,7 @@ class Publisher:
         self._log = log
         self._schedule = Schedule(clock, wake, node_name)
         self._view = PoolView(node_name)
-        self._cards = CardMonitor(hardware, log, releasing)
+        self._cards = CardMonitor(hardware, log, releasing, recorded)
         self._builder = PoolBuilder(node_name, settings, dropped, metrics, reports)
         self._writer = SliceWriter(api, node_name, settings.driver_name, self._view, dropped, metrics, reports, log)
         self._pace = Pace()

@@ -30,7 +30,7 @@ from kubeletplugin.hardware.nvidia.nvml.library import LOST, Code, Nvml, NvmlErr
 from kubeletplugin.hardware.nvidia.sharing.hami import HamiRegions
 from kubeletplugin.hardware.nvidia.sharing.mps import MpsDaemons
 from kubeletplugin.hardware.nvidia.sharing.timeslicing import TimeSlices
-from kubeletplugin.hardware.port import CardState, Found, Gone, Health, Unsupported
+from kubeletplugin.hardware.port import CardState, Gone, Health, Unsupported
 from kubeletplugin.hardware.use import Use
 
 MigUse = Literal["dynamic", "static"]
@@ -99,7 +99,7 @@ class NvidiaHardware:
             sharing = self._sharing
             kept = (finding.found(card.uuid) for finding in (sharing.slices, sharing.daemons, sharing.regions))
             found = (*instances, *(each for group in kept for each in group))
-            return CardState(found, self._excluded(card, gpu, mode, instances))
+            return CardState(found, self._excluded(card, gpu, mode))
 
     def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
         """See ``Hardware``."""
@@ -219,14 +219,11 @@ class NvidiaHardware:
         parts = tuple(part for part in card.scheme.partitions if (part.profile, part.slot) in places)
         return replace(card, scheme=replace(card.scheme, partitions=parts) if parts else None)
 
-    def _excluded(
-        self, card: Card, gpu: GpuFacts, mode: bool | None, instances: tuple[Found, ...]
-    ) -> Mapping[Offer, str]:
+    def _excluded(self, card: Card, gpu: GpuFacts, mode: bool | None) -> Mapping[Offer, str]:
         if missing := self._nodes.missing(card):
             return dict.fromkeys(EVERY_OFFER, missing)
         excluded: dict[Offer, str] = {}
-        in_use = any(isinstance(each.action, MigInstance) for each in instances)
-        if mode and not (in_use and switches_in_place(gpu)):
+        if mode and self._mig == "static":
             reason = f"the card is in MIG mode; turn it off with nvidia-smi -i {card.uuid} -mig 0"
             excluded = {"whole": reason, "share": reason}
         if mode is False and self._mig == "dynamic" and not switches_in_place(gpu):

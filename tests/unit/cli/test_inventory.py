@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ from cli import inventory
 from cli.inventory_report import CardFacts, NodeFacts, report
 from driver.kinds import EVERY_OFFER, Offer
 from driver.settings import KubeletPluginSettings, Settings
-from kubeletplugin.hardware import Health
+from kubeletplugin.hardware import CardState, Found, Health
+from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, profile_from, shipped_profiles
+from kubeletplugin.offers import Recorded
 from simulation.files import MemoryFiles
 
 XID = Health("fatal", "fell off the bus", "Xid 79", "reset")
@@ -26,7 +29,9 @@ def facts(
     excluded: Mapping[Offer, str] | None = None,
 ) -> NodeFacts:
     cards = SimulatedHardware(load_profile(profile, MemoryFiles()), "n1").cards()
-    known = tuple(CardFacts(card, (health or {}).get(card.name, Health()), excluded or {}) for card in cards)
+    known = tuple(
+        CardFacts(card, (health or {}).get(card.name, Health()), CardState((), excluded or {})) for card in cards
+    )
     return NodeFacts("n1", Settings(kubeletplugin=KubeletPluginSettings(offer=offer)), labels or {}, known)
 
 
@@ -88,6 +93,36 @@ def test_a_card_that_does_not_work_is_told_with_its_fault_and_what_it_takes() ->
         "gpu-1: not given to new claims: it has the taint lode.dev/unhealthy "
         "(fatal, Xid 79, fell off the bus, it takes a reset)"
     ) in lines
+
+
+def with_partition(recorded: Recorded) -> NodeFacts:
+    """An A100 with one MIG instance in its upper half."""
+    found = facts("a100x4")
+    first = found.cards[0]
+    instance = MigInstance(first.card.uuid, "3g.20gb", 4)
+    state = CardState((Found(MigMode(first.card.uuid)), Found(instance)))
+    return replace(found, cards=(replace(first, state=state),), recorded=recorded)
+
+
+def test_what_partitions_of_somebody_else_exclude_is_not_offered_and_says_so() -> None:
+    told = report(with_partition(Recorded()))
+    assert told.cards[0].summary == "4x 1g.5gb, 2x 1g.10gb, 2x 2g.10gb, 1x 3g.20gb, 1x 4g.20gb"
+    uuid = told.facts.cards[0].card.uuid
+    reason = f"partitions that this program did not make are on it: mig:{uuid}:3g.20gb:4; remove them"
+    assert told.text().splitlines()[2:] == [
+        f"gpu-0: not offered as whole: {reason}",
+        f"gpu-0: not offered as share: {reason}",
+        f"gpu-0: some partitions are not offered: {reason}",
+    ]
+    assert told.to_json()["cards"][0]["fewerPartitions"] == reason
+
+
+def test_partitions_of_claims_exclude_nothing() -> None:
+    uuid = facts("a100x4").cards[0].card.uuid
+    keys = frozenset({MigMode(uuid).key, MigInstance(uuid, "3g.20gb", 4).key})
+    told = report(with_partition(Recorded(keys)))
+    assert told.cards[0].summary == report(facts("a100x4")).cards[0].summary
+    assert not told.cards[0].withheld
 
 
 def test_a_node_label_that_is_not_valid_is_a_note_and_ignored() -> None:

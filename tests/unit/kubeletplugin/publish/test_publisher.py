@@ -11,9 +11,11 @@ from driver.kube.api import NODES, RESOURCE_SLICES, Api, Conflict, Forbidden, In
 from driver.observe import Metrics
 from driver.settings import KubeletPluginSettings, NodeLabels, Settings
 from driver.wire import slice_from
-from kubeletplugin.hardware import Card
+from kubeletplugin.hardware import Card, CardState
+from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.hardware.steady import SteadyHealth
+from kubeletplugin.offers import Recorded
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
@@ -71,6 +73,13 @@ class Broken(SimulatedHardware):
 
     silent = False
     present: tuple[Card, ...] | None = None
+    hanging: frozenset[str] = frozenset()
+    """The uuids of cards that do not answer questions about what is on them."""
+
+    def observe(self, card: Card) -> CardState:
+        if card.uuid in self.hanging:
+            raise TransientFault(f"card {card.uuid} does not answer")
+        return super().observe(card)
 
     def cards(self) -> tuple[Card, ...]:
         if self.silent:
@@ -88,6 +97,7 @@ class Rig:
         self.settings = Settings(kubeletplugin=KubeletPluginSettings(**section))
         self.hardware = Broken(load_profile(profile, self.files), NODE, self.files, "/faults")
         self.journal = Journal()
+        self.recorded = Recorded()
 
     def node(self, **labels: str) -> None:
         metadata = {"name": NODE, "labels": labels}
@@ -125,6 +135,7 @@ class Running:
             rig.hardware,
             PublishingMetrics(self.metrics),
             rig.journal,
+            recorded=lambda: rig.recorded,
         )
 
     def hear(self) -> None:
@@ -178,6 +189,60 @@ def test_nothing_is_written_while_the_node_does_not_exist() -> None:
     rig.node()
     one.run()
     assert len(rig.devices()) == 80
+
+
+def of_first(rig: Rig) -> set[str]:
+    return {name for name in rig.devices() if name == "gpu-0" or name.startswith("gpu-0-")}
+
+
+def test_what_somebody_else_made_on_a_card_narrows_its_offer_until_it_is_gone() -> None:
+    rig, one = running()
+    all_of_it = of_first(rig)
+    first, second, *_ = rig.hardware.cards()
+    for action in (MigMode(first.uuid), MigInstance(first.uuid, "3g.20gb", 4)):
+        rig.hardware.ensure(action)
+    one.run(10)
+    left = of_first(rig)
+    assert left == {name for name in all_of_it if "-mig-" in name and int(name[-1]) < 4 and "7g" not in name}
+    assert second.name in rig.devices()
+    assert rig.journal.fields("card is not offered as everything")[0]["card"] == "gpu-0"
+    rig.hardware.release(MigInstance(first.uuid, "3g.20gb", 4), None)
+    one.run(10)
+    assert of_first(rig) == {name for name in all_of_it if "-mig-" in name}
+    rig.hardware.release(MigMode(first.uuid), None)
+    one.run(10)
+    assert of_first(rig) == all_of_it
+
+
+def test_what_is_made_for_claims_changes_no_slice() -> None:
+    rig, one = running()
+    one.api.writes.clear()
+    card = rig.hardware.cards()[0]
+    actions = MigMode(card.uuid), MigInstance(card.uuid, "1g.5gb", 6)
+    rig.recorded = Recorded(frozenset(action.key for action in actions))
+    for action in actions:
+        rig.hardware.ensure(action)
+        one.run(6)
+    for action in reversed(actions):
+        rig.hardware.release(action, None)
+        one.run(6)
+    assert one.api.writes == []
+
+
+def test_a_card_that_does_not_say_what_is_on_it_is_offered_as_before() -> None:
+    rig, one = running()
+    first, second, *_ = rig.hardware.cards()
+    rig.hardware.ensure(MigMode(first.uuid))
+    one.run(10)
+    assert "gpu-0" not in rig.devices()
+    rig.hardware.hanging = frozenset({first.uuid})
+    rig.hardware.release(MigMode(first.uuid), None)
+    rig.hardware.ensure(MigMode(second.uuid))
+    one.run(10)
+    assert {"gpu-0", "gpu-1"} & rig.devices().keys() == set()
+    rig.hardware.hanging = frozenset()
+    one.run(10)
+    assert {"gpu-0", "gpu-1"} & rig.devices().keys() == {"gpu-0"}
 
 
 def test_when_all_is_published_nothing_more_is_written() -> None:

@@ -1,6 +1,6 @@
 """MIG instances: created, completed, adopted and destroyed, whenever the program dies."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from driver.errors import TransientFault
 from kubeletplugin.hardware import Action, Card, Hardware, NoRoom, Unsupported, Use
 from kubeletplugin.hardware.actions import MigInstance, MigMode
+from kubeletplugin.offers import CardOffer, Recorded, offer_of
 from tests.fakes.killed import dies
 from tests.fakes.nvml.models import A30, A100, B200, H100, Model
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
@@ -55,6 +56,12 @@ def release_all(hardware: Hardware, actions: Sequence[Action]) -> None:
         hardware.release(action, None)
 
 
+def offered(hardware: Hardware, keys: Collection[str] = ()) -> CardOffer:
+    """What the only card can be offered as, if claims have what these keys name."""
+    card = card_of(hardware)
+    return offer_of(card, hardware.observe(card), Recorded(frozenset(keys)))
+
+
 @pytest.mark.parametrize("model", [H100, B200], ids=lambda model: model.name)
 def test_every_profile_is_created_where_it_is_asked_for_and_destroyed(state: Path, model: Model) -> None:
     bench = NvidiaBench(state, model, 1)
@@ -80,7 +87,7 @@ def test_a_card_that_needs_a_reset_is_partitioned_once_its_mode_is_on(state: Pat
     with pytest.raises(Unsupported, match="reset"):
         hardware.actions(use, ())
     bench.nvml.change({"gpu.0.mig": "1 1"})
-    assert set(hardware.observe(use.card).excluded) == {"whole", "share"}
+    assert set(offered(hardware).withheld) == {"whole", "share"}
     create(bench, model.profiles[0].name)
     destroy(bench, model.profiles[0].name)
     assert (bench.nvml.instances(0), bench.nvml.state()["gpu.0.mig"]) == ([], "1 1")
@@ -204,9 +211,34 @@ def test_a_card_in_mig_mode_is_not_handed_out_whole(state: Path) -> None:
     bench = NvidiaBench(state, H100, 1)
     bench.nvml.change({"gpu.0.mig": "1 1"})
     hardware = bench.start()
-    assert set(hardware.observe(card_of(hardware)).excluded) == {"whole", "share"}
+    assert set(offered(hardware).withheld) == {"whole", "share"}
     with pytest.raises(Unsupported, match="-mig 0"):
         hardware.actions(Use("claim", card_of(hardware)), ())
+
+
+def test_a_mode_that_was_turned_on_for_a_claim_changes_nothing_of_the_offer(state: Path) -> None:
+    bench = NvidiaBench(state, H100, 1)
+    hardware = bench.start()
+    before = offered(hardware)
+    mode, instance = hardware.actions(use_of(hardware, "1g.10gb", 3), ())
+    keys = [mode.key, instance.key]
+    hardware.ensure(mode)
+    assert offered(hardware, keys) == before
+    hardware.ensure(instance)
+    assert offered(hardware, keys) == before
+    hardware.release(instance, None)
+    assert offered(hardware, keys) == before
+    assert set(offered(hardware).withheld) == {"whole", "share"}
+
+
+def test_instances_of_an_operator_leave_the_places_beside_them(state: Path) -> None:
+    bench = NvidiaBench(state, H100, 1)
+    bench.nvml.change({"gpu.0.mig": "1 1", "gpu.0.gi.1": "9 4 4", "gpu.0.gi.1.ci.0": 2})
+    found = offered(bench.start())
+    assert found.card.scheme
+    assert {part.slot for part in found.card.scheme.partitions} == {0, 1, 2, 3}
+    assert "3g.40gb:4" in found.reduced
+    assert set(found.withheld) == {"whole", "share"}
 
 
 def test_processes_on_the_card_keep_it_from_mig_mode_and_nothing_stays_pending(state: Path) -> None:
