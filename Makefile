@@ -104,6 +104,10 @@ bench-backlog: $(VENV) ## what 5,000 waiting pods cost, and whether others wait 
 	$(CLUSTERS) control-plane >/dev/null
 	python -m benchmarks.backlog $(ARGS)
 
+.PHONY: chart
+chart: $(VENV) ## generate the Helm chart in charts/lode from the manifests
+	python -m charts
+
 .PHONY: proto
 proto: $(VENV) ## generate the gRPC code from its definitions
 	kubeletplugin/proto/regenerate.sh

@@ -16,7 +16,7 @@ from testclusters.forwarder import Forwarder
 from testclusters.images import build_context
 from testclusters.kind import KindCluster, NoCluster, NotReady
 from testclusters.pki import Authority
-from testclusters.programs import KUBERNETES_VERSIONS, ProgramMissing, example_driver, go_version
+from testclusters.programs import KUBERNETES_VERSIONS, ProgramMissing, example_driver, go_version, helm, kubectl
 from testclusters.progress import progress_step
 
 __all__ = [
@@ -35,6 +35,8 @@ __all__ = [
     "content_key",
     "example_driver",
     "go_version",
+    "helm",
+    "kubectl",
     "progress_step",
     "start_process",
 ]

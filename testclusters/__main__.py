@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from testclusters import cache, images, kind, lifecycle, programs, progress
 from testclusters.commands import CommandFailed
 
-_PROGRAMS = ("kubernetes", "containers", "kind", "example-driver")
+_PROGRAMS = ("kubernetes", "containers", "kind", "example-driver", "helm")
 
 _EXPECTED_ERRORS = (
     CommandFailed,
@@ -104,7 +104,13 @@ def _build(arguments: argparse.Namespace) -> int:
     available = dict(
         zip(
             _PROGRAMS,
-            (programs.kubernetes(arguments.kubernetes), programs.CONTAINERS, programs.KIND, programs.EXAMPLE_DRIVER),
+            (
+                programs.kubernetes(arguments.kubernetes),
+                programs.CONTAINERS,
+                programs.KIND,
+                programs.EXAMPLE_DRIVER,
+                programs.HELM,
+            ),
             strict=True,
         )
     )

@@ -143,6 +143,7 @@ CONTAINERS = GoProgram(
     version_variables=("github.com/containerd/containerd/v2/version.Version={version}",),
 )
 KIND = GoProgram(name="kind", folder="kind")
+HELM = GoProgram(name="helm", folder="helm")
 EXAMPLE_DRIVER = GoProgram(name="example-driver", folder="example-driver")
 
 
@@ -152,6 +153,21 @@ def example_driver() -> Path:
     Raises `ProgramMissing` if Go is not installed or the build fails.
     """
     return EXAMPLE_DRIVER.build() / "dra-example-kubeletplugin"
+
+
+def kubectl() -> Path:
+    """The path of kubectl, found or built like the other programs of a control plane."""
+    return control_plane_programs()["kubectl"]
+
+
+def helm() -> Path:
+    """The path of Helm 4: the one on PATH, else from the cache, where it is built if it is missing."""
+    found = shutil.which("helm")
+    if found:
+        done = subprocess.run([found, "version", "--short"], capture_output=True, text=True, check=False)
+        if done.stdout.startswith("v4."):
+            return Path(found)
+    return HELM.build() / "helm"
 
 
 @once

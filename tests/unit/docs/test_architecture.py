@@ -18,7 +18,7 @@ from tests.unit.docs.pages import ROOT, page
 
 Arrow = tuple[str, str]
 
-NOT_PRODUCT = {"tests", "benchmarks"}
+NOT_PRODUCT = {"tests", "benchmarks", "charts"}
 GENERATED = {"kubeletplugin.proto"}
 
 

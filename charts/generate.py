@@ -1,0 +1,91 @@
+"""What of the chart is generated: one template for each object that kustomize builds, and the settings files."""
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from charts.template import Case, template
+from testclusters import kubectl
+
+Object = dict[str, Any]
+
+CHART = Path(__file__).parent / "lode"
+GENERATED = ("templates/generated", "files/settings")
+"""The folders of the chart in which every file is generated."""
+
+SOURCES_DIGEST = "files/sources.sha256"
+
+_MANIFESTS = Path(__file__).parents[1] / "manifests"
+_SOURCES = ("base", "controller", "controller-allocated", "scheduler-allocated", "nvidia", "ascend", "simulated")
+_COMPONENTS: Mapping[str, tuple[str, ...]] = {
+    "auto": (),
+    "nvidia": ("nvidia",),
+    "ascend": ("ascend",),
+    "simulated": ("simulated",),
+}
+"""The kustomize components that each value of `hardware` stands for."""
+
+
+def sources_digest() -> str:
+    """A digest of everything that the generated part depends on: the manifests and this program."""
+    digest = hashlib.sha256()
+    folders = [*(_MANIFESTS / name for name in _SOURCES), Path(__file__).parent]
+    for file in (file for folder in folders for file in sorted(folder.glob("*.*"))):
+        digest.update(f"{file.parent.name}/{file.name}\n".encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def generated() -> dict[str, str]:
+    """The content of each generated file, by its path in the chart.
+
+    Raises `ValueError` if the manifests have something that the chart cannot express.
+    """
+    variants = {name: built("controller-allocated", *components) for name, components in _COMPONENTS.items()}
+    without_controller = {_key(obj) for obj in built("scheduler-allocated")}
+    files = {f"files/settings/{name}.yaml": _settings(objects) for name, objects in variants.items()}
+    keys = list(dict.fromkeys(_key(obj) for objects in variants.values() for obj in objects))
+    for key in keys:
+        cases = [Case(name, obj) for name, objects in variants.items() for obj in objects if _key(obj) == key]
+        kind, namespace, name = key
+        file = f"templates/generated/{kind}-{name}.yaml".lower()
+        if file in files:
+            file = f"templates/generated/{kind}-{namespace}-{name}.yaml".lower()
+        files[file] = template(cases, controller_only=key not in without_controller)
+    files[SOURCES_DIGEST] = f"{sources_digest()}\n"
+    return files
+
+
+def built(flavor: str, *components: str) -> list[Object]:
+    """What kustomize builds of a flavor with components."""
+    with tempfile.TemporaryDirectory() as folder:
+        content = {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "resources": [os.path.relpath(_MANIFESTS / flavor, folder)],
+            "components": [os.path.relpath(_MANIFESTS / name, folder) for name in components],
+        }
+        Path(folder, "kustomization.yaml").write_text(yaml.safe_dump(content))
+        command = [str(kubectl()), "kustomize", folder]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    return [obj for obj in yaml.safe_load_all(printed) if obj]
+
+
+def _key(obj: Object) -> tuple[str, str, str]:
+    metadata = obj["metadata"]
+    name = "lode-settings" if obj["kind"] == "ConfigMap" else metadata["name"]
+    return obj["kind"], metadata.get("namespace", ""), name
+
+
+def _settings(objects: list[Object]) -> str:
+    """The settings file of a variant; `ValueError` if its ConfigMaps differ."""
+    contents = {obj["data"]["settings.yaml"] for obj in objects if obj["kind"] == "ConfigMap"}
+    if len(contents) != 1:
+        raise ValueError(f"the chart has one settings file, the manifests have {len(contents)}")
+    return str(contents.pop())

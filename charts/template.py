@@ -1,0 +1,127 @@
+"""The text of a Helm template from an object that kustomize built.
+
+Values of the chart replace single fields. An empty value leaves what the manifests say, so that they stay the only
+place with defaults.
+"""
+
+import copy
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+Object = dict[str, Any]
+
+_POD = ("spec", "template", "spec")
+_CONTAINER = (*_POD, "containers", 0)
+
+_PODS = {
+    "DaemonSet": "kubeletplugin",
+    "Deployment": "controller",
+}
+"""The section of values for each kind of workload."""
+
+_FIELDS: tuple[tuple[tuple[str | int, ...], str], ...] = (
+    ((*_POD, "nodeSelector"), "{section}.nodeSelector"),
+    ((*_POD, "tolerations"), "{section}.tolerations"),
+    ((*_POD, "affinity"), "{section}.affinity"),
+    ((*_POD, "priorityClassName"), "{section}.priorityClassName"),
+    ((*_POD, "imagePullSecrets"), "imagePullSecrets"),
+    ((*_CONTAINER, "resources"), "{section}.resources"),
+    ((*_CONTAINER, "imagePullPolicy"), "image.pullPolicy"),
+)
+_FIELDS_OF_KIND: dict[str, tuple[tuple[tuple[str | int, ...], str], ...]] = {
+    "DaemonSet": (
+        ((*_CONTAINER, "securityContext", "seLinuxOptions"), "kubeletplugin.seLinuxOptions"),
+        (("spec", "updateStrategy"), "kubeletplugin.updateStrategy"),
+    ),
+    "Deployment": ((("spec", "replicas"), "controller.replicas"),),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """The object as it is for one value of `hardware`."""
+
+    hardware: str
+    obj: Object
+
+
+def template(cases: Sequence[Case], controller_only: bool) -> str:
+    """The template of an object; `cases` has it for every hardware.
+
+    `controller_only`: the object exists only where the controller allocates.
+    """
+    texts = [_rendered(case.obj) for case in cases]
+    if all(text == texts[0] for text in texts):
+        body = texts[0]
+    else:
+        words = ("if", *["else if"] * (len(cases) - 1))
+        body = "".join(
+            f'{{{{- {word} eq .Values.hardware "{case.hardware}" }}}}\n{text}'
+            for word, case, text in zip(words, cases, texts, strict=True)
+        )
+        body += "{{- end }}\n"
+    if cases[0].obj["kind"] == "Namespace":
+        body = f"{{{{- if .Values.createNamespaces }}}}\n{body}{{{{- end }}}}\n"
+    if controller_only:
+        body = f'{{{{- if eq .Values.allocator "controller" }}}}\n{body}{{{{- end }}}}\n'
+    return f"# Generated from manifests/ by `make chart`.\n{body}"
+
+
+def _rendered(obj: Object) -> str:
+    obj = copy.deepcopy(obj)
+    kind = obj["kind"]
+    originals: dict[str, tuple[str, object]] = {}
+    if kind in _PODS:
+        fields = [(path, value.format(section=_PODS[kind])) for path, value in _FIELDS]
+        for path, value in (*fields, *_FIELDS_OF_KIND[kind]):
+            token = f"VALUE{len(originals)}X"
+            originals[token] = (value, _replace(obj, path, token))
+        pod = obj["spec"]["template"]["spec"]
+        for container in (*pod.get("initContainers", ()), *pod["containers"]):
+            container["image"] = "IMAGEX"
+    if kind == "ConfigMap":
+        obj["data"]["settings.yaml"] = "SETTINGSX"
+    text = _dumped(obj).replace("{{", '{{ "{{" }}')
+    text = text.replace("IMAGEX", '{{ include "lode.image" . | quote }}')
+    text = text.replace("SETTINGSX", '{{ include "lode.settings" . | quote }}')
+    text = re.sub(r"lode-settings-[a-z0-9]{10}\b", '{{ include "lode.settingsName" . }}', text)
+    if kind == "DaemonSet":
+        text = text.replace("/var/lib/kubelet/", "{{ .Values.kubeletRoot }}/")
+    for token, (value, original) in originals.items():
+        text = _with_value(text, token, value, original)
+    return text
+
+
+def _replace(obj: Object, path: Sequence[str | int], token: str) -> object:
+    """Put `token` at `path`; returns what was there, or None."""
+    found: Any = obj
+    for step in path[:-1]:
+        found = found[step]
+    original = found.get(path[-1])
+    found[path[-1]] = token
+    return original
+
+
+def _with_value(text: str, token: str, value: str, original: object) -> str:
+    """Replace the line `key: token` by the chart's value, or by the original field if the value is empty."""
+
+    def lines(match: re.Match[str]) -> str:
+        indent, key = match[1], match[2]
+        parts = [
+            f"{{{{- with .Values.{value} }}}}",
+            f"{indent}{key}: {{{{- toYaml . | nindent {len(indent) + 2} }}}}",
+        ]
+        if original is not None:
+            kept = _dumped({key: original}).rstrip().splitlines()
+            parts += ["{{- else }}", *(f"{indent}{line}" for line in kept)]
+        return "\n".join([*parts, "{{- end }}"])
+
+    return re.sub(rf"^( *)(\w+): {token}$", lines, text, flags=re.MULTILINE)
+
+
+def _dumped(value: object) -> str:
+    return str(yaml.safe_dump(value, sort_keys=False, width=1_000_000))
