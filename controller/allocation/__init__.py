@@ -40,6 +40,7 @@ from controller.allocation.reasons.summary import Closest, Group, NodeReasons, S
 from controller.allocation.reasons.unsatisfiable import Exclusion, Shortage, Unsatisfiable
 from controller.allocation.requests.compiled import CompiledRequest
 from controller.allocation.requests.demands import ClaimFault
+from controller.allocation.search.search import SearchEnded
 
 __all__ = [
     "ClaimFault",
@@ -52,6 +53,7 @@ __all__ = [
     "NodeReasons",
     "NodeScore",
     "NodeSlot",
+    "SearchEnded",
     "Shortage",
     "Summary",
     "Unsatisfiable",

@@ -16,6 +16,7 @@ from controller.allocation.nodefit.greedy import GreedyFit, NoFit
 from controller.allocation.nodefit.node_devices import NodeDevices, most_fits, node_devices
 from controller.allocation.nodefit.node_score import UNSCORED, NodeScore, alternatives, node_score
 from controller.allocation.nodefit.shortages import Failure, Refusals
+from controller.allocation.nodefit.together import NodeClaims, fit_together
 from controller.allocation.ordering.partition_cost import PartitionCosts
 from controller.allocation.reasons.unsatisfiable import Unsatisfiable
 from controller.allocation.requests.compiled import CompiledRequest, CompiledRequests
@@ -240,6 +241,22 @@ class Fleet:
     def is_undecided(self, slot: NodeSlot, request: CompiledRequest) -> bool:
         """Whether ``fit`` found nothing on the node because its search ran out of steps."""
         return self._memory(request).is_undecided(slot, self._index.shared_usage_version)
+
+    def fit_together(
+        self, slots: Sequence[NodeSlot], claims: Sequence[Sequence[Claim]]
+    ) -> Sequence[tuple[Allocation, ...]] | None:
+        """The allocations of the claims of each node, where nodes share devices; None if they do not fit at once.
+
+        Raises:
+            SearchEnded: whether they do is not certain, because the search ran out of steps.
+        """
+        parts = []
+        for slot, own in zip(slots, claims, strict=True):
+            request = self.compile(own)
+            if not isinstance(request, CompiledRequest):
+                return None
+            parts.append(NodeClaims(slot.name, self._of_node(slot), request, own))
+        return fit_together(parts, self._step_limit)
 
     def room(self, claims: Sequence[Claim], most: int = 1_000) -> Mapping[str, int]:
         """Per node that fits ``claims``, how many times, up to ``most``: each on top of those before."""

@@ -127,6 +127,8 @@ class Packing:
         self._most_children = most_children
         self._children: dict[Path, int] = {}
         self._social = any(unit.kind.social for unit in units)
+        self._independent = not self._social and not (staging.shares_devices and any(map(_combines, units)))
+        """Whether as many of the last units as possible on one place never keeps one of them from another place."""
         self._ordered = any(unit.kind.ordered for unit in units)
         self._free = {kind: list(bounds) for kind, bounds in counts.bounds.items()}
         """Per kind and place, how many units it takes at most besides those of the kind that are there."""
@@ -246,10 +248,10 @@ class Packing:
                 self._staging.take(place)
                 self._free[batch.kind][place] += count
                 self._budget.spend()
-                if not rest and not self._social:
+                if not rest and self._independent:
                     break
             self._uncount(child)
-            if not rest and not self._social:
+            if not rest and self._independent:
                 # Nothing else needs the place, so to use it less cannot help; to use another child can.
                 if not fresh or self._most_children is None:
                     break
@@ -271,7 +273,7 @@ class Packing:
         for count in range(min(self._free[batch.kind][place], len(batch.units) - done), 0, -1):
             if self._put(batch, place, done, count):
                 return count
-            if not self._social and not self._staging.units(place):
+            if not self._social and self._staging.is_alone(place):
                 # Whatever else is where, the place does not take so many.
                 self._counts.learn(batch.kind, place, count - 1)
                 self._free[batch.kind][place] = count - 1
@@ -345,6 +347,13 @@ class Packing:
         """0 on one node, less in a smaller domain."""
         same = [one == another for one, another in zip(place.below, other.below, strict=False)]
         return 0 if place.node == other.node else 1 + len(same) - (same.index(False) if False in same else len(same))
+
+
+def _combines(unit: Unit) -> bool:
+    """Whether the unit needs several devices at once, so that which of them are left over matters for the next one."""
+    return any(
+        request.total_devices > 1 or not request.single_choice for request in (unit.kind.request, unit.kind.beside)
+    )
 
 
 def best_fit(rooms: Mapping[K, int], wanted: int) -> list[K]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from controller.allocation import CompiledRequest, Fleet, NodeSlot
+from controller.allocation import CompiledRequest, Fleet, NodeSlot, SearchEnded
 from controller.gangs.topology import Place, Places
 from controller.gangs.units import Unit
 from controller.placement import Nodes, Placement, PodCheck
@@ -36,6 +36,7 @@ class Staging:
         self._contents: dict[int, list[_Content]] = {}
         self._on_node: dict[str, list[int]] = {}
         self._several = places.divided_nodes
+        self._shares = fleet.shares_devices
         self._pods: list[tuple[str, str]] = []
         self.undecided = False
 
@@ -52,6 +53,15 @@ class Staging:
         found = self._contents.get(place)
         return found[-1].units if found else ()
 
+    def is_alone(self, place: int) -> bool:
+        """Whether no unit is on the place, and none elsewhere can be in its way."""
+        return not self.units(place) and not self._others(place)
+
+    @property
+    def shares_devices(self) -> bool:
+        """Whether what a unit gets on one node can be missing on another."""
+        return self._shares
+
     def place_of(self, unit: Unit) -> Place | None:
         """Where the unit is; None if it is on no place."""
         return next((self._places[place] for place in self._contents if unit in self.units(place)), None)
@@ -67,7 +77,8 @@ class Staging:
         before = self._contents.get(place)
         if before:
             self._release(before[-1])
-        content = self._fit(self._places[place], (*self.units(place), *units))
+        wanted = (*self.units(place), *units)
+        content = self._fit(self._places[place], wanted) or self._fit_with_others(place, wanted)
         if content is None:
             if before:
                 self._hold(place, before[-1])
@@ -87,6 +98,7 @@ class Staging:
         last = contents.pop()
         self._release(last)
         if contents:
+            self._keep_prefix(place, contents[-1], last)
             self._hold(place, contents[-1])
         else:
             del self._contents[place]
@@ -103,7 +115,8 @@ class Staging:
         if kind.bound_to:
             return node == kind.bound_to
         others = [unit for other in self._on_node.get(node, ()) for unit in self.units(other)]
-        if not kind.social and len(kind.pods) == 1 and all(unit.kind is kind for unit in others):
+        is_counted = len(others) == len(self.units(place)) and all(unit.kind is kind for unit in others)
+        if not kind.social and len(kind.pods) == 1 and is_counted:
             return True
         counted = len(self._pods)
         if not kind.social:
@@ -136,6 +149,46 @@ class Staging:
             return None
         ours = self._allocate(place.slot, [claim for unit in units for claim in unit.claims])
         return None if ours is None else _Content(units, ours, beside)
+
+    def _others(self, place: int) -> Sequence[int]:
+        """Other places with units, of which the devices can be those that this one needs."""
+        if self._shares:
+            return [other for other in self._contents if other != place]
+        node = self._places[place].node
+        return [other for other in self._on_node.get(node, ()) if other != place] if node in self._several else ()
+
+    def _fit_with_others(self, place: int, units: tuple[Unit, ...]) -> _Content | None:
+        """What the units get if units elsewhere take other devices, which they have from then on."""
+        others = [(other, self._contents[other][-1]) for other in self._others(place)]
+        if not others:
+            return None
+        for _, content in others:
+            self._release(content)
+        slots = [self._places[at].slot for at in (*(other for other, _ in others), place)]
+        wanted = [*(content.units for _, content in others), units]
+        beside = self._allocate_all(slots, [[claim for unit in some for claim in unit.beside] for some in wanted])
+        ours = self._allocate_all(slots, [[claim for unit in some for claim in unit.claims] for some in wanted])
+        for number, (other, content) in enumerate(others):
+            if beside is not None and ours is not None:
+                content.beside, content.allocations = beside[number], ours[number]
+            self._hold(other, content)
+        return None if beside is None or ours is None else _Content(units, ours[-1], beside[-1])
+
+    def _allocate_all(
+        self, slots: Sequence[NodeSlot], claims: Sequence[Sequence[Claim]]
+    ) -> Sequence[tuple[Allocation, ...]] | None:
+        """The allocations of the claims of each slot, so that none is in the way of another."""
+        try:
+            return self._fleet.fit_together(slots, claims)
+        except SearchEnded:
+            self.undecided = True
+            return None
+
+    def _keep_prefix(self, place: int, content: _Content, last: _Content) -> None:
+        """Units that stay keep the devices that they had last: others may have what they had before."""
+        if self._shares or self._places[place].node in self._several:
+            content.allocations = last.allocations[: len(content.allocations)]
+            content.beside = last.beside[: len(content.beside)]
 
     def _allocate(self, slot: NodeSlot, claims: Sequence[Claim]) -> tuple[Allocation, ...] | None:
         if not claims:
