@@ -1,7 +1,7 @@
 """What every backend of ``Hardware`` must do. A backend's tests derive a class ``Test...`` from ``HardwareContract``.
 
-It says by a fixture ``bench`` on which node the tests run, and with which uses of devices. Tests skip what the bench's
-uses do not have: a card without partitions, or without an action that is shared.
+It says by a fixture ``bench`` on which node the tests run, and with which uses of devices. Where these have partitions,
+the class derives from ``PartitionContract`` too, and by how partitions are made from one of those below it.
 """
 
 import re
@@ -27,8 +27,8 @@ class Bench(Protocol):
         """Uses of devices, each of another claim, that can all exist at once; at least one of each kind of action."""
         ...
 
-    def unsupported(self) -> Use | None:
-        """A use whose config the card cannot do; None if there is none."""
+    def unsupported(self) -> Use:
+        """A use whose config the card cannot do."""
         ...
 
     def occupy(self, action: Action) -> None:
@@ -171,92 +171,8 @@ class HardwareContract:
         undo_all(after_crash, made, recorded=False)
         assert found(after_crash) == {}
 
-    def test_what_has_another_handle_is_somebody_elses(self, bench: Bench) -> None:
-        hardware = bench.start()
-        mine = [(action, handle) for action, handle in partitions(make_all(bench, hardware)) if handle]
-        for action, handle in mine:
-            hardware.release(action, {name: f"{value}0" for name, value in handle.items()})
-            assert found(hardware)[action.key] == handle
-
-    def test_what_is_in_use_stays_until_it_is_not(self, bench: Bench) -> None:
-        hardware = bench.start()
-        for action, handle in partitions(make_all(bench, hardware)):
-            bench.occupy(action)
-            for instance in (hardware, bench.start()):
-                with pytest.raises(InUse):
-                    instance.release(action, handle)
-            assert action.key in found(hardware)
-            bench.vacate(action)
-            hardware.release(action, handle)
-            assert action.key not in found(hardware)
-
-    def test_what_somebody_else_made_is_found(self, bench: Bench) -> None:
-        hardware = bench.start()
-        for use in bench.uses():
-            for action in hardware.actions(use, ()):
-                if isinstance(action, MigInstance | VnpuInstance):
-                    bench.make_foreign(action)
-                    assert action.key in found(hardware, [use.card])
-                    return
-        pytest.skip("no partitions")
-
-    def test_a_mode_that_a_partition_of_somebody_else_needs_stays(self, bench: Bench) -> None:
-        hardware = bench.start()
-        for use in bench.uses():
-            actions = hardware.actions(use, ())
-            if not actions or not isinstance(actions[0], MigMode):
-                continue
-            mode, instance = actions
-            handle = hardware.ensure(mode)
-            bench.make_foreign(instance)
-            hardware.release(mode, handle)
-            assert instance.key in found(hardware, [use.card])
-            return
-        pytest.skip("no modes")
-
-    def test_an_id_that_is_chosen_is_free_on_the_card_and_in_the_checkpoint(self, bench: Bench) -> None:
-        hardware = bench.start()
-        choices = [
-            (use, action)
-            for use in bench.uses()
-            for action in hardware.actions(use, ())
-            if isinstance(action, VnpuInstance)
-        ]
-        if not choices:
-            pytest.skip("no ids are chosen")
-        use, first = choices[0]
-        second = hardware.actions(use, [first.key])
-        assert first not in second
-        bench.make_foreign(first)
-        assert first not in hardware.actions(use, ())
-
-    def test_no_two_partitions_take_the_same_place(self, bench: Bench) -> None:
-        """However many of one kind are asked for, the last is refused, and nothing is left of it."""
-        hardware = bench.start()
-        made = make_all(bench, hardware)
-        whole = [each for each in made if each.use.partition]
-        if not whole:
-            pytest.skip("no partitions")
-        use, taken = whole[0].use, [action.key for each in made for action in each.actions]
-        placed = whole[0].actions[-1]
-        for number in range(64):
-            before = found(hardware)
-            try:
-                wanted = hardware.actions(replace(use, claim=f"another-{number}"), taken)
-                if isinstance(placed, MigInstance):
-                    wanted = (replace(placed, profile=_other_profile(use)),)
-                for action in wanted:
-                    hardware.ensure(action)
-                    taken.append(action.key)
-            except NoRoom:
-                assert found(hardware) == before
-                return
-        pytest.fail("the card has room for everything")
-
     def test_what_a_card_cannot_do_is_refused_before_anything_is_done(self, bench: Bench) -> None:
         use = bench.unsupported()
-        if use is None:
-            pytest.skip("nothing is unsupported")
         hardware = bench.start()
         with pytest.raises(Unsupported, match=r"\w+ \w+"):
             hardware.actions(use, ())
@@ -308,6 +224,96 @@ class HardwareContract:
             hardware.actions(Use("claim", absent), ())
         with pytest.raises(LodeError, match="absent"):
             hardware.edits(Use("claim", absent), {})
+
+
+class PartitionContract:
+    """Tests of cards that can be divided."""
+
+    def test_what_has_another_handle_is_somebody_elses(self, bench: Bench) -> None:
+        hardware = bench.start()
+        mine = [(action, handle) for action, handle in partitions(make_all(bench, hardware)) if handle]
+        for action, handle in mine:
+            hardware.release(action, {name: f"{value}0" for name, value in handle.items()})
+            assert found(hardware)[action.key] == handle
+
+    def test_what_is_in_use_stays_until_it_is_not(self, bench: Bench) -> None:
+        hardware = bench.start()
+        for action, handle in partitions(make_all(bench, hardware)):
+            bench.occupy(action)
+            for instance in (hardware, bench.start()):
+                with pytest.raises(InUse):
+                    instance.release(action, handle)
+            assert action.key in found(hardware)
+            bench.vacate(action)
+            hardware.release(action, handle)
+            assert action.key not in found(hardware)
+
+    def test_what_somebody_else_made_is_found(self, bench: Bench) -> None:
+        hardware = bench.start()
+        for use in bench.uses():
+            for action in hardware.actions(use, ()):
+                if isinstance(action, MigInstance | VnpuInstance):
+                    bench.make_foreign(action)
+                    assert action.key in found(hardware, [use.card])
+                    return
+        pytest.fail("no partitions")
+
+    def test_no_two_partitions_take_the_same_place(self, bench: Bench) -> None:
+        """However many of one kind are asked for, the last is refused, and nothing is left of it."""
+        hardware = bench.start()
+        made = make_all(bench, hardware)
+        whole = [each for each in made if each.use.partition]
+        use, taken = whole[0].use, [action.key for each in made for action in each.actions]
+        placed = whole[0].actions[-1]
+        for number in range(64):
+            before = found(hardware)
+            try:
+                wanted = hardware.actions(replace(use, claim=f"another-{number}"), taken)
+                if isinstance(placed, MigInstance):
+                    wanted = (replace(placed, profile=_other_profile(use)),)
+                for action in wanted:
+                    hardware.ensure(action)
+                    taken.append(action.key)
+            except NoRoom:
+                assert found(hardware) == before
+                return
+        pytest.fail("the card has room for everything")
+
+
+class MigModeContract(PartitionContract):
+    """Tests of cards that are divided in a mode of their own."""
+
+    def test_a_mode_that_a_partition_of_somebody_else_needs_stays(self, bench: Bench) -> None:
+        hardware = bench.start()
+        for use in bench.uses():
+            actions = hardware.actions(use, ())
+            if not actions or not isinstance(actions[0], MigMode):
+                continue
+            mode, instance = actions
+            handle = hardware.ensure(mode)
+            bench.make_foreign(instance)
+            hardware.release(mode, handle)
+            assert instance.key in found(hardware, [use.card])
+            return
+        pytest.fail("no modes")
+
+
+class ChosenIdContract(PartitionContract):
+    """Tests of cards whose partitions have ids that the backend chooses."""
+
+    def test_an_id_that_is_chosen_is_free_on_the_card_and_in_the_checkpoint(self, bench: Bench) -> None:
+        hardware = bench.start()
+        choices = [
+            (use, action)
+            for use in bench.uses()
+            for action in hardware.actions(use, ())
+            if isinstance(action, VnpuInstance)
+        ]
+        use, first = choices[0]
+        second = hardware.actions(use, [first.key])
+        assert first not in second
+        bench.make_foreign(first)
+        assert first not in hardware.actions(use, ())
 
 
 def _other_profile(use: Use) -> str:

@@ -11,7 +11,7 @@ from kubeletplugin.hardware.actions import action_to
 from kubeletplugin.hardware.simulated import FileStore, MemoryStore, SimulatedHardware, load_profile
 from kubeletplugin.hardware.simulated.state import Store
 from simulation.files import MemoryFiles
-from tests.unit.kubeletplugin.hardware.contract import HardwareContract
+from tests.unit.kubeletplugin.hardware.contract import ChosenIdContract, HardwareContract, MigModeContract
 
 
 class SimulatedBench:
@@ -44,7 +44,7 @@ class SimulatedBench:
             uses += [Use("hami", others[1], share=share, config=GpuConfig(sharing="hamiCore"), together=together)]
         return uses
 
-    def unsupported(self) -> Use | None:
+    def unsupported(self) -> Use:
         card = self.start().cards()[0]
         return Use("claim", card, config=NpuConfig() if card.unit == "gpu" else GpuConfig(sharing="mps"))
 
@@ -69,15 +69,21 @@ class SimulatedBench:
         self.store().save(replace(state, lost=state.lost | {card.uuid}))
 
 
-@pytest.mark.parametrize("profile", ["a100x4", "t4x2", "ascend310px4", "ascend910bx8"])
-class TestInMemory(HardwareContract):
-    @pytest.fixture
-    def bench(self, profile: str) -> SimulatedBench:
-        return SimulatedBench(profile, in_memory=True)
+@pytest.fixture(params=[True, False], ids=["in memory", "in a file"])
+def bench(request: pytest.FixtureRequest, profile: str) -> SimulatedBench:
+    return SimulatedBench(profile, in_memory=request.param)
 
 
-@pytest.mark.parametrize("profile", ["a100x4", "ascend310px4"])
-class TestInAFile(HardwareContract):
-    @pytest.fixture
-    def bench(self, profile: str) -> SimulatedBench:
-        return SimulatedBench(profile, in_memory=False)
+@pytest.mark.parametrize("profile", ["a100x4"])
+class TestGpus(HardwareContract, MigModeContract):
+    pass
+
+
+@pytest.mark.parametrize("profile", ["ascend310px4", "ascend910bx8"])
+class TestNpus(HardwareContract, ChosenIdContract):
+    pass
+
+
+@pytest.mark.parametrize("profile", ["t4x2"])
+class TestCardsThatCannotBeDivided(HardwareContract):
+    pass

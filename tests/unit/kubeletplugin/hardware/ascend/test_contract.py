@@ -9,7 +9,7 @@ from kubeletplugin.hardware import Action, Card, Hardware, Use
 from kubeletplugin.hardware.actions import VnpuInstance
 from tests.fakes.dcmi.models import ASCEND_310P3, ASCEND_910A, ASCEND_910B4, ASCEND_910C, Model
 from tests.unit.kubeletplugin.hardware.ascend.machine import Machine
-from tests.unit.kubeletplugin.hardware.contract import HardwareContract
+from tests.unit.kubeletplugin.hardware.contract import ChosenIdContract, HardwareContract
 
 
 class AscendBench:
@@ -29,7 +29,7 @@ class AscendBench:
         smallest = [part for part in parts if part.profile == parts[0].profile]
         return [Use("mine", first, smallest[0]), Use("yours", first, smallest[1]), Use("whole", second)]
 
-    def unsupported(self) -> Use | None:
+    def unsupported(self) -> Use:
         return Use("claim", self.start().cards()[0], config=GpuConfig(sharing="mps"))
 
     def occupy(self, action: Action) -> None:
@@ -57,8 +57,16 @@ class AscendBench:
         return next(int(key.split(".")[1]) for key, value in state.items() if value == uuid)
 
 
-@pytest.mark.parametrize("model", [ASCEND_310P3, ASCEND_910A, ASCEND_910B4, ASCEND_910C], ids=lambda model: model.name)
-class TestAscend(HardwareContract):
-    @pytest.fixture
-    def bench(self, machine: Machine, model: Model) -> AscendBench:
-        return AscendBench(machine, model)
+@pytest.fixture
+def bench(machine: Machine, model: Model) -> AscendBench:
+    return AscendBench(machine, model)
+
+
+@pytest.mark.parametrize("model", [ASCEND_310P3, ASCEND_910A, ASCEND_910B4], ids=lambda model: model.name)
+class TestCardsThatCanBeDivided(HardwareContract, ChosenIdContract):
+    pass
+
+
+@pytest.mark.parametrize("model", [ASCEND_910C], ids=lambda model: model.name)
+class TestCardsThatCannotBeDivided(HardwareContract):
+    pass

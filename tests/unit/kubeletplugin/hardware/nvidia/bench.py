@@ -73,7 +73,7 @@ class NvidiaBench:
             uses = [Use("mine", first, smallest[0]), Use("yours", first, smallest[1]), *uses]
         return uses
 
-    def unsupported(self) -> Use | None:
+    def unsupported(self) -> Use:
         return Use("claim", self.start().cards()[0], config=NpuConfig())
 
     def occupy(self, action: Action) -> None:
