@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from driver.errors import TransientFault
-from kubeletplugin.hardware import Action, Card, CardState, Edits, Gone, Handle, Health, Use
+from kubeletplugin.hardware import Action, Card, CardState, Edits, Gone, Handle, Health, NoRoom, Use
+from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.decorator import HardwareDecorator
 from kubeletplugin.hardware.simulated import MemoryStore, Profile, SimulatedHardware
 
@@ -21,9 +22,10 @@ class NodeHardware:
     """What is wrong with cards, by ``Card.name``."""
     lost: set[str] = field(default_factory=set)
     """The cards that have fallen off the bus, by ``Card.name``."""
+    hanging: set[str] = field(default_factory=set)
+    """The cards that answer no question about themselves, by ``Card.name``."""
     store: MemoryStore = field(default_factory=MemoryStore)
     """What exists on the cards; others than the programs may change it."""
-
     foreign: set[str] = field(default_factory=set)
     """Keys of what somebody else made."""
     cards_of_node: SimulatedHardware = field(init=False)
@@ -38,6 +40,44 @@ class NodeHardware:
     def reboot(self) -> None:
         """What the hardware does not keep is gone."""
         self.store.save(self.store.load().rebooted())
+        self.foreign &= self.store.load().existing.keys()
+
+    def make_foreign(self, action: Action) -> None:
+        """Somebody else makes a partition, and turns on the mode that it needs; nothing changes if there is no room."""
+        before = self.store.load()
+        needed: list[Action] = [MigMode(action.card), action] if isinstance(action, MigInstance) else [action]
+        try:
+            for each in needed:
+                self.cards_of_node.ensure(each)
+        except NoRoom:
+            self.store.save(before)
+        self.foreign |= self.store.load().existing.keys() - before.existing.keys()
+
+    def remove_foreign(self, key: str, own: Collection[str]) -> None:
+        """Somebody else removes what they made, and turns off the mode that nothing needs any more.
+
+        Args:
+            own: the keys of what claims have.
+        """
+        self.foreign.discard(key)
+        state = self.store.load()
+        if key not in own and key in state.existing and not isinstance(state.existing[key][0], MigMode):
+            card = state.existing[key][0].card
+            state, mode = state.without(key), MigMode(card).key
+            divided = any(a.card == card for a, _ in state.existing.values() if isinstance(a, MigInstance))
+            if not divided and mode not in own and mode in state.existing:
+                state = state.without(mode)
+                self.foreign.discard(mode)
+            self.store.save(state)
+
+    def mend(self, own: Collection[str]) -> None:
+        """Everything answers, nothing is lost or busy, and what somebody else made is removed; faults stay."""
+        self.answers = True
+        self.lost.clear()
+        self.hanging.clear()
+        self.store.save(replace(self.store.load(), in_use=frozenset()))
+        for key in sorted(self.foreign):
+            self.remove_foreign(key, own)
 
     def set_in_use(self, key: str, *, in_use: bool) -> None:
         """A process starts or ends to use what exists by the action of that key."""
@@ -99,8 +139,11 @@ class FailingHardware(HardwareDecorator):
     def _ask(self, card: str) -> None:
         self._call()
         self._answer()
-        if any(known.uuid == card and known.name in self._node.lost for known in super().cards()):
+        name = next((known.name for known in super().cards() if known.uuid == card), "")
+        if name in self._node.lost:
             raise Gone(f"card {card} has fallen off the bus")
+        if name in self._node.hanging:
+            raise TransientFault(f"card {card} does not answer")
 
     def _answer(self) -> None:
         if not self._node.answers:

@@ -19,6 +19,7 @@ from simulation.settled_checks import (
     check_nobody_waits_behind_words,
     check_settled,
 )
+from tests.system.card_incidents import mend_cards
 from tests.system.gangs import RandomGangs, fabrics
 from tests.system.objects import REQUESTS, device_classes
 from tests.system.workload import RandomWorkload
@@ -159,11 +160,9 @@ def _play(seed: int, cluster: Cluster, faults: FaultProfile, with_gangs: bool) -
 
 
 def _rest(cluster: Cluster, faults: FaultProfile) -> None:
-    """The cluster settles while nodes are cordoned, devices tainted, classes changed and cards broken; none is lost."""
+    """The cluster settles while nodes are cordoned, devices tainted, classes changed and cards broken; all answer."""
     cluster.faults = NO_FAULTS
-    for hardware in cluster.hardware.values():
-        hardware.answers = True
-        hardware.lost.clear()
+    mend_cards(cluster)
     cluster.settle()
     check_settled(cluster)
     cluster.faults = faults

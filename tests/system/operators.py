@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, NODES, Object, Resource
 from kubeletplugin.hardware.simulated import Profile
 from simulation.cluster import Cluster
+from tests.system.card_incidents import CardIncidents, mend_cards
 from tests.system.objects import attribute, device_classes, taint_rule
 
 TAINT_RULES = ("rule-0", "rule-1")
@@ -35,8 +36,7 @@ class Operators:
             (4, self._node_joins),
             (1, self._node_is_recreated),
             (3, self._hardware_is_silent),
-            (5, self._card_fails),
-            (4, self._card_is_lost),
+            *CardIncidents(randomness, cluster).actions,
             (3, self._reboot),
             (6, self._crash),
             (3, self._stall),
@@ -45,10 +45,9 @@ class Operators:
 
     def undo(self) -> None:
         """Uncordon all nodes, mend all cards, and remove labels, taint rules and changes of classes."""
+        mend_cards(self._cluster)
         for hardware in self._cluster.hardware.values():
-            hardware.answers = True
             hardware.faults.clear()
-            hardware.lost.clear()
         undone = [self._undo_taints, self._undo_classes, self._undo_nodes]
         self._random.shuffle(undone)
         for undo in undone:
@@ -116,18 +115,6 @@ class Operators:
         hardware.answers = not hardware.answers
         if self._random.random() < 0.5:
             self._label(node)
-
-    def _card_fails(self) -> None:
-        """A card fails, or is mended."""
-        hardware = self._cluster.hardware[self._node()]
-        card = self._random.choice(hardware.cards_of_node.cards()).name
-        if hardware.faults.pop(card, None) is None:
-            hardware.faults[card] = "Xid 79"
-
-    def _card_is_lost(self) -> None:
-        """A card falls off the bus, or is found again."""
-        hardware = self._cluster.hardware[self._node()]
-        hardware.lost ^= {self._random.choice(hardware.cards_of_node.cards()).name}
 
     # Nodes
 

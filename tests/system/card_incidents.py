@@ -1,0 +1,94 @@
+"""What happens to the cards of nodes, in a history."""
+
+import random
+from collections.abc import Callable
+
+from kubeletplugin.hardware import Action, Card
+from kubeletplugin.hardware.actions import MigInstance, VnpuInstance
+from kubeletplugin.offers import Recorded
+from kubeletplugin.prepare.storage import ClaimStorage
+from simulation.cluster import Cluster
+from simulation.hardware import NodeHardware
+
+LAST_ID = 31
+"""An operator chooses the ids of vNPUs from above, and the plugin from below."""
+
+
+class CardIncidents:
+    """The actions of one seed. Some card of some node fails, is lost, hangs, is busy, or is divided by an operator."""
+
+    def __init__(self, randomness: random.Random, cluster: Cluster):
+        self._random = randomness
+        self._cluster = cluster
+        self.actions: list[tuple[int, Callable[[], None]]] = [
+            (5, self._fails),
+            (4, self._is_lost),
+            (3, self._hangs),
+            (3, self._is_busy),
+            (3, self._is_divided),
+        ]
+
+    def _fails(self) -> None:
+        """A card fails, or is mended."""
+        _, hardware = self._some()
+        card = self._random.choice(hardware.cards_of_node.cards()).name
+        if hardware.faults.pop(card, None) is None:
+            hardware.faults[card] = "Xid 79"
+
+    def _is_lost(self) -> None:
+        """A card falls off the bus, or is found again."""
+        _, hardware = self._some()
+        hardware.lost ^= {self._random.choice(hardware.cards_of_node.cards()).name}
+
+    def _hangs(self) -> None:
+        """Questions about a card have no answer any more, or have one again."""
+        _, hardware = self._some()
+        hardware.hanging ^= {self._random.choice(hardware.cards_of_node.cards()).name}
+
+    def _is_busy(self) -> None:
+        """A process starts to use a partition, or the one that does ends."""
+        _, hardware = self._some()
+        state = hardware.store.load()
+        partitions = [key for key, (made, _) in state.existing.items() if isinstance(made, MigInstance | VnpuInstance)]
+        if partitions:
+            key = self._random.choice(partitions)
+            hardware.set_in_use(key, in_use=key not in state.in_use)
+
+    def _is_divided(self) -> None:
+        """An operator makes a partition on a card that no claim has whole or shared, or removes one."""
+        node, hardware = self._some()
+        recorded = _recorded(self._cluster, node)
+        if hardware.foreign and self._random.random() < 0.5:
+            hardware.remove_foreign(self._random.choice(sorted(hardware.foreign)), recorded.keys)
+            return
+        card = self._random.choice(hardware.cards_of_node.cards())
+        action = self._partition(card)
+        if action is not None and not _is_used(card, action, recorded):
+            hardware.make_foreign(action)
+
+    def _partition(self, card: Card) -> Action | None:
+        if card.scheme is None:
+            return None
+        part = self._random.choice(card.scheme.partitions)
+        if card.unit == "gpu":
+            return MigInstance(card.uuid, part.profile, part.slot)
+        return VnpuInstance(card.uuid, part.profile, 32 * card.index + LAST_ID)
+
+    def _some(self) -> tuple[str, NodeHardware]:
+        node = self._random.choice(list(self._cluster.nodes))
+        return node, self._cluster.hardware[node]
+
+
+def _is_used(card: Card, action: Action, recorded: Recorded) -> bool:
+    """Whether a claim has the card whole or shared, or what the action would make."""
+    return action.key in recorded.keys or bool({card.name, card.share_name} & recorded.devices)
+
+
+def _recorded(cluster: Cluster, node: str) -> Recorded:
+    return ClaimStorage(cluster.nodes[node].files, cluster.settings).load().recorded
+
+
+def mend_cards(cluster: Cluster) -> None:
+    """All cards answer, and operators remove their partitions; faults stay."""
+    for node, hardware in cluster.hardware.items():
+        hardware.mend(_recorded(cluster, node).keys)
