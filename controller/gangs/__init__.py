@@ -33,6 +33,7 @@ from controller.gangs.gang import (
     Member,
     Policy,
     Standing,
+    TaskMinimums,
 )
 from controller.gangs.groups import VERSIONS, Group, GroupObjects, Workload, job_from, stateful_set_from
 from controller.gangs.hints import GangHints, GroupName, Owner, hints_of, rank_of_pod
@@ -68,6 +69,7 @@ __all__ = [
     "Source",
     "Standing",
     "Statement",
+    "TaskMinimums",
     "Tiers",
     "Workload",
     "agreed",

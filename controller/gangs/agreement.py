@@ -33,6 +33,7 @@ def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
         source=next(iter(said)).source,
         minimum=minimum if minimum is not None else size or 1,
         size=size,
+        task_minimums=_value(said, lambda one: one.task_minimums) or (),
         levels=_value(said, lambda one: one.levels) or (),
         policy=_policy(said),
         moves=bool(_value(said, lambda one: one.moves)),

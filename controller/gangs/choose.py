@@ -10,7 +10,7 @@ from controller.gangs.choice import Figures, Rank, least_children, rank
 from controller.gangs.counting import Counts
 from controller.gangs.gang import Domain, DomainVerdict, Gang, GangPlan, GangRefusal, Level, Standing
 from controller.gangs.memory import Memory
-from controller.gangs.packing import Budget, GroupLevel, OutOfSteps, Packing
+from controller.gangs.packing import Budget, GroupLevel, OutOfSteps, Packing, Slack
 from controller.gangs.staging import Staging
 from controller.gangs.topology import Path, Places, by_path, common
 from controller.gangs.units import Unit, in_order, leader_and_first, positions_of, together, units_of
@@ -84,10 +84,12 @@ def _without(gang: Gang, found: Sequence[Placement]) -> Gang:
     placed = {placement.pod: placement for placement in found}
     every = [(member, placed.get(member.demand.key)) for member in gang.members]
     standing = tuple(
-        Standing(member.demand.key, placement, member.rank, member.leader) for member, placement in every if placement
+        Standing(member.demand.key, placement, member.rank, member.leader, member.task)
+        for member, placement in every
+        if placement
     )
     left = tuple(member for member, placement in every if not placement)
-    return replace(gang, members=left, standing=(*gang.standing, *standing), minimum=1)
+    return replace(gang, members=left, standing=(*gang.standing, *standing), minimum=1, task_minimums=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,8 @@ class _Decision:
         self._topology = memory.topology(gang.levels, fleet, nodes, self._requests)
         self._standing = [(one, self._topology.path_of(one)) for one in gang.standing]
         self._needed = max(1, gang.minimum - len(gang.standing))
+        stand = Counter(one.task for one in gang.standing)
+        self._needed_of_tasks = {task: least - stand[task] for task, least in gang.task_minimums if least > stand[task]}
         counted = Counter(unit.kind for unit in units)
         self._main = min(counted, key=lambda kind: (-counted[kind], kind.number), default=None)
         """The kind of the most members: room is counted in members of it."""
@@ -162,8 +166,12 @@ class _Decision:
         gang = self._gang
         if not gang.members:
             return ()
+        there = Counter(member.task for member in gang.members)
+        missing = [task for task, needed in self._needed_of_tasks.items() if there[task] < needed]
         if len(gang.members) < self._needed:
             self._note((), len(gang.members), f"only {len(gang.members)} members are there to be placed")
+        elif missing:
+            self._note((), self._needed - 1, f"too few members of task {', '.join(missing)} are there to be placed")
         else:
             for tier in self._tiers():
                 found = self._in_tier(tier)
@@ -218,6 +226,8 @@ class _Decision:
         for group in tier.groups if found >= self._needed else ():
             domains = by_path([places[at] for at in inside], group.depth).values()
             found = min(found, counts.members_in_groups([*domains], group.size))
+        if any(counts.of_task(task, inside) < needed for task, needed in self._needed_of_tasks.items()):
+            found = min(found, self._needed - 1)
         return found
 
     def _domains(self, tier: _Tier, places: Places) -> Mapping[Path, Sequence[int]]:
@@ -345,11 +355,10 @@ class _Decision:
         leader_first: bool = False,
     ) -> _Found | None:
         """A way to place enough of the units; without a limit, it is noted if there is none."""
-        slack = len(self._gang.members) - self._needed
         with Staging(self._fleet, self._nodes, places) as staging:
             packing = Packing(
                 units, places, candidate.places, counts, tier.groups, staging, budget, child_depth=tier.depth + 1,
-                most_children=limit, slack=slack, anchors=self._anchors(tier), close=leader_and_first(units),
+                most_children=limit, slack=self._slack(), anchors=self._anchors(tier), close=leader_and_first(units),
                 leader_first=leader_first,
             )  # fmt: skip
             if packing.run():
@@ -360,6 +369,12 @@ class _Decision:
                 reason = "they do not fit together" if learnt >= self._needed else counts.limits(candidate.places)
                 self._note(candidate.path, min(self._needed - 1, learnt), reason, decided=not staging.undecided)
         return None
+
+    def _slack(self) -> Slack:
+        """Which members may be left out."""
+        there = Counter(member.task for member in self._gang.members)
+        of_tasks = {task: there[task] - needed for task, needed in self._needed_of_tasks.items()}
+        return Slack(len(self._gang.members) - self._needed, of_tasks)
 
     def _with_leader(self, found: _Found, tier: _Tier, candidate: _Candidate, places: Places, counts: Counts) -> _Found:
         """The same with leader and rank 0 on one node if that is possible, else with them close to each other."""

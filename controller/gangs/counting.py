@@ -44,6 +44,11 @@ class Counts:
         """How many members these places take at most."""
         return sum(min(wanted, self.room(kind, places)) * len(kind.pods) for kind, wanted in self.wanted.items())
 
+    def of_task(self, task: str, places: Sequence[int]) -> int:
+        """How many members of the task these places take at most."""
+        counted = ((kind, wanted, kind.tasks.count(task)) for kind, wanted in self.wanted.items())
+        return sum(min(wanted, self.room(kind, places)) * count for kind, wanted, count in counted if count)
+
     def learn(self, kind: Kind, place: int, most: int) -> None:
         """The place does not take more units of the kind, even if there are no others."""
         self.bounds[kind][place] = min(self.bounds[kind][place], most)

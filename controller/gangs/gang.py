@@ -28,6 +28,10 @@ class Level:
     wait_seconds: int = 0
 
 
+TaskMinimums = tuple[tuple[str, int], ...]
+"""How many members of a task have to start, by the name of the task."""
+
+
 class Policy(StrEnum):
     """Which of several domains is taken: the one with least room left, or the one that is used least."""
 
@@ -43,11 +47,13 @@ class Member:
         rank: its place in the order of the members, from 0; neighbors share the smallest domains. Members of equal rank
             are ordered by the natural order of their keys.
         leader: whether it is the leader, which stands beside rank 0.
+        task: the part of the gang that it belongs to, such as its parameter servers; "" for none.
     """
 
     demand: PodDemand
     rank: int = 0
     leader: bool = False
+    task: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,7 @@ class Standing:
     placed: Placed
     rank: int = 0
     leader: bool = False
+    task: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,7 @@ class Gang:
         members: those to place now.
         standing: those that keep their place.
         minimum: how many members must be placed, the standing ones included; those beyond are placed where possible.
+        task_minimums: how many members of some tasks must be placed, the standing ones included.
         levels: outermost first.
         elapsed: seconds since the gang was complete, for ``Level.wait_seconds``.
         moves: whether members that stand in no domain of a required level leave the choice of one to the others; if
@@ -81,6 +89,7 @@ class Gang:
     members: tuple[Member, ...]
     standing: tuple[Standing, ...] = ()
     minimum: int = 1
+    task_minimums: TaskMinimums = ()
     levels: tuple[Level, ...] = ()
     policy: Policy = Policy.BINPACK
     elapsed: float = 0.0

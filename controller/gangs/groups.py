@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controller.gangs.gang import Level
+from controller.gangs.gang import Level, TaskMinimums
 from controller.gangs.terms import Source
 from driver.errors import Fault
 
@@ -19,6 +19,7 @@ class Group:
         key: ``namespace/name``.
         minimum: how many members have to start together; None if the group is no gang.
         levels: None if it asks nothing of the topology.
+        task_minimums: how many members of some tasks have to start together.
         faults: what is not supported.
         claims: what its pods share: the name of the entry, and of the ResourceClaim or ResourceClaimTemplate.
     """
@@ -27,6 +28,7 @@ class Group:
     uid: str
     minimum: int | None
     levels: tuple[Level, ...] | None = None
+    task_minimums: TaskMinimums = ()
     faults: tuple[Fault, ...] = ()
     claims: frozenset[tuple[str, str]] = frozenset()
 

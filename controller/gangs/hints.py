@@ -21,6 +21,8 @@ _COSCHEDULING_GROUP: Final = "scheduling.x-k8s.io/pod-group"
 _KUEUE_GROUP: Final = "kueue.x-k8s.io/pod-group-name"
 """A label, or in newer versions of Kueue an annotation."""
 _KUEUE_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
+TASK: Final = "volcano.sh/task-spec"
+"""Label or annotation with the task of a pod of Volcano's jobs."""
 _JOBSET: Final = "jobset.sigs.k8s.io/"
 _LWS: Final = "leaderworkerset.sigs.k8s.io/"
 _RANKS: Final = (
@@ -75,6 +77,7 @@ class GangHints:
         run: equal for pods that replace each other; "" if nothing replaces the pod.
         label: the value of the driver's label for gangs: the name of a gang, or "" for the group or owner; None if the
             pod does not have the label.
+        task: the part of the gang that the pod belongs to; "" for none.
         levels: what its annotations ask of the topology; None if they ask nothing.
         faults: annotations that are not supported in a gang.
     """
@@ -83,6 +86,7 @@ class GangHints:
     owner: Owner | None = None
     run: str = ""
     label: str | None = None
+    task: str = ""
     levels: tuple[Level, ...] | None = None
     leader: bool = False
     faults: tuple[Fault, ...] = ()
@@ -106,6 +110,7 @@ def hints_of(pod: Json, label: str) -> GangHints | None:
         owner=_owner(labels, annotations, controller),
         run=labels.get(f"{_JOBSET}jobset-uid") or (controller["uid"] if controller else ""),
         label=labels.get(label),
+        task=labels.get(TASK) or annotations.get(TASK) or "",
         levels=levels,
         leader=labels.get(f"{_LWS}worker-index") == "0" or labels.get("training.kubeflow.org/job-role") == "master",
         faults=(*faults, *exclusive_faults(annotations)),

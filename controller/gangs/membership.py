@@ -49,6 +49,7 @@ def membership_of(pod: PodFacts, objects: GroupObjects) -> Membership | None:
         rank=_rank(pod.rank, hints.owner, objects),
         leader=hints.leader,
         run=hints.run,
+        task=hints.task,
     )
 
 
@@ -98,7 +99,15 @@ def _of_group(named: GroupName, key: str, objects: GroupObjects) -> Statement | 
         return Statement(named.source, origin=origin, problems=(Fault("", message),))
     if group.minimum is None:
         return None
-    return Statement(named.source, group.uid, origin, minimum=group.minimum, levels=group.levels, problems=group.faults)
+    return Statement(
+        named.source,
+        group.uid,
+        origin,
+        minimum=group.minimum,
+        task_minimums=group.task_minimums or None,
+        levels=group.levels,
+        problems=group.faults,
+    )
 
 
 def _total_count_missing(key: str) -> Fault:

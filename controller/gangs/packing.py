@@ -5,6 +5,7 @@ place is decided for all units there together (``Staging``), so a member never g
 """
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -20,6 +21,28 @@ Anchors = dict[tuple[int, int], Path]
 """The domain that a group of members is in: depth of the level and number of the group to the path."""
 
 _Steps = Iterator["_Steps | None"]
+
+
+class Slack:
+    """How many members may be left out: in all, and of each task that has a minimum."""
+
+    def __init__(self, members: int, of_tasks: Mapping[str, int]):
+        self._members = members
+        self._of_tasks = dict(of_tasks)
+
+    def units(self, kind: Kind) -> int:
+        """How many units of the kind may be left out."""
+        counted = Counter(task for task in kind.tasks if task in self._of_tasks)
+        return min(
+            [self._members // len(kind.pods), *(self._of_tasks[task] // count for task, count in counted.items())]
+        )
+
+    def use(self, kind: Kind, units: int) -> None:
+        """So many units of the kind are left out; fewer than none are taken back."""
+        self._members -= units * len(kind.pods)
+        for task in kind.tasks:
+            if task in self._of_tasks:
+                self._of_tasks[task] -= units
 
 
 class OutOfSteps(Exception):
@@ -78,11 +101,6 @@ class _Batch:
     groups: tuple[int, ...]
     units: tuple[Unit, ...]
 
-    @property
-    def size(self) -> int:
-        """Members of each unit."""
-        return len(self.kind.pods)
-
 
 class Packing:
     """Looks for places for units inside a domain.
@@ -90,7 +108,7 @@ class Packing:
     Args:
         child_depth: levels down to the one of which domains are counted.
         most_children: how many of these may be used; None for any number.
-        slack: how many members may be left out.
+        slack: which members may be left out.
         anchors: where groups are already.
         close: the leader and rank 0, which are placed close to each other if that is easy.
         leader_first: whether the leader is placed before the others, which leaves more room close to it.
@@ -108,7 +126,7 @@ class Packing:
         *,
         child_depth: int,
         most_children: int | None,
-        slack: int,
+        slack: Slack,
         anchors: Mapping[tuple[int, int], Path],
         close: tuple[Unit, Unit] | None = None,
         leader_first: bool = False,
@@ -206,7 +224,7 @@ class Packing:
 
     def _options(self, batch: _Batch, path: Path, depth: int) -> Sequence[Path]:
         """The domains of a level for a group: the tightest that have room for it, then the others."""
-        least, want = len(batch.units) - self._slack // batch.size, len(batch.units)
+        least, want = len(batch.units) - self._slack.units(batch.kind), len(batch.units)
         rooms = {
             option: self._room(batch.kind, places)
             for option, places in self._below[depth].items()
@@ -230,7 +248,7 @@ class Packing:
             yield self._next(rest)
             return
         at = start
-        while at < len(order) and suffix[at] >= left - self._slack // batch.size:
+        while at < len(order) and suffix[at] >= left - self._slack.units(batch.kind):
             place = order[at]
             at += 1
             child = self._child(place)
@@ -262,11 +280,10 @@ class Packing:
 
     def _leave_out(self, batch: _Batch, count: int, rest: tuple[_Batch, ...]) -> _Steps:
         """Go on without so many units of the batch, if that leaves enough members."""
-        members = count * batch.size
-        if members <= self._slack:
-            self._slack -= members
+        if count <= self._slack.units(batch.kind):
+            self._slack.use(batch.kind, count)
             yield self._next(rest)
-            self._slack += members
+            self._slack.use(batch.kind, -count)
 
     def _put_most(self, batch: _Batch, place: int, done: int) -> int:
         """Put as many units as the place takes; returns how many."""

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 
 from controller.gangs.gang import Level
 from controller.gangs.groups import Group
+from controller.gangs.hints import TASK
 from controller.gangs.terms import Source
 from driver.errors import Fault
 
@@ -40,7 +41,6 @@ def tiers_from(said: Mapping[int | str, TierName]) -> Tiers:
 
 
 _PARTITION: Final = "volcano.sh/partition-id"
-_TASK: Final = "volcano.sh/task-spec"
 
 
 def group_from(obj: Json, source: Source, tiers: Tiers) -> Group:
@@ -56,7 +56,7 @@ def group_from(obj: Json, source: Source, tiers: Tiers) -> Group:
 def _group(metadata: Json, minimum: int | None, levels: Sequence[Level] = (), faults: Iterable[Fault] = ()) -> Group:
     key = f"{metadata['namespace']}/{metadata['name']}"
     named = tuple(Fault(f"PodGroup {key}: {fault.field}", fault.message) for fault in faults)
-    return Group(key, metadata["uid"], minimum or None, tuple(levels) or None, named)
+    return Group(key, metadata["uid"], minimum or None, tuple(levels) or None, faults=named)
 
 
 def _kubernetes(metadata: Json, spec: Json, _: Tiers) -> Group:
@@ -92,7 +92,10 @@ def _volcano(metadata: Json, spec: Json, tiers: Tiers) -> Group:
         size = policy.get("subGroupSize") or 1
         inner, wrong = _tier(policy["networkTopology"], f"{field}.networkTopology", tiers, size)
         levels, faults = [*levels, *inner], [*faults, *wrong]
-    return _group(metadata, spec.get("minMember"), levels, faults)
+    group = _group(metadata, spec.get("minMember"), levels, faults)
+    tasks = tuple(sorted((task, least) for task, least in (spec.get("minTaskMember") or {}).items() if least > 0))
+    # Volcano's gang plugin looks at tasks only if their minimums do not exceed that of the group.
+    return replace(group, task_minimums=tasks) if sum(least for _, least in tasks) <= (group.minimum or 0) else group
 
 
 def _by_rank(policy: Json) -> bool:
@@ -100,7 +103,7 @@ def _by_rank(policy: Json) -> bool:
     selector = policy.get("labelSelector") or {}
     labels = set(selector.get("matchLabels") or ())
     return (
-        labels <= {_TASK}
+        labels <= {TASK}
         and not selector.get("matchExpressions")
         and policy.get("matchLabelKeys")
         in (

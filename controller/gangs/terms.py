@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controller.gangs.gang import Level, Policy
+from controller.gangs.gang import Level, Policy, TaskMinimums
 from driver.errors import Fault
 
 
@@ -30,6 +30,7 @@ class GangTerms:
         size: how many members there will be; None if nothing says it. Then the gang is complete at its minimum.
         levels: outermost first.
         moves: whether later members go to another domain when that of the gang is gone; if not, they wait.
+        task_minimums: how many members of some tasks have to start together; those that have succeeded count.
     """
 
     key: str
@@ -40,6 +41,7 @@ class GangTerms:
     levels: tuple[Level, ...] = ()
     policy: Policy = Policy.BINPACK
     moves: bool = False
+    task_minimums: TaskMinimums = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class Statement:
     origin: str = ""
     minimum: int | None = None
     size: int | None = None
+    task_minimums: TaskMinimums | None = None
     levels: tuple[Level, ...] | None = None
     policy: Policy | None = None
     moves: bool | None = None
@@ -71,6 +74,7 @@ class Membership:
         rank: its place in the order of the members; 0 if only its name says one.
         leader: whether it is the leader, which stands beside rank 0.
         run: equal for pods that replace each other; "" if nothing replaces the pod.
+        task: the part of the gang that it belongs to; "" for none.
     """
 
     gang: str
@@ -78,3 +82,4 @@ class Membership:
     rank: int = 0
     leader: bool = False
     run: str = ""
+    task: str = ""

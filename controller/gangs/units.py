@@ -27,6 +27,7 @@ class Kind:
         counted: what each asks of a node whatever other members do: without affinity and spread that look at these.
         request: what its claims ask for.
         beside: what its claims of other drivers ask for.
+        tasks: the task of each of these pods, if some tasks of the gang have a minimum.
         social: whether where other members are decides where it may be.
         ordered: whether it also matters which of them is placed first.
     """
@@ -37,6 +38,7 @@ class Kind:
     counted: tuple[Needs, ...]
     request: CompiledRequest
     beside: CompiledRequest
+    tasks: tuple[str, ...]
     social: bool
     ordered: bool
 
@@ -96,6 +98,7 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[C
     ordered = any(needs.pod_affinity or needs.spread for needs in every)
     social = ordered or any(needs.pod_anti_affinity or needs.volumes for needs in every)
     keys = _Keys(nodes, social)
+    wanted_tasks = {task for task, _ in gang.task_minimums}
     kinds: dict[Hashable, Kind] = {}
     found: list[Unit] = []
     faults: dict[ClaimFault, None] = {}
@@ -107,14 +110,15 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[C
             wrong = [fault for request in (ours, others) if isinstance(request, tuple) for fault in request]
             faults.update(dict.fromkeys(wrong))
             continue
+        tasks = tuple([member.task if member.task in wanted_tasks else "" for member in members])
         key = ours, others, tuple([keys.of(member.demand) for member in members])
-        kind = kinds.get(key)
+        kind = kinds.get((key, tasks))
         if kind is None:
             pods = tuple(member.demand for member in members)
             counted = tuple(_whatever_others_do(pod.needs, every, nodes) for pod in pods)
             dropped = tuple(needs is not pod.needs for needs, pod in zip(counted, pods, strict=True))
-            kind = Kind(len(kinds), (key, dropped), pods, counted, ours, others, social, ordered)
-            kinds[key] = kind
+            kind = Kind(len(kinds), (key, dropped), pods, counted, ours, others, tasks, social, ordered)
+            kinds[key, tasks] = kind
         position = min(positions[member.demand.key] for member in members)
         found.append(Unit(kind, members, claims, beside, order, position))
     return tuple(faults) or found
@@ -143,6 +147,7 @@ def together(one: Unit, other: Unit, fleet: Fleet) -> Unit:
         tuple(needs for kind in kinds for needs in kind.counted),
         ours,
         others,
+        tuple(task for kind in kinds for task in kind.tasks),
         one.kind.social,
         one.kind.ordered,
     )

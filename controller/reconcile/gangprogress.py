@@ -1,7 +1,7 @@
 """How far the members of a gang have come. Pure."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from controller.gangs import GangTerms, natural
 from controller.placement import Placed
@@ -27,6 +27,7 @@ class KnownMember:
     """Key."""
     rank: int = 0
     leader: bool = False
+    task: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +39,25 @@ class KnownGang:
         terms: on what it starts, or what is wrong with that.
         members: the pods that exist, in the order of ranks.
         ended: how many members have succeeded.
+        ended_of_tasks: how many of each task that has a minimum.
     """
 
     key: str
     terms: GangTerms | tuple[Fault, ...]
     members: tuple[KnownMember, ...]
     ended: int = 0
+    ended_of_tasks: Mapping[str, int] = field(default_factory=dict)
 
 
 def known_gang(state: State, key: str) -> KnownGang:
     """The gang ``key`` as the state knows it; without members if it is gone."""
     gangs = state.gangs
     pods = sorted(gangs.members(key), key=lambda pod: (not gangs.leads(pod), gangs.rank(pod), natural(pod)))
-    members = tuple(KnownMember(pod, gangs.rank(pod), gangs.leads(pod)) for pod in pods)
-    return KnownGang(key, gangs.terms(key) if members else (), members, gangs.succeeded(key))
+    members = tuple(KnownMember(pod, gangs.rank(pod), gangs.leads(pod), gangs.task(pod)) for pod in pods)
+    terms = gangs.terms(key) if members else ()
+    tasks = terms.task_minimums if isinstance(terms, GangTerms) else ()
+    ended = {task: gangs.succeeded_of_task(key, task) for task, _ in tasks}
+    return KnownGang(key, terms, members, gangs.succeeded(key), ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +165,11 @@ class GangProgress:
     @property
     def unready(self) -> dict[str, Decision]:
         """What keeps members from being placed, by key."""
-        known = (self.open, self.full, self.let_go, self.bound)
-        return {key: self.own[key] for key in self.pods if not any(key in some for some in known)}
+        return {key: self.own[key] for key in self.pods if not self.is_ready(key)}
+
+    def is_ready(self, pod: str) -> bool:
+        """Whether the member has a place or can be given one."""
+        return any(pod in some for some in (self.open, self.full, self.let_go, self.bound))
 
     @property
     def ready(self) -> int:

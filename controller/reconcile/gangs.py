@@ -18,12 +18,13 @@ After the start
     runs is never stopped. Members that come after the start need not wait for one another.
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from controller.allocation import Unsatisfiable, render
-from controller.gangs import Gang, GangPlan, GangRefusal, GangTerms, Member, Source, Standing
+from controller.gangs import Gang, GangPlan, GangRefusal, GangTerms, Member, Source, Standing, TaskMinimums
 from controller.gangs import render as render_gang
 from controller.placement import Placement, PodDemand
 from controller.reconcile.decisions import Decision, Place, Reason, RemoveGate, Unallocatable, Wait
@@ -144,23 +145,44 @@ class _GangDecider:
         """Why a gang that has not started has to wait for members."""
         found, unready = self._found, self._found.unready
         present = found.ready + self._gang.ended
-        is_all = not unready and terms.size is not None and present >= terms.size
+        lacking = self._lacking_tasks(terms)
+        is_all = not unready and not lacking and terms.size is not None and present >= terms.size
         if is_all or not found.pods:
             return None
         since = max(epoch_seconds(pod.created) for pod in found.pods.values())
         # kube-scheduler schedules such a group as one, once its gates are gone.
         as_one = terms.source is Source.POD_GROUP and unready
-        if present >= terms.minimum and not as_one:
+        if present >= terms.minimum and not as_one and not lacking:
             quiet = since + QUIET_SECONDS - self._now
             text = f"gang {terms.key}: waits for more members"
             return Wait(Reason.GANG_INCOMPLETE, text, report=False, after=quiet) if quiet > 0 else None
         exist = len(found.pods) + self._gang.ended
-        text = f"gang {terms.key}: {exist} of {terms.size or terms.minimum} members exist"
+        text = f"gang {terms.key}: {exist} of {terms.size or terms.minimum} members exist{lacking}"
         problems = [f"pod {key}: {one.message}" for key, one in unready.items() if isinstance(one, Wait)]
         if unready:
             text += f", and {len(unready)} of these cannot be placed: {'; '.join(problems[:3])}"
         remaining = since + INCOMPLETE_SECONDS - self._now
         return Wait(Reason.GANG_INCOMPLETE, text, report=remaining <= 0, after=remaining if remaining > 0 else None)
+
+    def _lacking_tasks(self, terms: GangTerms) -> str:
+        """Which tasks have fewer members that can be placed than have to start; "" for none."""
+        found = Counter(self._gang.ended_of_tasks)
+        found.update(member.task for member in self._gang.members if self._found.is_ready(member.pod))
+        few = [
+            f", {found[task]} of {least} of task {task}" for task, least in terms.task_minimums if found[task] < least
+        ]
+        return "".join(few)
+
+    def _stands(self, terms: GangTerms) -> bool:
+        """Whether as many members have their place as have to start."""
+        placed = {key for key, _ in self._standing}
+        tasks = Counter(member.task for member in self._gang.members if member.pod in placed)
+        minimums = self._task_minimums(terms)
+        return len(placed) >= self._needed(terms) and all(tasks[task] >= least for task, least in minimums)
+
+    def _task_minimums(self, terms: GangTerms) -> TaskMinimums:
+        """How many members of some tasks have to have a place."""
+        return tuple((task, least - self._gang.ended_of_tasks.get(task, 0)) for task, least in terms.task_minimums)
 
     def _shared_by_too_many(self) -> Wait | None:
         """A claim can be reserved for so many pods, so more can never start together. A PodGroup counts as one."""
@@ -181,23 +203,29 @@ class _GangDecider:
         found, standing = self._found, self._standing
         members = {member.pod: member for member in self._gang.members}
         needed = self._needed(terms)
-        if found.running or len(standing) >= needed:
+        task_minimums: TaskMinimums = ()
+        if found.running or self._stands(terms):
             # Any member more is welcome.
             minimum = len(standing) + 1
         elif terms.source is Source.POD_GROUP:
             minimum = len(standing) + len(found.open)
         else:
-            minimum = needed
+            minimum, task_minimums = needed, self._task_minimums(terms)
         ages = sorted(epoch_seconds(pod.created) for pod in found.pods.values())
         complete_since = ages[min(needed, len(ages)) - 1]
         return Gang(
             key=terms.key,
             uid=terms.uid,
-            members=tuple(Member(self._demand(key), members[key].rank, members[key].leader) for key in found.open),
+            members=tuple(
+                Member(self._demand(key), members[key].rank, members[key].leader, members[key].task)
+                for key in found.open
+            ),
             standing=tuple(
-                Standing(key, member.placed, members[key].rank, members[key].leader) for key, member in standing
+                Standing(key, member.placed, members[key].rank, members[key].leader, members[key].task)
+                for key, member in standing
             ),
             minimum=minimum,
+            task_minimums=task_minimums,
             levels=terms.levels,
             policy=terms.policy,
             elapsed=max(0.0, self._now - complete_since),
@@ -261,7 +289,7 @@ class _GangDecider:
             return self._give_up(Wait(Reason.INVALID_CLAIM, render(Unsatisfiable(refusal.faults)), faulty))
         wait = Wait(Reason.UNALLOCATABLE, refusal_text(terms, refusal))
         left = list(found.open)
-        if found.running or len(self._standing) >= self._needed(terms):
+        if found.running or self._stands(terms):
             decisions: dict[str, Decision] = dict.fromkeys(left, wait)
             decision = self._decision(decisions | self._finished(), left)
         else:

@@ -27,6 +27,7 @@ from driver.names import Names
 from driver.parameters import PlacementConfig, parameters_of
 
 K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 _MOST_REMEMBERED: Final = 1 << 12
 
@@ -59,8 +60,8 @@ class Gangs:
         self._depends: dict[str, tuple[str, ...]] = {}
         self._pods: dict[str, PodView] = {}
         """The pods that may be in a gang."""
-        self._succeeded: dict[str, dict[str, None]] = {}
-        """Keys of pods that have succeeded, by run."""
+        self._succeeded: dict[str, dict[str, str]] = {}
+        """Keys of pods that have succeeded and the task of each, by run."""
         self._run_of: dict[str, str] = {}
         """The run of each of them."""
         self._gangs_of_run: dict[str, dict[str, None]] = {}
@@ -87,6 +88,11 @@ class Gangs:
         """Whether the pod is the leader of its gang."""
         membership = self._memberships.get(pod)
         return membership is not None and membership.leader
+
+    def task(self, pod: str) -> str:
+        """The task of its gang that the pod belongs to; "" for none."""
+        membership = self._memberships.get(pod)
+        return membership.task if membership else ""
 
     def members(self, gang: str) -> Sequence[str]:
         """Keys of the pods that are in the gang and have not ended, sorted."""
@@ -119,6 +125,12 @@ class Gangs:
         runs = record.runs if record else ()
         return sum(max(len(self._succeeded.get(run, ())), self.objects.succeeded(run)) for run in runs)
 
+    def succeeded_of_task(self, gang: str, task: str) -> int:
+        """How many members of the task have succeeded whose objects exist."""
+        record = self._gangs.get(gang)
+        runs = record.runs if record else ()
+        return sum(list(self._succeeded.get(run, {}).values()).count(task) for run in runs)
+
     def dependents(self, name: str) -> Sequence[str]:
         """Keys of the pods whose gang depends on a group or owner, named as in ``controller.gangs.dependencies_of``."""
         return tuple(self._dependents.get(name, ()))
@@ -146,7 +158,7 @@ class Gangs:
         """A pod has succeeded: it is no member any more."""
         self.remove(pod.key, changes)
         if pod.gang is not None and pod.gang.run:
-            self._succeeded.setdefault(pod.gang.run, {})[pod.key] = None
+            self._succeeded.setdefault(pod.gang.run, {})[pod.key] = pod.gang.task
             self._run_of[pod.key] = pod.gang.run
             self._note_run(pod.gang.run, changes)
 
@@ -254,7 +266,7 @@ class Gangs:
         return known
 
 
-def _take(index: dict[K, dict[str, None]], name: K, key: str) -> None:
+def _take(index: dict[K, dict[str, V]], name: K, key: str) -> None:
     """Take a key out of an index."""
     keys = index.get(name, {})
     keys.pop(key, None)

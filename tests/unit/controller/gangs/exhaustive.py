@@ -46,6 +46,7 @@ class Problem:
     levels: tuple[Level, ...]
     policy: Policy
     apart: bool
+    task_minimums: tuple[tuple[str, int], ...] = ()
 
     def path(self, node: Node) -> Path:
         values = [{"ib": node.ib, "leaf": node.leaf}[level.key] for level in self.levels]
@@ -70,6 +71,16 @@ def fits(problem: Problem, assigned: Assignment) -> bool:
 def _holds(node: Node, on: Sequence[Asking]) -> bool:
     either = sum(one.either for one in on)
     return sum(one.cards for one in on) + -(-either // 2) <= node.free and sum(one.cpus for one in on) <= node.cpus
+
+
+def enough(problem: Problem, assigned: Assignment) -> bool:
+    """Whether as many members are placed as have to be, also of each task. Members are of two tasks in turn."""
+    placed = [task_of(number) for number, at in enumerate(assigned) if at is not None]
+    return len(placed) >= problem.minimum and all(placed.count(task) >= least for task, least in problem.task_minimums)
+
+
+def task_of(number: int) -> str:
+    return ("even", "odd")[number % 2]
 
 
 def keeps(problem: Problem, kept: Sequence[tuple[int, Level]], assigned: Assignment) -> bool:
@@ -107,11 +118,7 @@ def depth_of(kept: Sequence[tuple[int, Level]]) -> int:
 def best(problem: Problem) -> tuple[int, Path, int] | None:
     """The tier, the domain and the number of domains of the next level of the best way to place enough members."""
     places = [*range(len(problem.nodes)), UNPLACED]
-    every = [
-        one
-        for one in product(places, repeat=len(problem.members))
-        if sum(at is not None for at in one) >= problem.minimum and fits(problem, one)
-    ]
+    every = [one for one in product(places, repeat=len(problem.members)) if enough(problem, one) and fits(problem, one)]
     for tier, kept in enumerate(tiers(problem)):
         depth = depth_of(kept)
         found: dict[Path, int] = {}

@@ -100,13 +100,20 @@ def state(made: Fleet, nodes: Nodes) -> object:
 
 
 def member(
-    rank: int, *claims: Claim, count: int = 1, cpus: int = 1, leader: bool = False, name: str = "", **fields: Any
+    rank: int,
+    *claims: Claim,
+    count: int = 1,
+    cpus: int = 1,
+    leader: bool = False,
+    name: str = "",
+    task: str = "",
+    **fields: Any,
 ) -> Member:
     """A member with one claim for ``count`` cards unless ``claims`` says otherwise."""
     name = name or (f"leader-{rank}" if leader else f"worker-{rank}")
     asked = claims or ((claim(want(count=count), name=name),) if count else ())
     needs = fields.pop("needs", Needs({"cpu": cpus * CPU} if cpus else {}))
-    return Member(PodDemand(f"ns/{name}", needs, asked, **fields), rank, leader)
+    return Member(PodDemand(f"ns/{name}", needs, asked, **fields), rank, leader, task)
 
 
 def members(number: int, start: int = 0, **fields: Any) -> tuple[Member, ...]:

@@ -349,6 +349,27 @@ def test_members_beyond_the_minimum_are_placed_where_there_is_room(decide: Decid
     assert nodes_of(decide(cluster, asked)) == ["a1", "a1", "a1", "a1", "a2"]
 
 
+def test_each_task_has_as_many_members_as_it_needs_besides_the_minimum_of_the_gang(decide: Decide) -> None:
+    tasks = [*(member(n, count=8, task="ps") for n in range(2)), *(member(n, task="worker") for n in range(2, 6))]
+    asked = gang(tasks, CLUSTER, minimum=3, task_minimums=(("ps", 1), ("worker", 2)))
+    answer = decide([Host("a1", A, cards=7), Host("b1", B, cards=8), Host("b2", B, cards=2)], asked)
+    assert domain_of(answer) == "b"
+    assert nodes_of(answer) == ["b1", "b2", "b2"]
+    only_workers = decide([Host("a1", A, cards=7)], asked)
+    assert verdicts(only_workers) == ["a: 2 of 3"]
+    assert nodes_of(decide([Host("a1", A, cards=7)], replace(asked, task_minimums=()))) == ["a1"] * 4
+
+
+def test_members_that_stand_count_for_their_task(decide: Decide) -> None:
+    cluster = [Host("a1", A, cards=3)]
+    stands = replace(standing(0, cluster, "a1", "gpu-0"), task="ps")
+    asked = gang([member(1, task="worker"), member(2, task="worker")], CLUSTER, minimum=3, standing=(stands,))
+    assert nodes_of(decide(cluster, replace(asked, task_minimums=(("ps", 1), ("worker", 2))))) == ["a1", "a1"]
+    answer = decide(cluster, replace(asked, task_minimums=(("ps", 2),)))
+    assert isinstance(answer, GangRefusal)
+    assert render(answer) == "2 of 3 members fit in the cluster (too few members of task ps are there to be placed)"
+
+
 def test_only_one_of_two_gangs_fits(decide: Decide) -> None:
     cluster = hosts("a", 1, A, cards=6)
     scene = Scene(cluster, gang(members(4), CLUSTER))

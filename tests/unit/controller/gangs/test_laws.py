@@ -1,5 +1,6 @@
 """Against trying everything: the gang is placed if it can be, and in the best domain."""
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -10,7 +11,7 @@ from controller.gangs import GangPlan, GangRefusal, Level, Member, Policy
 from controller.placement import Needs, PodDemand, needs_of
 from driver.model import Device
 from tests.unit.controller.allocation.rig import claim, device, want
-from tests.unit.controller.gangs.exhaustive import Asking, Node, Problem, best, fits, keeps, tiers
+from tests.unit.controller.gangs.exhaustive import Asking, Node, Problem, best, enough, fits, keeps, task_of, tiers
 from tests.unit.controller.gangs.rig import CPU, Host, Scene, gang
 
 IB, LEAF = Level("ib", "nodeLabel"), Level("leaf", "nodeLabel")
@@ -38,13 +39,17 @@ asking = st.one_of(
 def problems(draw: st.DrawFn) -> Problem:
     kinds = draw(st.lists(asking, min_size=1, max_size=2, unique=True))
     members = draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=4))
+    minimum = draw(st.one_of(st.just(len(members)), st.integers(1, len(members))))
+    odd = draw(st.integers(0, min(minimum, len(members) // 2)))
+    even = draw(st.integers(0, min(minimum - odd, len(members) - len(members) // 2)))
     return Problem(
         tuple(draw(st.lists(nodes, min_size=1, max_size=4))),
         tuple(members),
-        draw(st.one_of(st.just(len(members)), st.integers(1, len(members)))),
+        minimum,
         draw(st.sampled_from(LEVELS)),
         draw(st.sampled_from(Policy)),
         draw(st.sampled_from([False, False, True])),
+        (("even", even), ("odd", odd)),
     )
 
 
@@ -67,8 +72,12 @@ def scene(problem: Problem) -> Scene:
             if devices
             else Host(f"n{number}", labels, 0, node.cpus)
         )
-    members = [Member(demand(number, one, apart=problem.apart), number) for number, one in enumerate(problem.members)]
-    return Scene(cluster, gang(members, *problem.levels, minimum=problem.minimum, policy=problem.policy))
+    members = [
+        Member(demand(number, one, apart=problem.apart), number, task=task_of(number))
+        for number, one in enumerate(problem.members)
+    ]
+    asked = gang(members, *problem.levels, minimum=problem.minimum, policy=problem.policy)
+    return Scene(cluster, replace(asked, task_minimums=problem.task_minimums))
 
 
 def demand(number: int, one: Asking, *, apart: bool) -> PodDemand:
@@ -107,7 +116,7 @@ def test_a_gang_is_placed_exactly_if_it_can_be_and_in_the_best_domain(problem: P
     tier, path, children = expected
     at = {placement.pod: int(placement.node[1:]) for placement in answer.placements}
     assigned = tuple(at.get(f"ns/w{number}") for number in range(len(problem.members)))
-    assert len(at) >= problem.minimum
+    assert enough(problem, assigned)
     assert fits(problem, assigned)
     if len(at) == problem.minimum:
         assert keeps(problem, [*tiers(problem)][tier], assigned)

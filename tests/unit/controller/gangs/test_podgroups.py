@@ -25,7 +25,6 @@ def group(source: Source, **spec: Any) -> Group:
             (Level("rack", "nodeLabel"),),
         ),
         (Source.COSCHEDULING, {"minMember": 3}, 3, None),
-        (Source.VOLCANO, {"minMember": 3, "minTaskMember": {"ps": 1, "worker": 2}}, 3, None),
         (Source.VOLCANO, {}, None, None),
         (Source.VOLCANO, {"minMember": 3, "networkTopology": {"mode": "hard"}}, 3, None),
         (Source.VOLCANO, {"minMember": 3, "networkTopology": {"highestTierAllowed": 1}}, 3, (TIERS["1"],)),
@@ -39,7 +38,6 @@ def group(source: Source, **spec: Any) -> Group:
             Source.VOLCANO,
             {
                 "minMember": 8,
-                "minTaskMember": {"worker": 8},
                 "networkTopology": {"mode": "hard", "highestTierName": "spine"},
                 "subGroupPolicy": [
                     {
@@ -62,6 +60,22 @@ def test_a_group_says_minimum_and_topology(
     source: Source, spec: Any, minimum: int | None, levels: tuple[Level, ...] | None
 ) -> None:
     assert group(source, **spec) == Group("ns/g", "u", minimum, levels)
+
+
+@pytest.mark.parametrize(
+    ("minimum", "said", "kept"),
+    [
+        (3, {"worker": 2, "ps": 1}, (("ps", 1), ("worker", 2))),
+        (5, {"worker": 2, "ps": 0}, (("worker", 2),)),
+        (2, {"worker": 2, "ps": 1}, ()),
+        (2, None, ()),
+    ],
+)
+def test_minimums_of_tasks_count_unless_they_exceed_that_of_the_group(
+    minimum: int, said: Any, kept: tuple[tuple[str, int], ...]
+) -> None:
+    found = group(Source.VOLCANO, minMember=minimum, minTaskMember=said)
+    assert (found.minimum, found.task_minimums, found.faults) == (minimum, kept, ())
 
 
 TIER = {"highestTierAllowed": 1}

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from driver.kube.api import COSCHEDULING_POD_GROUPS, POD_GROUPS
+from driver.kube.api import COSCHEDULING_POD_GROUPS, POD_GROUPS, VOLCANO_POD_GROUPS
 from tests.unit.controller.loop.gangworld import GangWorld, gang_config
 
+GROUP = "scheduling.k8s.io/group-name"
 WRITES_OF_A_GANG = range(1, 19)
 TOPOLOGY = {"schedulingConstraints": {"topology": [{"key": "fabric"}]}}
 
@@ -133,3 +134,50 @@ def test_a_group_of_kube_scheduler_waits_while_there_is_room_for_some_only() -> 
     world.label("b2", "b")
     world.settle(5)
     assert len(world.let_go(*pods)) == 4
+
+
+# Groups with a minimum for each task
+
+
+class VolcanoWorld(GangWorld):
+    """The gang ``train`` is a PodGroup of Volcano: at least one pod of task ``ps`` and two of task ``worker``."""
+
+    def __init__(self, a: int, b: int = 0):
+        self.custom = (VOLCANO_POD_GROUPS,)
+        super().__init__(a=a, b=b)
+        spec = {"minMember": 3, "minTaskMember": {"ps": 1, "worker": 2}}
+        metadata = {"name": "train", "namespace": "default"}
+        self.api.create(VOLCANO_POD_GROUPS, {"metadata": metadata, "spec": spec}, "default")
+
+    def add_members(self, task: str, number: int, cards: int = 1) -> list[str]:
+        names = [f"{task}-{one}" for one in range(number)]
+        for name in names:
+            self.add_claim(name, cards, config=[gang_config()])
+            self.add_pod(name, name, labels={"volcano.sh/task-spec": task}, annotations={GROUP: "train"})
+        return names
+
+
+def test_a_group_waits_for_the_members_of_each_task() -> None:
+    world = VolcanoWorld(a=2)
+    workers = world.add_members("worker", 3)
+    world.settle(30)
+    assert world.let_go(*workers) == []
+    assert world.condition(workers[0])[1:] == (
+        "GangIncomplete",
+        "gang default/train: 3 of 3 members exist, 0 of 1 of task ps",
+    )
+    world.settle(5)
+    pods = [*workers, *world.add_members("ps", 1)]
+    world.settle(30)
+    assert world.let_go(*pods) == pods
+    world.check_gang(*pods, minimum=3)
+
+
+def test_a_group_goes_where_each_task_has_room() -> None:
+    world = VolcanoWorld(a=1, b=2)
+    pods = [*world.add_members("worker", 4), *world.add_members("ps", 1, cards=2)]
+    world.settle(30)
+    started = world.let_go(*pods)
+    assert "ps-0" in started
+    assert len(started) == 3
+    assert {node[0] for node in world.nodes_of(*started)} == {"b"}

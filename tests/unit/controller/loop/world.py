@@ -155,11 +155,17 @@ class World:
         gates: tuple[str, ...] = (GATE,),
         cpu: str = "1",
         labels: dict[str, str] | None = None,
+        annotations: dict[str, str] | None = None,
         **spec: Any,
     ) -> Object:
         container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu}}}
         pod = {
-            "metadata": {"name": name, "namespace": "default", "labels": labels or {}},
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "labels": labels or {},
+                "annotations": annotations or {},
+            },
             "spec": {
                 "containers": [container],
                 "schedulingGates": [{"name": gate} for gate in gates],

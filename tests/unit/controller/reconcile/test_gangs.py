@@ -133,6 +133,22 @@ def test_members_beyond_the_minimum_are_placed_where_possible_and_the_others_wai
     assert lines["w2"] == "wait Unallocatable"
 
 
+def test_a_task_with_too_few_members_is_named_and_those_that_have_succeeded_count() -> None:
+    scene = Fabrics(a=2)
+    scene.members(3)
+    terms = GangTerms("default/train", "uid", Source.VOLCANO, 3, levels=(FABRIC,), task_minimums=(("ps", 1),))
+    members = tuple(KnownMember(f"default/w{number}", number, task="worker") for number in range(3))
+
+    def decide(ended: int) -> GangDecision:
+        gang = KnownGang("default/train", terms, members, ended, {"ps": ended})
+        return decide_gang(scene.state, gang, NOW, scene.choose)
+
+    (wait,) = set(decide(0).members.values())
+    assert isinstance(wait, Wait)
+    assert wait.message == "gang default/train: 3 of 3 members exist, 0 of 1 of task ps"
+    assert all(line.startswith("place a") for line in told(decide(1)).values())
+
+
 def test_a_search_without_end_is_no_refusal() -> None:
     scene = Fabrics(a=1)
     scene.members(4)
