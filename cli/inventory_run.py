@@ -22,6 +22,7 @@ from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.hardware.simulated import profile_of
 from kubeletplugin.offers import Recorded
 from kubeletplugin.prepare.storage import ClaimStorage
+from kubeletplugin.publish.other_drivers import serving
 
 DONE = 0
 
@@ -121,4 +122,6 @@ def _labels(arguments: argparse.Namespace) -> tuple[Mapping[str, str], tuple[str
         return {}, (f"the labels of node {arguments.node_name} count as not set: {error}",)
     if node is None:
         return {}, (f"node {arguments.node_name} does not exist in the cluster, so its labels count as not set",)
-    return node["metadata"].get("labels") or {}, ()
+    others = serving(node, ())
+    notes = (f"cards of {vendor} are not given to claims: {who} hands them out, too" for vendor, who in others.items())
+    return node["metadata"].get("labels") or {}, tuple(notes)

@@ -155,7 +155,11 @@ def build_inventory(
 
 
 def taints_of(
-    health: Mapping[str, Health], effects: HealthEffects, releasing: Collection[str], names: Names
+    health: Mapping[str, Health],
+    effects: HealthEffects,
+    releasing: Collection[str],
+    names: Names,
+    served_by_others: Collection[str] = (),
 ) -> dict[str, tuple[Taint, ...]]:
     """The taints for ``build_inventory``.
 
@@ -163,6 +167,8 @@ def taints_of(
         health: of cards and partitions, by their names (``Hardware.health``).
         releasing: names of devices that cannot be given to a claim before an earlier one has let go of them. They have
             the taint ``<driver>/releasing`` (NoSchedule).
+        served_by_others: names of cards that another driver hands out, too. They have the taint
+            ``<driver>/other-driver`` (NoSchedule).
     """
     effect_of = {"healthy": "None", "unknown": effects.unknown, "degraded": effects.degraded, "fatal": effects.fatal}
     found: dict[str, tuple[Taint, ...]] = {}
@@ -171,6 +177,8 @@ def taints_of(
             found[name] = (Taint(names.attribute("unhealthy"), effect=effect),)
     for name in releasing:
         found[name] = (*found.get(name, ()), Taint(names.attribute("releasing")))
+    for name in served_by_others:
+        found[name] = (*found.get(name, ()), Taint(names.attribute("other-driver")))
     return found
 
 

@@ -1,5 +1,7 @@
 """The pool that a node should publish: from its cards, its labels and the settings to slices."""
 
+from collections.abc import Collection
+
 from driver.kinds import EVERY_OFFER, Offer
 from driver.kube.api import Object
 from driver.settings import Settings
@@ -8,6 +10,7 @@ from kubeletplugin.inventory import Inventory, fabric_from, taints_of
 from kubeletplugin.publish.cards import NodeCards
 from kubeletplugin.publish.dropped import DroppedFields
 from kubeletplugin.publish.metrics import PublishingMetrics
+from kubeletplugin.publish.other_drivers import serving
 from kubeletplugin.publish.reports import ErrorReports
 from kubeletplugin.publish.slices import DesiredPool, build_slices
 from kubeletplugin.publish.validation import faults
@@ -31,8 +34,12 @@ class PoolBuilder:
         self._metrics = metrics
         self._reports = reports
 
-    def inventory(self, node: Object, state: NodeCards) -> Inventory:
-        """The devices that the node offers."""
+    def inventory(self, node: Object, state: NodeCards, other_drivers: Collection[str] = ()) -> Inventory:
+        """The devices that the node offers.
+
+        Args:
+            other_drivers: the names of those that publish devices of this node, too.
+        """
         labels = node["metadata"].get("labels") or {}
         offer = self._offer(labels.get(self._settings.node_labels.offer, ""))
         contents = inventory.build_inventory(
@@ -41,7 +48,13 @@ class PoolBuilder:
             offer,
             self._settings.slots,
             self._names,
-            taints_of(state.health, self._settings.health_taints, state.releasing, self._names),
+            taints_of(
+                state.health,
+                self._settings.health_taints,
+                state.releasing,
+                self._names,
+                self._served_by_others(node, state, other_drivers),
+            ),
             {item.card.name: tuple(item.withheld) for item in state.offers},
         )
         self._report(state, contents, offer)
@@ -58,6 +71,16 @@ class PoolBuilder:
             self._metrics.refusals.inc()
             return None
         return desired
+
+    def _served_by_others(self, node: Object, state: NodeCards, drivers: Collection[str]) -> frozenset[str]:
+        """The names of the cards that another driver hands out, too."""
+        if self._settings.hardware == "simulated":
+            return frozenset()
+        found = serving(node, drivers)
+        for vendor, who in found.items():
+            remedy = "remove that driver from this node, or exclude the node from this one; running pods keep running"
+            self._reports.once("cards are handed out by another driver", vendor=vendor, by=who, remedy=remedy)
+        return frozenset(item.card.name for item in state.offers if item.card.vendor in found)
 
     def _report(self, state: NodeCards, contents: Inventory, offer: tuple[Offer, ...]) -> None:
         offered = {item.card.name for item in contents.offered}

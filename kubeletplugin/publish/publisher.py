@@ -59,19 +59,14 @@ class Publisher:
         self._metrics = metrics
         self._log = log
         self._schedule = Schedule(clock, wake, node_name)
-        self._view = PoolView(node_name)
+        self._view = PoolView(node_name, settings.driver_name)
         self._cards = CardMonitor(hardware, log, releasing, recorded)
         self._builder = PoolBuilder(node_name, settings, dropped, metrics, reports)
         self._writer = SliceWriter(api, node_name, settings.driver_name, self._view, dropped, metrics, reports, log)
         self._pace = Pace()
         self.reflectors = [
             Reflector(api, NODES, self.handle, field_selector=f"metadata.name={node_name}"),
-            Reflector(
-                api,
-                RESOURCE_SLICES,
-                self.handle,
-                field_selector=f"spec.nodeName={node_name},spec.driver={settings.driver_name}",
-            ),
+            Reflector(api, RESOURCE_SLICES, self.handle, field_selector=f"spec.nodeName={node_name}"),
         ]
         self.published = False
         """Whether everything that this node offers was found published when last compared."""
@@ -128,7 +123,7 @@ class Publisher:
         return True
 
     def _reconcile(self, node: Object, published: list[Object]) -> bool:
-        inventory = self._builder.inventory(node, self._cards.state)
+        inventory = self._builder.inventory(node, self._cards.state, self._view.other_drivers())
         desired = self._builder.pool(node, inventory)
         if desired is None:
             self.published = False

@@ -245,6 +245,52 @@ def test_a_card_that_does_not_say_what_is_on_it_is_offered_as_before() -> None:
     assert {"gpu-0", "gpu-1"} & rig.devices().keys() == {"gpu-0"}
 
 
+def taints(rig: Rig) -> set[str]:
+    return {taint["key"] for device in rig.devices().values() for taint in device.get("taints", ())}
+
+
+def test_cards_that_a_device_plugin_hands_out_are_tainted_until_it_is_gone() -> None:
+    rig, one = running()
+    for amount, expected in (("4", {"lode.dev/other-driver"}), ("0", set())):
+        node = rig.memory.get(NODES, NODE)
+        node["status"] = {"allocatable": {"nvidia.com/gpu": amount, "cpu": "64"}}
+        rig.memory.update(NODES, node, "status")
+        one.run(1)
+        assert taints(rig) == expected
+    (line,) = rig.journal.fields("cards are handed out by another driver")
+    assert line["by"] == "the device plugin of nvidia.com/gpu"
+    assert "remove that driver" in line["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("driver", "expected"), [("gpu.nvidia.com", {"lode.dev/other-driver"}), ("net.example", set())]
+)
+def test_cards_that_a_dra_driver_hands_out_are_tainted_until_it_is_gone(driver: str, expected: set[str]) -> None:
+    rig, one = running()
+    pool = {"name": "theirs", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": driver, "nodeName": NODE, "pool": pool, "devices": [{"name": "theirs-0"}]}
+    theirs = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "theirs"}, "spec": spec}
+    rig.memory.create(RESOURCE_SLICES, theirs)
+    one.run(1)
+    own = {name for name, device in rig.devices().items() if device.get("attributes")}
+    assert len(own) == 80
+    assert taints(rig) == expected
+    assert rig.memory.get(RESOURCE_SLICES, "theirs")["spec"]["driver"] == driver, "it is never written"
+    rig.memory.delete(RESOURCE_SLICES, "theirs")
+    one.run(1)
+    assert taints(rig) == set()
+
+
+def test_real_cards_of_another_driver_do_not_concern_simulated_ones() -> None:
+    rig = Rig(hardware="simulated")
+    rig.node()
+    node = rig.memory.get(NODES, NODE)
+    node["status"] = {"allocatable": {"nvidia.com/gpu": "8"}}
+    rig.memory.update(NODES, node, "status")
+    rig.start().run(1)
+    assert taints(rig) == set()
+
+
 def test_when_all_is_published_nothing_more_is_written() -> None:
     rig, one = running()
     one.api.writes.clear()
