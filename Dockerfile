@@ -1,15 +1,22 @@
-# The image of both programs: `lode controller` and `lode kubeletplugin`. The latter must run as root, because only root
-# can open the kubelet's sockets and configure devices. `lode demo` is not part of it: .dockerignore leaves out the package
-# `simulation`.
+# The image of both programs: `lode controller` and `lode kubeletplugin`. It has neither the simulation (.dockerignore)
+# nor what reads kubeconfigs (the extra `command`): those belong on a workstation.
 #
-#     docker build --tag lode-dra:dev .
-#     docker build --build-arg BASE=registry.example/python:3.11-slim --tag lode-dra:dev .
+# For two architectures, with the list of everything in it (SBOM), and the same bytes each time it is built from a commit:
+#
+#     export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+#     docker buildx build --platform linux/amd64,linux/arm64 --sbom=true --provenance=mode=max \
+#         --output type=image,name=registry.example/lode:0.1.0,push=true,rewrite-timestamp=true .
+#
+# To try it: docker build --tag lode-dra:dev .
 
-ARG BASE=docker.io/library/python:3.11-slim-bookworm
+# By digest, so that the same commit always has the same base. To change it: docker buildx imagetools inspect IMAGE
+ARG BASE=docker.io/library/python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
 
 FROM ${BASE} AS build
 RUN python3 -m pip install --no-cache-dir uv==0.13.9
 ENV UV_PROJECT_ENVIRONMENT=/opt/lode UV_PYTHON_DOWNLOADS=never UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy
+# Byte code that does not name the time of its source.
+ENV PYC_INVALIDATION_MODE=unchecked-hash
 WORKDIR /source
 # Install the dependencies first: this layer changes only with pyproject.toml and uv.lock.
 COPY pyproject.toml uv.lock ./
@@ -18,6 +25,13 @@ COPY . .
 RUN uv sync --locked --no-dev --no-editable
 
 FROM ${BASE}
+ARG SOURCE_DATE_EPOCH=0
+LABEL org.opencontainers.image.title="Lode" \
+      org.opencontainers.image.description="GPUs and NPUs in Kubernetes as ResourceClaims: controller and kubelet plugin" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="0.1.0"
 COPY --from=build /opt/lode /opt/lode
 ENV PATH=/opt/lode/bin:$PATH PYTHONUNBUFFERED=1
+# The kubelet plugin must run as root, because only root can open the kubelet's sockets: its pod says so.
+USER 65532:65532
 ENTRYPOINT ["lode"]

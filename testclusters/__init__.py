@@ -13,8 +13,9 @@ from testclusters.cache import cached_folder, content_key
 from testclusters.commands import CommandFailed, start_process
 from testclusters.controlplane import ControlPlane, ControlPlaneFailed
 from testclusters.forwarder import Forwarder
-from testclusters.images import build_context
+from testclusters.images import build_context, image_labels
 from testclusters.kind import KindCluster, NoCluster, NotReady
+from testclusters.oci import Layer, write_archive
 from testclusters.pki import Authority
 from testclusters.programs import KUBERNETES_VERSIONS, ProgramMissing, example_driver, go_version, helm, kubectl
 from testclusters.progress import progress_step
@@ -27,6 +28,7 @@ __all__ = [
     "ControlPlaneFailed",
     "Forwarder",
     "KindCluster",
+    "Layer",
     "NoCluster",
     "NotReady",
     "ProgramMissing",
@@ -36,7 +38,9 @@ __all__ = [
     "example_driver",
     "go_version",
     "helm",
+    "image_labels",
     "kubectl",
     "progress_step",
     "start_process",
+    "write_archive",
 ]

@@ -74,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     image = commands.add_parser("image", help="assemble images into the cache; print their paths")
     image.add_argument("images", nargs="+", choices=list(images.REFERENCES), help="(%(choices)s)")
     image.set_defaults(function=_image)
+    image.add_argument("--sizes", action="store_true", help="also print the size of each layer, uncompressed")
 
     clusters = commands.add_parser("kind", help="a cluster with nodes").add_subparsers(required=True, metavar="COMMAND")
     up = clusters.add_parser("up", parents=[version, name], help="create the cluster unless it runs")
@@ -130,6 +131,10 @@ def _control_plane(arguments: argparse.Namespace) -> int:
 def _image(arguments: argparse.Namespace) -> int:
     for name in arguments.images:
         print(images.archive(images.REFERENCES[name]))
+        if arguments.sizes:
+            sizes = images.layer_sizes(images.REFERENCES[name])
+            for layer, size in {**sizes, "all layers": sum(sizes.values())}.items():
+                print(f"{size / 2**20:8.1f} MiB  {layer}")
     return 0
 
 

@@ -108,11 +108,13 @@ def layer(name: str, packages: Sequence[str]) -> Path:
     """The root file system with `packages` as an image layer, a tar file."""
     root = root_filesystem(name, packages)
 
+    times = ("--sort=name", "--mtime=@0", "--numeric-owner")
+
     def pack(folder: Path) -> None:
         with progress.progress_step(f"packing the root file system for {name}"):
-            run(["tar", "-C", root, "-cf", folder / "layer.tar", *excludes(), "."], timeout=600)
+            run(["tar", "-C", root, *times, "-cf", folder / "layer.tar", *excludes(), "."], timeout=600)
 
-    return cache.cached_folder(f"layer-{name}", cache.content_key(root.name), pack) / "layer.tar"
+    return cache.cached_folder(f"layer-{name}", cache.content_key(root.name, *times), pack) / "layer.tar"
 
 
 def excludes() -> list[str]:

@@ -6,7 +6,9 @@ a change of code costs seconds. With the machine's Docker daemon, the project's 
 instead.
 """
 
+import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -28,6 +30,8 @@ REFERENCES = {"lode": LODE, "busybox": BUSYBOX, "example-driver": EXAMPLE_DRIVER
 _ROOT = Path(__file__).parents[1]
 _PYTHON = "3.11"  # what the Debian release has
 _PACKAGES = ("python3", "ca-certificates", "libstdc++6")  # the last for grpcio
+_USER = "65532:65532"  # the kubelet plugin's pod says that it runs as root
+_SBOM = "usr/share/lode/sbom.cdx.json"
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _MODULES = f"usr/local/lib/python{_PYTHON}/dist-packages"
 
@@ -64,13 +68,16 @@ def busybox_layer() -> Path:
     return cache.cached_folder("layer-busybox", cache.content_key(binary), make) / "layer.tar"
 
 
+def _busybox_layers() -> list[Path]:
+    return [busybox_layer()]
+
+
 def _busybox() -> Path:
-    layer = busybox_layer()
     config = {"Cmd": ["/bin/sh"], "Env": ["PATH=/bin"]}
-    return _image("busybox", BUSYBOX, [layer], config)
+    return _image("busybox", BUSYBOX, _busybox_layers(), config)
 
 
-def _example_driver() -> Path:
+def _example_driver_layers() -> list[Path]:
     program = programs.EXAMPLE_DRIVER.build()
 
     def make(folder: Path) -> None:
@@ -78,14 +85,41 @@ def _example_driver() -> Path:
             out.folder("tmp", 0o1777)
             out.file("usr/bin/dra-example-kubeletplugin", program / "dra-example-kubeletplugin")
 
-    layer = cache.cached_folder("layer-example-driver", cache.content_key(program.name), make) / "layer.tar"
-    return _image("example-driver", EXAMPLE_DRIVER, [layer], {"Entrypoint": ["/usr/bin/dra-example-kubeletplugin"]})
+    return [cache.cached_folder("layer-example-driver", cache.content_key(program.name), make) / "layer.tar"]
+
+
+def _example_driver() -> Path:
+    config = {"Entrypoint": ["/usr/bin/dra-example-kubeletplugin"]}
+    return _image("example-driver", EXAMPLE_DRIVER, _example_driver_layers(), config)
 
 
 def _lode() -> Path:
-    layers = [debian.layer("python", _PACKAGES), _dependencies(), _code()]
-    config = {"Entrypoint": ["/usr/local/bin/lode"], "Env": [f"PATH={_PATH}", "PYTHONUNBUFFERED=1"]}
-    return _image("lode", LODE, layers, config)
+    config = {
+        "Entrypoint": ["/usr/local/bin/lode"],
+        "Env": [f"PATH={_PATH}", "PYTHONUNBUFFERED=1"],
+        "User": _USER,
+        "Labels": image_labels(),
+    }
+    return _image("lode", LODE, _lode_layers(), config)
+
+
+def image_labels() -> Mapping[str, str]:
+    """The labels of the project's image, which the Dockerfile sets."""
+    labels = re.search(r"^LABEL (.*?[^\\])$", (_ROOT / "Dockerfile").read_text(), re.MULTILINE | re.DOTALL)
+    return dict(re.findall(r'([\w.]+)="(.*?)"', labels[1])) if labels else {}
+
+
+def layer_sizes(reference: str) -> Mapping[str, int]:
+    """The size in bytes of each layer of an image that is assembled here, uncompressed, by the layer's name.
+
+    `KeyError` for an image that is none of those above.
+    """
+    layers = {LODE: _lode_layers, BUSYBOX: _busybox_layers, EXAMPLE_DRIVER: _example_driver_layers}[reference]()
+    return {re.sub("-[0-9a-f]+$", "", path.parent.name): path.stat().st_size for path in layers}
+
+
+def _lode_layers() -> list[Path]:
+    return [debian.layer("python", _PACKAGES), _dependencies(), _code()]
 
 
 def _image(name: str, reference: str, layers: Sequence[Path], config: Mapping[str, object]) -> Path:
@@ -105,10 +139,21 @@ def _dependencies() -> Path:
         with progress.progress_step("installing the locked dependencies"):
             locked = folder / "requirements.txt"
             _uv("export", "--locked", "--no-dev", "--no-emit-project", "--quiet", "--output-file", locked)
-            _install(folder, platform, ["--require-hashes", "--requirements", locked])
+            _install(folder, platform, ["--require-hashes", "--requirements", locked], files={_SBOM: software_bill()})
 
-    key = cache.content_key(_ROOT / "uv.lock", platform, _PYTHON)
+    key = cache.content_key(_ROOT / "uv.lock", platform, _PYTHON, Path(oci.__file__), Path(__file__))
     return cache.cached_folder("layer-dependencies", key, make) / "layer.tar"
+
+
+def software_bill() -> str:
+    """The locked dependencies of the image as CycloneDX JSON, without the time and the number of this very list."""
+    made = run(
+        [_uv_program(), "--project", _ROOT, "export", "--locked", "--no-dev", "--format=cyclonedx1.5", "--quiet"]
+    )
+    bill = json.loads(made.stdout)
+    bill.pop("serialNumber", None)
+    bill["metadata"].pop("timestamp", None)
+    return json.dumps(bill, indent=1)
 
 
 def build_context() -> list[Path]:
@@ -143,20 +188,33 @@ def _copy(paths: Sequence[Path], target: Path) -> None:
 
 
 def _install(
-    folder: Path, platform: str, requirements: Sequence[str | Path], scripts: dict[str, str] | None = None
+    folder: Path,
+    platform: str,
+    requirements: Sequence[str | Path],
+    scripts: Mapping[str, str] | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> None:
     """Write `layer.tar` with the wheels of `requirements` (arguments of `uv pip install`), compiled.
 
-    The layer also gets the commands of `scripts`, a mapping from the command's name to `module:function`.
+    The layer also gets the commands of `scripts`, a mapping from the name to `module:function`, and `files`, a mapping
+    from a path to its content.
     """
     target = folder / "target"
     options: list[str | Path] = ["--target", target, "--python-version", _PYTHON, "--python-platform", platform]
     _uv("pip", "install", "--quiet", "--no-build", "--link-mode=copy", *options, *requirements)
     shutil.rmtree(target / "bin", ignore_errors=True)  # these scripts name the Python that runs here
+    for name in ("direct_url.json", "uv_cache.json", "RECORD"):  # they name the wheel's folder and time; pip needs them
+        for file in target.glob(f"*.dist-info/{name}"):
+            file.unlink()
     if sys.version_info[:2] == (3, 11):  # byte code is valid for one Python version only
-        run([sys.executable, "-m", "compileall", "-q", "--invalidation-mode=unchecked-hash", target], timeout=300)
+        # No file names a time or the folder that it was built in, so that the layer is the same each time.
+        paths: tuple[str | Path, ...] = ("-s", target, "-p", f"/{_MODULES}", target)
+        command = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode=unchecked-hash", *paths]
+        run(command, timeout=300)
     with oci.Layer(folder / "layer.tar") as out:
         out.tree(_MODULES, target)
+        for name, content in (files or {}).items():
+            out.file(name, content, 0o644)
         for name, entry in (scripts or {}).items():
             module, _, function = entry.partition(":")
             out.file(
@@ -168,7 +226,11 @@ def _install(
 
 def _uv(*arguments: str | Path) -> None:
     """Run uv in the project: the uv on PATH, else the one that the Makefile installs into the cache."""
-    program = shutil.which("uv") or cache.root() / "uv/bin/uv"
-    if not Path(program).exists():
+    run([_uv_program(), "--project", _ROOT, "--directory", _ROOT, *arguments], timeout=900)
+
+
+def _uv_program() -> Path:
+    program = Path(shutil.which("uv") or cache.root() / "uv/bin/uv")
+    if not program.exists():
         raise programs.ProgramMissing("uv is not on PATH and not in the cache; any target of the Makefile installs it")
-    run([program, "--project", _ROOT, "--directory", _ROOT, *arguments], timeout=900)
+    return program

@@ -6,12 +6,16 @@ import json
 import os
 import tarfile
 from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 _MEDIA = "application/vnd.oci.image."
 _ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}
+
+SOURCE_DATE_EPOCH = 0
+"""The time of every file and image: what is built twice is equal."""
 
 
 class Layer:
@@ -55,11 +59,12 @@ class Layer:
         self._tar.addfile(member, io.BytesIO(data))
 
     def tree(self, path: str, folder: Path) -> None:
-        """Add everything below `folder`, with modes and times, at `path`; the empty path is the root."""
+        """Add everything below `folder`, with modes, at `path`; the empty path is the root."""
 
         def owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
             member.uid = member.gid = 0
             member.uname = member.gname = ""
+            member.mtime = SOURCE_DATE_EPOCH
             return member
 
         self._tar.add(folder, path or ".", filter=owned_by_root)
@@ -78,7 +83,8 @@ def write_archive(
     """Write one image with all of `references` as names and with the run configuration `config` (`Entrypoint`, ...)."""
     platform = {"architecture": _ARCHITECTURE.get(os.uname().machine, os.uname().machine), "os": "linux"}
     rootfs = {"type": "layers", "diff_ids": [_digest(layer) for layer in layers]}
-    configuration = json.dumps({**platform, "config": config, "rootfs": rootfs}).encode()
+    created = datetime.fromtimestamp(SOURCE_DATE_EPOCH, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    configuration = json.dumps({**platform, "created": created, "config": config, "rootfs": rootfs}).encode()
     parts = [_descriptor("layer.v1.tar", layer) for layer in layers]
     manifest = json.dumps(
         {

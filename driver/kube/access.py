@@ -81,11 +81,19 @@ def from_kubeconfig(path: str) -> Access:
     """The access of a kubeconfig's current context; "" is the user's own file.
 
     Raises:
-        OperatorFault: the file cannot be read or lacks what is needed.
+        OperatorFault: the file cannot be read or lacks what is needed, or the package that reads it is not installed:
+            the image of the programs has none.
     """
     # The package takes 0.7 s and 40 MB to import. Only the command line needs it; pods use the service account.
     import yaml
-    from kubernetes import client, config
+
+    try:
+        from kubernetes import client, config
+    except ModuleNotFoundError as error:
+        raise OperatorFault(
+            "the Python package kubernetes is not installed, which reads kubeconfigs; "
+            "install lode-dra[command], or run this in a pod with a service account"
+        ) from error
 
     settings: Any = client.Configuration()
     load: Any = config.load_kube_config

@@ -1,9 +1,15 @@
-"""The cluster image holds the programs and the command, and not the simulation."""
+"""The cluster image holds the programs and the command, and not the simulation; built twice, it is the same."""
 
+import os
+import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
-from testclusters import build_context
+import pytest
+
+from testclusters import Layer, build_context, image_labels, write_archive
 
 ROOT = Path(__file__).parents[3]
 IMAGE_PACKAGES = {"cli", "controller", "driver", "kubeletplugin", "memoryapi"}
@@ -29,3 +35,41 @@ def test_the_build_context_has_all_files_that_go_into_the_wheel() -> None:
     included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     files = {ROOT / path for path in (*included, project["project"]["readme"], "pyproject.toml", "uv.lock")}
     assert all(any(path.is_relative_to(given) for given in build_context()) for path in files)
+
+
+def test_the_programs_run_without_what_only_the_command_needs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert not [name for name in project["dependencies"] if name.startswith("kubernetes")]
+    absent = "import sys; sys.modules['kubernetes'] = None; sys.modules['simulation'] = None"
+    code = f"{absent}; import controller.__main__, kubeletplugin.__main__, cli.explain, cli.doctor, cli.inventory"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+
+
+def image(folder: Path, time: int) -> bytes:
+    """An image of one file that was written at `time`, built in `folder`."""
+    source = folder / "source"
+    source.mkdir(parents=True)
+    for name in ("b", "a"):
+        (source / name).write_text(name)
+        os.utime(source / name, (time, time))
+    with Layer(folder / "layer.tar") as out:
+        out.tree("opt", source)
+    write_archive(folder / "image.tar", ["example:1"], [folder / "layer.tar"], {"Labels": {"a": "b"}})
+    return (folder / "image.tar").read_bytes()
+
+
+def test_an_image_depends_on_content_and_not_on_when_and_where_it_is_built(tmp_path: Path) -> None:
+    assert image(tmp_path / "one", 10**9) == image(tmp_path / "two", 2 * 10**9)
+
+
+def test_the_image_says_what_it_is() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    labels = image_labels()
+    assert labels["org.opencontainers.image.licenses"] == project["license"]
+    assert labels["org.opencontainers.image.version"] == project["version"]
+
+
+@pytest.mark.parametrize("instruction", ["ARG BASE=[^ ]+@sha256:[0-9a-f]{64}", "USER 65532:65532"])
+def test_the_dockerfile_names_its_base_by_digest_and_a_user_that_is_not_root(instruction: str) -> None:
+    assert re.search(f"^{instruction}$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)

@@ -122,3 +122,11 @@ def test_what_is_named_comes_before_the_environment_and_that_before_the_pod(tmp_
 def test_a_pod_never_imports_the_generated_client() -> None:
     code = "import sys, driver.kube.client; sys.exit('kubernetes' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_without_the_package_that_reads_kubeconfigs_the_message_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    with pytest.raises(OperatorFault, match=r"install lode-dra\[command\], or run this in a pod"):
+        from_kubeconfig(kubeconfig(tmp_path))
