@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from charts.template import Case, template
-from testclusters import kubectl
+from testclusters import kubectl_program
 
 Object = dict[str, Any]
 
@@ -72,7 +72,7 @@ def built(flavor: str, *components: str) -> list[Object]:
             "components": [os.path.relpath(_MANIFESTS / name, folder) for name in components],
         }
         Path(folder, "kustomization.yaml").write_text(yaml.safe_dump(content))
-        command = [str(kubectl()), "kustomize", folder]
+        command = [str(kubectl_program()), "kustomize", folder]
         printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     return [obj for obj in yaml.safe_load_all(printed) if obj]
 

@@ -17,7 +17,14 @@ from testclusters.images import build_context, image_labels
 from testclusters.kind import KindCluster, NoCluster, NotReady
 from testclusters.oci import Layer, write_archive
 from testclusters.pki import Authority
-from testclusters.programs import KUBERNETES_VERSIONS, ProgramMissing, example_driver, go_version, helm, kubectl
+from testclusters.programs import (
+    KUBERNETES_VERSIONS,
+    ProgramMissing,
+    example_driver,
+    go_version,
+    helm_program,
+    kubectl_program,
+)
 from testclusters.progress import progress_step
 
 __all__ = [
@@ -37,9 +44,9 @@ __all__ = [
     "content_key",
     "example_driver",
     "go_version",
-    "helm",
+    "helm_program",
     "image_labels",
-    "kubectl",
+    "kubectl_program",
     "progress_step",
     "start_process",
     "write_archive",

@@ -155,12 +155,12 @@ def example_driver() -> Path:
     return EXAMPLE_DRIVER.build() / "dra-example-kubeletplugin"
 
 
-def kubectl() -> Path:
+def kubectl_program() -> Path:
     """The path of kubectl, found or built like the other programs of a control plane."""
     return control_plane_programs()["kubectl"]
 
 
-def helm() -> Path:
+def helm_program() -> Path:
     """The path of Helm 4: the one on PATH, else from the cache, where it is built if it is missing."""
     found = shutil.which("helm")
     if found:

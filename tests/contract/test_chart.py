@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from charts import CHART, built, generated
-from testclusters import helm
+from testclusters import helm_program
 
 VERSION = "1.37.0"
 
 
 def template(*arguments: str, version: str = VERSION) -> "subprocess.CompletedProcess[str]":
-    command = [str(helm()), "template", "lode", str(CHART), "--kube-version", version, *arguments]
+    command = [str(helm_program()), "template", "lode", str(CHART), "--kube-version", version, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
