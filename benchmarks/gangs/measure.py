@@ -30,7 +30,8 @@ PATIENCE = 120.0
 class Row:
     """Milliseconds of decisions: the first one on a new cluster, the median of later ones, and the slowest of these.
 
-    The first one includes indexing the cluster. Before each of the later ones, a node and the devices of another one
+    As in the controller, the cluster is indexed before the first one, which has to find out everything that depends on
+    the gang. Before each of the later ones, a node and the devices of another one
     have changed.
 
     Attributes:
@@ -91,6 +92,7 @@ def _loaded(file: Path) -> tuple[ClusterObjects, Fleet, Nodes]:
     fleet, nodes = objects.fleet(), Nodes()
     for number in range(len(objects.nodes)):
         nodes.upsert(facts_of(scenario.node(number)))
+    fleet.index()
     return objects, fleet, nodes
 
 

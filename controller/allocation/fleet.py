@@ -1,6 +1,7 @@
 """Every device of the cluster and what is in use, kept up to date by events; and which devices claims would get."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from controller.allocation.devices.device_index import DeviceIndex
@@ -24,6 +25,7 @@ from controller.allocation.requests.demands import ClaimFault
 from controller.allocation.rules.constraints import values_of
 from controller.allocation.search.attempt import Attempt, FaultyDevice, Pick, allocations
 from controller.allocation.search.search import STEP_LIMIT, Search, SearchEnded, first_fit
+from controller.selectors import SelectorError
 from driver.bounded import BoundedCache
 from driver.model import Allocation, Claim, DeviceClass, DeviceId, Slice, TaintRule
 from driver.names import Names
@@ -56,6 +58,7 @@ class Fleet:
         self._classes: dict[str, DeviceClass] = {}
         self._names: dict[str, str] = {}
         selectors = selectors or Selectors()
+        self._selectors = selectors
         self._requests = CompiledRequests(selectors, names)
         self._memories: BoundedCache[CompiledRequest, NodeMemory] = BoundedCache(_MOST_MEMORIES)
         self._scores: BoundedCache[CompiledRequest, _Scores] = BoundedCache(_MOST_SCORED)
@@ -153,6 +156,17 @@ class Fleet:
     def free_counters(self) -> Mapping[PoolKey, tuple[int, ...]]:
         """The free counters of every pool that has counters (nanos, in the pool's order)."""
         return self._index.free_counters()
+
+    def index(self) -> None:
+        """Take in all events so far, and what the selectors of classes read of devices. Answers are the same without.
+
+        The first question after many events would do it, and take long.
+        """
+        self._index.settle()
+        for device_class in self._classes.values():
+            # Requests for a class that does not compile are refused with the reason.
+            with suppress(SelectorError):
+                self._index.selectors.grouping(self._selectors.filter(device_class.selectors, ()).paths)
 
     def compile(self, claims: Sequence[Claim]) -> CompiledRequest | tuple[ClaimFault, ...]:
         """What the claims of a pod ask for, or everything that is wrong with them."""

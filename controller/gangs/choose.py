@@ -261,7 +261,7 @@ class _Decision:
             for depth in range(tier.depth)
             if not depth or path[depth - 1]
         ]
-        devices = self._memory.devices(places, self._requests, self._fleet, self._nodes)
+        devices = self._memory.devices(self._topology, places, self._fleet, self._nodes)
         found = [devices[at] for at in inside]
         return Figures(
             counts.room(self._main, inside),

@@ -74,15 +74,13 @@ class Memory:
                 found[place.index] = bound(place)
         return found
 
-    def devices(
-        self, places: Places, requests: Sequence[CompiledRequest], fleet: Fleet, nodes: Nodes
-    ) -> Sequence[NodeDevices]:
-        """What each place has of the devices that the requests select."""
-        key = places, tuple(requests)
+    def devices(self, topology: Topology, places: Places, fleet: Fleet, nodes: Nodes) -> Sequence[NodeDevices]:
+        """What each place of the topology has of the devices that its requests select."""
+        key = topology, places
         known = self._devices.get(key)
         if known is None:
             known = self._devices[key] = _PerPlace()
-        return known.of(places, fleet, nodes, lambda place: fleet.node_devices(place.slot, requests))
+        return known.of(places, fleet, nodes, topology.devices)
 
 
 class _PerPlace(Generic[V]):

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from controller.allocation import CompiledRequest, Fleet, NodeSlot
+from controller.allocation import CompiledRequest, Fleet, NodeDevices, NodeSlot
 from controller.gangs.gang import Domain, Level, Standing
 from controller.placement import NodeFacts, Nodes, Placement
 
@@ -102,6 +102,8 @@ class Topology:
         self._slots: dict[str, NodeSlot] = {}
         self._seen: dict[str, tuple[NodeSlot, int, NodeFacts | None]] = {}
         """What the paths of each node were worked out from."""
+        self._devices: dict[str, NodeDevices] = {}
+        """What was found of nodes then."""
         self._paths: dict[str, tuple[Path, ...]] = {}
         self._places: dict[int, Places] = {}
         self.divided = False
@@ -124,14 +126,25 @@ class Topology:
             if slot is not None and before.get(name) == (slot, slot.clock, facts):
                 self._paths[name] = paths[name]
             else:
-                slot = self._slots[name] = self._fleet.slot(name, self._nodes.labels_of(name))
+                if slot is None:
+                    slot = self._fleet.slot(name, self._nodes.labels_of(name))
+                self._slots[name] = slot
                 self._conflicts.pop(name, None)
                 self._paths[name] = self._paths_of(name)
             self._slots[name], self._seen[name] = slot, (slot, slot.clock, facts)
+        for name in before.keys() - self._seen.keys():
+            self._devices.pop(name, None)
         self.divided = any(len(found) > 1 for found in self._paths.values())
         # Parts of nodes do not follow what is used of the nodes.
         if everything or self.divided or (self._paths, self._slots) != (paths, slots):
             self._places.clear()
+
+    def devices(self, place: Place) -> NodeDevices:
+        """The devices of the place that the requests select."""
+        found = self._devices.get(place.node)
+        if found is None or self._seen[place.node][:2] != (place.slot, place.slot.clock):
+            return self._fleet.node_devices(place.slot, self._requests)
+        return found
 
     def places(self, depth: int) -> Places:
         """The places of all nodes in domains of ``depth`` levels, in the order of nodes."""
@@ -201,7 +214,7 @@ class Topology:
         labels = self._nodes.labels_of(name)
         if not self._attributes:
             return (_cut([labels.get(level.key, "") for level in self.levels]),)
-        devices = self._fleet.node_devices(self._slots[name], self._requests, self._attributes)
+        devices = self._devices[name] = self._fleet.node_devices(self._slots[name], self._requests, self._attributes)
         found: set[Path] = set()
         for values in devices.values or {("",) * len(self._attributes)}:
             of_device = iter(values)

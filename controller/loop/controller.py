@@ -171,6 +171,9 @@ class Controller:
             self._written(event)
         else:
             self._requeue(self._state.apply(event))
+            if self._state.complete and not self._deciding:
+                # So that neither the first decision nor the first one after a takeover has all of it to do.
+                self._fleet.index()
             self._begin()
 
     def _written(self, result: WriteResult) -> None:

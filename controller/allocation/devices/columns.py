@@ -28,12 +28,14 @@ Consumed = tuple[int, tuple[Amounts | str | None, ...]]
 class Column:
     """The values of one column, and what has been computed for it."""
 
-    __slots__ = ("__weakref__", "consumed", "groups", "multivalued", "values")
+    __slots__ = ("__weakref__", "by_text", "consumed", "groups", "multivalued", "values")
 
     def __init__(self, values: tuple[Any, ...]):
         self.values = values
         self.groups: Mapping[Hashable, int] | None = None
         """Of a column of attribute values: the devices that have each value."""
+        self.by_text: Mapping[str, int] | None = None
+        """The same by the text of the value, which names a domain (``domains.by_value``)."""
         self.multivalued: bool
         """Whether one of the devices has several values; known as soon as the groups are."""
         self.consumed: BoundedCache[Hashable, Consumed] = BoundedCache(_REQUESTS)
@@ -59,7 +61,7 @@ class Columns:
         name = ("values", attribute)
         column = self._get(pool, name)
         if column is None:
-            column = self._add(pool, name, [values_of(device.spec, attribute) for device in pool.devices])
+            column = self._add(pool, name, _values(pool, attribute))
         if column.groups is None:
             column.groups = _groups(column.values)
             column.multivalued = any(len(values) > 1 for values in column.values)
@@ -123,6 +125,18 @@ def _read(pool: Pool, path: Path) -> Sequence[Hashable]:
         if short == name or not any(name in device.spec.capacity for device in pool.devices):
             return [((amount.value.nanos, amount.value.format),) if amount else () for amount in amounts]
     return [value_at(path, device.spec, driver) for device in pool.devices]
+
+
+def _values(pool: Pool, attribute: str) -> Sequence[Values]:
+    """What constraints compare of each device: for most pools the same text."""
+    found: list[Values] = []
+    last: object = None
+    for device in pool.devices:
+        value = device.spec.attributes.get(attribute)
+        if not found or not isinstance(value, str) or value != last:
+            last, values = value, values_of(device.spec, attribute)
+        found.append(values)
+    return found
 
 
 def _groups(values: tuple[Values, ...]) -> Mapping[Hashable, int]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from controller.allocation.devices.columns import Columns
+from controller.allocation.devices.columns import Column, Columns
 from controller.allocation.devices.pools import Pool
 from driver.model import Scalar, Version
 
@@ -23,14 +23,21 @@ def by_value(pool: Pool, attribute: str, columns: Columns) -> Mapping[str, int]:
 
     A device with several values is with each of them.
     """
+    column = columns.values(pool, attribute)
+    if column.by_text is None:
+        column.by_text = _by_text(column, pool.layout.every)
+    return column.by_text
+
+
+def _by_text(column: Column, every: int) -> Mapping[str, int]:
     found: dict[str, int] = {}
     known = 0
-    for value, devices in (columns.values(pool, attribute).groups or {}).items():
+    for value, devices in (column.groups or {}).items():
         assert isinstance(value, tuple)
         text = value_text(value[1])
         found[text] = found.get(text, 0) | devices
         known |= devices
-    if missing := pool.layout.every & ~known:
+    if missing := every & ~known:
         found[NOWHERE] = found.get(NOWHERE, 0) | missing
     return found
 

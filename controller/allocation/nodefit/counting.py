@@ -46,6 +46,8 @@ def count_fits(
 
 def _is_contended(pool: Pool, mask: int) -> bool:
     """Whether two of these devices draw on the same counters."""
+    if not pool.layout.members:
+        return False
     groups = [group for index in bits(mask) if (group := pool.layout.groups[index]) != NO_GROUP]
     return len(set(groups)) < len(groups)
 
