@@ -123,7 +123,7 @@ class _Demo:
         return ", ".join(f"{number} {kind}" for kind, number in sorted(count.items()))
 
     def _apply(self) -> None:
-        _title("kubectl apply -f manifests/examples/")
+        _title("kubectl apply -k manifests/examples/requests")
         for objects in examples().values():
             for obj in objects:
                 self._api.create(KINDS[obj["kind"]], obj, NAMESPACE)

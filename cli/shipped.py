@@ -21,8 +21,8 @@ def examples() -> dict[str, list[dict[str, Any]]]:
     Raises:
         InvalidInput: the files are missing, or are not YAML; the installation is damaged.
     """
-    folder = _first_existing(_HERE / "examples", _CHECKOUT / "examples")
-    return {path.stem: list(_objects(path)) for path in sorted(folder.glob("*.yaml"))}
+    folder = _first_existing(_HERE / "examples", _CHECKOUT / "examples" / "requests")
+    return {path.stem: list(_objects(path)) for path in sorted(folder.glob("*.yaml")) if path.stem != "kustomization"}
 
 
 def device_classes() -> list[dict[str, Any]]:

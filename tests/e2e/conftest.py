@@ -78,7 +78,7 @@ def namespace(client: Client, watcher: Watcher) -> Iterator[str]:
     client.kubectl("delete", "namespace", name, "--wait=false")
 
 
-KINDS = ("deployments", "jobs", "pods", "resourceclaims")
+KINDS = ("deployments", "statefulsets", "jobs", "pods", "resourceclaims")
 """Kinds of objects that tests create and that are deleted before the namespace, owners first."""
 
 

@@ -1,7 +1,9 @@
 """Every example of manifests/examples runs, its containers see their devices, and nothing is left afterwards."""
 
 import json
+import os
 import subprocess
+import tempfile
 import threading
 from pathlib import Path
 
@@ -14,21 +16,56 @@ from tests.e2e.nodes import claim_files, leftovers, prepared_claims
 from tests.e2e.pods import pod, request, template
 from tests.e2e.watcher import Watcher
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "manifests/examples").glob("*.yaml"))
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+EXAMPLES = sorted(file for file in (MANIFESTS / "examples/requests").glob("*.yaml") if file.stem != "kustomization")
+NO_DRIVER_FOR_IT = "gpu-and-nic"
+"""An example whose network card no driver of the test cluster publishes."""
+
+
+def example_objects(client: Client, folder: str) -> list[Object]:
+    """The objects of a folder of examples, with the image that is on the nodes."""
+    with tempfile.TemporaryDirectory() as temporary:
+        paths = {name: os.path.relpath(MANIFESTS / name, temporary) for name in (f"examples/{folder}", "loaded-image")}
+        resources, components = ([path] for path in paths.values())
+        content = {"kind": "Kustomization", "apiVersion": "kustomize.config.k8s.io/v1beta1"}
+        Path(temporary, "kustomization.yaml").write_text(
+            yaml.safe_dump({**content, "resources": resources, "components": components})
+        )
+        return [obj for obj in yaml.safe_load_all(client.kubectl("kustomize", temporary)) if obj]
+
+
+def restrict(client: Client, namespace: str) -> None:
+    """From now on the namespace accepts only pods of the level `restricted`."""
+    client.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+
+
+def apply(client: Client, objects: list[Object], namespace: str) -> None:
+    """Apply objects; those that name no namespace go into `namespace`."""
+    for own in (True, False):
+        items = [obj for obj in objects if ("namespace" in obj["metadata"]) == own]
+        content = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+        where = () if own else (f"--namespace={namespace}",)
+        if items:
+            client.kubectl("apply", *where, "-f", "-", input=content)
 
 
 def run_all_examples(client: Client, namespace: str) -> list[Object]:
-    """Apply the whole folder and return the pods when they run."""
-    client.kubectl("apply", f"--namespace={namespace}", "-f", str(EXAMPLES[0].parent))
-    count = sum(_pods(file) for file in EXAMPLES)
+    """Apply all ways to request devices in a restricted namespace, and return the pods when they run."""
+    restrict(client, namespace)
+    objects = example_objects(client, "requests")
+    apply(client, objects, namespace)
+    count = sum(_pods(obj) for obj in objects)
     eventually("every pod exists", lambda: len(client.list("pods", namespace)) == count)
     client.wait_until_ready(namespace)
     return client.list("pods", namespace)
 
 
-def _pods(file: Path) -> int:
-    kinds = [obj for obj in yaml.safe_load_all(file.read_text()) if obj["kind"] in ("Pod", "Job")]
-    return sum(obj["spec"].get("parallelism", 1) for obj in kinds)
+_REPLICAS = {"Job": "parallelism", "Deployment": "replicas", "StatefulSet": "replicas"}
+
+
+def _pods(obj: Object) -> int:
+    """How many pods an object stands for, other than a DaemonSet."""
+    return int(obj["spec"][_REPLICAS[obj["kind"]]]) if obj["kind"] in _REPLICAS else int(obj["kind"] == "Pod")
 
 
 def check_views(client: Client, namespace: str, pods: list[Object]) -> None:
@@ -80,6 +117,54 @@ def test_all_examples_run_at_once_and_see_exactly_their_devices(client: Client, 
     pods = run_all_examples(client, namespace)
     check_each_example_has_the_requested_devices(client, namespace, pods)
     check_views(client, namespace, pods)
+
+
+def test_workloads_of_every_kind_run_and_see_exactly_their_devices(client: Client, namespace: str) -> None:
+    restrict(client, namespace)
+    objects = example_objects(client, "workloads")
+    apply(client, objects, namespace)
+    try:
+        count = sum(_pods(obj) for obj in objects)
+        eventually("every pod exists", lambda: len(client.list("pods", namespace)) == count)
+        client.delete(namespace, "pod", NO_DRIVER_FOR_IT)
+        client.wait_until_ready(namespace)
+        pods = client.list("pods", namespace)
+        assert len(pods) == count - 1
+        ready = {it["metadata"]["name"]: it for it in pods}
+        both = [ready.pop(f"claim-of-two-pods-{name}")["metadata"]["name"] for name in "ab"]
+        first, second = (container_view(client, namespace, name, "main").devices for name in both)
+        assert first == second
+        assert len(first) == 1
+        (chosen,) = results(client.claims(namespace)["first-available"]["gpu"])
+        assert chosen["request"].startswith("card/")
+        del ready["first-available"]
+        check_views(client, namespace, list(ready.values()))
+    finally:
+        client.kubectl("delete", "deviceclass", "nic.example.com", "--ignore-not-found")
+
+
+def test_examples_for_administrators_take_effect(client: Client, namespace: str) -> None:
+    restrict(client, namespace)
+    worker = client.cluster.workers[0]
+    objects = example_objects(client, "administration")
+    rules_served = "devicetaintrules.resource.k8s.io" in client.kubectl("api-resources", "--output=name")
+    objects = [obj for obj in objects if rules_served or obj["kind"] != "DeviceTaintRule"]
+    names = [f"{obj['kind']}/{obj['metadata']['name']}" for obj in objects if "namespace" not in obj["metadata"]]
+    client.kubectl("label", "node", worker, "example.com/monitor-gpus=true")
+    try:
+        namespaces = [obj for obj in objects if obj["kind"] == "Namespace"]
+        apply(client, namespaces, namespace)
+        apply(client, [obj for obj in objects if obj["kind"] != "Namespace"], namespace)
+        client.wait_until_ready(namespace)
+        client.kubectl("rollout", "status", "ds/monitoring", "-n", "lode-monitoring", "--timeout=120s", timeout=130)
+        quota = client.get("resourcequota", "devices", namespace)
+        assert quota["spec"]["hard"]["gpu.lode.dev.deviceclass.resource.k8s.io/devices"] == "4"
+        (monitored,) = client.list("resourceclaims", "lode-monitoring")
+        assert all(result["adminAccess"] for result in results(monitored))
+    finally:
+        client.kubectl("label", "node", worker, "example.com/monitor-gpus-")
+        client.delete(namespace, "pod", "own-class")
+        client.kubectl("delete", "--ignore-not-found", f"--namespace={namespace}", *names, timeout=120)
 
 
 def test_a_container_that_lists_no_claim_sees_nothing(client: Client, namespace: str) -> None:

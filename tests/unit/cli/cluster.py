@@ -18,7 +18,7 @@ from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.inventory import Fabric, build_inventory
 from kubeletplugin.publish.slices import DesiredPool, build_slices, plan_writes
 
-EXAMPLES = Path(__file__).parent.parent.parent.parent / "manifests" / "examples"
+EXAMPLES = Path(__file__).parent.parent.parent.parent / "manifests" / "examples" / "requests"
 GATE = "lode.dev/allocation"
 
 

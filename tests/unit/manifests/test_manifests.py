@@ -1,5 +1,6 @@
 """Properties of manifests/ that can be checked without a cluster."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from driver.names import Names
 from driver.settings import Settings, settings_from
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
-EXAMPLES = sorted((MANIFESTS / "examples").glob("*.yaml"))
+EXAMPLES = sorted(file for file in (MANIFESTS / "examples").glob("*/*.yaml") if file.stem != "kustomization")
+REQUESTS = [file for file in EXAMPLES if file.parent.name == "requests"]
 SETTINGS = sorted(MANIFESTS.glob("*/settings.yaml"))
-KUSTOMIZATIONS = sorted(MANIFESTS.glob("*/kustomization.yaml"))
+KUSTOMIZATIONS = sorted(MANIFESTS.glob("**/kustomization.yaml"))
 CLASSES = {"gpu", "gpu-share", "mig", "npu", "npu-share", "vnpu"}
 
 
@@ -96,7 +98,7 @@ def test_an_example_starts_with_two_lines_of_comment(file: Path) -> None:
     assert [line.startswith("# ") for line in lines[:3]] == [True, True, False]
 
 
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", REQUESTS, ids=lambda file: file.stem)
 def test_an_example_is_a_claim_template_with_our_classes_and_a_pod_or_job(file: Path) -> None:
     template, user = objects(file)
     assert template["metadata"]["name"] == user["metadata"]["name"] == file.stem
@@ -107,6 +109,39 @@ def test_an_example_is_a_claim_template_with_our_classes_and_a_pod_or_job(file: 
     claims = {claim["name"] for claim in spec["resourceClaims"]}
     for container in spec["containers"]:
         assert {claim["name"] for claim in container["resources"]["claims"]} == claims
+
+
+def pod_specs(file: Path) -> list[dict[str, Any]]:
+    """The specs of all pods that an example creates."""
+    specs = [
+        obj["spec"] if obj["kind"] == "Pod" else obj.get("spec", {}).get("template", {}).get("spec")
+        for obj in objects(file)
+    ]
+    return [spec for spec in specs if spec and "containers" in spec]
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_an_example_runs_in_a_restricted_namespace_with_an_image_that_everybody_can_pull(file: Path) -> None:
+    for spec in pod_specs(file):
+        security = spec["securityContext"]
+        assert (security["runAsNonRoot"], security["seccompProfile"]) == (True, {"type": "RuntimeDefault"})
+        for container in spec["containers"]:
+            own = container["securityContext"]
+            assert (own["allowPrivilegeEscalation"], own["capabilities"]) == (False, {"drop": ["ALL"]})
+            assert re.fullmatch(r"docker\.io/library/busybox:[\d.]+@sha256:[0-9a-f]{64}", container["image"])
+
+
+def test_the_image_of_all_examples_is_the_one_that_test_clusters_replace() -> None:
+    (image,) = yaml.safe_load((MANIFESTS / "loaded-image" / "kustomization.yaml").read_text())["images"]
+    used = {container["image"] for file in EXAMPLES for spec in pod_specs(file) for container in spec["containers"]}
+    assert {name.split(":")[0] for name in used} == {image["name"]}
+    assert len(used) == 1
+
+
+def test_the_role_of_the_command_is_the_documented_one() -> None:
+    page = (MANIFESTS.parent / "docs" / "simulate.md").read_text()
+    (block,) = [text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "ClusterRole" in text]
+    assert objects(MANIFESTS / "examples" / "administration" / "command-role.yaml") == [yaml.safe_load(block)]
 
 
 def plugin_pod() -> dict[str, Any]:
