@@ -1,6 +1,5 @@
 """Files of ``manifests/`` that the command needs: beside this module in the wheel, in ``manifests/`` in a checkout."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,7 @@ from driver.errors import Fault, InvalidInput
 
 _HERE = Path(__file__).parent
 _CHECKOUT = _HERE.parent / "manifests"
-_ACCOUNTS = "system:serviceaccount:lode-system:"
-"""How the manifests name service accounts of the namespace that they install into."""
+_INSTALLED = _HERE.parent / "controller" / "policies" / "manifests"
 
 
 def examples() -> dict[str, list[dict[str, Any]]]:
@@ -31,18 +29,7 @@ def device_classes() -> list[dict[str, Any]]:
     Raises:
         InvalidInput: the file is missing, or is not YAML; the installation is damaged.
     """
-    return _base("deviceclasses.yaml")
-
-
-def slice_policies(namespace: str) -> list[dict[str, Any]]:
-    """The policies that let each plugin write its own slices only, if it runs in ``namespace``.
-
-    Raises:
-        InvalidInput: the files are missing, or are not YAML; the installation is damaged.
-    """
-    text = json.dumps(_base("own-slices-policy.yaml"))
-    policies: list[dict[str, Any]] = json.loads(text.replace(_ACCOUNTS, f"system:serviceaccount:{namespace}:"))
-    return policies
+    return _shipped("base/deviceclasses.yaml")
 
 
 def roles() -> list[dict[str, Any]]:
@@ -51,16 +38,12 @@ def roles() -> list[dict[str, Any]]:
     Raises:
         InvalidInput: the files are missing, or are not YAML; the installation is damaged.
     """
-    of_controller = _first_existing(
-        _HERE.parent / "controller" / "policies" / "manifests" / "controller-rbac.yaml",
-        _CHECKOUT / "controller" / "controller-rbac.yaml",
-    )
-    objects = [*_base("kubeletplugin-rbac.yaml"), *_objects(of_controller)]
+    objects = [*_shipped("base/kubeletplugin-rbac.yaml"), *_shipped("controller/controller-rbac.yaml")]
     return [raw for raw in objects if raw["kind"] in ("Role", "ClusterRole")]
 
 
-def _base(name: str) -> list[dict[str, Any]]:
-    return list(_objects(_first_existing(_HERE / "base" / name, _CHECKOUT / "base" / name)))
+def _shipped(path: str) -> list[dict[str, Any]]:
+    return list(_objects(_first_existing(_INSTALLED / path, _CHECKOUT / path)))
 
 
 def _first_existing(*places: Path) -> Path:

@@ -12,7 +12,7 @@ What the API server must allow its service account (each write is one of these):
     pods/status                                                     patch (our condition, nominatedNodeName)
     events                                                          create
     leases in its own namespace                                     get create update
-    the admission policies and bindings of manifests/controller     get
+    the admission policies and bindings of manifests               get
 """
 
 import argparse

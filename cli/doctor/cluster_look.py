@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 from cli import live, shipped
 from cli.doctor.cluster_checks import ClusterFacts, ClusterNode, Lease, Program, Right
 from controller.policies.comparison import deviation
-from controller.policies.shipped import expected_policies, policy_resource
+from controller.policies.shipped import base_policies, controller_policies, policy_resource
 from driver.kube.api import (
     DEVICE_CLASSES,
     LEASES,
@@ -65,9 +65,9 @@ class ClusterLook:
         plugin = self._or("programs", lambda: self._get(DAEMON_SETS, PLUGIN), None)
         controller = self._or("programs", lambda: self._get(DEPLOYMENTS, CONTROLLER), None)
         none: Mapping[str, str] = {}
-        of_controller = self._or("policies", lambda: self._problems(expected_policies(self._namespace)), none)
+        of_controller = self._or("policies", lambda: self._problems(controller_policies(self._namespace)), none)
         allocates = controller is not None or any(problem != _ABSENT for problem in of_controller.values())
-        of_plugin = self._or("policies", lambda: self._problems(shipped.slice_policies(self._namespace)), none)
+        of_plugin = self._or("policies", lambda: self._problems(base_policies(self._namespace)), none)
         return ClusterFacts(
             version=self._version,
             served=self._or("API", lambda: {f"{it.api_version} {it.plural}": self._serves(it) for it in NEEDED}, {}),

@@ -1,4 +1,4 @@
-"""Requests to a real kube-apiserver as any user, by impersonation."""
+"""Requests to a real kube-apiserver as any user: by certificate, by token, and by impersonation."""
 
 import json
 import time
@@ -52,10 +52,22 @@ class Identity:
     @classmethod
     def admin(cls, control_plane: ControlPlane) -> Self:
         """The administrator, who can impersonate any user."""
-        base = str(control_plane.kubeconfig().with_suffix(""))
-        ca = str(control_plane.folder / "ca.crt")
-        pool = urllib3.PoolManager(ca_certs=ca, cert_file=f"{base}.crt", key_file=f"{base}.key", retries=False)
+        return cls.with_certificate(control_plane, "admin", "system:masters")
+
+    @classmethod
+    def with_certificate(cls, control_plane: ControlPlane, user: str, *groups: str) -> Self:
+        """A user with a client certificate, as components of Kubernetes have."""
+        base = str(control_plane.kubeconfig(user, groups).with_suffix(""))
+        pool = urllib3.PoolManager(
+            ca_certs=_authority(control_plane), cert_file=f"{base}.crt", key_file=f"{base}.key", retries=False
+        )
         return cls(control_plane.server, pool)
+
+    @classmethod
+    def with_token(cls, control_plane: ControlPlane, token: str) -> Self:
+        """A service account with a token, as pods have."""
+        pool = urllib3.PoolManager(ca_certs=_authority(control_plane), retries=False)
+        return cls(control_plane.server, pool, urllib3.HTTPHeaderDict({"Authorization": f"Bearer {token}"}))
 
     def as_user(self, user: str, *groups: str, node: str = "") -> "Identity":
         """The same connection as another user.
@@ -82,6 +94,10 @@ class Identity:
 
     def get(self, path: str) -> Object:
         return self.request("GET", path).must()
+
+
+def _authority(control_plane: ControlPlane) -> str:
+    return str(control_plane.folder / "ca.crt")
 
 
 def eventually(condition: str, get: Callable[[], Any], seconds: float = 20.0) -> Any:

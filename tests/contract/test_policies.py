@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kubeletplugin.publish.slices import slice_name
 from tests.contract.identity import (
     CONTROLLER,
     GARBAGE_COLLECTOR,
@@ -44,6 +45,9 @@ def admin() -> Iterator[Identity]:
 
 
 # The single allocator
+
+HOLD = {"apiGroup": "lode.example", "resource": "holds", "name": "h", "uid": "1"}
+"""A consumer of a kind that the resource-claim-controller leaves alone."""
 
 
 @pytest.mark.parametrize("user", [SCHEDULER, RESOURCE_CLAIM_CONTROLLER, PLUGIN, "somebody"])
@@ -119,6 +123,50 @@ def test_users_can_delete_claims_and_the_finalizer_protects_their_devices(admin:
     eventually("the resource-claim-controller frees and removes it", lambda: admin.request("GET", path).status == 404)
 
 
+def test_a_claim_in_use_keeps_its_finalizer_until_its_pods_are_gone(admin: Identity) -> None:
+    stored = allocated_claim(admin, OUR_DRIVER)
+    path = f"{CLAIMS}/{stored['metadata']['name']}"
+    stored["status"]["reservedFor"] = [HOLD]
+    controller = admin.as_user(CONTROLLER)
+    reserved = patch_status(controller, stored).must()
+    for finalizers in (None, ["lode.example/other"]):
+        refused = trusted(admin).request("PATCH", path, {"metadata": {"finalizers": finalizers}})
+        assert refused.status == 403
+        assert "holds devices of the driver lode.dev for holds h: its finalizer" in refused.message
+        assert "delete the pods that use the claim" in refused.message
+    more = {"metadata": {"finalizers": [*stored["metadata"]["finalizers"], "lode.example/other"], "labels": {"a": "b"}}}
+    assert trusted(admin).request("PATCH", f"{path}?dryRun=All", more).ok
+    assert trusted(admin).request("DELETE", path).ok
+    assert admin.get(path)["status"] == reserved["status"]
+    controller.request("PATCH", f"{path}/status", {"status": {"reservedFor": None}}).must()
+    eventually("the resource-claim-controller frees and removes it", lambda: admin.request("GET", path).status == 404)
+
+
+@pytest.mark.parametrize("user", [SCHEDULER, RESOURCE_CLAIM_CONTROLLER, CONTROLLER])
+def test_only_what_schedules_ends_a_reservation(admin: Identity, user: str) -> None:
+    stored = allocated_claim(admin, OUR_DRIVER)
+    stored["status"]["reservedFor"] = [HOLD, {**HOLD, "name": "i", "uid": "2"}]
+    reserved = patch_status(admin.as_user(CONTROLLER), stored).must()
+    path = f"{CLAIMS}/{stored['metadata']['name']}/status"
+    fewer = {"status": {"reservedFor": [HOLD]}}
+    refused = trusted(admin).request("PATCH", path, fewer)
+    assert refused.status == 403
+    assert "may not clear the allocation or a reservation" in refused.message
+    more = {"status": {"reservedFor": [*reserved["status"]["reservedFor"], {**HOLD, "name": "j", "uid": "3"}]}}
+    assert trusted(admin).request("PATCH", f"{path}?dryRun=All", more).ok
+    assert admin.as_user(user).request("PATCH", path, fewer).ok
+    patch_status(admin.as_user(CONTROLLER), {**admin.get(path.removesuffix("/status")), "status": {}}).must()
+
+
+def test_claims_of_other_drivers_keep_nothing(admin: Identity) -> None:
+    stored = put_status(admin, allocated(admin.request("POST", CLAIMS, claim()).must(), OTHER_DRIVER)).must()
+    stored["status"]["reservedFor"] = [HOLD]
+    put_status(trusted(admin), stored).must()
+    path = f"{CLAIMS}/{stored['metadata']['name']}"
+    assert trusted(admin).request("PATCH", f"{path}/status", {"status": {"reservedFor": None}}).ok
+    assert trusted(admin).request("PATCH", path, {"metadata": {"finalizers": None}}).ok
+
+
 # The gate
 
 
@@ -164,6 +212,8 @@ def test_a_namespace_can_opt_out(admin: Identity) -> None:
 
 
 # Slices of a node
+
+OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "none", "uid": "00000000-0000-0000-0000-000000000000"}
 
 
 def published(admin: Identity, node: str = "n1") -> Object:
@@ -217,6 +267,66 @@ def test_other_users_cannot_write_slices_of_our_driver(admin: Identity) -> None:
         ]
         assert [answer.status for answer in refused] == [403] * 3
         assert all("only the service account lode-system/lode-kubeletplugin" in answer.message for answer in refused)
+
+
+def test_everybody_can_write_a_slice_back_unchanged_as_the_storage_migrator_does(admin: Identity) -> None:
+    stored = published(admin)
+    path = f"{SLICES}/{stored['metadata']['name']}"
+    assert admin.request("PUT", path, stored).ok
+    metadata = stored["metadata"]
+    for changed in (
+        {**stored, "metadata": {**metadata, "annotations": {"a": "b"}}},
+        {**stored, "metadata": {**metadata, "finalizers": ["lode.example/hold"]}},
+        {**stored, "metadata": {**metadata, "ownerReferences": [OWNER]}},
+        {**stored, "spec": {**stored["spec"], "devices": []}},
+    ):
+        assert admin.request("PUT", path, changed).status == 403
+
+
+@pytest.mark.parametrize("length", [1, 200, 231, 232, 244])
+@pytest.mark.parametrize(("content", "index"), [("devices", 0), ("counters", 99)])
+def test_a_plugin_can_write_the_names_that_it_gives(admin: Identity, length: int, content: str, index: int) -> None:
+    node = "n" * length
+    wanted = {**slice_of(OUR_DRIVER, node), "metadata": {"name": slice_name(node, OUR_DRIVER, content, index)}}
+    created = admin.as_user(PLUGIN, node=node).request("POST", f"{SLICES}?dryRun=All", wanted)
+    assert created.ok, created.message
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "n1-lode.dev-devices-000-more",
+        "n10-lode.dev-devices-000",
+        "n1-lode.dev-lode.dev-devices-000",
+        "n1-other.dev-devices-000",
+        "n1-lode-dev-devices-000",
+        "n1-lode.dev-shares-000",
+        "n1-lode.dev-devices-100",
+        "n1-lode.dev-devices-0000",
+        "slice",
+    ],
+)
+def test_a_plugin_cannot_write_other_names(admin: Identity, name: str) -> None:
+    refused = admin.as_user(PLUGIN, node="n1").request("POST", SLICES, slice_of(OUR_DRIVER, "n1", name))
+    assert refused.status == 403
+    assert "must be n1-lode.dev-devices-<number> or n1-lode.dev-counters-<number>" in refused.message
+
+
+@pytest.mark.parametrize("pool", ["n2/lode.dev", "n1", "n1/lode.dev/more"])
+def test_a_plugin_cannot_write_into_other_pools(admin: Identity, pool: str) -> None:
+    wanted = slice_of(OUR_DRIVER, "n1")
+    wanted["spec"]["pool"]["name"] = pool
+    refused = admin.as_user(PLUGIN, node="n1").request("POST", SLICES, wanted)
+    assert refused.status == 403
+    assert f"must be n1/lode.dev, not {pool}" in refused.message
+
+
+def test_the_kubelet_of_another_node_cannot_delete_a_slice(admin: Identity) -> None:
+    path = f"{SLICES}/{published(admin)['metadata']['name']}"
+    # Without the group of all nodes, NodeRestriction does not refuse it first.
+    refused = admin.as_user("system:node:n2", TRUSTED).request("DELETE", path)
+    assert refused.status == 403
+    assert "own-slices.lode.dev" in refused.message
 
 
 def test_slices_of_other_drivers_are_not_restricted(admin: Identity) -> None:

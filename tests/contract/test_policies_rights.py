@@ -28,7 +28,14 @@ POLICIES = {
     ("get", "admissionregistration.k8s.io", f"{kind}admission{part}", f"{name}.lode.dev")
     for kind in ("mutating", "validating")
     for part in ("policies", "policybindings")
-    for name in ("allocation-gate", "no-extended-resource-claims", "single-allocator")
+    for name in (
+        "allocation-gate",
+        "claim-in-use",
+        "controller-writes",
+        "no-extended-resource-claims",
+        "own-slices",
+        "single-allocator",
+    )
 }
 CLUSTER_WIDE = {
     CONTROLLER: rights("list watch", DRA, "resourceclaims resourceslices deviceclasses devicetaintrules")

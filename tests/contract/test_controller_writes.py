@@ -1,0 +1,164 @@
+"""What a token of the controller may change of pods and claims: what the controller writes, and nothing else."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.identity import CONTROLLER, SCHEDULER, Identity, Object
+from tests.contract.installed import (
+    CLAIMS,
+    GATE,
+    OTHER_DRIVER,
+    OUR_DRIVER,
+    allocated,
+    allocated_claim,
+    claim,
+    installed,
+    patch_status,
+    pod_with_claim,
+    put_status,
+)
+
+PODS = "/api/v1/namespaces/default/pods"
+QUEUE = {"name": "example.com/queue"}
+SCHEDULED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes"}
+OURS = {"type": "lode.dev/Allocated", "status": "False", "reason": "NoRoom", "message": "no node has it"}
+TOLERATION = {"key": "a", "operator": "Exists"}
+DEFAULTED = [
+    {"key": f"node.kubernetes.io/{state}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    for state in ("not-ready", "unreachable")
+]
+"""What the API server adds to the tolerations of every pod."""
+FINALIZER = "resource.kubernetes.io/delete-protection"
+OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "none", "uid": "00000000-0000-0000-0000-000000000000"}
+
+
+@pytest.fixture(scope="module")
+def admin() -> Iterator[Identity]:
+    """The administrator of a cluster with the default flavor."""
+    with installed() as admin:
+        yield admin
+
+
+@pytest.fixture(scope="module")
+def controller(admin: Identity) -> Identity:
+    return admin.as_user(CONTROLLER)
+
+
+@pytest.fixture(scope="module")
+def pod(admin: Identity) -> str:
+    """The path of a gated pod that another queue holds back, too, and of which kube-scheduler has said something."""
+    gated = pod_with_claim("none", schedulingGates=[QUEUE, GATE], tolerations=[TOLERATION])
+    name = admin.request("POST", PODS, gated).must()["metadata"]["name"]
+    scheduler = admin.as_user(SCHEDULER)
+    scheduler.request("PATCH", f"{PODS}/{name}/status", {"status": {"conditions": [SCHEDULED]}}).must()
+    return f"{PODS}/{name}"
+
+
+def strategic(who: Identity, path: str, body: Object) -> int:
+    return who.request("PATCH", f"{path}?dryRun=All", body, patch="strategic-merge").status
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"conditions": [OURS]},
+        {"conditions": [OURS], "nominatedNodeName": "n1"},
+        {"nominatedNodeName": None},
+        {"conditions": [{"type": "PodScheduled", "lastProbeTime": "2027-01-01T00:00:00Z"}]},
+    ],
+)
+def test_of_a_pods_status_it_writes_its_words_the_node_and_a_time(
+    controller: Identity, pod: str, status: Object
+) -> None:
+    assert strategic(controller, f"{pod}/status", {"status": status}) == 200
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"conditions": [{**SCHEDULED, "status": "True"}]},
+        {"conditions": [{"type": "PodScheduled", "reason": "SchedulerError"}]},
+        {"conditions": [{"type": "PodScheduled", "message": "other words"}]},
+        {"conditions": [{"type": "PodScheduled", "lastTransitionTime": "2027-01-01T00:00:00Z"}]},
+        {"conditions": [{"type": "PodScheduled", "$patch": "delete"}]},
+        {"conditions": [OURS, {"type": "Ready", "status": "True"}]},
+        {"phase": "Succeeded"},
+        {"message": "evicted"},
+        {"reason": "Evicted"},
+        {"podIP": "192.0.2.1", "podIPs": [{"ip": "192.0.2.1"}]},
+        {"hostIP": "192.0.2.1", "hostIPs": [{"ip": "192.0.2.1"}]},
+        {"startTime": "2027-01-01T00:00:00Z"},
+        {"resourceClaimStatuses": [{"name": "card", "resourceClaimName": "another"}]},
+        {
+            "containerStatuses": [
+                {"name": "main", "image": "a", "imageID": "", "ready": True, "restartCount": 0, "state": {}}
+            ]
+        },
+    ],
+)
+def test_of_a_pods_status_it_writes_nothing_else(controller: Identity, pod: str, status: Object) -> None:
+    assert strategic(controller, f"{pod}/status", {"status": status}) == 403
+
+
+def test_of_a_pods_spec_it_removes_its_gate(controller: Identity, pod: str) -> None:
+    own = {"spec": {"schedulingGates": [{"$patch": "delete", **GATE}]}}
+    assert strategic(controller, pod, own) == 200
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"schedulingGates": [{"$patch": "delete", **QUEUE}]},
+        {"schedulingGates": [{"$patch": "replace"}]},
+        {"containers": [{"name": "main", "image": "registry.example/evil:1"}]},
+        {"tolerations": [TOLERATION, *DEFAULTED, {"key": "b", "operator": "Exists"}]},
+        {"nodeSelector": {"a": "b"}},
+        {"activeDeadlineSeconds": 1},
+    ],
+)
+def test_of_a_pods_spec_it_changes_nothing_else(controller: Identity, pod: str, spec: Object) -> None:
+    assert strategic(controller, pod, {"spec": spec}) == 403
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"labels": {"app": "bank"}},
+        {"annotations": {"a": "b"}},
+        {"ownerReferences": [OWNER]},
+        {"finalizers": ["lode.example/hold"]},
+    ],
+)
+def test_of_metadata_it_adds_one_finalizer_to_claims(
+    admin: Identity, controller: Identity, pod: str, metadata: Object
+) -> None:
+    stored = admin.request("POST", CLAIMS, claim(finalizers=["lode.example/kept"])).must()
+    path = f"{CLAIMS}/{stored['metadata']['name']}"
+    for target in (pod, path):
+        assert controller.request("PATCH", f"{target}?dryRun=All", {"metadata": metadata}).status == 403
+    added = {"metadata": {"finalizers": ["lode.example/kept", FINALIZER]}}
+    assert controller.request("PATCH", f"{path}?dryRun=All", added).ok
+    assert controller.request("PATCH", f"{path}?dryRun=All", {"metadata": {"finalizers": [FINALIZER]}}).status == 403
+
+
+def test_it_allocates_no_device_of_another_driver(admin: Identity, controller: Identity) -> None:
+    stored = admin.request("POST", CLAIMS, claim()).must()
+    assert patch_status(controller, allocated(stored, OTHER_DRIVER)).status == 403
+    both = allocated(stored, OUR_DRIVER)
+    results = both["status"]["allocation"]["devices"]["results"]
+    results.append({**results[0], "driver": OTHER_DRIVER, "pool": "other"})
+    assert patch_status(controller, both).status == 403
+    foreign = put_status(admin, allocated(stored, OTHER_DRIVER)).must()
+    assert patch_status(controller, {**foreign, "status": {}}).status == 403
+    reserved = {**foreign["status"], "reservedFor": [{"resource": "pods", "name": "p", "uid": "1"}]}
+    assert patch_status(controller, {**foreign, "status": reserved}).status == 403
+
+
+def test_it_writes_no_status_of_devices(admin: Identity, controller: Identity) -> None:
+    stored = allocated_claim(admin, OUR_DRIVER)
+    result = stored["status"]["allocation"]["devices"]["results"][0]
+    known = [{"driver": OUR_DRIVER, "pool": result["pool"], "device": result["device"]}]
+    path = f"{CLAIMS}/{stored['metadata']['name']}/status"
+    refused = controller.request("PATCH", path, {"status": {"devices": known}})
+    assert "resourceclaims/driver" in refused.message

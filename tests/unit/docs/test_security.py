@@ -1,0 +1,29 @@
+"""docs/security.md shows the table that the contract tests ask a real API server about, and every policy."""
+
+import re
+
+import pytest
+
+from controller.policies import expected_policies
+from tests.contract.security.table import TABLES, as_markdown
+from tests.contract.security.world import FLAVORS, Flavor
+from tests.unit.docs.pages import page
+
+PAGE = page("docs/security.md")
+CELLS = {cell for table in TABLES.values() for cells in table.values() for cell in cells}
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_the_table_is_that_of_the_tests(flavor: Flavor) -> None:
+    assert as_markdown(flavor) in PAGE
+
+
+def test_every_policy_is_listed() -> None:
+    names = {policy["metadata"]["name"] for policy in expected_policies("lode-system")}
+    assert set(re.findall(r"^\| `([a-z-]+\.lode\.dev)` \|", PAGE, re.MULTILINE)) == names
+
+
+def test_every_reason_is_explained() -> None:
+    reasons = {cell.removeprefix("yes: ") for cell in CELLS if cell.startswith("yes: ")}
+    table = PAGE.partition("| reason | meaning |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| (\w[\w ]*) \|", table, re.MULTILINE)) == reasons
