@@ -296,6 +296,7 @@ class _DeviceBuilder:
             "profile": partition.profile if partition else "",
             "driverVersion": text_attribute(card.driver_version),
             "computeCapability": Version(card.compute_capability),
+            "cudaVersion": Version(card.cuda_version),
             "nvlinkDomain": text_attribute(card.nvlink_domain),
         }
         attributes = {self.names.attribute(name): value for name, value in own.items()}

@@ -35,7 +35,10 @@ def main(argv: Sequence[str]) -> int:
         "--root", default="/", metavar="FOLDER", help="where the node's file system is mounted (kubectl debug: /host)"
     )
     of_node.add_argument(
-        "--driver-root", default="/", metavar="FOLDER", help="where the vendor's driver is installed on the node"
+        "--driver-root",
+        default="",
+        metavar="FOLDER",
+        help="where the vendor's driver is installed on the node; default: / and nvidia.driverRoot of the settings",
     )
     arguments = parser.parse_args(argv)
     # Imported only here, so that --help and wrong options are answered at once.

@@ -30,15 +30,17 @@ _PCI: dict[str, tuple[Vendor, tuple[str, ...]]] = {
 """PCI vendor to the beginnings of the classes of its accelerators: VGA and 3D controllers, processing accelerators."""
 
 
-def look(settings: Settings, root: str = "/", driver_root: str = "/") -> NodeFacts:
+def look(settings: Settings, root: str = "/", driver_root: str = "") -> NodeFacts:
     """What the node has.
 
     Args:
         root: where the node's file system is mounted.
-        driver_root: where the vendor's driver is installed, below ``root``.
+        driver_root: where the vendor's driver is installed, below ``root``; "" for ``root`` itself and what the
+            settings say.
     """
     section = settings.kubeletplugin
     node = Path(root)
+    driver_roots = {driver_root} if driver_root else {"/", section.nvidia.driver_root}
     folders = (
         section.cdi_root,
         posixpath.join(section.kubelet_root, "plugins_registry"),
@@ -55,7 +57,7 @@ def look(settings: Settings, root: str = "/", driver_root: str = "/") -> NodeFac
         containerd=_containerd(_below(node, _CONTAINERD)),
         cards=_cards(Sysfs(str(node / "sys"))),
         device_files=frozenset(_names(node / "dev")),
-        libraries=frozenset(_libraries(_below(node, driver_root))),
+        libraries=frozenset(name for folder in driver_roots for name in _libraries(_below(node, folder))),
     )
 
 

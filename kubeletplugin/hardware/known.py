@@ -3,10 +3,12 @@
 import threading
 from collections.abc import Mapping
 
+from driver.errors import TransientFault
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.decorator import HardwareDecorator
-from kubeletplugin.hardware.port import Hardware, Health
+from kubeletplugin.hardware.port import Hardware, HardwareRefusal, Health
 
+_SILENT = Health("fatal", "the card does not answer", recovery="reboot")
 _LOST = Health("fatal", "the card is not there any more: it has fallen off the bus or was removed", recovery="reboot")
 
 
@@ -14,7 +16,8 @@ class KnownCards(HardwareDecorator):
     """``Hardware`` that goes on reporting a card that it has lost, with fatal health, as long as this object lives.
 
     A card that vanishes from what is published would take its taint and the health of its pods with it. It is forgotten
-    when another card has its number. Thread-safe.
+    when another card has its number. While the backend does not answer, because one card hangs, the cards are those
+    that were seen, and those that do not answer by themselves do not work. Thread-safe.
     """
 
     def __init__(self, hardware: Hardware):
@@ -22,19 +25,45 @@ class KnownCards(HardwareDecorator):
         self._lock = threading.Lock()
         self._seen: dict[str, Card] = {}
         """By ``Card.name``."""
+        self._reported: Mapping[str, Health] = {}
+        """What the backend said last."""
 
     def cards(self) -> tuple[Card, ...]:
         """See ``Hardware``; in order of unit and index."""
-        present = self.decorated.cards()
+        try:
+            present = self.decorated.cards()
+        except TransientFault:
+            if known := self._known():
+                return known
+            raise
         moved = {card.uuid for card in present}
         with self._lock:
             kept = {name: card for name, card in self._seen.items() if card.uuid not in moved}
             self._seen = kept | {card.name: card for card in present}
-            return tuple(sorted(self._seen.values(), key=lambda card: (card.unit, card.index)))
+        return self._known()
 
     def health(self) -> Mapping[str, Health]:
         """See ``Hardware``; a card that the backend knows nothing of is lost."""
-        reported = self.decorated.health()
+        try:
+            reported = self._reported = self.decorated.health()
+        except TransientFault:
+            known = self._known()
+            silent = {card.name for card in known if not self._answers(card)}
+            if not silent:
+                raise
+            last = self._reported
+            return {card.name: _SILENT if card.name in silent else last.get(card.name, Health()) for card in known}
         with self._lock:
             lost = {name: _LOST for name in self._seen if name not in reported}
         return {**reported, **lost}
+
+    def _known(self) -> tuple[Card, ...]:
+        with self._lock:
+            return tuple(sorted(self._seen.values(), key=lambda card: (card.unit, card.index)))
+
+    def _answers(self, card: Card) -> bool:
+        try:
+            self.decorated.observe(card)
+        except (HardwareRefusal, TransientFault):
+            return False
+        return True

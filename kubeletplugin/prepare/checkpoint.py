@@ -101,6 +101,15 @@ class Checkpoint:
             frozenset(result.device.device for claim in claims for result in claim.plan.results),
         )
 
+    @property
+    def to_undo(self) -> "Checkpoint":
+        """What must be undone if nothing else is known: the claims with steps, given up, without answers."""
+
+        def given_up(claim: PreparedClaim) -> PreparedClaim:
+            return replace(claim, state="stopping", steps=tuple(Step(step.action) for step in claim.steps))
+
+        return Checkpoint({uid: given_up(claim) for uid, claim in self.claims.items() if claim.steps})
+
     def with_claim(self, claim: PreparedClaim) -> "Checkpoint":
         """The checkpoint with ``claim`` added, or replaced if it was there."""
         return replace(self, claims={**self.claims, claim.plan.ref.uid: claim})

@@ -38,8 +38,8 @@ class Recovery:
         """Rebuild the checkpoint from the claims' files and store it. The damaged one is kept as a copy.
 
         Only claims with a CDI spec were prepared since the machine started, and only those matter: the kubelet has all
-        others prepared again. Their specs say what they hold, whether or not the claims still exist. The caller holds
-        the lock.
+        others prepared again. Their specs say what they hold, whether or not the claims still exist. What other claims
+        have on the hardware is undone. The caller holds the lock.
 
         Raises:
             ApiError, TransientFault: a spec that an older version wrote does not say it, and the API or the hardware
@@ -58,6 +58,9 @@ class Recovery:
                 continue
             claim = PreparedClaim(plan, "completed", self._boot_id, cards_of(plan, cards))
             checkpoint = checkpoint.with_claim(claim)
+        for claim in self._storage.to_undo():
+            if claim.plan.ref.uid not in checkpoint.claims:
+                checkpoint = checkpoint.with_claim(claim)
         self._storage.save(checkpoint)
         self._log.error("damaged checkpoint rebuilt", copy=copy, claims=sorted(checkpoint.claims))
         return checkpoint

@@ -5,11 +5,12 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
+from driver.errors import OperatorFault
 from driver.files import Files
 from driver.settings import Settings
 from kubeletplugin.prepare import cdi, metadata
 from kubeletplugin.prepare import checkpoint as codec
-from kubeletplugin.prepare.checkpoint import Checkpoint, PreparedClaim
+from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
 from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.container import ClaimPaths, cards_in
 
@@ -30,6 +31,7 @@ class ClaimStorage:
             metadata_root=posixpath.join(directory, "dra-device-metadata"),
         )
         self.checkpoint_path = posixpath.join(directory, "checkpoint.json")
+        self._actions_path = posixpath.join(directory, "actions.json")
         self._lock_path = posixpath.join(directory, "prepare.lock")
         self._card_lock_prefix = posixpath.join(directory, "card-")
         self._files = files
@@ -57,8 +59,30 @@ class ClaimStorage:
         return Checkpoint() if data is None else codec.decode(data, self.checkpoint_path)
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Replace the checkpoint."""
+        """Replace the checkpoint.
+
+        What claims may have on the hardware is written before to a file of its own, so that it is known as this
+        program's own even if the checkpoint is damaged before a claim has any other file.
+        """
+        actions = checkpoint.to_undo
+        wanted = codec.encode(actions) if actions.claims else None
+        present = self._files.read(self._actions_path)
+        if wanted is None and present is not None:
+            self._files.remove(self._actions_path)
+        elif wanted is not None and wanted != present:
+            self._files.write(self._actions_path, wanted)
         self._files.write(self.checkpoint_path, codec.encode(checkpoint))
+
+    def to_undo(self) -> tuple[PreparedClaim, ...]:
+        """The claims that may have something on the hardware, given up; none if that is not known.
+
+        To be asked when the checkpoint is damaged.
+        """
+        data = self._files.read(self._actions_path)
+        try:
+            return tuple(codec.decode(data, self._actions_path).claims.values()) if data is not None else ()
+        except (CorruptCheckpoint, OperatorFault):
+            return ()
 
     def quarantine(self) -> str:
         """Copy an unreadable checkpoint for a person to look at; the path of the copy."""
@@ -90,7 +114,8 @@ class ClaimStorage:
         """Remove the temporary files of an instance that was killed during a write."""
         self._files.sweep(self.paths.cdi_root, self.paths.cdi_prefix)
         self._files.sweep(self.paths.metadata_root)
-        self._files.sweep(*posixpath.split(self.checkpoint_path))
+        for path in (self.checkpoint_path, self._actions_path):
+            self._files.sweep(*posixpath.split(path))
 
     def uids(self) -> set[str]:
         """Claims that have files of any kind."""

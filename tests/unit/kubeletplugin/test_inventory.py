@@ -70,7 +70,7 @@ def test_whole_cards_come_first_then_shares_then_partitions_card_by_card() -> No
 
 COMMON = {
     "kind", "vendor", "type", "model", "architecture", "uuid", "index", "numaNode", "ibCluster", "ibLeaf", "rail",
-    "profile", "driverVersion", "computeCapability", "nvlinkDomain", PCIE_ROOT, PCI_BUS_ID,
+    "profile", "driverVersion", "computeCapability", "cudaVersion", "nvlinkDomain", PCIE_ROOT, PCI_BUS_ID,
 }  # fmt: skip
 
 
@@ -99,6 +99,7 @@ def test_the_attributes_of_a_whole_card() -> None:
         "profile": "",
         "driverVersion": "580.65.06",
         "computeCapability": Version("9.0.0"),
+        "cudaVersion": Version("0.0.0"),
         "nvlinkDomain": "nvlink-0",
         PCIE_ROOT: "pci0000:a7",
         PCI_BUS_ID: "0000:ab:00.0",

@@ -9,7 +9,7 @@ import pytest
 from cli import doctor
 from cli.doctor.node_checks import Containerd
 from cli.doctor.node_look import look
-from driver.settings import Settings
+from driver.settings import KubeletPluginSettings, NvidiaSettings, Settings
 from tests.unit.kubeletplugin.socket_node import SocketNode
 
 TOML = "/etc/containerd/config.toml"
@@ -107,6 +107,8 @@ def test_cards_libraries_and_device_files_are_seen_below_their_roots(tmp_path: P
         "/var/lib/kubelet/plugins/lode.dev": "missing",
     }
     assert look(Settings(), str(tmp_path)).libraries == frozenset()
+    section = KubeletPluginSettings(nvidia=NvidiaSettings(driver_root="/run/driver"))
+    assert "libnvidia-ml.so.1" in look(Settings(kubeletplugin=section), str(tmp_path)).libraries
 
 
 def test_the_command_fails_where_something_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

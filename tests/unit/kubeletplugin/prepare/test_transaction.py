@@ -14,8 +14,10 @@ from kubeletplugin.hardware.actions import MigInstance
 from kubeletplugin.hardware.decorator import HardwareDecorator
 from kubeletplugin.prepare.checkpoint import PreparedClaim
 from kubeletplugin.prepare.storage import ClaimStorage
+from tests.unit.kubeletplugin.faults import Killed
 from tests.unit.kubeletplugin.rig import (
     CHECKPOINT,
+    PLUGIN,
     SHARE_A,
     SHARE_B,
     Rig,
@@ -429,6 +431,53 @@ def test_a_damaged_checkpoint_is_rebuilt_with_what_the_claims_have_on_the_hardwa
     release(rig, plugin)
     assert foreign in rig.store.load().existing
     assert "mig:gpu-0:1g.5gb:6" not in rig.existing()
+
+
+class Dying(HardwareDecorator):
+    """The plugin dies when it has made a partition, before it has stored the answer."""
+
+    def ensure(self, action: Action) -> Handle:
+        handle = super().ensure(action)
+        if isinstance(action, MigInstance):
+            raise Killed(action.key)
+        return handle
+
+
+def test_a_damaged_checkpoint_does_not_make_a_half_prepared_partition_somebody_elses(rig: Rig) -> None:
+    foreign = make_foreign(rig, 0)
+    ref = rig.claim("c", [result(MIG_6)])
+    with pytest.raises(Killed):
+        rig.plugin(hardware=Dying(rig.hardware)).prepare([ref])
+    rig.files.write(CHECKPOINT, b"damaged")
+    plugin = rig.plugin()
+    recover(plugin)
+    release(rig, plugin)
+    assert "mig:gpu-0:1g.5gb:6" not in rig.existing()
+    assert foreign in rig.store.load().existing
+    prepare(plugin, ref)
+    assert "mig:gpu-0:1g.5gb:6" in rig.existing()
+
+
+@pytest.mark.parametrize("content", [b"damaged", b""])
+def test_where_what_claims_have_is_not_known_either_everything_is_left_as_it_is(rig: Rig, content: bytes) -> None:
+    ref = rig.claim("c", [result(MIG_6)])
+    with pytest.raises(Killed):
+        rig.plugin(hardware=Dying(rig.hardware)).prepare([ref])
+    rig.files.write(CHECKPOINT, b"damaged")
+    rig.files.write(f"{PLUGIN}/actions.json", content)
+    plugin = rig.plugin()
+    recover(plugin)
+    release(rig, plugin)
+    assert "mig:gpu-0:1g.5gb:6" in rig.existing()
+
+
+def test_what_claims_may_have_is_forgotten_with_the_last_of_them(rig: Rig) -> None:
+    plugin, ref = rig.plugin(), rig.claim("c", [result(MIG_6)])
+    prepare(plugin, ref)
+    assert "actions.json" in rig.files.names(PLUGIN)
+    unprepare(plugin, ref)
+    release(rig, plugin)
+    assert "actions.json" not in rig.files.names(PLUGIN)
 
 
 def test_a_checkpoint_of_version_2_is_read_and_its_claims_go_as_they_came(rig: Rig) -> None:
