@@ -6,7 +6,7 @@ API. What has not changed since it was found to be right is not looked at again.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from driver.kinds import KIND_ATTRIBUTE, WHOLE_KINDS
 from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object, Resource
@@ -36,9 +36,10 @@ class Holding:
 
 
 class Catalogue:
-    """Every device of the driver that was ever published.
+    """Every device of the driver that was ever published, and the most that there ever was of each counter.
 
-    A kubelet that starts deletes its node's slices, but running containers go on holding their devices.
+    A kubelet that starts deletes its node's slices, but running containers go on holding their devices. While somebody
+    else has partitions on a card, less of it is published, and what was allocated before is still held.
     """
 
     def __init__(self, names: Names):
@@ -58,7 +59,8 @@ class Catalogue:
         for device in part.devices:
             self.devices[DeviceId(part.driver, part.pool, device.name)] = device
         for counters in part.counter_sets:
-            self.counter_sets[part.pool, counters.name] = counters
+            key = part.pool, counters.name
+            self.counter_sets[key] = _most(counters, self.counter_sets.get(key, counters))
 
     def conflicts(self, holdings: Iterable[Holding]) -> Iterator[str]:
         """Every reason why these holdings cannot all exist at once."""
@@ -117,6 +119,10 @@ class Catalogue:
             whole = any(kind in WHOLE_KINDS and len(devices) > 1 for kind, devices in kinds.items())
             if len(kinds) > 1 or whole:
                 yield f"{pool}: card {index} is held as {dict(kinds)} at once"
+
+
+def _most(one: CounterSet, other: CounterSet) -> CounterSet:
+    return replace(one, counters={name: max(n, other.counters.get(name, n)) for name, n in one.counters.items()})
 
 
 def _holders(held: Iterable[Holding]) -> str:

@@ -113,3 +113,11 @@ def test_holdings_that_fit_have_no_conflict(case: str) -> None:
 def test_holdings_that_do_not_fit_are_named(case: str) -> None:
     message, holdings = CONFLICTING[case]
     assert message in "\n".join(catalogue().conflicts(holdings))
+
+
+def test_what_is_held_of_a_card_that_somebody_else_divided_later_is_held_once() -> None:
+    known = catalogue()
+    less = {"memory": {"value": "4"}, "compute": {"value": "4"}}
+    known.learn(published(sharedCounters=[{"name": "gpu-0", "counters": less}]))
+    assert list(known.conflicts([hold("a", "gpu-0")])) == []
+    assert list(known.conflicts([hold("a", "gpu-0"), hold("b", "gpu-0-mig-c")]))
