@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ _MISSED_REPORTS = 3
 
 @dataclass(frozen=True, slots=True)
 class DeviceHealth:
-    """Health of one device of the node's pool: that of its card."""
+    """Health of one device of the node's pool: that of its card, or its own if the card works."""
 
     device: str
     health: Health
@@ -87,7 +87,11 @@ class HealthFeed:
             contents = build_inventory(cards, Fabric(), EVERY_OFFER, settings.kubeletplugin.slots, settings.names)
             devices = tuple((item.device.name, item.card.name) for item in contents.offered)
             self._devices = cards, devices
-        return tuple(DeviceHealth(device, health[card]) for device, card in devices if card in health)
+        return tuple(DeviceHealth(device, _health(health, device, card)) for device, card in devices if card in health)
+
+
+def _health(health: Mapping[str, Health], device: str, card: str) -> Health:
+    return health.get(device, health[card]) if health[card].healthy else health[card]
 
 
 class HealthService:

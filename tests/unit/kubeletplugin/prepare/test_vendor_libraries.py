@@ -13,9 +13,11 @@ from typing import Any, Protocol
 
 import pytest
 
+from driver.clock import SystemClock
 from driver.files import SystemFiles
 from driver.settings import KubeletPluginSettings, Settings
 from kubeletplugin.hardware import Hardware
+from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.prepare import Preparer
 from kubeletplugin.prepare.storage import ClaimStorage
 from tests.fakes.dcmi.models import ASCEND_310P3
@@ -229,6 +231,28 @@ def test_a_claim_that_is_deleted_while_the_plugin_is_dead_leaves_nothing(
     recover(plugin)
     _end(node, plugin)
     assert (node.existing(), node.vendor.lasting()) == node.before
+
+
+@pytest.mark.parametrize("name", ["MIG, mode off", "vNPUs"])
+def test_a_claim_is_unprepared_while_the_library_hangs_and_its_partitions_go_when_it_answers(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = _nodes(folder, SCENES[name], monkeypatch)(0)
+    prepare(node.first, node.ref)
+    hang, backend = {"fault.nvmlDeviceGetHandleByUUID": "hang", "fault.dcmi_get_device_die_v2": "hang"}, node.hardware
+    impatient = GuardedHardware(lambda: backend, SystemClock(), answer_seconds=0.05, change_seconds=0.05)
+    plugin = node.plugin(files=SystemFiles(), hardware=impatient)
+    node.vendor.fake.change(hang)
+    try:
+        unprepare(plugin, node.ref)
+        assert node.storage.uids() == set()
+        release(node, plugin, 5)
+        assert plugin.retiring.reasons
+    finally:
+        node.vendor.fake.change(dict.fromkeys(hang))
+    while plugin.retiring.reasons:
+        release(node, plugin, 60)
+    assert (node.existing(), node.recorded(), node.vendor.lasting()) == (node.before[0], [], node.before[1])
 
 
 def test_a_card_of_an_operators_partitions_is_refused_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
