@@ -1,0 +1,30 @@
+"""``lode uninstall``: take the driver out of a cluster in an order that leaves no pod waiting for it."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Final
+
+from driver.names import DEFAULT_DRIVER
+
+_DESCRIPTION: Final = """\
+Stop Lode in a cluster and remove what it has written: the gates of waiting pods, its programs, its ResourceSlices, its
+admission policies, and allocations that no pod uses. Device classes, roles and namespaces stay: remove them afterwards
+with `helm uninstall` or `kubectl delete -k`. Nothing is changed while pods use devices, unless --force is given."""
+_EPILOG: Final = """\
+exit status: 0 done, 1 pods use devices and nothing was changed, 2 it failed; call it again, it continues
+example: lode uninstall && helm uninstall lode"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Uninstall; the exit status, as the command's help says."""
+    parser = argparse.ArgumentParser(
+        "lode uninstall", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--force", action="store_true", help="go on although pods use devices; they keep running")
+    parser.add_argument("--kubeconfig", default="", metavar="FILE", help="default: as for kubectl")
+    parser.add_argument("--driver", default=DEFAULT_DRIVER, metavar="NAME", help=f"default: {DEFAULT_DRIVER}")
+    arguments = parser.parse_args(argv)
+    # Imported only here, so that --help and wrong options are answered at once.
+    from cli.uninstall_run import run
+
+    return run(arguments)

@@ -1,0 +1,105 @@
+"""`lode uninstall` on a real API server leaves no gate, slice, policy or allocation; while pods use devices, all."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from cli import uninstall
+from testclusters import ControlPlane
+from tests.contract.identity import CONTROLLER, PLUGIN, Identity, Object, eventually
+from tests.contract.installed import (
+    CLAIMS,
+    GATE,
+    OTHER_DRIVER,
+    OUR_DRIVER,
+    SLICES,
+    allocated,
+    claim,
+    pod_with_claim,
+    slice_of,
+)
+
+PODS = "/api/v1/namespaces/default/pods"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+KINDS = tuple(f"{what}admissionpolic{end}" for what in ("mutating", "validating") for end in ("ies", "ybindings"))
+
+
+@pytest.fixture
+def cluster() -> Iterator[tuple[ControlPlane, Identity]]:
+    """A cluster without nodes, in which the manifests are installed."""
+    with ControlPlane() as plane:
+        plane.kubectl("apply", "-k", "manifests/controller-allocated")
+        plane.kubectl("wait", "--for=create", "serviceaccount/default")
+        yield plane, Identity.admin(plane)
+
+
+def ours(admin: Identity) -> dict[str, list[str]]:
+    """What there is of Lode, by kind; empty if nothing is left."""
+    found = {
+        "gates": [it["metadata"]["name"] for it in items(admin, PODS) if GATE in it["spec"].get("schedulingGates", [])],
+        "slices": [it["metadata"]["name"] for it in items(admin, SLICES) if it["spec"]["driver"] == OUR_DRIVER],
+        "policies": [
+            it["metadata"]["name"]
+            for kind in KINDS
+            for it in items(admin, f"{ADMISSION}/{kind}")
+            if it["metadata"]["name"].endswith(OUR_DRIVER)
+        ],
+        "allocations": [it["metadata"]["name"] for it in items(admin, CLAIMS) if "allocation" in it.get("status", {})],
+        "finalizers": [it["metadata"]["name"] for it in items(admin, CLAIMS) if it["metadata"].get("finalizers")],
+    }
+    return {kind: names for kind, names in found.items() if names}
+
+
+def items(admin: Identity, path: str) -> list[Object]:
+    return list(admin.request("GET", path).must()["items"])
+
+
+def gated_pod(admin: Identity) -> str:
+    """A pod that waits for the controller. The policy may take a moment until it is in force."""
+
+    def created() -> str:
+        pod = admin.request("POST", PODS, pod_with_claim("none")).must()
+        return str(pod["metadata"]["name"]) if GATE in pod["spec"].get("schedulingGates", []) else ""
+
+    return str(eventually("a pod gets the gate", created))
+
+
+def allocation(admin: Identity, **status: object) -> Object:
+    stored = admin.request("POST", CLAIMS, claim()).must()
+    wanted = allocated(stored, OUR_DRIVER)
+    wanted["status"].update(status)
+    return admin.as_user(CONTROLLER).request("PATCH", f"{CLAIMS}/{stored['metadata']['name']}/status", wanted).must()
+
+
+def call(plane: ControlPlane, *arguments: str) -> int:
+    return uninstall.main([f"--kubeconfig={plane.kubeconfig()}", *arguments])
+
+
+def test_uninstalling_leaves_nothing_that_anybody_waits_for(cluster: tuple[ControlPlane, Identity]) -> None:
+    plane, admin = cluster
+    pod = gated_pod(admin)
+    plugin = admin.as_user(PLUGIN, node="n1")
+    plugin.request("POST", SLICES, slice_of(OUR_DRIVER, "n1", "n1-lode.dev-0")).must()
+    other = admin.request("POST", SLICES, slice_of(OTHER_DRIVER, "n1")).must()["metadata"]["name"]
+    allocation(admin)
+    assert set(ours(admin)) == {"gates", "slices", "policies", "allocations", "finalizers"}
+    assert call(plane) == 0
+    assert ours(admin) == {}
+    assert admin.request("GET", f"{PODS}/{pod}").ok
+    assert admin.request("GET", f"{SLICES}/{other}").ok
+    assert not plane.kubectl("get", "deployments,daemonsets,pods", "-n", "lode-system", "-o", "name").stdout
+    assert call(plane) == 0, "a second call finds nothing to do"
+    plane.kubectl("delete", "--ignore-not-found", "--wait=false", "-k", "manifests/controller-allocated")
+
+
+def test_nothing_changes_while_pods_use_devices(
+    cluster: tuple[ControlPlane, Identity], capsys: pytest.CaptureFixture[str]
+) -> None:
+    plane, admin = cluster
+    pod = admin.request("GET", f"{PODS}/{gated_pod(admin)}").must()["metadata"]
+    user = {"resource": "pods", "name": pod["name"], "uid": pod["uid"]}
+    held = allocation(admin, reservedFor=[user])
+    before = ours(admin)
+    assert call(plane) == 1
+    assert f"default/{held['metadata']['name']}" in capsys.readouterr().err
+    assert ours(admin) == before

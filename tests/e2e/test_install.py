@@ -1,0 +1,102 @@
+"""Installed with kustomize or Helm, used, uninstalled, and installed again: nothing is left in between."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from testclusters import helm_program
+from tests.e2e import flavors, nodes
+from tests.e2e.client import Client, eventually
+from tests.e2e.pods import pod, request, template
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "lode"
+RELEASE = "lode"
+GATE = {"name": "lode.dev/allocation"}
+
+
+def call(client: Client, *command: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
+    """Run a program that uses the cluster, in the cluster's network."""
+    return client.cluster.docker.run(*command, f"--kubeconfig={client.cluster.kubeconfig}", check=check, timeout=300)
+
+
+def install_with_helm(client: Client) -> None:
+    values = ("--set=hardware=simulated", "--set=image.pullPolicy=Never")
+    call(client, str(helm_program()), "install", RELEASE, str(CHART), "--namespace=default", *values)
+    flavors.wait_until_installed(client)
+
+
+def remove_with_helm(client: Client) -> None:
+    call(client, str(helm_program()), "uninstall", RELEASE, "--namespace=default", "--wait")
+
+
+def install_with_kustomize(client: Client) -> None:
+    flavors.install(client, flavors.CONTROLLER_ALLOCATED)
+
+
+def remove_with_kustomize(client: Client) -> None:
+    folder = str(flavors.MANIFESTS / flavors.CONTROLLER_ALLOCATED)
+    client.kubectl("delete", "--ignore-not-found", "-k", folder, timeout=180)
+
+
+@pytest.fixture(autouse=True)
+def installed_again(client: Client) -> Iterator[None]:
+    """Whatever a test does, the default flavor is installed with kustomize afterwards."""
+    yield
+    call(client, str(helm_program()), "uninstall", RELEASE, "--namespace=default", "--ignore-not-found", "--wait")
+    install_with_kustomize(client)
+
+
+def left_in_the_cluster(client: Client) -> dict[str, list[str]]:
+    """What there is of Lode outside of its nodes; empty if nothing is left."""
+    found = {
+        "gates": [
+            it["metadata"]["name"] for it in client.list("pods") if GATE in it["spec"].get("schedulingGates", [])
+        ],
+        "slices": [
+            it["metadata"]["name"] for it in client.list("resourceslices") if it["spec"]["driver"] == "lode.dev"
+        ],
+    }
+    kinds = ("mutatingadmissionpolicies", "validatingadmissionpolicies", "deviceclasses", "clusterroles", "namespaces")
+    for kind in kinds:
+        printed = client.kubectl("get", kind, "--output=name", "--selector=app.kubernetes.io/part-of=lode")
+        found[kind] = printed.split()
+    return {kind: names for kind, names in found.items() if names}
+
+
+def uninstall(client: Client) -> "subprocess.CompletedProcess[str]":
+    return call(client, sys.executable, "-m", "cli", "uninstall", check=False)
+
+
+@pytest.mark.parametrize(
+    ("install", "remove"),
+    [(install_with_kustomize, remove_with_kustomize), (install_with_helm, remove_with_helm)],
+    ids=["kustomize", "Helm"],
+)
+def test_use_uninstall_and_install_again(
+    client: Client, namespace: str, install: Callable[[Client], None], remove: Callable[[Client], None]
+) -> None:
+    if install is install_with_helm:
+        assert uninstall(client).returncode == 0
+        remove_with_kustomize(client)
+    install(client)
+    client.create(namespace, template("one", request()), pod("user", "one"))
+    client.wait_until_ready(namespace)
+    refused = uninstall(client)
+    assert refused.returncode == 1, refused.stderr
+    client.delete(namespace, "pod", "user")
+    eventually("the claim is gone", lambda: not client.list("resourceclaims", namespace))
+    client.create(namespace, template("many", request(count=30)), pod("waiting", "many"))
+    eventually("the gate is there", lambda: GATE in client.get("pod", "waiting", namespace)["spec"]["schedulingGates"])
+    assert uninstall(client).returncode == 0
+    remove(client)
+    eventually("nothing is left", lambda: not left_in_the_cluster(client))
+    assert "schedulingGates" not in client.get("pod", "waiting", namespace)["spec"]
+    assert not nodes.leftovers(client)
+    client.delete(namespace, "pod", "waiting")
+    install_with_kustomize(client)
+    client.create(namespace, pod("again", "one"))
+    client.wait_until_ready(namespace)
