@@ -15,6 +15,7 @@ from testclusters.controlplane import ControlPlane, ControlPlaneFailed
 from testclusters.forwarder import Forwarder
 from testclusters.images import build_context, image_labels
 from testclusters.kind import KindCluster, NoCluster, NotReady
+from testclusters.lifecycle import kind_configuration
 from testclusters.oci import Layer, write_archive
 from testclusters.pki import Authority
 from testclusters.programs import (
@@ -46,6 +47,7 @@ __all__ = [
     "go_version",
     "helm_program",
     "image_labels",
+    "kind_configuration",
     "kubectl_program",
     "progress_step",
     "start_process",

@@ -76,8 +76,12 @@ def _parser() -> argparse.ArgumentParser:
     image.set_defaults(function=_image)
     image.add_argument("--sizes", action="store_true", help="also print the size of each layer, uncompressed")
 
+    groups = argparse.ArgumentParser(add_help=False)
+    groups.add_argument(
+        "--pod-groups", action="store_true", help="serve PodGroups of scheduling.k8s.io, which are off by default"
+    )
     clusters = commands.add_parser("kind", help="a cluster with nodes").add_subparsers(required=True, metavar="COMMAND")
-    up = clusters.add_parser("up", parents=[version, name], help="create the cluster unless it runs")
+    up = clusters.add_parser("up", parents=[version, name, groups], help="create the cluster unless it runs")
     up.add_argument("--keep", action="store_true", help="keep the cluster when a `kind run` that uses it ends")
     up.set_defaults(function=_up)
     down = clusters.add_parser("down", parents=[name], help="remove the cluster, and the Docker daemon started for it")
@@ -93,7 +97,9 @@ def _parser() -> argparse.ArgumentParser:
     execute.add_argument("command", nargs="+", metavar="COMMAND", help="after --; kubectl and docker use the cluster")
     execute.set_defaults(function=_exec)
     run = clusters.add_parser(
-        "run", parents=[version, name], help="create the cluster, run a command, remove the cluster unless it is kept"
+        "run",
+        parents=[version, name, groups],
+        help="create the cluster, run a command, remove the cluster unless it is kept",
     )
     run.add_argument("--load", nargs="*", default=[], metavar="IMAGE", help="load images onto the nodes first")
     run.add_argument("command", nargs="+", metavar="COMMAND", help="after --")
@@ -139,7 +145,7 @@ def _image(arguments: argparse.Namespace) -> int:
 
 
 def _up(arguments: argparse.Namespace) -> int:
-    cluster = lifecycle.up(arguments.name, arguments.kubernetes, keep=arguments.keep)
+    cluster = lifecycle.up(arguments.name, arguments.kubernetes, keep=arguments.keep, pod_groups=arguments.pod_groups)
     progress.print_status(f"the kind cluster {cluster.name} is ready; kubectl: {cluster.folder}/bin/kubectl")
     return 0
 
@@ -171,7 +177,7 @@ def _exec(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     with cache.locked(f"run-{arguments.name}"):  # otherwise the first of two runs would remove the second's cluster
         try:
-            cluster = lifecycle.up(arguments.name, arguments.kubernetes)
+            cluster = lifecycle.up(arguments.name, arguments.kubernetes, pod_groups=arguments.pod_groups)
             for name in arguments.load:
                 cluster.load_image(images.REFERENCES.get(name, name))
             return subprocess.run(

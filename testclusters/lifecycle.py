@@ -12,6 +12,7 @@ from testclusters.kind import DEFAULT_NAME, WORKERS, KindCluster, NoCluster, Not
 from testclusters.programs import KUBERNETES_VERSIONS
 
 _DOWN_COMMAND = "python -m testclusters kind down"
+_POD_GROUP_GATES = ("GenericWorkload", "DRAWorkloadResourceClaims")
 _LOCK = "clusters"
 """Held while any cluster is created or removed: clusters share a daemon, which ends with the last of them."""
 
@@ -20,8 +21,16 @@ class KeptCluster(Exception):
     """A kept cluster has the requested name but another version; the message says how to remove it."""
 
 
-def up(name: str = DEFAULT_NAME, kubernetes: str = KUBERNETES_VERSIONS[0], *, keep: bool = False) -> KindCluster:
+def up(
+    name: str = DEFAULT_NAME,
+    kubernetes: str = KUBERNETES_VERSIONS[0],
+    *,
+    keep: bool = False,
+    pod_groups: bool = False,
+) -> KindCluster:
     """The cluster `name` with all nodes ready; created unless it runs with that version and the current node image.
+
+    With `pod_groups`, its API serves the PodGroups of Kubernetes, which are off by default.
 
     With `keep`, the cluster is marked as kept: `down(..., unless_kept=True)` does not remove it, and `up` without
     `keep` returns it as it is, or raises `KeptCluster` if its version differs. A half-created cluster of an earlier
@@ -39,10 +48,10 @@ def up(name: str = DEFAULT_NAME, kubernetes: str = KUBERNETES_VERSIONS[0], *, ke
         docker = daemon.provide()
         image = nodeimage.provide(docker, kubernetes)
         cluster = KindCluster(name, kubernetes, docker)
-        state = {"kubernetes": kubernetes, "image": image}
+        state = {"kubernetes": kubernetes, "image": image, **({"podGroups": True} if pod_groups else {})}
         record = cluster.folder / "cluster.json"
         if not (record.exists() and json.loads(record.read_text()) == state and cluster.answers()):
-            _create(cluster, image)
+            _create(cluster, image, pod_groups=pod_groups)
             record.write_text(json.dumps(state))
         if keep:
             (cluster.folder / "keep").touch()
@@ -57,13 +66,13 @@ def _kept(name: str) -> KindCluster | None:
     return cluster if (cluster.folder / "keep").exists() else None
 
 
-def _create(cluster: KindCluster, image: str) -> None:
+def _create(cluster: KindCluster, image: str, *, pod_groups: bool) -> None:
     _delete(cluster.name, cluster.docker)
     (cluster.folder / "bin").mkdir(parents=True)
     built_here = image.startswith(nodeimage.BUILT_IMAGE)
     _write_programs(cluster, built_here)
     configuration = cluster.folder / "config.json"
-    configuration.write_text(json.dumps(_configuration(built_here), indent=1))
+    configuration.write_text(json.dumps(kind_configuration(built_here, pod_groups=pod_groups), indent=1))
     try:
         with progress.progress_step(f"creating the kind cluster {cluster.name} (Kubernetes {cluster.kubernetes})"):
             flags = ("--config", configuration, "--image", image, "--kubeconfig", cluster.kubeconfig, "--retain")
@@ -106,7 +115,7 @@ def _write_programs(cluster: KindCluster, built_here: bool) -> None:
         path.chmod(0o755)
 
 
-def _configuration(built_here: bool) -> Mapping[str, object]:
+def kind_configuration(built_here: bool, *, pod_groups: bool = False) -> Mapping[str, object]:
     """The configuration of kind; node images built here contain their pod network."""
 
     def arguments(**flags: str) -> Mapping[str, object]:
@@ -132,6 +141,9 @@ def _configuration(built_here: bool) -> Mapping[str, object]:
         "kind": "Cluster",
         "apiVersion": "kind.x-k8s.io/v1alpha4",
         "networking": {"disableDefaultCNI": built_here},
+        "featureGates": dict.fromkeys(_POD_GROUP_GATES if pod_groups else (), True),
+        # The versions that serve PodGroups differ between minor versions.
+        "runtimeConfig": dict.fromkeys(("api/alpha", "api/beta") if pod_groups else (), "true"),
         "nodes": [{"role": "control-plane"}, *({"role": "worker", "labels": dict(labels)} for labels in WORKERS)],
         "kubeadmConfigPatches": [json.dumps(patch) for patch in patches],
     }
