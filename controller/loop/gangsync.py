@@ -57,7 +57,8 @@ class GangSync:
         self._holds = GangHolds(state, queue, waits, clock, hold_after)
         self._memory = Memory()
         self._unfinished: dict[str, int] = {}
-        """How many searches in a row were not finished, by gang."""
+        """How many searches were not finished since members were placed last, by gang. What needed many steps needs
+        them again, and otherwise the gang would be told each time that it is not decided."""
         self._taken_back: set[str] = set()
         """Gangs of which it was told that they lost what they held, and that were not placed since."""
         self._busy: dict[str, str] = {}
@@ -130,9 +131,9 @@ class GangSync:
 
     def _try_again(self, key: str, decision: GangDecision) -> None:
         after = decision.after
-        if decision.decided:
+        if decision.plan is not None:
             self._unfinished.pop(key, None)
-        else:
+        elif not decision.decided:
             self._unfinished[key] = self._unfinished.get(key, 0) + 1
             pause = delay(self._unfinished[key], bound=self._max_wait)
             after = pause if after is None else min(after, pause)

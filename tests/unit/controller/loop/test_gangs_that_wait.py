@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from controller.loop import gangsync
 from driver.clock import rfc3339
 from driver.kube.api import PODS
 from tests.unit.controller.loop.gangworld import GangWorld
@@ -223,3 +226,30 @@ def test_a_later_gang_uses_held_nodes_if_all_its_members_end_in_time() -> None:
     pair = world.add_gang("pair", 1, activeDeadlineSeconds=60)
     late = world.add_gang("late", 1)
     assert world.passes(*pair, *late) == [*pair]
+
+
+# Searches that end before everything was tried
+
+
+@pytest.mark.parametrize("sizes", [(6, 5, 5), (6, 5, 5, 1)])
+def test_a_gang_that_is_not_decided_is_tried_with_ever_more_steps(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...]
+) -> None:
+    """6, 5 and 5 cards fit on nodes with 10 and 6, but not the way that is tried first. With one card more, none is."""
+    monkeypatch.setattr(gangsync, "STEPS", 0)
+    world = GangWorld()
+    for name, cards in (("a1", 10), ("a2", 6), ("b1", 1)):
+        world.add_node(name, cards)
+        world.label(name, name[0])
+    pods = [world.add_gang("train", 1, len(sizes), number, size)[0] for number, size in enumerate(sizes)]
+    world.settle(30)
+    assert world.let_go(*pods) == []
+    assert f"whether {len(sizes)} members fit in a is not decided yet" in world.condition(pods[0])[2]
+    monkeypatch.setattr(gangsync, "STEPS", 1)
+    world.settle(600)
+    world.check_gang(*pods, minimum=len(sizes))
+    if len(sizes) == 3:
+        assert world.let_go(*pods) == pods
+    else:
+        assert world.let_go(*pods) == []
+        assert "members fit in a (they do not fit together)" in world.condition(pods[0])[2]
