@@ -51,6 +51,7 @@ _TELLING = 4
 """The most conditions and Events that are written at the same time."""
 _STUCK_SECONDS = 120.0
 """How long the main loop may take for one turn before the process counts as unhealthy."""
+_LEASE_REMEDY = "run the controller with the service account, namespace and controller.leaseName of the manifests"
 COLLECTION_THRESHOLDS = (50_000, 20, 100)
 """Of the garbage collector. With Python's defaults it takes half of the start: it looks again and again at the objects
 of a page that is being decoded, and hardly any of them are part of a cycle."""
@@ -250,11 +251,19 @@ class ControllerProcess:
 
     def _elect(self) -> None:
         while not self._ended.is_set():
-            term = self._election.term
+            term, problem = self._election.term, self._election.problem
             self._election.step()
+            self._tell_about_lease(problem)
             if self._election.term != term:
                 self._inbox.put(None)
             self._ended.wait(self._election.interval)
+
+    def _tell_about_lease(self, before: str) -> None:
+        problem = self._election.problem
+        if problem and not before:
+            self._log.error("cannot use the Lease", problem=problem, remedy=_LEASE_REMEDY)
+        elif before and not problem:
+            self._log.info("Lease can be used again")
 
     def _reflect(self, following: ReflectorLoop) -> None:
         while not self._ended.is_set():
@@ -290,7 +299,8 @@ class ControllerProcess:
         return f"the main loop is stuck: {elapsed:.0f} s" if elapsed > _STUCK_SECONDS else ""
 
     def _unready(self) -> str:
-        return self._controller.unready or self._unhealthy()
+        lease = f"{self._election.problem}; {_LEASE_REMEDY}" if self._election.problem else ""
+        return self._controller.unready or lease or self._unhealthy()
 
     def _usage(self) -> str:
         """In a thread of the server. The main loop answers when it has time, so nobody can hold it up by asking."""

@@ -52,6 +52,8 @@ class Election:
         self._longest_write = longest_write_seconds
         self._term = 0
         self._write_from = _NEVER
+        self.problem = ""
+        """Why the Lease could not be read or written when last tried; "" if it could. Safe to read in any thread."""
         self._seen: Any = None
         self._seen_at = 0.0
         self._valid_until = _NEVER
@@ -82,9 +84,12 @@ class Election:
             released_after = self._try_hold()
         except (Conflict, AlreadyExists):
             # Another candidate wrote it; it is read again in the next step.
+            self.problem = ""
             return self.leading
-        except ApiError:
+        except ApiError as error:
+            self.problem = f"Lease {self._namespace}/{self._name} cannot be read or written: {error}"
             return self.leading
+        self.problem = ""
         if released_after is None:
             self._valid_until = _NEVER
             return False

@@ -16,7 +16,7 @@ from controller.state.classes import class_record_from
 from controller.state.podview import pod_from
 from controller.state.scheduling import namespace_from
 from controller.state.sharing import SharedClaims, SharedPods
-from driver.errors import LodeError
+from driver.errors import Fault, InvalidInput, LodeError
 from driver.kube.api import (
     COSCHEDULING_POD_GROUPS,
     CSI_NODES,
@@ -39,6 +39,7 @@ from driver.kube.api import (
 )
 from driver.kube.objects import object_key
 from driver.kube.reflector import Delta, Removed, Synced, Unreadable
+from driver.model import Slice
 from driver.names import Names
 from driver.wire import SharedSlices, taint_rule_from
 
@@ -93,7 +94,7 @@ class Decoder:
             PODS: lambda obj: pods.shared(pod_from(obj, condition_type, names.gang)),
             NODES: facts_of,
             RESOURCE_CLAIMS: lambda obj: claims.shared(record_from(obj)),
-            RESOURCE_SLICES: SharedSlices().slice_from,
+            RESOURCE_SLICES: partial(_slice, SharedSlices(), names),
             DEVICE_CLASSES: class_record_from,
             DEVICE_TAINT_RULES: taint_rule_from,
             DEVICE_TAINT_RULES_BETA: taint_rule_from,
@@ -125,6 +126,21 @@ class Decoder:
             # One object that cannot be decoded must not keep the others from being served.
             problem = repr(error)
         return Decoded(resource, object_key(obj), metadata.get("uid", ""), version_of(metadata), value, problem)
+
+
+def _slice(shared: SharedSlices, names: Names, obj: Object) -> Slice:
+    """A slice.
+
+    Raises:
+        InvalidInput: a slice of our driver is in the pool of another node, and would hide the devices of that node.
+    """
+    spec = obj["spec"]
+    node, pool = spec.get("nodeName") or "", spec["pool"]["name"]
+    foreign = pool.endswith(names.pool("")) and pool != names.pool(node)
+    if node and spec["driver"] == names.driver and foreign:
+        message = f"{pool} is not the pool of the node {node}, which is {names.pool(node)}; delete the slice"
+        raise InvalidInput(f"ResourceSlice {obj['metadata']['name']}", [Fault("spec.pool.name", message)])
+    return shared.slice_from(obj)
 
 
 def _group(source: Source, tiers: Tiers, obj: Object) -> Group:

@@ -1,6 +1,8 @@
 """A gated pod gets its devices, in the order of writes the API wants, and only then is let go."""
 
-from driver.kube.api import RESOURCE_CLAIMS
+from structlog.testing import capture_logs
+
+from driver.kube.api import RESOURCE_CLAIMS, RESOURCE_SLICES
 from driver.names import FINALIZER
 from tests.unit.controller.loop.world import GATE, World
 
@@ -16,6 +18,25 @@ def test_a_pod_gets_a_device_and_is_let_go() -> None:
     reserved = world.claim("a")["status"]["reservedFor"]
     assert reserved == [{"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}]
     world.check()
+
+
+def test_a_slice_in_the_pool_of_another_node_is_reported_and_hides_nothing() -> None:
+    world = World()
+    spec = {
+        "driver": "lode.dev",
+        "nodeName": "n2",
+        "pool": {"name": "n1/lode.dev", "generation": 10**12, "resourceSliceCount": 1},
+        "devices": [],
+    }
+    world.api.create(RESOURCE_SLICES, {"metadata": {"name": "evil"}, "spec": spec})
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    with capture_logs() as lines:
+        world.settle()
+    assert world.devices("a") == ["n1/gpu-0"]
+    (problem,) = {line["problem"] for line in lines if line["event"] == "object ignored because it cannot be decoded"}
+    assert "ResourceSlice evil: spec.pool.name: n1/lode.dev is not the pool of the node n2" in problem
+    assert "delete the slice" in problem
 
 
 def test_the_finalizers_of_others_stay() -> None:

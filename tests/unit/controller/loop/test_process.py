@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from controller.__main__ import Connections, ControllerProcess, connections, main
 from driver.clock import SystemClock
-from driver.kube.api import LEASES, NAMESPACES, RESOURCE_CLAIMS, Api, Conflict, NotFound, Unavailable
+from driver.kube.api import LEASES, NAMESPACES, RESOURCE_CLAIMS, Api, Conflict, Forbidden, NotFound, Unavailable
 from driver.kube.client import KubeClient
 from driver.kube.decorator import ApiCall, ApiDecorator
 from driver.observe import logger
@@ -121,6 +122,35 @@ def test_policies_that_are_not_in_force_make_the_program_unready_and_idle() -> N
     with running(WithoutPolicies(world.api), Settings.model_validate(settings)):
         eventually(lambda: "single-allocator.lode.dev: does not exist" in get(public, "/readyz")[1])
     assert world.gates("p") == [GATE]
+
+
+def test_a_lease_that_cannot_be_written_makes_the_program_unready_until_it_can() -> None:
+    world = blocking()
+    (public,) = (f"127.0.0.1:{port}" for port in free_ports(1))
+    api = WithoutLease(world.api)
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    with (
+        capture_logs() as lines,
+        running(api, Settings.model_validate({"observeAddress": public, "controller": CONTROLLER})),
+    ):
+        eventually(lambda: "Lease lode-system/lode-controller cannot be read or written" in get(public, "/readyz")[1])
+        eventually(lambda: any(line["event"] == "cannot use the Lease" for line in lines))
+        assert world.gates("p") == [GATE]
+        api.forbidden = False
+        eventually(lambda: world.gates("p") == [])
+        eventually(lambda: get(public, "/readyz") == (200, "ok\n"))
+
+
+class WithoutLease(ApiDecorator):
+    """An API that does not let the controller create or write its Lease."""
+
+    forbidden = True
+
+    def around(self, call: ApiCall, proceed: Callable[[], Any]) -> Any:
+        if self.forbidden and call.resource == LEASES and call.verb in ("create", "update"):
+            raise Forbidden("no right to write leases", status=403, reason="Forbidden")
+        return proceed()
 
 
 class WithoutPolicies(ApiDecorator):
