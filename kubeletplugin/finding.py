@@ -9,9 +9,13 @@ from driver.settings import Settings, Severity
 from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.choosing import Choice, chosen
 from kubeletplugin.hardware.devices import DeviceFiles
+from kubeletplugin.hardware.guarded import Guard
 from kubeletplugin.hardware.infiniband import AttachedHardware
 from kubeletplugin.hardware.simulated import FileStore, SimulatedHardware, load_profile
 from kubeletplugin.hardware.sysfs import Sysfs
+
+CHIP_SECONDS = 1.0
+"""How long a question about one chip may take, when all chips of a node are asked."""
 
 
 def find_hardware(
@@ -82,4 +86,5 @@ def _ascend(settings: Settings, log: Logger) -> Hardware:
         runner(own.npu_smi) if own.npu_smi else None,
         levels,
         own.fault_codes,
+        Guard(CHIP_SECONDS),
     )

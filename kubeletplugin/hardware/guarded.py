@@ -45,10 +45,8 @@ class GuardedHardware:
         change_seconds: float = CHANGE_SECONDS,
     ):
         self._finder = _Finder(find, clock)
-        self._answer_seconds = answer_seconds
+        self._guard = Guard(answer_seconds)
         self._change_seconds = change_seconds
-        self._lock = threading.Lock()
-        self._lanes: dict[str, _Lane] = {}
 
     def cards(self) -> tuple[Card, ...]:
         """See ``Hardware``."""
@@ -79,9 +77,37 @@ class GuardedHardware:
         return self._ask(use.card.uuid, lambda backend: backend.edits(use, handles))
 
     def _ask(self, lane: str, question: Callable[[Hardware], T], seconds: float | None = None) -> T:
+        subject = f"card {lane}" if lane else "the hardware"
+        return self._guard(subject, lambda: question(self._finder.found()), seconds)
+
+
+class Guard:
+    """Asks questions that can hang, those about one subject one after another. Thread-safe.
+
+    Args:
+        seconds: how long a question may take.
+    """
+
+    def __init__(self, seconds: float):
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._lanes: dict[str, _Lane] = {}
+
+    def __call__(self, subject: str, question: Callable[[], T], seconds: float | None = None) -> T:
+        """The answer.
+
+        Args:
+            subject: what is asked, for messages.
+            seconds: how long this question may take, if not as long as any.
+
+        Raises:
+            HardwareRefusal: the question raised it.
+            TransientFault: there is no answer in time, an earlier question still hangs, or the question raised another
+                LodeError or OSError.
+        """
         with self._lock:
-            asked = self._lanes.setdefault(lane, _Lane(f"card {lane}" if lane else "the hardware"))
-        return asked.ask(lambda: question(self._finder.found()), self._answer_seconds if seconds is None else seconds)
+            lane = self._lanes.setdefault(subject, _Lane(subject))
+        return lane.ask(question, self._seconds if seconds is None else seconds)
 
 
 class _Lane:
@@ -114,8 +140,8 @@ class _Lane:
         def ask() -> None:
             try:
                 answers.put((question(),))
-            except HardwareRefusal as refusal:
-                answers.put(refusal)
+            except (HardwareRefusal, TransientFault) as error:
+                answers.put(error)
             except (LodeError, OSError) as error:
                 answers.put(TransientFault(str(error)))
 

@@ -13,7 +13,7 @@ from kubeletplugin.hardware.ascend import container, faults, npusmi, vnpus
 from kubeletplugin.hardware.ascend.cards import Npu, Place, npus_of
 from kubeletplugin.hardware.ascend.dcmi import Code, Dcmi, DcmiError, Die
 from kubeletplugin.hardware.ascend.dcmi.library import GONE, LACKING
-from kubeletplugin.hardware.ascend.discovery import Discovery
+from kubeletplugin.hardware.ascend.discovery import Ask, Discovery, ask_patiently
 from kubeletplugin.hardware.ascend.facts import ActiveFault, Chip, Vnpu
 from kubeletplugin.hardware.ascend.faults import Severity
 from kubeletplugin.hardware.card import Card
@@ -31,6 +31,7 @@ class AscendHardware:
         driver_root: where the host's file system is mounted, to see which of the driver's files it has.
         run: ``npu-smi``; None if it is not to be asked.
         levels, codes: the operator's choice of severity (``faults.health_of``).
+        ask: asks about one chip, so that one that hangs hides no other.
     """
 
     def __init__(
@@ -43,9 +44,11 @@ class AscendHardware:
         run: npusmi.Run | None = None,
         levels: Mapping[str, Severity] = faults.DEFAULT_LEVELS,
         codes: Mapping[str, Severity] | None = None,
+        ask: Ask = ask_patiently,
     ):
         self._dcmi = dcmi
-        self._discovery = Discovery(dcmi)
+        self._discovery = Discovery(dcmi, ask)
+        self._ask = ask
         self._sysfs = sysfs
         self._devices = devices
         self._log = log
@@ -204,13 +207,15 @@ class AscendHardware:
 
     def _chip_health(self, chip: Chip) -> Health:
         try:
-            active = self._faults(_die(chip))
+            active = self._ask(f"chip {chip.vdie}", lambda: self._faults(_die(chip)))
         except DcmiError as error:
             if error.code == Code.NO_LIBRARY:
                 return Health()  # npu-smi found the chip, and nothing watches it
             if error.code in GONE:
                 return faults.LOST
             return replace(faults.UNKNOWN, message=str(error))
+        except TransientFault as fault:
+            return replace(faults.LOST, message=str(fault))
         if active is None:
             return faults.UNKNOWN
         return faults.health_of(active, self._levels, self._codes)

@@ -1,7 +1,11 @@
 """Finds the chips of the node through DCMI. A chip that cannot be read is reported, and the others are found."""
 
 import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol, TypeVar
 
+from driver.errors import TransientFault
 from kubeletplugin.hardware.ascend.cards import Node
 from kubeletplugin.hardware.ascend.dcmi import Code, Dcmi, DcmiError, Die
 from kubeletplugin.hardware.ascend.dcmi.library import LACKING
@@ -9,12 +13,32 @@ from kubeletplugin.hardware.ascend.facts import Chip, Modes, Resources
 
 _NO_SUPER_POD = 0xFFFFFFFF
 
+T = TypeVar("T")
+
+
+class Ask(Protocol):
+    """Asks a question about a subject, or raises TransientFault if there is no answer in time."""
+
+    def __call__(self, subject: str, question: Callable[[], T], /) -> T:
+        """The answer."""
+        ...
+
+
+def ask_patiently(_subject: str, question: Callable[[], T]) -> T:
+    """``Ask`` that waits for as long as it takes."""
+    return question()
+
 
 class Discovery:
-    """The chips of a node. What never changes of a chip is read once. Thread-safe."""
+    """The chips of a node. What never changes of a chip is read once. Thread-safe.
 
-    def __init__(self, dcmi: Dcmi):
+    Args:
+        ask: asks about one chip.
+    """
+
+    def __init__(self, dcmi: Dcmi, ask: Ask = ask_patiently):
         self._dcmi = dcmi
+        self._ask = ask
         self._lock = threading.Lock()
         self._known: dict[tuple[Die, str, int], Chip] = {}
         """By place, hardware id and number of the device file."""
@@ -30,8 +54,8 @@ class Discovery:
         chips, problems = [], list(faults)
         for die in dies:
             try:
-                chips.append(self._chip(die))
-            except DcmiError as error:
+                chips.append(self._ask(_name(die), partial(self._chip, die)))
+            except TransientFault as error:
                 problems.append(f"card {die.card}, chip {die.device}: {error}")
         counts = {die.card: sum(other.card == die.card for other in dies) for die in dies}
         return Node(tuple(chips), counts, self._driver_version(), self._independent(), tuple(problems))
@@ -105,3 +129,7 @@ class Discovery:
             if error.code not in LACKING:
                 raise
             return False  # drivers without this policy give no die alone
+
+
+def _name(die: Die) -> str:
+    return f"card {die.card}, chip {die.device}"

@@ -6,6 +6,7 @@ from pathlib import Path
 from driver.observe import logger
 from kubeletplugin.hardware.ascend.backend import AscendHardware
 from kubeletplugin.hardware.ascend.dcmi import Dcmi
+from kubeletplugin.hardware.ascend.discovery import Ask, ask_patiently
 from kubeletplugin.hardware.ascend.faults import DEFAULT_LEVELS, Severity
 from kubeletplugin.hardware.ascend.npusmi import Run
 from kubeletplugin.hardware.devices import DeviceFiles
@@ -67,6 +68,7 @@ class Machine:
         levels: Mapping[str, Severity] = DEFAULT_LEVELS,
         codes: Mapping[str, Severity] | None = None,
         library: str = "",
+        ask: Ask = ask_patiently,
     ) -> AscendHardware:
         """A new instance of the backend, with a driver that lacks some functions."""
         return AscendHardware(
@@ -78,4 +80,5 @@ class Machine:
             run,
             levels,
             codes,
+            ask,
         )

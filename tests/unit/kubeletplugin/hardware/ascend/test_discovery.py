@@ -1,6 +1,7 @@
 """Cards are found through DCMI, whatever a driver lacks."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import TypeVar
 
 import pytest
 from structlog.testing import capture_logs
@@ -8,6 +9,7 @@ from structlog.testing import capture_logs
 from driver.errors import TransientFault
 from kubeletplugin.hardware import Card
 from kubeletplugin.hardware.ascend.dcmi import Code, Dcmi, DcmiError, Die
+from kubeletplugin.hardware.guarded import Guard
 from tests.fakes.dcmi.models import (
     ASCEND_310B,
     ASCEND_310P3,
@@ -225,3 +227,46 @@ def test_the_id_that_means_every_vnpu_is_never_destroyed(machine: Machine) -> No
 
 def test_a_node_without_chips_has_no_cards(machine: Machine) -> None:
     assert machine.start().cards() == ()
+
+
+T = TypeVar("T")
+
+
+class InHaste:
+    """Waits for answers about one subject for a moment, and about others as long as it takes."""
+
+    def __init__(self, subject: str) -> None:
+        self._guard = Guard(60)
+        self._subject = subject
+
+    def __call__(self, subject: str, question: Callable[[], T]) -> T:
+        return self._guard(subject, question, 0.05 if subject == self._subject else None)
+
+
+def test_a_chip_that_hangs_when_the_plugin_starts_hides_no_other(machine: Machine) -> None:
+    machine.add(ASCEND_310P3)
+    machine.add(ASCEND_310P3)
+    machine.dcmi.change({"chip.0.fault.dcmi_get_device_die_v2": "hang"})
+    hardware = machine.start(ask=InHaste("card 0, chip 0"))
+    try:
+        assert [card.name for card in hardware.cards()] == ["npu-1"]
+        assert hardware.health()["npu-1"].healthy
+    finally:
+        machine.dcmi.change({"chip.0.fault.dcmi_get_device_die_v2": None})
+    while len(hardware.cards()) < 2:
+        pass
+
+
+def test_a_chip_whose_health_hangs_is_lost_and_the_others_are_not(machine: Machine) -> None:
+    machine.add(ASCEND_310P3)
+    machine.add(ASCEND_310P3)
+    hardware = machine.start(ask=InHaste(f"chip {machine.dcmi.state()['chip.0.vdie']}"))
+    machine.dcmi.change({"chip.0.fault.dcmi_get_device_health": "hang"})
+    try:
+        health = hardware.health()
+        assert (health["npu-0"].state, health["npu-1"].state) == ("fatal", "healthy")
+        assert "did not answer" in health["npu-0"].message
+    finally:
+        machine.dcmi.change({"chip.0.fault.dcmi_get_device_health": None})
+    while not hardware.health()["npu-0"].healthy:
+        pass
