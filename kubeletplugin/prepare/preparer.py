@@ -182,6 +182,7 @@ class Preparer:
         while True:
             answer = self._retry(call, ref, partial(self._transaction.attempt, plan, cards, removable, call))
             if isinstance(answer, PrepareResult):
+                self.retiring.awaits_no_more(ref.uid)
                 return answer
             removable = removable | self._removable(cards, answer, call)
 
@@ -213,6 +214,7 @@ class Preparer:
             )
         idle = [claim for claim in released if self._is_idle(claim, ref)]
         if len(idle) < len(released):
+            self.retiring.await_end([claim for claim in released if claim not in idle])
             if self._clock.monotonic() + LONGEST_PAUSE_SECONDS > call.deadline:
                 raise DeviceHeldError(
                     f"{ref}: claims that are not allocated any more but not unprepared yet hold its devices: "
@@ -254,6 +256,7 @@ class Preparer:
             if ref.uid in checkpoint.claims:
                 self._log.info("claim unprepared", claim=str(ref))
             self._count(left)
+        self.retiring.awaits_no_more(ref.uid)
         if ref.uid in left.claims:
             self.retiring.hasten()
 

@@ -63,11 +63,27 @@ class Retiring:
         """Why claims are not gone although it was tried, by uid."""
         self._devices: Mapping[str, frozenset[str]] = {}
         """The names of the devices of each claim that is known to be stopping, by uid."""
+        self._awaited: dict[str, frozenset[str]] = {}
+        """The same of each claim that the kubelet still has to give up. Every change is one operation of the dict."""
 
     def releasing(self) -> frozenset[str]:
-        """Names of the devices of claims that are not gone although it was tried."""
+        """Names of the devices of claims that are not gone although it was tried, and of those that are awaited."""
         devices = self._devices
-        return frozenset(name for uid in self.reasons for name in devices.get(uid, ()))
+        stuck = (name for uid in self.reasons for name in devices.get(uid, ()))
+        return frozenset([*stuck, *(name for names in self._awaited.copy().values() for name in names)])
+
+    def await_end(self, claims: Collection[PreparedClaim]) -> None:
+        """Take in that claims are not allocated any more, while their containers may still run here.
+
+        Allocators take their devices for free. So these count as being released until the claim is given up or prepared
+        again, or another instance has given it up.
+        """
+        for claim in claims:
+            self._awaited[claim.plan.ref.uid] = _device_names(claim)
+
+    def awaits_no_more(self, uid: str) -> None:
+        """The claim was given up or prepared again."""
+        self._awaited.pop(uid, None)
 
     def hasten(self) -> None:
         """Look at the checkpoint at the next step: a claim was given up."""
@@ -114,9 +130,9 @@ class Retiring:
             self._log.warning("checkpoint cannot be read", reason=str(error))
             return
         stopping = {uid: claim for uid, claim in claims.items() if claim.state == "stopping"}
-        self._devices = {
-            uid: frozenset(result.device.device for result in claim.plan.results) for uid, claim in stopping.items()
-        }
+        self._devices = {uid: _device_names(claim) for uid, claim in stopping.items()}
+        for uid in self._awaited.keys() - (claims.keys() - stopping.keys()):
+            self._awaited.pop(uid, None)
         self._due = {uid: self._due.get(uid, now) for uid in sorted(stopping)}
         self._failures = {uid: count for uid, count in self._failures.items() if uid in stopping}
         self.reasons = {uid: reason for uid, reason in self.reasons.items() if uid in stopping}
@@ -174,3 +190,7 @@ class Retiring:
     def _stopping(self, checkpoint: Checkpoint, uid: str) -> PreparedClaim | None:
         claim = checkpoint.claims.get(uid)
         return claim if claim is not None and claim.state == "stopping" else None
+
+
+def _device_names(claim: PreparedClaim) -> frozenset[str]:
+    return frozenset(result.device.device for result in claim.plan.results)

@@ -14,6 +14,7 @@ from kubeletplugin.hardware import Card, Edits, Handle, Use
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.prepare import ClaimRef, PreparedDevice, PrepareResult
 from kubeletplugin.prepare.preparer import LOOKUP_SECONDS, RETRY_TIMEOUT_SECONDS
+from kubeletplugin.prepare.retiring import LOOK_SECONDS
 from simulation.files import MemoryFiles
 from tests.unit.kubeletplugin.faults import Unsteady
 from tests.unit.kubeletplugin.rig import (
@@ -339,6 +340,32 @@ def test_a_claim_gone_from_the_api_but_not_given_up_by_the_kubelet_is_waited_for
     assert set(plugin.prepared()) == {old.uid}
     rig.clock.slept = lambda _: plugin.unprepare([old])
     prepare(plugin, new)
+
+
+def test_devices_of_a_claim_that_is_gone_are_given_to_nobody_until_its_containers_have_stopped() -> None:
+    rig = Rig()
+    plugin = rig.plugin()
+    old = rig.claim("old", [result("gpu-0"), result("gpu-1", "other")])
+    prepare(plugin, old)
+    rig.release(old)
+    assert plugin.retiring.releasing() == frozenset()
+    refused(plugin, rig.claim("new", [result("gpu-0")]))
+    assert plugin.retiring.releasing() == {"gpu-0", "gpu-1"}
+    plugin.unprepare([old])
+    assert plugin.retiring.releasing() == frozenset()
+
+
+def test_another_instance_that_gives_up_the_claim_frees_its_devices() -> None:
+    rig = Rig()
+    plugin = rig.plugin()
+    old = rig.claim("old", [result("gpu-0")])
+    prepare(plugin, old)
+    rig.release(old)
+    refused(plugin, rig.claim("new", [result("gpu-0")]))
+    rig.plugin().unprepare([old])
+    rig.clock.advance(LOOK_SECONDS)
+    plugin.retiring.step()
+    assert plugin.retiring.releasing() == frozenset()
 
 
 def test_shares_are_prepared_only_as_far_as_the_card_goes() -> None:
