@@ -22,6 +22,8 @@ PROGRAMS = {
 """Subcommand to the module whose ``main(argv) -> int`` it runs, and the help for it."""
 _LEFT_OUT_OF_IMAGE = {"demo": "simulation"}
 """Subcommand to a package that it needs and that the cluster image leaves out."""
+_BEFORE_THE_VERB = (("-n", "--namespace"), ("--context",), ("--kubeconfig",))
+"""Options that users of kubectl write before the subcommand; it gets them as if they were written after it."""
 _NOT_INSTALLED = 2
 _PIPE_CLOSED = 141
 """Exit status of a program that SIGPIPE ended, as shells report it."""
@@ -30,11 +32,15 @@ _PIPE_CLOSED = 141
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the subcommand with the rest of the command line; returns its exit status."""
     parser = argparse.ArgumentParser("lode", description="GPUs and NPUs in Kubernetes as ResourceClaims.")
+    for option in _BEFORE_THE_VERB:
+        parser.add_argument(*option, default=None, help=argparse.SUPPRESS)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (_, text) in PROGRAMS.items():
         commands.add_parser(name, help=text, add_help=False)
     commands.add_parser("version", help="print the version")
     chosen, rest = parser.parse_known_args(argv)
+    given = ((option[-1], getattr(chosen, option[-1].lstrip("-"))) for option in _BEFORE_THE_VERB)
+    rest = [*(word for name, value in given if value is not None for word in (name, value)), *rest]
     if chosen.command == "version":
         if rest:
             parser.error(f"version takes no arguments, found {' '.join(rest)}")

@@ -26,6 +26,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("-n", "--namespace", default="", help="default: that of the kubeconfig's context")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
     parser.add_argument("--kubeconfig", default="", metavar="FILE", help="default: as for kubectl")
+    parser.add_argument("--context", default="", metavar="NAME", help="of the kubeconfig; default: the current one")
     parser.add_argument("--driver", default=DEFAULT_DRIVER, metavar="NAME", help=f"default: {DEFAULT_DRIVER}")
     parser.add_argument("--settings", default="", metavar="FILE", help="the controller's, for tiers of Volcano")
     arguments = parser.parse_args(argv)

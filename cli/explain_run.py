@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _explanation(arguments: argparse.Namespace) -> Explanation:
     kind, name = _parse_target(arguments.what)
-    with live.cluster(arguments.kubeconfig) as (api, namespace):
+    with live.cluster(arguments.kubeconfig, arguments.context) as (api, namespace):
         tiers, chosen = tiers_in(arguments.settings), arguments.namespace or namespace
         explainer = Explainer(api, Names(arguments.driver), chosen, time.time(), tiers)
         return explainer.explain(kind, name)

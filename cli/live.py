@@ -70,13 +70,13 @@ class NoRights(OperatorFault):
 
 
 @contextmanager
-def cluster(kubeconfig: str) -> Iterator[tuple[Api, str]]:
+def cluster(kubeconfig: str, context: str = "") -> Iterator[tuple[Api, str]]:
     """The API of the cluster that kubectl would use, and the namespace of its context.
 
     Raises:
         OperatorFault: there is no usable kubeconfig; the message says what to do.
     """
-    access = from_environment(kubeconfig)
+    access = from_environment(kubeconfig, context=context)
     client = KubeClient(access)
     try:
         yield client, access.namespace

@@ -12,7 +12,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
@@ -41,6 +48,10 @@ def configure_logs(level: str, log_format: str) -> None:
 def logger(component: str) -> Logger:
     """A logger whose lines carry ``component``."""
     return structlog.get_logger().bind(component=component)
+
+
+_without_creation_times: Callable[[], None] = disable_created_metrics
+_without_creation_times()  # a second series for each counter and bucket, with the time of its first use
 
 
 class Metrics:

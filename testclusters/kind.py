@@ -20,6 +20,7 @@ import math
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -108,11 +109,12 @@ class KindCluster:
         return (self.control_plane, *self.workers)
 
     def environment(self) -> dict[str, str]:
-        """The environment variables of a program that uses the cluster; PATH has the cluster's kubectl and docker."""
+        """The environment variables of a program that uses the cluster; PATH has the cluster's kubectl and
+        docker, and the commands beside this Python: `kubectl lode` is one of them."""
         variables = {
             "KUBECONFIG": str(self.kubeconfig),
             "LODE_CLUSTER": self.name,
-            "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+            "PATH": f"{self.folder / 'bin'}:{Path(sys.prefix, 'bin')}:{os.environ['PATH']}",
         }
         host = self.docker.environment.get("DOCKER_HOST")
         return variables | ({"DOCKER_HOST": host} if host else {})

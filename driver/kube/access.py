@@ -77,8 +77,8 @@ def in_cluster(environment: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -
     return Access(f"https://{host}:{port}", ca_file=str(ca), token=TokenFile(token))
 
 
-def from_kubeconfig(path: str) -> Access:
-    """The access of a kubeconfig's current context; "" is the user's own file.
+def from_kubeconfig(path: str, context: str = "") -> Access:
+    """The access of a context of a kubeconfig, by default the current one; "" is the user's own file.
 
     Raises:
         OperatorFault: the file cannot be read or lacks what is needed, or the package that reads it is not installed:
@@ -99,8 +99,9 @@ def from_kubeconfig(path: str) -> Access:
     load: Any = config.load_kube_config
     contexts: Any = config.list_kube_config_contexts
     try:
-        load(path or None, client_configuration=settings, persist_config=False)
-        _, chosen = contexts(path or None)
+        load(path or None, context=context or None, client_configuration=settings, persist_config=False)
+        known, current = contexts(path or None)
+        chosen = next((it for it in known if it["name"] == context), current)
     except (config.ConfigException, yaml.YAMLError, OSError, TypeError, ValueError) as error:
         file, problem = path or config.KUBE_CONFIG_DEFAULT_LOCATION, " ".join(str(error).split())
         raise OperatorFault(f"kubeconfig {file}: {problem}; correct it, or set $KUBECONFIG to another file") from error
@@ -123,13 +124,15 @@ def from_kubeconfig(path: str) -> Access:
     )
 
 
-def from_environment(kubeconfig: str = "", environment: Mapping[str, str] = os.environ) -> Access:
+def from_environment(kubeconfig: str = "", environment: Mapping[str, str] = os.environ, *, context: str = "") -> Access:
     """``kubeconfig`` if given, else ``$KUBECONFIG``, else the pod's service account, else ``~/.kube/config``.
+
+    ``context`` names a context of the kubeconfig; with one, the service account is not used.
 
     Raises:
         OperatorFault: the first of these that is present is not valid.
     """
     chosen = kubeconfig or environment.get("KUBECONFIG", "")
-    if not chosen and environment.get("KUBERNETES_SERVICE_HOST"):
+    if not chosen and not context and environment.get("KUBERNETES_SERVICE_HOST"):
         return in_cluster(environment)
-    return from_kubeconfig(chosen)
+    return from_kubeconfig(chosen, context)

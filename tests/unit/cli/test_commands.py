@@ -2,18 +2,28 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from cli import explain, simulate
+from cli.__main__ import main as lode
 from tests.unit.cli.cluster import claim, listed, slices
 
 HEAVY = ("controller", "grpc", "kubernetes", "pydantic", "simulation", "yaml")
 
 
 @pytest.mark.parametrize(
-    "argv", [["--help"], ["simulate", "--help"], ["explain", "--help"], ["inventory", "--help"], ["doctor", "--help"]]
+    "argv",
+    [
+        ["--help"],
+        ["simulate", "--help"],
+        ["explain", "--help"],
+        ["inventory", "--help"],
+        ["doctor", "--help"],
+        ["uninstall", "--help"],
+    ],
 )
 def test_help_loads_nothing_that_takes_long(argv: list[str]) -> None:
     code = (
@@ -43,7 +53,7 @@ def test_the_packages_of_the_cluster_image_import_without_the_simulation() -> No
 
 
 @pytest.mark.parametrize(
-    "command", ["controller", "kubeletplugin", "release", "simulate", "explain", "inventory", "doctor"]
+    "command", ["controller", "kubeletplugin", "release", "simulate", "explain", "inventory", "doctor", "uninstall"]
 )
 def test_a_command_of_the_cluster_image_runs_without_the_simulation(command: str) -> None:
     code = f"{NO_SIMULATION}from cli.__main__ import main\nmain([{command!r}, '--help'])"
@@ -86,3 +96,15 @@ def test_a_kubeconfig_that_cannot_be_used_is_told_with_the_remedy(
         told = capsys.readouterr().err
         assert str(path) in told
         assert "set $KUBECONFIG to another file" in told
+
+
+def test_options_that_kubectl_takes_before_the_verb_may_stand_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    got: list[Sequence[str]] = []
+
+    def explained(argv: Sequence[str]) -> int:
+        got.append(argv)
+        return 0
+
+    monkeypatch.setattr(explain, "main", explained)
+    status = lode(["-n", "team-a", "--context=east", "explain", "pod/train", "-o", "json"])
+    assert (status, got) == (0, [["--namespace", "team-a", "--context", "east", "pod/train", "-o", "json"]])

@@ -73,7 +73,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> User:
     user = User(api, clock)
 
     @contextmanager
-    def connected(kubeconfig: str) -> Iterator[tuple[Api, str]]:
+    def connected(kubeconfig: str, context: str = "") -> Iterator[tuple[Api, str]]:
         if kubeconfig == "broken":
             raise OperatorFault("kubeconfig broken: is no file; name another in $KUBECONFIG")
         yield user, "default"  # type: ignore[misc]

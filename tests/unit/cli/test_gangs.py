@@ -161,7 +161,7 @@ def test_explain_shows_a_gang_and_the_verdict_on_every_domain(
         api.create(PODS, member, "default")
 
     @contextmanager
-    def connected(kubeconfig: str) -> Iterator[tuple[Api, str]]:
+    def connected(kubeconfig: str, context: str = "") -> Iterator[tuple[Api, str]]:
         yield api, "default"
 
     monkeypatch.setattr(live, "cluster", connected)

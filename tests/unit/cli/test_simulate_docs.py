@@ -115,7 +115,7 @@ def test_explain_prints_what_the_page_shows(
     api = simulated()
 
     @contextmanager
-    def connected(kubeconfig: str) -> Iterator[tuple[Any, str]]:
+    def connected(kubeconfig: str, context: str = "") -> Iterator[tuple[Any, str]]:
         yield api, "default"
 
     monkeypatch.setattr(live, "cluster", connected)

@@ -94,3 +94,10 @@ def test_silent_connections_are_closed_for_new_ones(server: ObserveServer) -> No
         assert connection.recv(1) == b"", "the oldest were closed"
     for connection in silent:
         connection.close()
+
+
+def test_metrics_have_no_series_with_the_time_of_their_first_use(server: ObserveServer) -> None:
+    status, text = get(server.port, "/metrics")
+    assert status == 200
+    assert "lode_claims_prepared_total" in text
+    assert "_created" not in text

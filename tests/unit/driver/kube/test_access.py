@@ -130,3 +130,14 @@ def test_without_the_package_that_reads_kubeconfigs_the_message_says_what_to_ins
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     with pytest.raises(OperatorFault, match=r"install lode-dra\[command\], or run this in a pod"):
         from_kubeconfig(kubeconfig(tmp_path))
+
+
+def test_a_context_other_than_the_current_one_can_be_chosen(tmp_path: Path) -> None:
+    path = Path(kubeconfig(tmp_path, token="t"))
+    content = yaml.safe_load(path.read_text())
+    other = {"name": "other", "context": {"cluster": "k", "user": "u", "namespace": "team-a"}}
+    path.write_text(yaml.safe_dump({**content, "contexts": [*content["contexts"], other]}))
+    assert from_environment(str(path), SERVICE, context="other").namespace == "team-a"
+    assert from_environment(str(path), SERVICE).namespace == "default"
+    with pytest.raises(OperatorFault, match="nowhere"):
+        from_environment(str(path), SERVICE, context="nowhere")
