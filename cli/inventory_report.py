@@ -53,8 +53,8 @@ class CardReport:
     offered: tuple[OfferedDevice, ...]
     withheld: Mapping[Offer, str]
     """The reason for each kind of offer that no device is published for."""
-    reduced: str = ""
-    """Why some partitions are missing although there are others."""
+    taken: str = ""
+    """Why not everything of this can be allocated, whatever claims hold."""
 
     @property
     def summary(self) -> str:
@@ -76,7 +76,7 @@ class CardReport:
             "health": asdict(self.facts.health),
             "devices": kinds,
             "notOffered": [{"as": offer, "reason": reason} for offer, reason in self.withheld.items()],
-            "fewerPartitions": self.reduced,
+            "taken": self.taken,
         }
 
 
@@ -98,8 +98,8 @@ class InventoryReport:
         for report in self.cards:
             for offer, reason in report.withheld.items():
                 reasons.setdefault(f"not offered as {offer}: {reason}", []).append(report.facts.card.name)
-            if report.reduced:
-                reason = f"some partitions are not offered: {report.reduced}"
+            if report.taken:
+                reason = f"not everything can be allocated: {report.taken}"
                 reasons.setdefault(reason, []).append(report.facts.card.name)
             if any(item.device.taints for item in report.offered):
                 taint = self.facts.settings.names.attribute("unhealthy")
@@ -142,12 +142,13 @@ def report(facts: NodeFacts) -> InventoryReport:
     cards, withheld = [item.card for item in offers], {item.card.name: tuple(item.withheld) for item in offers}
     names, fabric = facts.settings.names, fabric_from(facts.labels, section.node_labels)
     taints = taints_of({known.card.name: known.health for known in facts.cards}, section.health_taints, (), names)
-    contents = build_inventory(cards, fabric, offer, section.slots, names, taints, withheld)
+    taken = {item.card.name: item.taken for item in offers}
+    contents = build_inventory(cards, fabric, offer, section.slots, names, taints, withheld, taken)
     slices = build_slices(contents.devices, contents.counter_sets, facts.node or _NAMELESS, names)
     reports = []
     for known, item in zip(facts.cards, offers, strict=True):
-        offered = tuple(device for device in contents.offered if device.card == item.card)
-        reports.append(CardReport(known, offered, _withheld(item, offered, offer, source), item.reduced))
+        offered = tuple(device for device in contents.allocatable if device.card == item.card)
+        reports.append(CardReport(known, offered, _withheld(item, offered, offer, source), item.reason))
     return InventoryReport(facts, offer, tuple(reports), tuple(map(str, faults(slices))), tuple(notes))
 
 
@@ -166,7 +167,7 @@ def _withheld(
         elif kind not in offer:
             reasons[kind] = source
         else:
-            reasons[kind] = card.withheld.get(kind, "the card cannot be this at present")
+            reasons[kind] = card.withheld.get(kind, card.reason or "the card cannot be this at present")
     return reasons
 
 

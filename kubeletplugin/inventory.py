@@ -29,8 +29,6 @@ from driver.quantity import Quantity
 from kubeletplugin.hardware import Card, Health, Partition
 
 MEBI = 1024**2
-_WHOLE_CARD = "card"
-"""The one counter of a card that cannot be partitioned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +116,20 @@ class Inventory:
         """The devices without their cards."""
         return tuple(item.device for item in self.offered)
 
+    @property
+    def allocatable(self) -> tuple[OfferedDevice, ...]:
+        """The devices that the counters cover while no claim consumes any of them."""
+        left = {counters.name: counters.counters for counters in self.counter_sets}
+        return tuple(
+            item
+            for item in self.offered
+            if all(
+                amount <= left[each.counter_set][name]
+                for each in item.device.consumes
+                for name, amount in each.counters.items()
+            )
+        )
+
 
 def build_inventory(
     cards: Iterable[Card],
@@ -127,6 +139,7 @@ def build_inventory(
     names: Names,
     taints: Mapping[str, tuple[Taint, ...]] | None = None,
     withheld: Mapping[str, Collection[Offer]] | None = None,
+    taken: Mapping[str, Mapping[str, int]] | None = None,
 ) -> Inventory:
     """Every device of ``cards`` that ``offer`` includes, with the counter sets they consume.
 
@@ -134,13 +147,16 @@ def build_inventory(
         slots: the maximum number of tenants of a shared card.
         taints: those of all devices of a card, by the card's name, and those of single devices, by theirs.
         withheld: what a card is not offered as now, by its name (``offers.offer_of``).
+        taken: what somebody else consumes of a card, by its name and by counter. A card without counters is not
+            offered at all if there is such.
     """
     ordered = sorted(cards, key=lambda card: (card.unit, card.index))
-    excluded = withheld or {}
+    excluded, consumed = withheld or {}, taken or {}
     parts = {
         card.name: _parts(card, [kind for kind in offer if kind not in excluded.get(card.name, ())]) for card in ordered
     }
     counted = _counted(parts)
+    parts |= {name: [] for name, amounts in consumed.items() if amounts and name not in counted}
     builder = _DeviceBuilder(fabric, slots, names, counted, taints or {})
     return Inventory(
         tuple(
@@ -150,7 +166,7 @@ def build_inventory(
             for offered_as, kind, partition in parts[card.name]
             if offered_as == group
         ),
-        tuple(CounterSet(card.name, _totals(card)) for card in ordered if card.name in counted),
+        tuple(CounterSet(card.name, _left(card, consumed)) for card in ordered if card.name in counted),
     )
 
 
@@ -240,7 +256,12 @@ def _counters(amounts: Mapping[str, int]) -> dict[str, Quantity]:
 
 
 def _totals(card: Card) -> dict[str, Quantity]:
-    return _counters(card.scheme.counters if card.scheme else {_WHOLE_CARD: 1})
+    return _counters(card.counters)
+
+
+def _left(card: Card, taken: Mapping[str, Mapping[str, int]]) -> dict[str, Quantity]:
+    used = taken.get(card.name, {})
+    return _counters({name: amount - used.get(name, 0) for name, amount in card.counters.items()})
 
 
 def _shareable(

@@ -1,10 +1,10 @@
 """What a card can be offered as now, from what exists on it and what of that is this program's own. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from driver.kinds import Offer
-from kubeletplugin.hardware import Action, Card, CardState, Partition
+from kubeletplugin.hardware import Action, Card, CardState
 from kubeletplugin.hardware.actions import MigInstance, MigMode, VnpuInstance
 from kubeletplugin.hardware.partitions import Scheme
 
@@ -24,42 +24,34 @@ class CardOffer:
     """A card as it can be offered now."""
 
     card: Card
-    """With the partitions and the counters that are left."""
     withheld: Mapping[Offer, str] = field(default_factory=dict)
-    """What the card is not offered as, each with the reason and the remedy."""
-    reduced: str = ""
-    """Why some partitions are not offered although others are; "" if all are, or none."""
+    """What the card cannot be in its present mode, each with the reason and the remedy."""
+    taken: Mapping[str, int] = field(default_factory=dict)
+    """What partitions of somebody else consume of the card, by counter; {} if there are none."""
+    reason: str = ""
+    """Why not everything that the card is offered as can be allocated, and the remedy; "" if nothing is taken."""
 
 
 def offer_of(card: Card, state: CardState, recorded: Recorded) -> CardOffer:
-    """The card without what its modes, and partitions of somebody else, exclude.
+    """What the modes of a card, and partitions of somebody else, leave of it.
 
-    Partitions of somebody else exclude the whole card, its share, and the partitions that do not fit beside them. MIG
-    mode excludes the whole card and its share, unless it was turned on for claims: then it goes with them, and the
-    counters that the claims consume say what is free. A device that a claim holds stays: without it, allocators would
-    not know what the claim consumes.
+    Partitions of somebody else consume counters. What does not fit beside them stays published, because a claim may
+    have been allocated it before: without the device, allocators would not know what the claim consumes. MIG mode
+    excludes the whole card and its share, unless it was turned on for claims: then it goes with them, and the counters
+    that the claims consume say what is free. A device that a claim holds stays.
     """
     foreign = foreign_partitions(state, recorded.keys)
+    taken, reason = {}, ""
     withheld: dict[Offer, str] = {}
-    reason = reduced = ""
     if foreign:
+        taken = _taken(card, [each.action for each in state.found if each.action.key in foreign])
         reason = f"partitions that this program did not make are on it: {', '.join(foreign)}; remove them"
     elif MigMode(card.uuid).key not in recorded.keys and any(isinstance(each.action, MigMode) for each in state.found):
-        reason = f"the card is in MIG mode; turn it off with nvidia-smi -i {card.uuid} -mig 0"
-    if reason:
-        withheld = {"whole": reason, "share": reason}
-    left = card
-    if foreign and card.scheme:
-        others = [each.action for each in state.found if each.action.key in foreign]
-        scheme = _beside(card, card.scheme, others, recorded)
-        left = replace(card, scheme=scheme)
-        if not scheme.partitions:
-            withheld["partitions"] = reason
-        elif len(scheme.partitions) < len(card.scheme.partitions):
-            reduced = reason
+        mode = f"the card is in MIG mode; turn it off with nvidia-smi -i {card.uuid} -mig 0"
+        withheld = {"whole": mode, "share": mode}
     withheld |= state.excluded
     held: dict[Offer, bool] = {"whole": card.name in recorded.devices, "share": card.share_name in recorded.devices}
-    return CardOffer(left, {kind: why for kind, why in withheld.items() if not held.get(kind)}, reduced)
+    return CardOffer(card, {kind: why for kind, why in withheld.items() if not held.get(kind)}, taken, reason)
 
 
 def foreign_partitions(state: CardState, own: Collection[str]) -> tuple[str, ...]:
@@ -68,21 +60,16 @@ def foreign_partitions(state: CardState, own: Collection[str]) -> tuple[str, ...
     return tuple(sorted(action.key for action in partitions if action.key not in own))
 
 
-def _beside(card: Card, scheme: Scheme, foreign: Iterable[Action], recorded: Recorded) -> Scheme:
-    """What is left of a scheme beside partitions of somebody else; nothing if it is not known what they consume."""
-    left = dict(scheme.counters)
+def _taken(card: Card, foreign: Iterable[Action]) -> dict[str, int]:
+    """What partitions of somebody else consume by counter; everything if that is not known of one of them."""
+    everything = dict(card.counters)
+    left = dict(everything)
     for action in foreign:
-        draws = _draws(scheme, action)
+        draws = _draws(card.scheme, action) if card.scheme else None
         if draws is None:
-            left = dict.fromkeys(left, 0)
-            break
+            return everything
         left |= {counter: max(0, left[counter] - amount) for counter, amount in draws.items()}
-
-    def stays(partition: Partition) -> bool:
-        fits = all(amount <= left[counter] for counter, amount in partition.draws.items())
-        return fits or card.part_name(partition) in recorded.devices
-
-    return replace(scheme, counters=left, partitions=tuple(filter(stays, scheme.partitions)))
+    return {counter: amount - left[counter] for counter, amount in everything.items()}
 
 
 def _draws(scheme: Scheme, action: Action) -> Mapping[str, int] | None:

@@ -1,5 +1,6 @@
 """A physical card, whichever backend reports it. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -57,6 +58,11 @@ class Card:
     def share_name(self) -> str:
         """Name of the share of the card: ``gpu-0-share``."""
         return f"{self.name}-share"
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """What there is of the card, by counter; devices of one card exclude each other by consuming it."""
+        return self.scheme.counters if self.scheme else {"card": 1}
 
     def part_name(self, partition: Partition | None) -> str:
         """Name of the whole card, or of one partition: ``gpu-0-mig-1g-5gb-6``, ``npu-3-vir02-1c-0``."""

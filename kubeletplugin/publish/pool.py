@@ -56,6 +56,7 @@ class PoolBuilder:
                 self._served_by_others(node, state, other_drivers),
             ),
             {item.card.name: tuple(item.withheld) for item in state.offers},
+            {item.card.name: item.taken for item in state.offers},
         )
         self._report(state, contents, offer)
         return contents
@@ -86,9 +87,9 @@ class PoolBuilder:
         offered = {item.card.name for item in contents.offered}
         for item in state.offers:
             reasons = {kind: why for kind, why in item.withheld.items() if kind in offer}
-            if reasons or item.reduced:
+            if reasons or item.reason:
                 self._reports.once(
-                    "card is not offered as everything", card=item.card.name, withheld=reasons, reduced=item.reduced
+                    "card is not offered as everything", card=item.card.name, withheld=reasons, taken=item.reason
                 )
             elif item.card.name not in offered:
                 self._reports.once("card is not offered", card=item.card.name, offer=list(offer))

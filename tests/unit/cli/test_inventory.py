@@ -112,9 +112,9 @@ def test_what_partitions_of_somebody_else_exclude_is_not_offered_and_says_so() -
     assert told.text().splitlines()[2:] == [
         f"gpu-0: not offered as whole: {reason}",
         f"gpu-0: not offered as share: {reason}",
-        f"gpu-0: some partitions are not offered: {reason}",
+        f"gpu-0: not everything can be allocated: {reason}",
     ]
-    assert told.to_json()["cards"][0]["fewerPartitions"] == reason
+    assert told.to_json()["cards"][0]["taken"] == reason
 
 
 def test_partitions_of_claims_exclude_nothing() -> None:

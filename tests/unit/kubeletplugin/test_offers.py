@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from driver.kinds import EVERY_OFFER, Offer
+from driver.names import Names
 from kubeletplugin.hardware import Action, Card, CardState, Found, Partition
 from kubeletplugin.hardware.actions import MigInstance, MigMode, TimeSlice, VnpuInstance
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
+from kubeletplugin.inventory import Fabric, Inventory, build_inventory
 from kubeletplugin.offers import CardOffer, Recorded, offer_of
 from simulation.files import MemoryFiles
 
@@ -28,12 +31,19 @@ def offered(of: Card, found: Iterable[Action], own: Iterable[Action] = (), devic
     return offer_of(of, state, Recorded(frozenset(action.key for action in own), frozenset(devices)))
 
 
-def names(offer: CardOffer) -> set[str]:
-    return {offer.card.part_name(part) for part in partitions(offer.card)}
-
-
 def partitions(of: Card) -> tuple[Partition, ...]:
     return of.scheme.partitions if of.scheme else ()
+
+
+def published(offer: CardOffer, kinds: Iterable[Offer] = EVERY_OFFER) -> Inventory:
+    name = offer.card.name
+    withheld, taken = {name: tuple(offer.withheld)}, {name: offer.taken}
+    return build_inventory([offer.card], Fabric(), tuple(kinds), 4, Names("lode.dev"), None, withheld, taken)
+
+
+def fitting(offer: CardOffer) -> set[str]:
+    """The names of the published devices that the published counters cover."""
+    return {item.device.name for item in published(offer).allocatable}
 
 
 def test_a_card_with_nothing_on_it_is_offered_as_everything() -> None:
@@ -53,39 +63,44 @@ def test_a_mode_that_nobody_turned_on_for_a_claim_excludes_the_whole_card() -> N
     assert found.card == GPU
 
 
-def test_partitions_of_somebody_else_exclude_what_does_not_fit_beside_them() -> None:
+def test_beside_partitions_of_somebody_else_counters_are_left_for_what_fits() -> None:
     found = offered(GPU, [MODE, UPPER])
-    assert set(found.withheld) == WHOLE_AND_SHARE
-    assert UPPER.key in found.reduced
-    assert {part.slot for part in partitions(found.card)} == {0, 1, 2, 3}
-    assert found.card.scheme
-    assert [found.card.scheme.counters[f"memory-slice-{i}"] for i in range(8)] == [1, 1, 1, 1, 0, 0, 0, 0]
+    assert UPPER.key in found.reason
+    assert found.withheld == {}
+    assert fitting(found) == {GPU.part_name(part) for part in partitions(GPU) if not _upper(part)}
+
+
+def _upper(part: Partition) -> bool:
+    return any(f"memory-slice-{index}" in part.draws for index in range(4, 8)) or part.draws["compute-slices"] > 4
 
 
 def test_vnpus_of_somebody_else_leave_what_they_do_not_consume() -> None:
     found = offered(NPU, [VnpuInstance(NPU.uuid, "vir04", 100)])
-    assert set(found.withheld) == WHOLE_AND_SHARE
-    assert found.card.scheme
-    assert (found.card.scheme.counters["aicore"], found.card.scheme.counters["memory"]) == (4, 12288)
-    assert {part.profile for part in partitions(found.card)} == {
-        part.profile for part in partitions(NPU) if part.draws["aicpu"] <= 3 and part.draws.get("vpc", 0) <= 6
+    assert (found.taken["aicore"], found.taken["memory"]) == (4, NPU.counters["memory"] - 12288)
+    assert fitting(found) == {
+        NPU.part_name(part) for part in partitions(NPU) if part.draws["aicpu"] <= 3 and part.draws.get("vpc", 0) <= 6
     }
 
 
 @pytest.mark.parametrize("unknown", [MigInstance(GPU.uuid, "1g.5gb+gfx", 0), MigInstance(GPU.uuid, "1g.5gb", 7)])
-def test_beside_a_partition_that_is_not_known_nothing_is_offered(unknown: Action) -> None:
+def test_beside_a_partition_that_is_not_known_nothing_fits(unknown: Action) -> None:
     found = offered(GPU, [MODE, unknown])
-    assert set(found.withheld) == {"whole", "share", "partitions"}
-    assert unknown.key in found.withheld["partitions"]
-    assert partitions(found.card) == ()
+    assert unknown.key in found.reason
+    assert fitting(found) == set()
+
+
+def test_what_does_not_fit_stays_published_because_a_claim_may_have_been_allocated_it() -> None:
+    assert published(offered(GPU, [MODE, UPPER])).devices == published(CardOffer(GPU)).devices
+
+
+def test_a_card_without_counters_is_not_published_beside_partitions_of_somebody_else() -> None:
+    assert published(offered(GPU, [MODE, UPPER]), ["whole"]).devices == ()
+    assert len(published(CardOffer(GPU), ["whole"]).devices) == 1
 
 
 def test_devices_that_claims_hold_stay() -> None:
-    held = [GPU.name, GPU.share_name, f"{GPU.name}-mig-7g-40gb-0"]
-    found = offered(GPU, [MODE, UPPER], devices=held)
-    assert found.withheld == {}
-    assert held[-1] in names(found)
-    assert set(offered(GPU, [MODE, UPPER], devices=[GPU.name]).withheld) == {"share"}
+    assert set(offered(GPU, [MODE], devices=[GPU.name]).withheld) == {"share"}
+    assert offered(GPU, [MODE], devices=[GPU.name, GPU.share_name]).withheld == {}
 
 
 def test_the_reason_of_the_hardware_comes_first() -> None:
@@ -104,7 +119,6 @@ def test_what_is_offered_fits_beside_what_is_there(present: list[Partition]) -> 
     for part in distinct:
         left |= {counter: left[counter] - amount for counter, amount in part.draws.items()}
     found = offered(GPU, [MODE, *(MigInstance(GPU.uuid, part.profile, part.slot) for part in distinct)])
-    fitting = {
+    assert {name for name in fitting(found) if "mig" in name} == {
         GPU.part_name(part) for part in partitions(GPU) if all(left[c] >= amount for c, amount in part.draws.items())
     }
-    assert names(found) == fitting

@@ -235,10 +235,10 @@ def test_instances_of_an_operator_leave_the_places_beside_them(state: Path) -> N
     bench = NvidiaBench(state, H100, 1)
     bench.nvml.change({"gpu.0.mig": "1 1", "gpu.0.gi.1": "9 4 4", "gpu.0.gi.1.ci.0": 2})
     found = offered(bench.start())
-    assert found.card.scheme
-    assert {part.slot for part in found.card.scheme.partitions} == {0, 1, 2, 3}
-    assert "3g.40gb:4" in found.reduced
-    assert set(found.withheld) == {"whole", "share"}
+    assert {name for name, amount in found.taken.items() if name.startswith("memory-slice-") and amount} == {
+        f"memory-slice-{index}" for index in range(4, 8)
+    }
+    assert "3g.40gb:4" in found.reason
 
 
 def test_processes_on_the_card_keep_it_from_mig_mode_and_nothing_stays_pending(state: Path) -> None:
