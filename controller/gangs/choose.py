@@ -1,10 +1,8 @@
 """The decision about a gang: domains are counted, those that survive are searched, and the best one is taken."""
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations_with_replacement, islice
 from typing import Final
 
 from controller.allocation import Fleet
@@ -21,8 +19,6 @@ from controller.placement import Nodes, Placement, Trial
 STEPS: Final = 2_000
 """Steps of a search that may be wrong before it ends without a decision."""
 _LEADER_STEPS: Final = 200
-_MOST_LEFT_OUT: Final = 32
-"""Ways to leave out members that share a claim that are tried."""
 
 _Found = tuple[Rank, Sequence[Placement]]
 """What a search in a domain found, and how good the domain is with it."""
@@ -48,49 +44,11 @@ def choose(
     decision = _Decision(gang, units, fleet, nodes, budget, memory)
     found = decision.run()
     if isinstance(found, GangRefusal):
-        less = _with_less_sharing(gang, units, fleet, nodes, budget, memory)
-        if less is None:
-            return found
-        decision, found = less
+        return found
     placements = [*found, *_further(gang, found, fleet, nodes, budget, memory)]
     order = {member.demand.key: number for number, member in enumerate(gang.members)}
     placements.sort(key=lambda placement: order[placement.pod])
     return GangPlan(decision.domain_of(placements), tuple(placements))
-
-
-def _with_less_sharing(
-    gang: Gang, units: Sequence[Unit], fleet: Fleet, nodes: Nodes, budget: int, memory: Memory
-) -> tuple["_Decision", Sequence[Placement]] | None:
-    """The same if some of the members that share a claim come later, as few as possible; None if that does not help."""
-    ways = [*islice(_left_out(units, len(gang.members) + len(gang.standing) - gang.minimum), _MOST_LEFT_OUT)]
-    answers: dict[int, tuple[_Decision, Sequence[Placement]]] = {}
-
-    def fits(way: int) -> bool:
-        fewer = replace(gang, members=tuple(one for one in gang.members if one.demand.key not in ways[way]))
-        wanted = units_of(fewer, fleet, nodes)
-        assert not isinstance(wanted, tuple)
-        decision = _Decision(fewer, wanted, fleet, nodes, budget, memory)
-        found = decision.run()
-        if isinstance(found, GangRefusal):
-            return False
-        answers[way] = decision, found
-        return True
-
-    numbers = range(len(ways))
-    if sum(len(unit.members) > 1 for unit in units) == 1:
-        # Each way leaves out what the one before does, and more.
-        return answers.get(bisect_left(numbers, True, key=fits))
-    return answers.get(next(filter(fits, numbers), -1))
-
-
-def _left_out(units: Sequence[Unit], most: int) -> Iterator[frozenset[str]]:
-    """Which members that share a claim may come later than others that share it: the last ones of each unit."""
-    keys = [[member.demand.key for member in unit.members] for unit in units if len(unit.members) > 1]
-    for count in range(1, most + 1):
-        for number in combinations_with_replacement(range(len(keys)), count):
-            numbers = Counter(number)
-            if all(numbers[unit] < len(keys[unit]) for unit in numbers):
-                yield frozenset(key for unit, left in numbers.items() for key in keys[unit][-left:])
 
 
 def _further(
@@ -130,13 +88,7 @@ def _without(gang: Gang, found: Sequence[Placement]) -> Gang:
         for member, placement in every
         if placement
     )
-    shared = {claim.uid for member, placement in every if placement for claim in member.demand.claims}
-    # Who shares a claim with a member that was placed can follow it when it has its devices.
-    left = tuple(
-        member
-        for member, placement in every
-        if not placement and shared.isdisjoint(claim.uid for claim in member.demand.claims)
-    )
+    left = tuple(member for member, placement in every if not placement)
     return replace(gang, members=left, standing=(*gang.standing, *standing), minimum=1, task_minimums=())
 
 

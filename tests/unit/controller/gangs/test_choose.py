@@ -201,18 +201,6 @@ def test_members_that_share_a_claim_are_on_one_node(decide: Decide) -> None:
     assert render(refused) == "0 of 3 members fit in a (insufficient cpu (120 requested) on 4 nodes)"
 
 
-def test_members_that_share_a_claim_start_without_those_for_which_there_is_no_room(decide: Decide) -> None:
-    shared = claim(want(count=2), name="shared")
-    asked = [member(n, shared, cpus=40) for n in range(4)]
-    answer = decide([Host("a1", A, cpus=128), Host("a2", A, cpus=96)], gang(asked, CLUSTER, minimum=2))
-    assert isinstance(answer, GangPlan)
-    assert [(one.pod, one.node) for one in answer.placements] == [(f"ns/worker-{n}", "a1") for n in range(3)]
-    others = [*asked, member(4), member(5, cpus=9)]
-    assert nodes_of(decide([Host("a1", A, cpus=128)], gang(others, CLUSTER, minimum=4))) == ["a1"] * 4
-    refused = decide([Host("a1", A, cpus=64)], gang(asked, CLUSTER, minimum=2))
-    assert isinstance(refused, GangRefusal)
-
-
 def test_a_replacement_stays_in_the_domain_of_those_that_stand(decide: Decide) -> None:
     cluster = [*hosts("a", 2, A), *hosts("b", 4, B)]
     stands = tuple(standing(n, cluster, "a1", f"gpu-{n}") for n in range(3))

@@ -1,7 +1,7 @@
 """Against trying everything, where nodes have cards of several domains and members share claims."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from random import Random
 
@@ -90,27 +90,3 @@ def test_a_gang_is_placed_exactly_if_it_can_be_and_in_one_domain_of_devices_if_t
     if in_one:
         (domain,) = {cluster[int(node[1:])].cards[int(card)] for node, card in held}
         assert domain
-
-
-@given(problems, st.integers(1, 6))
-def test_of_members_that_share_a_claim_as_few_as_have_to_start_are_enough(
-    problem: tuple[list[Part], list[Unit]], minimum: int
-) -> None:
-    cluster, wanted = problem
-    every = sum(unit.members for unit in wanted)
-    hosts = [Host(f"n{number}", cards=len(node.cards), cpus=node.cpus) for number, node in enumerate(cluster)]
-    answer = Scene(hosts, gang(members_of(wanted), minimum=min(minimum, every))).decide()
-    smaller = product(*(range(unit.members + 1) for unit in wanted))
-    possible = any(
-        fits(cluster, [replace(unit, members=count) for unit, count in zip(wanted, counts, strict=True) if count], None)
-        for counts in smaller
-        if sum(counts) >= min(minimum, every)
-    )
-    assert isinstance(answer, GangPlan) == possible
-    if isinstance(answer, GangPlan):
-        where: dict[str, set[str]] = {}
-        for one in answer.placements:
-            for allocation in one.allocations:
-                where.setdefault(str(allocation), set()).add(one.node)
-        assert len(answer.placements) >= min(minimum, every)
-        assert all(len(nodes) == 1 for nodes in where.values())
