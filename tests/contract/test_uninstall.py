@@ -79,7 +79,7 @@ def test_uninstalling_leaves_nothing_that_anybody_waits_for(cluster: tuple[Contr
     plane, admin = cluster
     pod = gated_pod(admin)
     plugin = admin.as_user(PLUGIN, node="n1")
-    plugin.request("POST", SLICES, slice_of(OUR_DRIVER, "n1", "n1-lode.dev-0")).must()
+    plugin.request("POST", SLICES, slice_of(OUR_DRIVER, "n1", "n1-lode.dev-devices-000")).must()
     other = admin.request("POST", SLICES, slice_of(OTHER_DRIVER, "n1")).must()["metadata"]["name"]
     allocation(admin)
     assert set(ours(admin)) == {"gates", "slices", "policies", "allocations", "finalizers"}
