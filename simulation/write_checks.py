@@ -145,11 +145,17 @@ class WriteChecks(ApiDecorator):
             current = self._read(PODS, space, other)
             if current is None or current["metadata"]["uid"] != uid or is_terminal(current):
                 del self._let_go[uid]
-            elif self._where(current) == node and not any(self._lacking(current)):
+            elif self._where(current) == node and self._may_be_bound(current):
                 beside.append(current)
         used = sum(requested(other, "cpu") for other in beside if priority_of(other) >= priority_of(pod))
         if used > Quantity.parse(allocatable["cpu"]).nanos:
             yield f"pods that were let go want {used / 1e9} CPUs of node {node}, which has {allocatable['cpu']}"
+
+    def _may_be_bound(self, pod: Object) -> bool:
+        """kube-scheduler refuses a pod that lacks devices, or with a claim that is being deleted."""
+        return not any(self._lacking(pod)) and not any(
+            claim and is_deleting(claim) for _, claim, _ in self._devices_of(pod)
+        )
 
     # Claims. The API server itself refuses to replace an allocation, and to allocate a claim that is being deleted.
 

@@ -120,7 +120,7 @@ IMPOSSIBLE: dict[str, Object] = {
 
 
 def spec_of(device_request: Object) -> Object:
-    return {"devices": device_request if "requests" in device_request else {"requests": [device_request]}}
+    return {"devices": {**device_request} if "requests" in device_request else {"requests": [device_request]}}
 
 
 def template(name: str, device_request: Object, namespace: str = NAMESPACE) -> Object:

@@ -231,3 +231,16 @@ def test_a_patch_for_a_pod_that_another_has_replaced_is_no_mistake() -> None:
     with pytest.raises(Invalid):
         rig.api.patch(PODS, name, patch, namespace="default", subresource="status", patch_type="strategic")
     assert rig.found == []
+
+
+def test_a_pod_whose_claim_is_being_deleted_takes_no_room_because_kube_scheduler_refuses_it() -> None:
+    rig = Rig()
+    for name in ("a", "b"):
+        claim = rig.claim(f"c-{name}")
+        claim["metadata"]["finalizers"] = [FINALIZER]
+        rig.memory.update(RESOURCE_CLAIMS, claim)
+        pod = rig.pod(name, f"c-{name}", cpu="9")
+        rig.allocate(pod, claim=f"c-{name}", device=f"gpu-{name}")
+        rig.let_go(pod)
+        rig.memory.delete(RESOURCE_CLAIMS, f"c-{name}", "default")
+    assert rig.found == []
