@@ -41,3 +41,17 @@ def test_a_namesake_is_not_kept_from_the_node_that_refused_its_predecessor() -> 
     world.add_pod("p", "b")
     world.settle(1)
     assert world.devices("b") == ["n1/gpu-0"]
+
+
+def test_what_happens_to_a_namesake_is_remembered_as_its_own() -> None:
+    world = World(nodes=2, cards=1)
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    world.settle(1)
+    world.remove_pod("p")
+    world.add_claim("b")
+    world.add_pod("p", "b")
+    world.settle(1)
+    world.refuse("p")
+    world.settle(30)
+    assert world.devices("b") == ["n2/gpu-0"]
