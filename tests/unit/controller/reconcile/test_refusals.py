@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.reconcile import NodeRefusal, RefusalMemory, Unallocatable, decide, node_refusals
+from controller.reconcile import NodeOrder, NodeRefusal, RefusalMemory, Unallocatable, decide, node_refusals
 from driver.kube.api import NODES
 from tests.unit.controller.scene import NOW, Scene, node
 
@@ -77,6 +77,26 @@ def test_reasons_are_found_again_only_for_nodes_that_changed(scene: Scene, monke
     scene.claim("new", at="n1/gpu-0", by=("other",))
     assert set(node_refusals(scene.state, other, memory)) == {"n1", "n2"}
     assert allocate.number == 3
+
+
+@pytest.mark.parametrize(
+    ("first", "named"),
+    [
+        ("default/first", "pod default/first"),
+        ("gang default/first", "gang default/first"),
+        ("secret/first", "a pod in another namespace"),
+        ("gang secret/first", "a gang in another namespace"),
+    ],
+)
+def test_a_node_is_held_back_for_a_pod_that_is_named_in_its_own_namespace_alone(first: str, named: str) -> None:
+    scene = Scene()
+    scene.claim("a")
+    scene.pod("p", "a")
+    held = {"n1": first, "n2": first}
+    decision = decide(scene.state, "default/p", NOW, order=NodeOrder(held=held))
+    assert isinstance(decision, Unallocatable)
+    refusal = node_refusals(scene.state, decision)["n1"]
+    assert refusal.reasons == (f"held back for {named}, which comes first",)
 
 
 def test_the_oldest_shapes_are_forgotten() -> None:
