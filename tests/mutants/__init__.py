@@ -2,6 +2,7 @@
 
 operators.py    changes that are derived from the source: a negated condition, a dropped statement ...
 written.yaml    changes written by hand, each at a place where a defect once went unnoticed
+undone.yaml     changes written by hand, each of which undoes the mend of a defect
 suites.py       which tests have to notice a change, by the folder of the changed file
 reach.py        which tests run the changed lines: only these can notice it, and the quick ones are tried first
 plugin.py       what pytest does for that

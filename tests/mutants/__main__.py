@@ -33,13 +33,16 @@ PACKAGES = (
     "driver/wire",
 )
 """What decides and writes."""
+UNNOTICED, UNDONE = "written.yaml", "undone.yaml"
+WRITTEN = (UNNOTICED, UNDONE)
+"""The lists of changes written by hand."""
 LEFT_OUT = ("controller/selectors", "controller/__main__.py")
 """The selectors are held to recorded answers of Kubernetes; the main module is run by tests of whole programs."""
 
 
-def written_changes(root: Path = ROOT) -> Iterator[Change]:
-    """The changes written by hand. One that does not fit its file exactly once is left as it is: outdated."""
-    for entry in _data("written.yaml"):
+def written_changes(name: str, root: Path = ROOT) -> Iterator[Change]:
+    """The changes of one of ``WRITTEN``. One that does not fit its file exactly once is left as it is: outdated."""
+    for entry in _data(name):
         path, old, new = entry["file"], entry["old"].rstrip("\n"), entry["new"].rstrip("\n")
         file = root / path
         source = file.read_text() if file.exists() else ""
@@ -50,7 +53,7 @@ def written_changes(root: Path = ROOT) -> Iterator[Change]:
 
 def recorded_histories() -> dict[str, int]:
     """By the name of a change written by hand, the seed of a history that notices it by itself."""
-    return {entry["name"]: entry["history"] for entry in _data("written.yaml") if "history" in entry}
+    return {entry["name"]: entry["history"] for entry in _data(UNNOTICED) if "history" in entry}
 
 
 def derived_changes(seed: int, count: int, only: str = "", root: Path = ROOT) -> list[Change]:
@@ -127,7 +130,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=120, help="most time of the processor for one test")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
-    changes = [change for change in written_changes() if options.only in f"{change.path} {change.name}"]
+    lists = (UNNOTICED,) if options.alone else WRITTEN
+    changes = [change for name in lists for change in written_changes(name)]
+    changes = [change for change in changes if options.only in f"{change.path} {change.name}"]
     if not options.written and not options.alone:
         changes += derived_changes(options.seed, options.count, options.only)
     if options.tests:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.__main__ import recorded_histories, written_changes
+from tests.mutants.__main__ import UNNOTICED, recorded_histories, written_changes
 from tests.mutants.alone import tell
 from tests.mutants.trial import Change, FailingTests
 
@@ -81,7 +81,7 @@ def test_a_recorded_history_that_fails_anyway_says_nothing(tree: Path) -> None:
 
 
 def test_at_least_half_of_the_written_changes_have_a_history_that_notices_them() -> None:
-    names, recorded = {change.name for change in written_changes()}, recorded_histories()
+    names, recorded = {change.name for change in written_changes(UNNOTICED)}, recorded_histories()
     assert recorded.keys() <= names
     assert 2 * len(recorded) >= len(names)
     assert all(0 <= seed < HISTORIES_OF_TESTS for seed in recorded.values())
