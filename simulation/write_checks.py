@@ -7,7 +7,19 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
-from driver.kube.api import EVENTS, LEASES, NODES, PODS, RESOURCE_CLAIMS, Api, Invalid, NotFound, Object, Resource
+from driver.kube.api import (
+    EVENTS,
+    LEASES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    Api,
+    Invalid,
+    NotFound,
+    Object,
+    Resource,
+)
 from driver.kube.decorator import ApiCall, ApiDecorator
 from driver.kube.objects import claim_name, controller_of, is_deleting, is_terminal, name_key
 from driver.limits import MAX_EVENT_MESSAGE
@@ -109,9 +121,14 @@ class WriteChecks(ApiDecorator):
         for entry in pod["spec"].get("resourceClaims") or []:
             name = claim_name(pod, entry)
             claim = self._read(RESOURCE_CLAIMS, namespace, name) if name else None
-            if claim is None or is_for_driver(claim, self._names.driver):
+            if is_for_driver(claim or self._lost(namespace, entry), self._names.driver):
                 found.append((name, claim, _node_of(claim)))
         return found
+
+    def _lost(self, namespace: str, entry: Object) -> Object:
+        """What a claim that does not exist was for, as far as its template says."""
+        template = self._read(RESOURCE_CLAIM_TEMPLATES, namespace, entry.get("resourceClaimTemplateName") or "")
+        return {"spec": template["spec"]["spec"] if template else {}}
 
     def _where(self, pod: Object) -> str:
         """The node of the pod or of its devices; "" if there is none. Without its gate it may still be moved."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from driver.kube.api import EVENTS, NODES, PODS, RESOURCE_CLAIMS, Api, Invalid, Object
+from driver.kube.api import EVENTS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Api, Invalid, Object
 from driver.names import FINALIZER, Names
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
@@ -244,3 +244,26 @@ def test_a_pod_whose_claim_is_being_deleted_takes_no_room_because_kube_scheduler
         rig.let_go(pod)
         rig.memory.delete(RESOURCE_CLAIMS, f"c-{name}", "default")
     assert rig.found == []
+
+
+@pytest.mark.parametrize(
+    ("device_class", "found"),
+    [("gpu.lode.dev", ["the pod is let go, but its claim p-device is not allocated"]), ("nic.example.com", [])],
+)
+def test_a_claim_that_is_gone_is_missing_if_its_template_says_that_it_was_ours(
+    device_class: str, found: list[str]
+) -> None:
+    rig = Rig()
+    want = {"name": "r", "exactly": {"deviceClassName": device_class}}
+    rig.memory.create(
+        RESOURCE_CLAIM_TEMPLATES,
+        {"metadata": {"name": "t", "namespace": "default"}, "spec": {"spec": {"devices": {"requests": [want]}}}},
+    )
+    pod = rig.pod()
+    pod["spec"]["resourceClaims"] = [{"name": "device", "resourceClaimTemplateName": "t"}]
+    pod["metadata"] = {"name": "q", "namespace": "default"}
+    pod = rig.memory.create(PODS, {"metadata": pod["metadata"], "spec": pod["spec"]})
+    made = {"resourceClaimStatuses": [{"name": "device", "resourceClaimName": "p-device"}]}
+    rig.memory.patch(PODS, "q", {"status": made}, namespace="default", subresource="status")
+    rig.let_go(pod)
+    assert [one.partition(": ")[2] for one in rig.found] == found
