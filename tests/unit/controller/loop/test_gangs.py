@@ -114,6 +114,21 @@ def test_members_that_share_a_claim_start_together() -> None:
     assert world.let_go(*pods) == pods
 
 
+def test_members_that_share_a_claim_wait_for_room_for_all_of_them() -> None:
+    """Nothing is written for some of them and taken back again, though these would be enough for the gang."""
+    world = GangWorld(a=1)
+    world.add_claim("shared", config=[gang_config("train", 2)])
+    pods = [world.add_pod(f"train-{number}", "shared", cpu="3")["metadata"]["name"] for number in range(4)]
+    world.settle(60)
+    assert world.let_go(*pods) == []
+    assert not [call for call in world.meddler.calls if "resourceclaims" in call and "patch" in call]
+    world.add_node("a2", 1, cpu="12")
+    world.label("a2", "a")
+    world.settle(10)
+    assert world.let_go(*pods) == pods
+    assert world.node_of(pods[0]) == "a2"
+
+
 def test_of_a_gang_too_large_for_the_cluster_nothing_stays_behind_for_others() -> None:
     """What a failed attempt counted would make 18 idle nodes look full."""
     world = GangWorld(a=2)
