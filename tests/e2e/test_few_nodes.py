@@ -115,9 +115,10 @@ def six_nodes(client: Client, namespace: str, watcher: Watcher) -> Iterator[list
 
 def publish(client: Client, watcher: Watcher, node: str, slices: list[Object]) -> None:
     """Publish copies of another node's slices for ``node``, as its plugin would."""
-    for number, raw in enumerate(slices):
+    for raw in slices:
         spec = {**raw["spec"], "nodeName": node, "pool": {**raw["spec"]["pool"], "name": f"{node}/lode.dev"}}
-        copy = {**raw, "metadata": {"name": f"{node}-lode.dev-{number}"}, "spec": spec}
+        name = raw["metadata"]["name"].replace(raw["spec"]["nodeName"], node, 1)
+        copy = {**raw, "metadata": {"name": name}, "spec": spec}
         watcher.learn(copy)
         client.kubectl("create", "-f", "-", *as_plugin(node), input=json.dumps(copy))
 

@@ -29,8 +29,7 @@ def kubernetes(client: Client) -> str:
     served = client.kubectl("api-versions").split()
     best = ("scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3", "scheduling.k8s.io/v1alpha2")
     found = next((version for version in best if version in served), "")
-    if not found:
-        pytest.skip("the API serves no PodGroups; create the cluster with --pod-groups")
+    assert found, "the API serves no PodGroups; create the cluster with --pod-groups"
     return found
 
 
@@ -95,6 +94,7 @@ def test_pods_of_a_pod_group_of_volcano_that_does_not_exist_wait_for_it(
     assert one_fabric(client, namespace)
 
 
+@pytest.mark.pod_groups
 @pytest.mark.parametrize("minimum", [2, 30])
 def test_a_pod_group_of_kubernetes_starts_as_one(
     client: Client, namespace: str, watcher: Watcher, kubernetes: str, minimum: int

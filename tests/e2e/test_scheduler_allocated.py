@@ -23,7 +23,7 @@ def test_no_controller_gate_or_allocation_policy_is_installed(client: Client) ->
     assert client.list("deployments", "lode-system") == []
     assert [it for it in names(client.list("mutatingadmissionpolicies")) if it.endswith("lode.dev")] == []
     rules = [it for it in names(client.list("validatingadmissionpolicies")) if it.endswith("lode.dev")]
-    assert rules == ["own-slices.lode.dev"]
+    assert rules == ["claim-in-use.lode.dev", "own-slices.lode.dev"]
 
 
 def test_all_examples_run_unchanged(client: Client, namespace: str) -> None:
