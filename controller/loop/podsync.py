@@ -29,7 +29,15 @@ from controller.reconcile import (
 from controller.state import Changes, PodView, State
 from controller.telling import Teller
 from controller.writing import WriteSequence
-from controller.writing.sequences import admit_steps, claim_steps, gate_steps, promises_of, unbound_step, verdict_step
+from controller.writing.sequences import (
+    admit_steps,
+    claim_steps,
+    gate_steps,
+    promises_of,
+    unbound_step,
+    verdict_step,
+    withdraw_step,
+)
 from controller.writing.steps import ObjectKey, Step
 from driver.backoff import delay
 from driver.clock import Clock, rfc3339
@@ -179,6 +187,9 @@ class PodSync:
                 return gate_steps(self._state, pod)
             case Place(admit=True):
                 return admit_steps(self._state, pod, decision, timestamp)
+            case TakeBack() if pod.nominated and not self._state.gangs.of(pod.key):
+                # A gang remembers by it where the member was.
+                return (withdraw_step(pod),)
         return ()
 
     def written(self, key: str, progress: Progress, error: Exception | None) -> DecisionOutcome | None:

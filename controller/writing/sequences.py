@@ -94,6 +94,11 @@ def verdict_step(pod: PodView, timestamp: str) -> Step:
     return PatchPodStatus(pod_target(pod), {"conditions": [mark]})
 
 
+def withdraw_step(pod: PodView) -> Step:
+    """Nominate no node any more: kube-scheduler keeps the CPU and memory of a nominated node from other pods."""
+    return PatchPodStatus(pod_target(pod), {"nominatedNodeName": None})
+
+
 def unbound_step(state: State, pod: PodView) -> Step:
     """Make sure that kube-scheduler is not binding the pod; before anything is taken from it."""
     gate = state.names.gate

@@ -46,6 +46,17 @@ def test_without_another_node_the_devices_are_free_for_others_until_the_last_res
     assert world.devices("a") != []
 
 
+def test_the_node_is_not_nominated_any_more_before_anything_is_told() -> None:
+    """kube-scheduler keeps the CPU of a nominated node from other pods, and telling may wait for ever."""
+    world = refused(nodes=1)
+    before = len(world.meddler.calls)
+    world.settle(7)
+    calls = list(zip(world.meddler.calls, world.meddler.bodies, strict=True))[before:]
+    first, second = [body[1]["status"] for call, body in calls if call == "patch pods/status"]
+    assert first == {"nominatedNodeName": None}
+    assert "conditions" in second
+
+
 def test_kube_scheduler_reserving_again_between_the_two_steps_wins() -> None:
     world = refused()
     world.settle(PATIENCE_SECONDS + 0.5)
