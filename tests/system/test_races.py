@@ -165,6 +165,7 @@ WRITES = (
     Write(free, "claim: clear"),
     Write(place, "pod: nominate the node", changed=ONLY_OWN_FIELDS),
     Write(place, "pod: remove the gate", changed=ONLY_OWN_FIELDS),
+    Write(take_back, "pod: nominate no node", changed=ONLY_OWN_FIELDS),
     Write(take_back, "pod: mark the refusal as old", changed=ONLY_OWN_FIELDS),
     Write(wait, "pod: say why it waits", changed=ONLY_OWN_FIELDS),
     Write(wait, "event: create"),
@@ -214,6 +215,8 @@ def _claim_write(call: ApiCall) -> str:
 def _pod_write(call: ApiCall) -> str:
     if isinstance(call.body, list):
         return "remove the gate"
+    if "conditions" not in call.body["status"]:
+        return "nominate no node"
     (condition,) = call.body["status"]["conditions"]
     return _POD_CONDITIONS[condition["type"], condition.get("status", "")]
 
