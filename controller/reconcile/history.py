@@ -67,6 +67,8 @@ class PlacementHistory:
     """When (epoch seconds) the pod's reservations were dropped by a ``Release``."""
     spared: float = 0.0
     """When (epoch seconds) kube-scheduler was last seen making room for the pod where its devices are."""
+    preempting: bool = False
+    """Whether kube-scheduler was making room at the last decision."""
     refusal: WriteRefusal | None = None
 
     def patience(self, max_wait: float) -> float:
@@ -101,7 +103,9 @@ class PlacementHistory:
             case Release():
                 return replace(self, released=now)
             case Wait(reason=Reason.PREEMPTING):
-                return replace(self, spared=now)
+                return replace(self, spared=now, preempting=True)
+            case Wait(reason=Reason.REFUSED) if self.preempting:
+                return replace(self, spared=now, preempting=False)
             case TakeBack(node=node, unschedulable=True, verdict=message, revision=revision):
                 others = {name: verdict for name, verdict in self.refused.items() if name != node}
                 verdict = NodeVerdict(now, revision if self.placed is None else self.placed, message)

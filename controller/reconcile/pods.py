@@ -258,12 +258,15 @@ def _unschedulable(
     if victims := state.pods.preempted_on(node, pod.priority):
         message = f"kube-scheduler makes room on node {node}: it waits for the end of {len(victims)} pods"
         return Wait(Reason.PREEMPTING, message, report=False, after=PATIENCE_SECONDS)
+    refusal = f"kube-scheduler refuses the pod on node {node}: {useful_clause(pod.unschedulable)}"
+    if history.preempting:
+        # The last of these pods has ended just now, and kube-scheduler tries the pod again.
+        return Wait(Reason.REFUSED, refusal, report=False, after=history.patience(max_wait))
     allocations = (record.claim.allocation for record in ours)
     since = max((epoch_seconds(allocation.timestamp) for allocation in allocations if allocation), default=0)
     # kube-scheduler that reserved the claims again after a release is binding the pod, and gets as long as before.
     since = max(since, history.spared, history.released or 0)
     reserved = any(record.claim.reserved_for for record in own)
-    refusal = f"kube-scheduler refuses the pod on node {node}: {useful_clause(pod.unschedulable)}"
     if reserved or history.released is None:
         remaining = since + history.patience(max_wait) - now
         if remaining > 0:

@@ -43,6 +43,7 @@ def refused(**options: Any) -> Scene:
         (7, PlacementHistory(released=NOW + 5.5), (), "take back n1 a unschedulable"),
         (9, PlacementHistory(spared=NOW + 7), ("p",), "wait Refused without report"),
         (10, PlacementHistory(spared=NOW + 7), ("p",), "release n1 a"),
+        (99, PlacementHistory(spared=NOW + 7, preempting=True), ("p",), "wait Refused without report"),
         # kube-scheduler reserved the claim again: the procedure starts over.
         (7, PlacementHistory(released=NOW + 5.5), ("p",), "wait Refused without report"),
         (8, PlacementHistory(released=NOW + 5.5), ("p",), "wait Refused without report"),
@@ -79,8 +80,10 @@ def test_a_pod_that_kube_scheduler_makes_room_for_keeps_its_devices(victim: dict
 
 
 def test_patience_counts_from_the_end_of_the_last_victim() -> None:
-    wait = Wait(Reason.PREEMPTING, "", report=False)
-    assert PlacementHistory().after(wait, NOW).spared == NOW
+    """Whenever that is noticed: the controller may look much later than kube-scheduler made room."""
+    room = PlacementHistory().after(Wait(Reason.PREEMPTING, "", report=False), NOW)
+    made = room.after(Wait(Reason.REFUSED, "", report=False), NOW + 20)
+    assert (room.preempting, made.preempting, made.spared) == (True, False, NOW + 20)
 
 
 def revision_of(scene: Scene, node: str) -> Revision:
