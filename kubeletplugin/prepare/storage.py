@@ -35,6 +35,8 @@ class ClaimStorage:
         self._lock_path = posixpath.join(directory, "prepare.lock")
         self._card_lock_prefix = posixpath.join(directory, "card-")
         self._files = files
+        self._last = b"", Checkpoint()
+        """What was read last, and what it says: most of the time nothing has changed."""
 
     def lock(self) -> AbstractContextManager[None]:
         """Exclusive across the threads and processes of this node while held."""
@@ -56,7 +58,14 @@ class ClaimStorage:
             OperatorFault: written by a version that this one cannot read.
         """
         data = self._files.read(self.checkpoint_path)
-        return Checkpoint() if data is None else codec.decode(data, self.checkpoint_path)
+        if data is None:
+            return Checkpoint()
+        read, last = self._last
+        if data == read:
+            return last
+        checkpoint = codec.decode(data, self.checkpoint_path)
+        self._last = data, checkpoint
+        return checkpoint
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Replace the checkpoint.
