@@ -5,23 +5,19 @@ interleaved with another program at any call that it makes; afterwards it is reb
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 
 from controller.writing import WriteResult, WriteSequence
 from driver.errors import LodeError
 from driver.files import Files
-from driver.kube.api import DEVICE_CLASSES, LEASES, NAMESPACES, NODES, PODS, ApiError, Object, Unavailable
-from driver.kube.decorator import ApiCall
-from driver.kube.reflector import Reflector
+from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, PODS, Object, Unavailable
 from driver.settings import Settings
 from kubeletplugin.hardware.simulated import Profile, load_profile
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from simulation.disk_checks import DiskChecks
 from simulation.event_log import EventLog, EventLogger
-from simulation.faults import LATE_RENEWAL_SECONDS, NO_FAULTS, Crash, FaultProfile, FaultyApi, TimedOut
+from simulation.faults import NO_FAULTS, FaultProfile, FaultyApi, TimedOut
 from simulation.files import MemoryFiles
 from simulation.hardware import NodeHardware
 from simulation.invariants import Invariants, Violation
@@ -31,8 +27,10 @@ from simulation.kubernetes.job_controller import JobController
 from simulation.kubernetes.kubelet import Kubelet
 from simulation.kubernetes.resource_claim_controller import ResourceClaimController
 from simulation.kubernetes.scheduler import KubeScheduler
+from simulation.late_writes import LateWrites
 from simulation.node import SimulatedNode
 from simulation.process import Process, ProcessApi, ProcessClock, ProcessDisk
+from simulation.program_slots import ProgramSlot, ProgramSlots
 from simulation.programs import NAMESPACE, PluginConnection, SimulatedController, SimulatedPlugin, SimulatedProgram
 from simulation.rivals import Rivals
 from simulation.write_checks import WriteChecks
@@ -42,49 +40,6 @@ QUIET_SECONDS = 130.0
 Kubelets report whether they are busy."""
 SETTLE_TIMEOUT_SECONDS = 5000.0
 LONGEST_ADVANCE_SECONDS = 20.0
-RESTART_SECONDS = 1.0
-MAX_NESTED_PROGRAMS = 2
-"""How many programs may be interleaved inside one call."""
-LATENCIES = (0.02, 0.3, 2.0, 12.0, 45.0)
-"""Seconds that a slow call takes: up to almost half of the lease time of histories."""
-STEPS_IN_A_SLOW_CALL = 12
-STEPS_WHILE_A_RENEWAL_IS_LATE = 30
-STALL_SECONDS = 250.0
-"""Longer than the lease time of histories."""
-
-
-@dataclass(slots=True)
-class ProgramSlot:
-    """The place of one program in the cluster, which runs there one process after the other."""
-
-    name: str
-    build: Callable[[Process], SimulatedProgram]
-    program: SimulatedProgram | None = None
-    """None while it is down."""
-    process: Process | None = None
-    not_before: float = 0.0
-    """The program is down or stalled until then (``Clock.monotonic``)."""
-    running: bool = False
-    """The program is in a call now."""
-    writes_read: dict[Reflector, int] = field(default_factory=dict)
-    """Per watch, the number of writes of its kind when it was read last."""
-    nothing_new_at: int = -1
-    """The number of writes of all kinds at which every watch was known to be read."""
-
-    def forget_reading(self) -> None:
-        """Have all watches read again."""
-        self.writes_read.clear()
-        self.nothing_new_at = -1
-
-
-@dataclass(frozen=True, slots=True)
-class HangingWrite:
-    """A write whose answer its sender does not wait for any more."""
-
-    at: float
-    """When the server carries it out (``Clock.monotonic``)."""
-    call: ApiCall
-    proceed: Callable[[], object]
 
 
 class Cluster:
@@ -120,20 +75,18 @@ class Cluster:
         """What was wrong with single writes and decisions."""
         self._disks: dict[str, DiskChecks] = {}
         self.invariants = Invariants(self.api.sharing(), self.names, self.nodes.values())
-        self.slots: dict[str, ProgramSlot] = {}
-        self._faults = NO_FAULTS
+        self.slots = ProgramSlots(self.clock, self.random, self.log, self._died)
+        longest = self.settings.controller.longest_write_seconds
+        self._late = LateWrites(self.clock, self.random, self.log, longest, self.found)
         self._networks: dict[str, FaultyApi] = {}
-        self._hanging: list[HangingWrite] = []
-        self._depth = 0
         self._checked_writes = -1
-        self._crash_after: dict[str, int] = {}
         self.user = self._api(Process("user", lambda _: None), "kubectl")
         """The API as a user has it, without faults."""
         self.user.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
         for device_class in classes:
             self.user.create(DEVICE_CLASSES, device_class)
         for index in range(controllers):
-            self._add(f"controller-{index}", self._build_controller)
+            self.slots.add(f"controller-{index}", self._build_controller)
         for name, profile in nodes.items():
             self.add_node(name, profile, (labels or {}).get(name, {}))
         self._add_kubernetes()
@@ -149,8 +102,8 @@ class Cluster:
         self._disks[name] = DiskChecks(name, node.files, self.settings, self.found)
         node.files.disk.before = self._disk_look(name)
         self._create_node_object(name, labels or {})
-        self._add(f"plugin-{name}", self._plugin_builder(name))
-        self._add(f"kubelet-{name}", self._kubelet_builder(name))
+        self.slots.add(f"plugin-{name}", self._plugin_builder(name))
+        self.slots.add(f"kubelet-{name}", self._kubelet_builder(name))
 
     def recreate_node_object(self, name: str) -> None:
         """An operator deletes the Node object, and the kubelet registers the node anew."""
@@ -165,7 +118,7 @@ class Cluster:
         self.user.create(NODES, {"metadata": metadata, "status": status})
 
     def _api(self, process: Process, user: str, api: MemoryApi | None = None) -> ProcessApi:
-        hang = self._hang if user == CONTROLLER else None
+        hang = self._late.hang if user == CONTROLLER else None
         checks = WriteChecks(api or self.api, self.api.sharing(), self.names, self.found, controller=user == CONTROLLER)
         ours = user == CONTROLLER or user.startswith("plugin-")
         rivals = Rivals(self.user, self.random, self.found) if ours else None
@@ -177,9 +130,6 @@ class Cluster:
     def _fake_api(self, process: Process, user: str) -> ProcessApi:
         """The API as a fake component has it. It shares objects with the API; ``check_settled`` looks at that."""
         return self._api(process, user, self.api.sharing())
-
-    def _add(self, name: str, build: Callable[[Process], SimulatedProgram]) -> None:
-        self.slots[name] = ProgramSlot(name, build)
 
     def _build_controller(self, process: Process) -> SimulatedProgram:
         clock = ProcessClock(self.clock, process)
@@ -221,6 +171,8 @@ class Cluster:
         return build
 
     def _add_kubernetes(self) -> None:
+        add = self.slots.add
+
         def scheduler(process: Process) -> SimulatedProgram:
             api = self._fake_api(process, "kube-scheduler")
 
@@ -235,10 +187,10 @@ class Cluster:
 
             return KubeScheduler(api, self.clock, bind)
 
-        self._add("kube-scheduler", scheduler)
-        self._add(CLAIM_CONTROLLER, lambda p: ResourceClaimController(self._fake_api(p, CLAIM_CONTROLLER), self.clock))
-        self._add("job-controller", lambda p: JobController(self._fake_api(p, "job-controller"), self.clock))
-        self._add("garbage-collector", lambda p: GarbageCollector(self._fake_api(p, "garbage-collector"), self.clock))
+        add("kube-scheduler", scheduler)
+        add(CLAIM_CONTROLLER, lambda p: ResourceClaimController(self._fake_api(p, CLAIM_CONTROLLER), self.clock))
+        add("job-controller", lambda p: JobController(self._fake_api(p, "job-controller"), self.clock))
+        add("garbage-collector", lambda p: GarbageCollector(self._fake_api(p, "garbage-collector"), self.clock))
 
     # Slow writes of controllers
 
@@ -251,37 +203,14 @@ class Cluster:
             return self.random.uniform(0, longest)
         return 0.0
 
-    def _hang(self, call: ApiCall, proceed: Callable[[], object]) -> None:
-        """Carry a write out that hangs, at some time before no write of that time can take effect, or never."""
-        if self.random.random() < 0.5:
-            after = self.random.uniform(0, self.settings.controller.longest_write_seconds)
-            self._hanging.append(HangingWrite(self.clock.monotonic() + after, call, proceed))
-
-    def _carry_out_hanging(self) -> None:
-        due = [write for write in self._hanging if write.at <= self.clock.monotonic()]
-        for write in due:
-            self._hanging.remove(write)
-            known = len(self.found)
-            try:
-                write.proceed()
-                if (write.call.resource, write.call.subresource) == (PODS, "status"):
-                    # Nothing ties a nomination to the claims: the devices may have been taken back since it was sent.
-                    del self.found[known:]
-                self.log.note(
-                    "api", f"carries out late: {write.call.verb} {write.call.resource.kind} {write.call.name}"
-                )
-            except ApiError as error:
-                self.log.note("api", f"refuses a late write: {write.call}: {error}")
-            self.log.count_write(write.call.resource)
-
     @property
     def faults(self) -> FaultProfile:
         """The faults that are injected now; may be changed at any time."""
-        return self._faults
+        return self.slots.faults
 
     @faults.setter
     def faults(self, faults: FaultProfile) -> None:
-        self._faults = faults
+        self.slots.faults = faults
         for network in self._networks.values():
             network.faults = faults.network
         for slot in self.slots.values():
@@ -308,39 +237,19 @@ class Cluster:
         if self.faults.network.lag:
             return []
         up = [(slot, slot.program) for slot in self._controllers if isinstance(slot.program, SimulatedController)]
-        return [one for slot, one in up if one.controller.ready and not self._has_unread_watches(slot, one)]
+        return [one for slot, one in up if one.controller.ready and not self.slots.has_unread_watches(slot, one)]
 
     # Incidents
 
-    def kill(self, name: str, seconds: float = 0.0) -> None:
-        """End a program at its next call, or at once; it starts again after ``seconds``."""
-        slot = self.slots[name]
-        self.log.note(name, "dies")
-        if slot.process:
-            slot.process.alive = False
+    def _died(self, name: str) -> None:
         if name.startswith("plugin-") and (kubelet := self.kubelet(name.removeprefix("plugin-"))):
             kubelet.plugin_lost()
-        slot.program = None
-        slot.not_before = self.clock.monotonic() + seconds
-
-    def crash_after(self, name: str, calls: int) -> None:
-        """End a program just before the ``calls``-th call that it makes from now on."""
-        self._crash_after[name] = calls
-
-    def crash_pending(self, name: str) -> bool:
-        """Whether a crash set with ``crash_after`` has not happened yet."""
-        return name in self._crash_after
-
-    def stall(self, name: str, seconds: float) -> None:
-        """Keep a program from running for a while; then it continues with its state as it was."""
-        self.log.note(name, f"stalls for {seconds:.0f} s")
-        self.slots[name].not_before = self.clock.monotonic() + seconds
 
     def reboot(self, node: str, *, power_lost: bool = False) -> None:
         """Restart a node: its programs and containers end, and its file systems in memory are emptied."""
         self.log.note(node, "loses power and starts" if power_lost else "reboots")
-        self.kill(f"kubelet-{node}")
-        self.kill(f"plugin-{node}")
+        self.slots.kill(f"kubelet-{node}")
+        self.slots.kill(f"plugin-{node}")
         self.nodes[node].reboot(self.settings, power_lost=power_lost)
         self.hardware[node].reboot()
 
@@ -360,11 +269,11 @@ class Cluster:
         Raises:
             Violation: an invariant does not hold afterwards.
         """
-        self._carry_out_hanging()
-        ready = self._ready_slots()
+        self._late.carry_out()
+        ready = self.slots.ready()
         if not ready:
             return False
-        self._run(self.random.choice(ready))
+        self.slots.run(self.random.choice(ready))
         self._check()
         return True
 
@@ -435,135 +344,21 @@ class Cluster:
     def _has_pending_work(self) -> bool:
         """Whether a program is down or stalled, a write hangs, a kubelet has work left, or no controller leads."""
         now = self.clock.monotonic()
-        if self._hanging or any(slot.program is None or slot.not_before > now for slot in self.slots.values()):
+        if any(self._late) or any(slot.program is None or slot.not_before > now for slot in self.slots.values()):
             return True
         kubelets = [kubelet for node in self.nodes if (kubelet := self.kubelet(node))]
         leaderless = self._controllers and not any(controller.leads for controller in self.controllers())
         return bool(leaderless) or any(kubelet.is_busy() for kubelet in kubelets)
+
+    def _next_due(self) -> float | None:
+        times = [self.slots.next_due(), *(write.at for write in self._late)]
+        return min((due for due in times if due is not None), default=None)
 
     def _until_next_due(self) -> float:
         """Seconds until something is due, or a little longer: timers need not fire one by one."""
         due = self._next_due()
         left = 0.0 if due is None else due - self.clock.monotonic()
         return max(left, min(LONGEST_ADVANCE_SECONDS, self.settings.controller.lease_seconds / 5))
-
-    def _next_due(self) -> float | None:
-        times = [self._due(slot) for slot in self.slots.values()] + [write.at for write in self._hanging]
-        return min((due for due in times if due is not None), default=None)
-
-    def _due(self, slot: ProgramSlot) -> float | None:
-        if slot.program is None or slot.not_before > self.clock.monotonic():
-            return slot.not_before
-        return slot.program.next_due()
-
-    def _ready_slots(self) -> list[ProgramSlot]:
-        now = self.clock.monotonic()
-        return [slot for slot in self.slots.values() if self._ready(slot, now)]
-
-    def _ready(self, slot: ProgramSlot, now: float) -> bool:
-        if slot.running or slot.not_before > now:
-            return False
-        program = slot.program
-        if program is None or self._has_unread_watches(slot, program):
-            return True
-        due = program.next_due()
-        return due is not None and due <= now
-
-    def _has_unread_watches(self, slot: ProgramSlot, program: SimulatedProgram) -> bool:
-        if slot.nothing_new_at == self.log.all_writes:
-            return False
-        for reflector in program.reflectors:
-            if slot.writes_read.get(reflector, -1) != self.log.writes[reflector.resource]:
-                return True
-        slot.nothing_new_at = self.log.all_writes
-        return False
-
-    def _run(self, slot: ProgramSlot) -> None:
-        with self._running(slot):
-            try:
-                if slot.program is None:
-                    self._start(slot)
-                else:
-                    self._read_watches(slot, slot.program)
-                    slot.program.step()
-            except Crash as crash:
-                if slot.process and slot.process.alive:
-                    self.kill(slot.name, RESTART_SECONDS)
-                self.log.note(slot.name, f"ended: {crash}")
-
-    def _start(self, slot: ProgramSlot) -> None:
-        self.log.note(slot.name, "starts")
-        slot.process = Process(slot.name, self._before_call, self._after_call)
-        slot.forget_reading()
-        try:
-            slot.program = slot.build(slot.process)
-        except (LodeError, OSError) as error:
-            self.log.note(slot.name, f"does not start: {error}")
-            slot.not_before = self.clock.monotonic() + 1.0
-
-    def _read_watches(self, slot: ProgramSlot, program: SimulatedProgram) -> None:
-        for reflector in program.reflectors:
-            writes = self.log.writes[reflector.resource]
-            if slot.writes_read.get(reflector, -1) == writes or self.random.random() < self.faults.skip_watch:
-                continue
-            before = reflector.position
-            try:
-                reflector.step()
-            except ApiError as error:
-                self.log.note(slot.name, f"watch of {reflector.resource.plural}: {error}")
-                slot.writes_read.pop(reflector, None)
-                slot.nothing_new_at = -1
-            else:
-                must_list = before and not reflector.position
-                if not must_list and self.random.random() >= self.faults.network.lag:
-                    slot.writes_read[reflector] = writes
-
-    def _before_call(self, process: Process) -> None:
-        if process.name in self._crash_after:
-            self._crash_after[process.name] -= 1
-            if self._crash_after[process.name] <= 0:
-                del self._crash_after[process.name]
-                self.kill(process.name, RESTART_SECONDS)
-                return
-        if self.random.random() < self.faults.crash:
-            self.kill(process.name, self.random.choice((0.0, 1.0, 20.0)))
-            return
-        self._pass_time(process)
-        if self.random.random() < self.faults.interleave and self._depth < MAX_NESTED_PROGRAMS:
-            ready = self._ready_slots()
-            if ready:
-                self._run(self.random.choice(ready))
-
-    def _after_call(self, process: Process, call: ApiCall) -> None:
-        if call.resource == LEASES and call.is_write and self.random.random() < self.faults.late_renewal:
-            for _ in range(STEPS_WHILE_A_RENEWAL_IS_LATE):
-                self.clock.advance(LATE_RENEWAL_SECONDS / STEPS_WHILE_A_RENEWAL_IS_LATE)
-                if self._depth < MAX_NESTED_PROGRAMS and (ready := self._ready_slots()):
-                    self._run(self.random.choice(ready))
-            if self.random.random() < 0.5:
-                self.stall(process.name, STALL_SECONDS)
-        self._pass_time(process)
-
-    def _pass_time(self, process: Process) -> None:
-        """With the probability ``latency``, let time pass inside a call, and other programs act."""
-        if self.random.random() >= self.faults.latency or self._depth >= MAX_NESTED_PROGRAMS:
-            return
-        self.clock.advance(self.random.choice(LATENCIES))
-        for _ in range(self.random.randint(0, STEPS_IN_A_SLOW_CALL)):
-            ready = self._ready_slots()
-            if not ready:
-                return
-            self._run(self.random.choice(ready))
-
-    @contextmanager
-    def _running(self, slot: ProgramSlot) -> Iterator[None]:
-        slot.running = True
-        self._depth += 1
-        try:
-            yield
-        finally:
-            slot.running = False
-            self._depth -= 1
 
 
 def _holds_lease(slot: ProgramSlot) -> bool:

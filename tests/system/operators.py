@@ -146,13 +146,13 @@ class Operators:
     # Programs and the API server
 
     def _crash(self) -> None:
-        self._cluster.kill(self._random.choice(list(self._cluster.slots)), self._random.choice((0.0, 3.0, 40.0)))
+        self._cluster.slots.kill(self._random.choice(list(self._cluster.slots)), self._random.choice((0.0, 3.0, 40.0)))
 
     def _stall(self) -> None:
         """A program, often a leader, does not run for a while."""
         leaders = [name for name, slot in self._cluster.slots.items() if getattr(slot.program, "leads", False)]
         names = leaders if leaders and self._random.random() < 0.4 else list(self._cluster.slots)
-        self._cluster.stall(self._random.choice(names), self._random.choice((2.0, 30.0, 250.0)))
+        self._cluster.slots.stall(self._random.choice(names), self._random.choice((2.0, 30.0, 250.0)))
 
     def _compact(self) -> None:
         self._cluster.api.compact()

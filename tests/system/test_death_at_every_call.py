@@ -20,7 +20,7 @@ def _crash_once(program: str, calls: int) -> bool:
     scenario = Scenario(calls, profile="t4x2", count=2)
     cluster = scenario.cluster
     published = cluster.invariants.pools()
-    cluster.crash_after(program, calls)
+    cluster.slots.crash_after(program, calls)
     scenario.create("whole", "gpu-1")
     scenario.create("part", "share-small")
     scenario.settle()
@@ -33,7 +33,7 @@ def _crash_once(program: str, calls: int) -> bool:
     scenario.delete("too-many")
     cluster.settle()
     check_empty(cluster, published)
-    return cluster.crash_pending(program)
+    return cluster.slots.crash_pending(program)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -96,7 +96,7 @@ def test_two_controllers_with_leaders_that_stall_hand_out_nothing_twice(seed: in
         scenario.create(name, template)
         scenario.cluster.run(5)
         leader = next(slot for slot in scenario.cluster.slots.values() if getattr(slot.program, "leads", False))
-        scenario.cluster.stall(leader.name, 150)
+        scenario.cluster.slots.stall(leader.name, 150)
         scenario.cluster.advance(200)
     scenario.cluster.faults = FaultProfile()
     scenario.settle()
@@ -114,7 +114,7 @@ def test_leases_that_lapse_while_writes_hang_hand_out_nothing_twice(seed: int) -
         scenario.cluster.run(25)
         leader = next((slot for slot in scenario.cluster.slots.values() if getattr(slot.program, "leads", False)), None)
         if leader is not None:
-            scenario.cluster.stall(leader.name, 150)
+            scenario.cluster.slots.stall(leader.name, 150)
         scenario.cluster.advance(LEASE_SECONDS + 30)
     scenario.cluster.faults = FaultProfile()
     scenario.settle()
@@ -152,7 +152,7 @@ def test_a_card_comes_back_once_and_not_before_its_containers_are_gone(end: str)
         case "force-deleted":
             cluster.user.delete(PODS, "first", NAMESPACE, grace_period_seconds=0)
         case "plugin died first":
-            cluster.kill("plugin-n1", 100)
+            cluster.slots.kill("plugin-n1", 100)
             scenario.delete("first")
         case "node rebooted":
             scenario.delete("first")

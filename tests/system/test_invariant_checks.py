@@ -191,7 +191,7 @@ def test_two_candidates_that_believe_in_their_lease_are_caught(monkeypatch: pyte
 def test_a_pod_that_waits_while_words_cannot_be_written_is_caught() -> None:
     scenario = Scenario()
     scenario.cluster.faults = FaultProfile(network=NetworkFaults(silence=1.0))
-    scenario.cluster.stall("controller-0", 10_000)
+    scenario.cluster.slots.stall("controller-0", 10_000)
     scenario.create("first", "gpu-1")
     with pytest.raises(Violation, match=r"pods wait while words cannot be written, but could run: .*default/first"):
         check_nobody_waits_behind_words(scenario.cluster)
