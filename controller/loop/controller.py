@@ -86,7 +86,9 @@ class Controller:
         self._gauge_at = 0.0
         self.reflectors = _reflectors(api, self._state, deliver or self.handle)
         self._forget()
-        self._metrics.count(lambda: len(self._queue), lambda: len(self._waits.pods), lambda: self._waits.held_nodes)
+        self._metrics.count(
+            lambda: self._queue.due(clock.monotonic()), lambda: len(self._waits.pods), lambda: self._waits.held_nodes
+        )
 
     def _forget(self) -> None:
         """Forget what was decided. What is being written is not counted any more: a later term reads it first."""

@@ -30,7 +30,7 @@ class ControllerMetrics:
     """The controller's metrics, registered once."""
 
     def __init__(self, metrics: Metrics):
-        self._depth = metrics.gauge("controller_queue_depth", "Pods and claims that wait for a decision.")
+        self._depth = metrics.gauge("controller_queue_depth", "Pods, claims and gangs that are due for a decision.")
         self._waiting = metrics.gauge("controller_waiting_pods", "Pods that cannot be placed at present.")
         self._held = metrics.gauge("controller_held_nodes", "Nodes that are held back for pods that have waited long.")
         self._decisions = metrics.counter("controller_decisions", "Decisions about pods and claims.", "outcome")
@@ -66,7 +66,7 @@ class ControllerMetrics:
         self._out_of_contact.labels(resource).set(seconds)
 
     def count(self, queued: Callable[[], int], waiting: Callable[[], int], held: Callable[[], int]) -> None:
-        """From now on, count the keys in the queue, the pods that cannot be placed and the nodes that are held back.
+        """From now on, count the keys that are due, the pods that cannot be placed and the nodes that are held back.
 
         They are counted when the metrics are read, in another thread than the one that decides.
         """

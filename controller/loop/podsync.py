@@ -227,7 +227,8 @@ class PodSync:
                     retry.attempts = 0
                     self._teller.forget(key)
                 what = "pod placed" if admit else "devices allocated for a member of a gang"
-                self._log.info(what, pod=key, node=node, claims=[claim for claim, _ in allocations])
+                devices = {claim: [it.device.device for it in allocation.results] for claim, allocation in allocations}
+                self._log.info(what, pod=key, node=node, devices=devices)
             case Release(_, node):
                 self._log.info("reservations dropped", pod=key, node=node)
                 self._queue.add(("pod", key), now + RELEASE_SECONDS)

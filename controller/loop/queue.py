@@ -44,6 +44,10 @@ class KeyedQueue(Generic[K]):
         """Remove ``key`` if it is queued."""
         self._due.pop(key, None)
 
+    def due(self, now: float) -> int:
+        """How many keys are due at ``now`` (monotonic seconds). Safe to call in any thread."""
+        return sum(due <= now for due, _ in list(self._due.values()))
+
     def next_due(self) -> float | None:
         """When the next key is due (monotonic seconds); None if the queue is empty."""
         self._drop_stale()

@@ -11,6 +11,7 @@ from controller.writing.sequences import condition, pod_target
 from controller.writing.steps import ObjectKey, PatchPodStatus, Step
 from driver.clock import Clock, rfc3339
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object, Resource
+from driver.observe import logger
 
 _CONDITION: Final = "condition"
 
@@ -30,6 +31,7 @@ class Teller:
         self._state = state
         self._identity = identity
         self._told = ToldPods()
+        self._log = logger("controller")
 
     def shows(self, pod: PodView, reason: Reason) -> bool:
         """Whether the pod's condition says so. It may not: a write for the pod drops what was still to be told."""
@@ -51,6 +53,7 @@ class Teller:
             if not self.shows(pod, wait.reason):
                 self._set_condition(pod, reason, wait.message)
             return None if self._told.is_told(pod, wait.message) else self._told.retell_at(pod, reason, now)
+        self._log.info("pod waits", pod=pod.key, reason=reason, message=wait.message)
         known = pod.allocated
         if known is None or (known.status, known.reason, known.message) != ("False", reason, wait.message):
             self._set_condition(pod, reason, wait.message)

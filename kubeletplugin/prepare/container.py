@@ -7,11 +7,16 @@ a share:
 - ``LODE_DEVICE_<NAME>``: the card's uuid;
 - ``LODE_MEMORY_MIB_<NAME>``: device memory the container may use, in MiB;
 - ``LODE_CORES_<NAME>``: compute the container may use, in per cent of the card; 0 means that none is reserved.
+
+The same values have names that follow from the claim and the request alone, so that programs need not know the device:
+``LODE_REQUEST_<CLAIM>_<REQUEST>_<N>_UUID``, ``_MEMORY_MIB`` and ``_CORES``, with the names in capitals, ``_`` for ``-``
+and ``.``, and N counting the devices of the request from 0.
 """
 
 import json
 import posixpath
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from driver.errors import Fault, InvalidInput
@@ -24,6 +29,8 @@ from kubeletplugin.prepare.plan import ClaimPlan, main_request
 CDI_CLASS = "claim"
 _SHARE_ID_LETTERS = 8
 _UUID_VARIABLE = "LODE_DEVICE_"
+_REQUEST_VARIABLE = "LODE_REQUEST_"
+_TO_VARIABLE = str.maketrans("-.", "__")
 _MEBI = 1024**2
 
 
@@ -103,11 +110,11 @@ def claim_files(
         for request in texts
     }
     cdi_devices = []
-    for result in plan.results:
+    for result, variable in zip(plan.results, _request_variables(plan), strict=True):
         # A container gets all devices of a request or none, so the file is mounted with the first of them.
         request, own = main_request(result.request), edits[result.device.device, result.share_id]
         mount = (mounts.pop(request),) if request in mounts else ()
-        env = _environment(result, devices[result.device.device], uuid)
+        env = _environment(result, devices[result.device.device], uuid, variable)
         all_edits = replace(own, env=(*env, *own.env), mounts=(*mount, *own.mounts))
         cdi_devices.append(cdi.CdiDevice(_cdi_name(plan.ref, result), all_edits))
     spec = cdi.Spec(paths.driver, CDI_CLASS, tuple(cdi_devices), ((paths.record, record),))
@@ -157,13 +164,32 @@ def _cdi_name(ref: ClaimRef, result: Result) -> str:
     return "_".join(part for part in parts if part)
 
 
-def _environment(result: Result, device: Device, uuid: str) -> tuple[tuple[str, str], ...]:
-    name = result.device.device.upper().replace("-", "_")
+def _request_variables(plan: ClaimPlan) -> Iterator[str]:
+    """What the variables of each result are called that follow from the request, in the order of the results.
+
+    The claim's name is part of them, because claims of one container may have requests of the same name. That of a
+    claim from a template is random, so its name in the pod is taken, as in the paths of the metadata files.
+    """
+    counts: Counter[str] = Counter()
+    for result in plan.results:
+        request = main_request(result.request)
+        name = f"{plan.pod_claim_name or plan.ref.name}-{request}-{counts[request]}"
+        counts[request] += 1
+        yield _REQUEST_VARIABLE + name.upper().translate(_TO_VARIABLE)
+
+
+def _environment(result: Result, device: Device, uuid: str, request: str) -> tuple[tuple[str, str], ...]:
+    name = result.device.device.upper().translate(_TO_VARIABLE)
     if result.share_id:
         name += f"_{result.share_id[:_SHARE_ID_LETTERS]}"
     amounts = {key: capacity.value for key, capacity in device.capacity.items()} | dict(result.consumed)
+    card = str(device.attributes[uuid])
+    memory, cores = str(amounts["memory"].value // _MEBI), str(amounts["cores"].value)
     return (
-        (f"{_UUID_VARIABLE}{name}", str(device.attributes[uuid])),
-        (f"LODE_MEMORY_MIB_{name}", str(amounts["memory"].value // _MEBI)),
-        (f"LODE_CORES_{name}", str(amounts["cores"].value)),
+        (f"{_UUID_VARIABLE}{name}", card),
+        (f"LODE_MEMORY_MIB_{name}", memory),
+        (f"LODE_CORES_{name}", cores),
+        (f"{request}_UUID", card),
+        (f"{request}_MEMORY_MIB", memory),
+        (f"{request}_CORES", cores),
     )

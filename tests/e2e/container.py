@@ -1,6 +1,7 @@
 """What a container sees of its claims, and what it should see."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -72,10 +73,13 @@ class Published:
         environment: dict[str, str] = {}
         metadata: dict[str, tuple[Object, ...]] = {}
         for pod_claim, claim in claims.items():
+            counts: Counter[str] = Counter()
             for result in results(claim):
                 device = self.devices[result["pool"], result["device"]]
                 devices.add(result["device"].removesuffix("-share"))
-                environment |= dict(_environment(result, device))
+                by_request = f"{pod_claim}-{result['request']}-{counts[result['request']]}"
+                counts[result["request"]] += 1
+                environment |= dict(_environment(result, device, by_request.upper().replace("-", "_")))
                 path = f"resourceclaimtemplates/{pod_claim}/{result['request']}/lode.dev-metadata.json"
                 entry = {"driver": "lode.dev", "pool": result["pool"], "name": result["device"]}
                 entry["attributes"] = device["attributes"]
@@ -83,11 +87,12 @@ class Published:
         return ContainerContents(frozenset(devices), environment, metadata)
 
 
-def _environment(result: Object, device: Object) -> Iterable[tuple[str, str]]:
+def _environment(result: Object, device: Object, by_request: str) -> Iterable[tuple[str, str]]:
     name = result["device"].upper().replace("-", "_")
     if share := result.get("shareID"):
         name += f"_{share[:8]}"
     held = result.get("consumedCapacity") or {key: it["value"] for key, it in device["capacity"].items()}
-    yield f"LODE_DEVICE_{name}", device["attributes"]["uuid"]["string"]
-    yield f"LODE_MEMORY_MIB_{name}", str(Quantity.parse(held["memory"]).value // 2**20)
-    yield f"LODE_CORES_{name}", held["cores"]
+    card, memory = device["attributes"]["uuid"]["string"], str(Quantity.parse(held["memory"]).value // 2**20)
+    yield from {f"LODE_DEVICE_{name}": card, f"LODE_REQUEST_{by_request}_UUID": card}.items()
+    yield from {f"LODE_MEMORY_MIB_{name}": memory, f"LODE_REQUEST_{by_request}_MEMORY_MIB": memory}.items()
+    yield from {f"LODE_CORES_{name}": held["cores"], f"LODE_REQUEST_{by_request}_CORES": held["cores"]}.items()

@@ -20,6 +20,16 @@ def test_a_pod_gets_a_device_and_is_let_go() -> None:
     world.check()
 
 
+def test_the_log_names_the_devices_of_a_pod_that_is_placed() -> None:
+    world = World()
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    with capture_logs() as lines:
+        world.settle()
+    (line,) = [line for line in lines if line["event"] == "pod placed"]
+    assert (line["pod"], line["node"], line["devices"]) == ("default/p", "n1", {"default/a": ["gpu-0"]})
+
+
 def test_a_slice_in_the_pool_of_another_node_is_reported_and_hides_nothing() -> None:
     world = World()
     spec = {

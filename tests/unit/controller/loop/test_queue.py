@@ -33,6 +33,7 @@ def test_a_key_comes_up_once_for_each_time_it_was_wanted_and_never_too_early(
             del due[found]
             assert found not in queue
         assert len(queue) == len(due)
+        assert queue.due(now) == sum(time <= now for time in due.values())
         assert queue.next_due() == (min(due.values()) if due else None)
 
 

@@ -1,6 +1,7 @@
 """A pod that cannot be served is told why, once, and served as soon as it can be."""
 
 import pytest
+from structlog.testing import capture_logs
 
 from driver.kube.api import DEVICE_CLASSES, EVENTS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.unit.controller.loop.world import GATE, World
@@ -23,6 +24,15 @@ def test_a_pod_too_many_waits_behind_its_gate_with_condition_and_event() -> None
     assert (status, reason) == ("False", "Unallocatable")
     assert message.startswith("0 of 1 node can take the pod.")
     assert world.events("pod-b", "Unallocatable")[0] == message
+
+
+def test_the_log_has_one_line_for_what_a_pod_is_told() -> None:
+    with capture_logs() as lines:
+        world = full()
+        world.settle(3600)
+    waits = [line for line in lines if line["event"] == "pod waits"]
+    assert [(line["pod"], line["reason"]) for line in waits] == [("default/pod-b", "Unallocatable")]
+    assert waits[0]["message"] == world.condition("pod-b")[2]
 
 
 def test_it_is_served_when_another_pod_ends_without_waiting_for_the_back_off() -> None:

@@ -39,6 +39,15 @@ def env(rig: Rig, ref: ClaimRef) -> dict[str, str]:
     return dict(line.split("=", 1) for device in rig.spec(ref)["devices"] for line in device["containerEdits"]["env"])
 
 
+def by_request(environment: Mapping[str, str]) -> dict[str, str]:
+    prefix = "LODE_REQUEST_"
+    return {name.removeprefix(prefix): value for name, value in environment.items() if name.startswith(prefix)}
+
+
+def by_device(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if not name.startswith("LODE_REQUEST_")}
+
+
 def test_the_answer_names_main_requests_and_one_cdi_device_per_result() -> None:
     rig = Rig()
     ref = rig.claim("c", [result("gpu-0", "main/first"), share("gpu-1-share", SHARE_A, request="part")])
@@ -64,7 +73,7 @@ def test_the_environment_tells_what_the_container_holds() -> None:
     ref = rig.claim("c", results)
     prepare(rig.plugin(), ref)
     uuid = {card.name: card.uuid for card in rig.hardware.cards()}
-    assert env(rig, ref) == {
+    assert by_device(env(rig, ref)) == {
         "LODE_DEVICE_GPU_0": uuid["gpu-0"],
         "LODE_MEMORY_MIB_GPU_0": "40960",
         "LODE_CORES_GPU_0": "100",
@@ -76,6 +85,27 @@ def test_the_environment_tells_what_the_container_holds() -> None:
         "LODE_MEMORY_MIB_GPU_2_MIG_1G_5GB_0": "5120",
         "LODE_CORES_GPU_2_MIG_1G_5GB_0": "14",
     }
+
+
+@pytest.mark.parametrize(("annotations", "claim"), [({}, "TRAIN_A"), (POD_CLAIM, "GPUS")])
+def test_the_names_by_request_do_not_change_with_the_device(annotations: Mapping[str, str], claim: str) -> None:
+    card = {card.name: card.uuid for card in Rig().hardware.cards()}
+    for first, second, part in [("gpu-0", "gpu-1", SHARE_A), ("gpu-2", "gpu-0", SHARE_B)]:
+        rig = Rig()
+        results = [result(first, "two"), result(second, "two"), share("gpu-3-share", part, "4Gi", "30", "a-part/big")]
+        ref = rig.claim("train.a", results, annotations=annotations)
+        prepare(rig.plugin(), ref)
+        assert by_request(env(rig, ref)) == {
+            f"{claim}_TWO_0_UUID": card[first],
+            f"{claim}_TWO_0_MEMORY_MIB": "40960",
+            f"{claim}_TWO_0_CORES": "100",
+            f"{claim}_TWO_1_UUID": card[second],
+            f"{claim}_TWO_1_MEMORY_MIB": "40960",
+            f"{claim}_TWO_1_CORES": "100",
+            f"{claim}_A_PART_0_UUID": card["gpu-3"],
+            f"{claim}_A_PART_0_MEMORY_MIB": "4096",
+            f"{claim}_A_PART_0_CORES": "30",
+        }
 
 
 def test_a_container_sees_the_device_files_of_its_request_and_no_others() -> None:
