@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
+import orjson
 import urllib3
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import HTTPError, ReadTimeoutError
@@ -250,7 +251,7 @@ class KubeClient:
         if response.status >= 400:
             raise _error(response.status, response.data, response.headers)
         try:
-            answer: Object = json.loads(response.data)
+            answer: Object = orjson.loads(response.data)
         except ValueError as error:
             raise Unavailable(f"{method} {path}: response is not JSON: {error}", status=response.status) from error
         return answer
@@ -307,7 +308,7 @@ def error_from(code: int, status: Mapping[str, Any], retry_after: float = 0.0) -
 
 def _error(code: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
     try:
-        status = json.loads(body)
+        status = orjson.loads(body)
     except ValueError:
         status = None
     if not isinstance(status, dict):
@@ -320,7 +321,7 @@ def _events(resource: Resource, response: urllib3.BaseHTTPResponse) -> Iterator[
     """The changes of an open watch."""
     try:
         for line in _lines(response):
-            event = json.loads(line)
+            event = orjson.loads(line)
             if event["type"] == "ERROR":
                 status = event["object"]
                 raise error_from(status.get("code") or 500, status)
