@@ -22,7 +22,9 @@ GENERATED = ("templates/generated", "files/settings")
 SOURCES_DIGEST = "files/sources.sha256"
 
 _MANIFESTS = Path(__file__).parents[1] / "manifests"
-_SOURCES = ("base", "controller", "controller-allocated", "scheduler-allocated", "nvidia", "ascend", "simulated")
+_SOURCES = (
+    "base", "controller", "controller-allocated", "scheduler-allocated", "gate-opt-in", "nvidia", "ascend", "simulated",
+)  # fmt: skip
 _COMPONENTS: Mapping[str, tuple[str, ...]] = {
     "auto": (),
     "nvidia": ("nvidia",),
@@ -48,6 +50,7 @@ def generated() -> dict[str, str]:
     Raises `ValueError` if the manifests have something that the chart cannot express.
     """
     variants = {name: built("controller-allocated", *components) for name, components in _COMPONENTS.items()}
+    opted_in = {_key(obj): obj for obj in built("controller-allocated", "gate-opt-in")}
     without_controller = {_key(obj) for obj in built("scheduler-allocated")}
     files = {f"files/settings/{name}.yaml": _settings(objects) for name, objects in variants.items()}
     keys = list(dict.fromkeys(_key(obj) for objects in variants.values() for obj in objects))
@@ -57,7 +60,8 @@ def generated() -> dict[str, str]:
         file = f"templates/generated/{kind}-{name}.yaml".lower()
         if file in files:
             file = f"templates/generated/{kind}-{namespace}-{name}.yaml".lower()
-        files[file] = template(cases, controller_only=key not in without_controller)
+        limited = opted_in.get(key, cases[0].obj)
+        files[file] = template(cases, controller_only=key not in without_controller, opted_in=limited)
     files[SOURCES_DIGEST] = f"{sources_digest()}\n"
     return files
 

@@ -14,6 +14,12 @@ import yaml
 
 Object = dict[str, Any]
 
+_RELEASE = {
+    "app.kubernetes.io/instance: lode": "app.kubernetes.io/instance: {{ .Release.Name | quote }}",
+    "app.kubernetes.io/managed-by: kustomize": "app.kubernetes.io/managed-by: {{ .Release.Service | quote }}",
+}
+"""Lines that say by what the objects were installed."""
+
 _POD = ("spec", "template", "spec")
 _CONTAINER = (*_POD, "containers", 0)
 
@@ -49,10 +55,11 @@ class Case:
     obj: Object
 
 
-def template(cases: Sequence[Case], controller_only: bool) -> str:
+def template(cases: Sequence[Case], controller_only: bool, opted_in: Object) -> str:
     """The template of an object; `cases` has it for every hardware.
 
     `controller_only`: the object exists only where the controller allocates.
+    `opted_in`: the object if only namespaces with a label have the gate; it differs in nothing but that selector.
     """
     texts = [_rendered(case.obj) for case in cases]
     if all(text == texts[0] for text in texts):
@@ -64,6 +71,8 @@ def template(cases: Sequence[Case], controller_only: bool) -> str:
             for word, case, text in zip(words, cases, texts, strict=True)
         )
         body += "{{- end }}\n"
+    if opted_in != cases[0].obj:
+        body = f"{{{{- if .Values.gateOptIn }}}}\n{_rendered(opted_in)}{{{{- else }}}}\n{body}{{{{- end }}}}\n"
     if cases[0].obj["kind"] == "Namespace":
         body = f"{{{{- if .Values.createNamespaces }}}}\n{body}{{{{- end }}}}\n"
     if controller_only:
@@ -86,6 +95,8 @@ def _rendered(obj: Object) -> str:
     if kind == "ConfigMap":
         obj["data"]["settings.yaml"] = "SETTINGSX"
     text = _dumped(obj).replace("{{", '{{ "{{" }}')
+    for line, released in _RELEASE.items():
+        text = text.replace(f"{line}\n", f"{released}\n")
     text = text.replace("IMAGEX", '{{ include "lode.image" . | quote }}')
     text = text.replace("SETTINGSX", '{{ include "lode.settings" . | quote }}')
     text = re.sub(r"lode-settings-[a-z0-9]{10}\b", '{{ include "lode.settingsName" . }}', text)

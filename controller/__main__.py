@@ -147,6 +147,8 @@ class ControllerProcess:
             chosen.lease_seconds,
             chosen.longest_write_seconds,
         )
+        silence = self.metrics.gauge("controller_lease_silent_seconds", "Time since the Lease could last be used.")
+        silence.set_function(lambda: self._election.silent_seconds)
         self._writes = ThreadedWrites(
             api.writing,
             self._election,

@@ -54,6 +54,7 @@ class Election:
         self._write_from = _NEVER
         self.problem = ""
         """Why the Lease could not be read or written when last tried; "" if it could. Safe to read in any thread."""
+        self._used_at = clock.monotonic()
         self._seen: Any = None
         self._seen_at = 0.0
         self._valid_until = _NEVER
@@ -73,6 +74,11 @@ class Election:
         return self._term if self._write_from <= now < self._valid_until else None
 
     @property
+    def silent_seconds(self) -> float:
+        """Time since the Lease could last be used: read, and by its holder renewed. Safe to read in any thread."""
+        return self._clock.monotonic() - self._used_at
+
+    @property
     def interval(self) -> float:
         """Seconds between two calls of ``step``."""
         return self._lease_seconds / 5
@@ -84,12 +90,12 @@ class Election:
             released_after = self._try_hold()
         except (Conflict, AlreadyExists):
             # Another candidate wrote it; it is read again in the next step.
-            self.problem = ""
+            self.problem, self._used_at = "", asked
             return self.leading
         except ApiError as error:
             self.problem = f"Lease {self._namespace}/{self._name} cannot be read or written: {error}"
             return self.leading
-        self.problem = ""
+        self.problem, self._used_at = "", asked
         if released_after is None:
             self._valid_until = _NEVER
             return False

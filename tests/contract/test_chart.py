@@ -26,10 +26,14 @@ def rendered(*arguments: str) -> list[dict[str, Any]]:
 
 
 def by_name(objects: list[dict[str, Any]]) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """The objects by kind and name; the digest in the name of the settings is left out, and settings are parsed."""
+    """The objects by kind and name, without what differs: the digest in the name of the settings, and the installer.
+
+    Settings are parsed.
+    """
     found = {}
     for obj in objects:
         plain = yaml.safe_load(re.sub(r"lode-settings-[a-z0-9]{10}", "lode-settings-DIGEST", yaml.safe_dump(obj)))
+        assert plain["metadata"]["labels"].pop("app.kubernetes.io/managed-by") in ("kustomize", "Helm")
         if plain["kind"] == "ConfigMap":
             plain["data"] = {name: yaml.safe_load(text) for name, text in plain["data"].items()}
         found[plain["kind"], plain["metadata"].get("namespace", ""), plain["metadata"]["name"]] = plain
@@ -53,6 +57,7 @@ def test_the_chart_is_generated_from_the_manifests_as_they_are() -> None:
     [
         ([], "controller-allocated", []),
         (["--set=allocator=kube-scheduler"], "scheduler-allocated", []),
+        (["--set=gateOptIn=true"], "controller-allocated", ["gate-opt-in"]),
         (["--set=hardware=nvidia"], "controller-allocated", ["nvidia"]),
         (["--set=hardware=ascend"], "controller-allocated", ["ascend"]),
         (["--set=hardware=simulated"], "controller-allocated", ["simulated"]),

@@ -1,6 +1,7 @@
 """Properties of manifests/ that can be checked without a cluster."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,38 @@ def test_programs_run_without_privileges_and_answer_probes(kind: str) -> None:
     assert not security["allowPrivilegeEscalation"]
     assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "observe"}
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "observe"}
+
+
+def built_labels(kustomization: str) -> dict[str, str]:
+    (entry,) = yaml.safe_load((MANIFESTS / kustomization / "kustomization.yaml").read_text())["labels"]
+    return dict(entry["pairs"])
+
+
+def test_labels_follow_the_convention() -> None:
+    """Those of https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/."""
+    project = tomllib.loads((MANIFESTS.parent / "pyproject.toml").read_text())["project"]
+    expected = {"part-of": "lode", "instance": "lode", "version": project["version"], "managed-by": "kustomize"}
+    prefix = "app.kubernetes.io/"
+    for folder in ("base", "controller"):
+        assert built_labels(folder) == {f"{prefix}{name}": value for name, value in expected.items()}
+    for kind, component in (("DaemonSet", "kubeletplugin"), ("Deployment", "controller")):
+        (workload,) = installed(kind)
+        labels = workload["metadata"]["labels"]
+        assert labels == {f"{prefix}name": f"lode-{component}", f"{prefix}component": component}
+        assert workload["spec"]["template"]["metadata"]["labels"] == {**labels, f"{prefix}part-of": "lode"}
+
+
+def test_others_reach_only_the_port_with_health_checks_and_metrics() -> None:
+    policies = {policy["metadata"]["name"]: policy["spec"] for policy in installed("NetworkPolicy")}
+    for kind in ("DaemonSet", "Deployment"):
+        (workload,) = installed(kind)
+        policy = policies.pop(workload["metadata"]["name"])
+        assert policy["podSelector"] == workload["spec"]["selector"]
+        assert policy["policyTypes"] == ["Ingress"]
+        (container,) = workload["spec"]["template"]["spec"]["containers"]
+        ports = [port["port"] for rule in policy["ingress"] for port in rule["ports"]]
+        assert ports == [port["name"] for port in container["ports"]] == ["observe"]
+    assert not policies
 
 
 def test_an_update_never_leaves_a_node_without_the_plugin() -> None:

@@ -52,6 +52,7 @@ def test_the_first_candidate_leads_and_the_second_waits() -> None:
         clock.advance(3)
         assert one.step()
         assert not two.step()
+        assert (one.silent_seconds, two.silent_seconds) == (0, 0)
     assert api.get(LEASES, "lode-controller", "lode-system")["spec"]["holderIdentity"] == "one"
 
 
@@ -115,6 +116,7 @@ def test_a_leader_without_an_api_stops_leading_by_itself() -> None:
     one._api = Silent()  # type: ignore[assignment]
     clock.advance(6)
     assert one.step(), "one failure is no reason to stop"
+    assert one.silent_seconds == 6
     clock.advance(5)
     assert not one.leading
     assert not one.step()
