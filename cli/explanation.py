@@ -16,6 +16,7 @@ from cli.live import (
     stored,
 )
 from cli.outcomes import DEVICE_HEADER, ONLY_THE_CONTROLLER, Json, Outcome, Verdict, device_rows, knows_more
+from cli.podnotes import health_notes, leader_note
 from cli.simulator import Simulator
 from cli.snapshot import ClusterSnapshot, snapshot_of
 from cli.tables import age, table
@@ -180,6 +181,9 @@ class Explainer:
         if not outcome.placed:
             notes += _served_before(snapshot, pod)
         notes += _unknown_here(outcome, pod)
+        notes += health_notes(raw)
+        if outcome.result == "placed" and self._names.gate in pod.gates:
+            notes += leader_note(self._api, self._now)
         return Explanation(outcome, pod.allocated, (*notes, *snapshot.notes))
 
     def _gang(self, name: str) -> Explanation:

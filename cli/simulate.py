@@ -47,6 +47,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-n", "--namespace", default="", help="of objects that name none; show only what is in it")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
     parser.add_argument("--kubeconfig", default="", metavar="FILE", help="for --live; default as for kubectl")
+    parser.add_argument(
+        "--context", default="", metavar="NAME", help="for --live; default: the current one of the kubeconfig"
+    )
     parser.add_argument("--driver", default=DEFAULT_DRIVER, metavar="NAME", help=f"default: {DEFAULT_DRIVER}")
     parser.add_argument("--settings", default="", metavar="FILE", help="the controller's, for tiers of Volcano")
     return parser

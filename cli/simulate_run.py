@@ -57,7 +57,7 @@ def _snapshot(arguments: argparse.Namespace) -> ClusterSnapshot:
         snapshot = snapshot_of(objects, names, device_classes(), tiers=tiers)
         snapshot.notes += notes
         return snapshot
-    with live.cluster(arguments.kubeconfig) as (api, namespace):
+    with live.cluster(arguments.kubeconfig, arguments.context) as (api, namespace):
         from_files, notes = _read_files(arguments.file, arguments.namespace or namespace)
         objects, live_notes = live.read_all(api, from_files)
         more, missing = live.read_what_may_be_read(api)

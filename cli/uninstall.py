@@ -22,6 +22,7 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--force", action="store_true", help="go on although pods use devices; they keep running")
     parser.add_argument("--kubeconfig", default="", metavar="FILE", help="default: as for kubectl")
+    parser.add_argument("--context", default="", metavar="NAME", help="of the kubeconfig; default: the current one")
     parser.add_argument("--driver", default=DEFAULT_DRIVER, metavar="NAME", help=f"default: {DEFAULT_DRIVER}")
     arguments = parser.parse_args(argv)
     # Imported only here, so that --help and wrong options are answered at once.

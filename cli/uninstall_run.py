@@ -48,7 +48,7 @@ _PAUSE_SECONDS: Final = 0.5
 def run(arguments: argparse.Namespace) -> int:
     """Uninstall as the command's arguments say; the exit status."""
     try:
-        with cluster(arguments.kubeconfig) as (api, _):
+        with cluster(arguments.kubeconfig, arguments.context) as (api, _):
             return Uninstall(api, Names(arguments.driver)).run(arguments.force)
     except (LodeError, ApiError) as error:
         sys.stderr.write(f"lode uninstall: {error}\n")

@@ -27,6 +27,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
     of_cluster = parser.add_argument_group("cluster")
     of_cluster.add_argument("--kubeconfig", default="", metavar="FILE", help="default: as for kubectl")
+    of_cluster.add_argument("--context", default="", metavar="NAME", help="of the kubeconfig; default: the current one")
     of_cluster.add_argument(
         "-n", "--namespace", default="lode-system", help="where Lode is installed (default: %(default)s)"
     )

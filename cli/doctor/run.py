@@ -38,7 +38,7 @@ def _findings(arguments: argparse.Namespace) -> tuple[Finding, ...]:
     settings = settings_from(Path(path).read_text(), path) if path else Settings()
     if arguments.what == "node":
         return check_node(look(settings, arguments.root, arguments.driver_root))
-    client = KubeClient(from_environment(arguments.kubeconfig))
+    client = KubeClient(from_environment(arguments.kubeconfig, context=arguments.context))
     try:
         facts = ClusterLook(client, settings, arguments.namespace, _version(client), time.time()).facts()
     finally:

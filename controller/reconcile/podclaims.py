@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controller.reconcile.decisions import Reason, Wait
-from controller.selectors import Drivers
+from controller.selectors import Drivers, suggest
 from controller.state import ClaimRecord, ClaimReference, PodView, State, is_made_for
 from driver.errors import InvalidInput
 from driver.model import Claim
@@ -92,7 +92,8 @@ def _is_ours(state: State, claim: Claim) -> bool | Wait:
     classes = _classes_of(claim)
     unknown = [name for name in classes if name not in state.classes]
     if unknown:
-        message = f"ResourceClaim {claim.key}: no DeviceClass is named {', '.join(unknown)}"
+        names = [name + suggest(name, sorted(state.classes)) for name in unknown]
+        message = f"ResourceClaim {claim.key}: no DeviceClass is named {', '.join(names)}"
         return Wait(Reason.UNKNOWN_CLASS, message, claims=(claim.key,))
     wants = [(request.name, want) for request in claim.spec.requests for want in request.wants]
     found = {state.classes.drivers(want) for _, want in wants}

@@ -111,8 +111,9 @@ def examine(
     unclear = (problems or in_gang) if gated else (pod.allocated is not None and by_driver.problems)
     if not ours and not unclear:
         return RemoveGate() if gated else Idle()
-    if set(pod.gates) - {state.names.gate}:
-        return Wait(Reason.OTHER_GATES, "the pod has other scheduling gates", report=False)
+    if others := [gate for gate in pod.gates if gate != state.names.gate]:
+        message = f"the pod has scheduling gates of others: {', '.join(others)}; whoever added them has to remove them"
+        return Wait(Reason.OTHER_GATES, message, report=False)
     if pod.node_name and all(record.claim.allocation for record in ours):
         return Idle()
     problems += faults_of(state, ours)

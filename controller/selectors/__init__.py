@@ -35,6 +35,7 @@ from controller.selectors.device import InvalidAttribute, view
 from controller.selectors.drivers import Drivers, drivers_selected
 from controller.selectors.errors import BudgetExceeded, SelectorError, SelectorFault
 from controller.selectors.language.environment import ADMISSION, SCHEDULER, Environment
+from controller.selectors.language.suggest import suggest
 from controller.selectors.paths import Path, value_at
 from controller.selectors.selector import CheckedExpression, Selector, check_selector, compile_selector
 from controller.selectors.values.runtime import DeviceView
@@ -56,6 +57,7 @@ __all__ = [
     "check_selector",
     "compile_selector",
     "drivers_selected",
+    "suggest",
     "value_at",
     "view",
 ]

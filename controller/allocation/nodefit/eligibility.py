@@ -4,8 +4,9 @@ from controller.allocation.devices.columns import Columns
 from controller.allocation.devices.pools import PoolDevice
 from controller.allocation.reasons.unsatisfiable import Cause
 from controller.allocation.requests.demands import Criteria
-from controller.allocation.rules.capacity import Amounts
+from controller.allocation.rules.capacity import NOT_SHAREABLE, Amounts, most
 from controller.allocation.rules.taints import untolerated
+from controller.selectors import suggest
 
 
 def consumption_of(device: PoolDevice, criteria: Criteria, columns: Columns) -> Amounts | str | None:
@@ -13,6 +14,19 @@ def consumption_of(device: PoolDevice, criteria: Criteria, columns: Columns) -> 
     if criteria.capacity.is_empty and not device.spec.allow_multiple:
         return None
     return columns.consumed(device.pool, criteria.capacity, 1 << device.index)[1][device.index]
+
+
+def insufficiency(device: PoolDevice, criteria: Criteria, columns: Columns) -> Cause | None:
+    """What the device never has enough of for the request, and how much of it one claim can get; None if nothing."""
+    lacking = consumption_of(device, criteria, columns)
+    if not isinstance(lacking, str):
+        return None
+    if lacking == NOT_SHAREABLE:
+        return "capacity", lacking
+    known = device.spec.capacity.get(lacking)
+    if known is None:
+        return "noCapacity", lacking + suggest(lacking, sorted(device.spec.capacity))
+    return "capacity", f"{lacking}: at most {most(known)}"
 
 
 def is_exhausted(device: PoolDevice, criteria: Criteria) -> bool:

@@ -11,7 +11,7 @@ from controller.allocation.devices.layout import NO_GROUP, bits
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.filters import Filter, Selectors
 from controller.allocation.nodefit.candidates import NodeCandidates
-from controller.allocation.nodefit.eligibility import consumption_of, obstacle
+from controller.allocation.nodefit.eligibility import consumption_of, insufficiency, obstacle
 from controller.allocation.reasons.unsatisfiable import (
     MOST_HOLDERS,
     By,
@@ -170,9 +170,9 @@ class _Count:
 
     def _large_enough(self, pool: Pool, left: int) -> int:
         for index in bits(left & pool.shareable if self._criteria.capacity.is_empty else left):
-            lacking = consumption_of(pool.devices[index], self._criteria, self._index.columns)
-            if isinstance(lacking, str):
-                self.causes["capacity", lacking] += 1
+            lacking = insufficiency(pool.devices[index], self._criteria, self._index.columns)
+            if lacking is not None:
+                self.causes[lacking] += 1
                 left &= ~(1 << index)
         return left
 

@@ -15,15 +15,16 @@ _MOST_TEXT: Final = 200
 Json = dict[str, Any]
 
 By = Literal[
-    "classSelector", "selector", "selectorError", "taint", "capacity", "capacityLeft", "counter", "inUse", "pool",
-    "matchAttribute", "distinctAttribute", "otherRequests", "other",
+    "classSelector", "selector", "selectorError", "taint", "capacity", "noCapacity", "capacityLeft", "counter",
+    "inUse", "pool", "matchAttribute", "distinctAttribute", "otherRequests", "other",
 ]  # fmt: skip
 """What excludes a device:
 
 - ``classSelector``: a selector of the device class; ``selector``: a selector of the request, by its number;
 - ``selectorError``: a selector that fails on the device, with the error;
 - ``taint``: a taint the request does not tolerate;
-- ``capacity``: the device lacks a capacity or has too little of it;
+- ``capacity``: the device never has enough of a capacity, with the most that it has for one claim;
+- ``noCapacity``: the device does not have a capacity of this name;
 - ``capacityLeft``: other claims consume too much of a capacity;
 - ``counter``: other devices of the card in use leave too little of a shared counter;
 - ``inUse``: a claim holds the device; ``pool``: its pool cannot be used;
@@ -39,7 +40,8 @@ _WORDS: Final[dict[By, str]] = {
     "selector": "excluded by selector {}",
     "selectorError": "failed {}",
     "taint": "tainted {}",
-    "capacity": "too small or without capacity {}",
+    "capacity": "too small ({})",
+    "noCapacity": "without capacity {}",
     "capacityLeft": "with too little {} left",
     "counter": "blocked by counter {}",
     "inUse": "in use",

@@ -29,6 +29,13 @@ def consumed(capacity: Capacity, requested: Quantity | None) -> Quantity | None:
     return None if amount is None or not _allowed(policy, amount) else amount
 
 
+def most(capacity: Capacity) -> Quantity:
+    """The most that one allocation can consume of a capacity."""
+    policy = capacity.policy or RequestPolicy()
+    limits = [capacity.value, *policy.valid_values[-1:]]
+    return min(limits if policy.maximum is None else [*limits, policy.maximum])
+
+
 def _rounded(policy: RequestPolicy, requested: Quantity) -> Quantity | None:
     if policy.minimum is not None:
         return _rounded_to_range(policy, policy.minimum, requested)

@@ -17,6 +17,8 @@ class MissingKey(SelectorFault):
         super().__init__(key)
 
     def __str__(self) -> str:
+        if not self._known:
+            return f"no such key: {self.key}; the device has nothing in this domain, check how the domain is spelt"
         hint = suggest(str(self.key), self._known) or "; use has(), '.?' or orValue() if it may be absent"
         return f"no such key: {self.key}{hint}"
 

@@ -98,6 +98,17 @@ def test_a_kubeconfig_that_cannot_be_used_is_told_with_the_remedy(
         assert "set $KUBECONFIG to another file" in told
 
 
+def test_every_command_for_a_cluster_takes_a_context(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "config"
+    path.write_text(
+        "{kind: Config, current-context: one, contexts: [{name: one, context: {cluster: c, user: u}}], "
+        "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: u, user: {token: t}}]}"
+    )
+    for command in (["explain", "p"], ["simulate", "--live"], ["doctor"], ["uninstall"]):
+        assert lode(["--context", "nowhere", "--kubeconfig", str(path), *command]) == 2
+        assert "nowhere" in capsys.readouterr().err
+
+
 def test_options_that_kubectl_takes_before_the_verb_may_stand_there(monkeypatch: pytest.MonkeyPatch) -> None:
     got: list[Sequence[str]] = []
 

@@ -14,6 +14,7 @@ from cli.shipped import device_classes
 from driver.errors import OperatorFault
 from driver.kube.api import (
     DEVICE_CLASSES,
+    LEASES,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUMES,
@@ -407,6 +408,54 @@ def test_a_pod_that_kube_scheduler_refuses_is_told_so_and_that_it_loses_its_devi
         "Pod default/p loses its devices: on node g, kube-scheduler refuses the pod there: Insufficient example.com/x. "
         "It would get these instead, on node h." in shown
     )
+
+
+def test_an_unhealthy_device_of_a_pod_is_named(cluster: User, explained: Any) -> None:
+    devices = [
+        {"resourceID": "lode.dev/claim=u_r_gpu-1", "health": "Unhealthy", "message": "Xid 79"},
+        {"resourceID": "lode.dev/claim=u_r_gpu-0", "health": "Healthy"},
+    ]
+    container = {
+        "name": "main",
+        "image": "app:1",
+        "imageID": "",
+        "ready": True,
+        "restartCount": 0,
+        "allocatedResourcesStatus": [{"name": "claim:c0", "resources": devices}],
+    }
+    hold(cluster, "c", "g/gpu-1", add(cluster, pod("p", "c"), containerStatuses=[container]))
+    answer = explained("p")
+    assert answer.json["notes"] == ["container main: the device lode.dev/claim=u_r_gpu-1 is unhealthy: Xid 79"]
+
+
+@pytest.mark.parametrize(
+    ("holder", "renewed", "leads"),
+    [
+        ("one", "2999-01-01T00:00:00Z", True),
+        ("", "2999-01-01T00:00:00Z", False),
+        ("one", "2020-01-01T00:00:00Z", False),
+    ],
+    ids=["leads", "released", "expired"],
+)
+def test_a_pod_that_nobody_allocates_for_is_told_that_no_controller_leads(
+    holder: str, renewed: str, leads: bool, cluster: User, explained: Any
+) -> None:
+    add(cluster, claim("c"))
+    add(cluster, pod("p", "c", schedulingGates=[{"name": "lode.dev/allocation"}]))
+    assert explained("p").json["notes"] == [], "without a Lease nothing is known"
+    cluster.api.create(NAMESPACES, {"metadata": {"name": "lode-system"}})
+    spec = {"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 15}
+    cluster.api.create(LEASES, {"metadata": {"name": "lode-controller"}, "spec": spec}, "lode-system")
+    notes = explained("p").json["notes"]
+    assert ["no controller leads" in note for note in notes] == ([] if leads else [True])
+    cluster.denied = {("get", LEASES, "lode-system")}
+    assert explained("p").json["notes"] == []
+
+
+def test_gates_of_others_are_named(cluster: User, explained: Any) -> None:
+    add(cluster, claim("c"))
+    add(cluster, pod("p", "c", schedulingGates=[{"name": "example.com/quota"}, {"name": "lode.dev/allocation"}]))
+    assert "gates of others: example.com/quota; whoever" in explained("p").json["message"]
 
 
 def test_pods_that_are_served_first_are_counted(cluster: User, explained: Any) -> None:

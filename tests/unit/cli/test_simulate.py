@@ -218,8 +218,12 @@ def test_it_says_which_pods_the_controller_does_not_place_for_reasons_that_no_ob
     [
         ([pod("p", of="absent")], "ClaimMissing", "ResourceClaimTemplate absent"),
         ([pod("p", "absent")], "ClaimMissing", "ResourceClaim default/absent does not exist"),
-        ([pod("p", "c"), claim("c", "gpux.lode.dev")], "UnknownClass", "gpux.lode.dev"),
-        ([pod("p", "c", schedulingGates=[{"name": "a/b"}]), claim("c")], "OtherGates", "other scheduling gates"),
+        ([pod("p", "c"), claim("c", "gpux.lode.dev")], "UnknownClass", "gpux.lode.dev; did you mean 'gpu.lode.dev'?"),
+        (
+            [pod("p", "c", schedulingGates=[{"name": "a/b"}]), claim("c")],
+            "OtherGates",
+            "scheduling gates of others: a/b;",
+        ),
         ([pod("p", "c", cpu="9"), claim("c"), node("g")], "Unallocatable", "insufficient cpu"),
         ([pod("p", "c"), claim("c"), node("g", ready=False)], "Unallocatable", "the node is not ready"),
         ([pod("p", "c"), claim("c", count=3)], "Unallocatable", "wants 3 of gpu.lode.dev"),

@@ -69,6 +69,7 @@ MISMATCHES = (
 FAULTS = (
     (f"{A}.typ == 'H100'", "did you mean 'type'"),
     (f"{A}.nothing", "use has()"),
+    ("device.attributes['lode.de'].type == 'H100'", "nothing in this domain"),
     (f"{A}.type > 1", "no such overload"),
     (f"{A}.index", "must be a bool, not: int"),
     (f"{A}.index / 0 == 1", "division by zero"),

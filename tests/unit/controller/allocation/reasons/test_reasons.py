@@ -132,7 +132,7 @@ def test_nodes_with_equal_reasons_are_told_together_and_within_the_limit() -> No
 def test_a_quantity_in_a_reason_is_never_a_reason_to_fail() -> None:
     built = fleet(*pool(device("s", {"kind": "share"}, capacity={"memory": "1Gi"}, shared=True)))
     answer = refused(built.allocate(NODE, {}, [claim(want("share", capacity={"memory": str(q("4Gi"))}))]))
-    assert "too small or without capacity memory" in render(answer)
+    assert "too small (memory: at most 1Gi)" in render(answer)
 
 
 # What excludes a device: the fleet, the claim, and kind and name of the exclusion with its number of devices
@@ -150,12 +150,15 @@ def share(name: str = "s0") -> Device:
     return device(name, {"kind": "share"}, capacity={"memory": SHARED}, shared=True)
 
 
+MISSPELT = "memroy; did you mean 'memory'?"
 EXCLUDED: tuple[tuple[list[Slice], list[Claim], Claim, set[tuple[int, str, str]]], ...] = (
     (pool(*CARDS, device("nic", {"kind": "nic"})), [], claim(want(count=9)), {(1, "classSelector", "")}),
     (pool(*CARDS), [], claim(want("gpu", "true", H100, count=9)), {(3, "selector", "1")}),
     (pool(device("odd")), [], claim(want("gpu", "1 / 0 == 1")), {(1, "selectorError", "selector 0: division by zero")}),
     (pool(TAINTED), [], claim(want()), {(1, "taint", "t=v:NoSchedule")}),
-    (pool(share()), [], claim(want("share", capacity={"memory": "5Gi"})), {(1, "capacity", "memory")}),
+    (pool(share()), [], claim(want("share", capacity={"memory": "5Gi"})), {(1, "capacity", "memory: at most 4Gi")}),
+    (pool(share()), [], claim(want("share", capacity={"memroy": "1Gi"})), {(1, "noCapacity", MISSPELT)}),
+    (pool(*CARDS[:1]), [], claim(want(capacity={"bandwidth": "1"})), {(1, "noCapacity", "bandwidth")}),
     (
         pool(share()),
         [claim(want("share", capacity={"memory": "3Gi"}), name="a")],
