@@ -12,8 +12,9 @@ add a version of Kubernetes.
 from testclusters.cache import cached_folder, content_key
 from testclusters.commands import CommandFailed, start_process
 from testclusters.controlplane import ControlPlane, ControlPlaneFailed
+from testclusters.debian import installed
 from testclusters.forwarder import Forwarder
-from testclusters.images import build_context, image_labels
+from testclusters.images import build_context, image_labels, software_bill
 from testclusters.kind import KindCluster, NoCluster, NotReady
 from testclusters.lifecycle import kind_configuration
 from testclusters.oci import Layer, write_archive
@@ -47,9 +48,11 @@ __all__ = [
     "go_version",
     "helm_program",
     "image_labels",
+    "installed",
     "kind_configuration",
     "kubectl_program",
     "progress_step",
+    "software_bill",
     "start_process",
     "write_archive",
 ]

@@ -8,6 +8,7 @@ build.
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from testclusters import cache, progress
@@ -91,6 +92,25 @@ def _sources() -> list[str]:
     candidates = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("debian*"))]
     configured = [str(path) for path in candidates if path.exists() and f" {RELEASE}" in path.read_text()]
     return configured or [_MIRROR]
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """An installed package."""
+
+    name: str
+    version: str
+    architecture: str
+
+
+def installed(status: str) -> list[Package]:
+    """The installed packages that a file `var/lib/dpkg/status` lists, in its order."""
+    found = []
+    for paragraph in status.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if ": " in line and line[0] != " ")
+        if fields.get("Status", "").endswith(" installed"):
+            found.append(Package(fields["Package"], fields["Version"], fields["Architecture"]))
+    return found
 
 
 def libraries(root: Path, programs: Sequence[str]) -> Mapping[str, Path]:

@@ -15,6 +15,7 @@ import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from testclusters import cache, debian, oci, programs, progress
 from testclusters.commands import run
@@ -109,6 +110,13 @@ def image_labels() -> Mapping[str, str]:
     return dict(re.findall(r'([\w.]+)="(.*?)"', labels[1])) if labels else {}
 
 
+def _component(package: debian.Package) -> Mapping[str, str]:
+    """A Debian package as a component of CycloneDX; the package URL is of the type `deb` of the purl specification."""
+    name, version = (quote(text, safe="") for text in (package.name, package.version))
+    url = f"pkg:deb/debian/{name}@{version}?arch={package.architecture}&distro={debian.RELEASE}"
+    return {"type": "library", "bom-ref": url, "name": package.name, "version": package.version, "purl": url}
+
+
 def layer_sizes(reference: str) -> Mapping[str, int]:
     """The size in bytes of each layer of an image that is assembled here, uncompressed, by the layer's name.
 
@@ -139,20 +147,26 @@ def _dependencies() -> Path:
         with progress.progress_step("installing the locked dependencies"):
             locked = folder / "requirements.txt"
             _uv("export", "--locked", "--no-dev", "--no-emit-project", "--quiet", "--output-file", locked)
-            _install(folder, platform, ["--require-hashes", "--requirements", locked], files={_SBOM: software_bill()})
+            bill = software_bill(debian.installed((root / "var/lib/dpkg/status").read_text()))
+            _install(folder, platform, ["--require-hashes", "--requirements", locked], files={_SBOM: bill})
 
-    key = cache.content_key(_ROOT / "uv.lock", platform, _PYTHON, Path(oci.__file__), Path(__file__))
+    root = debian.root_filesystem("python", _PACKAGES)
+    key = cache.content_key(_ROOT / "uv.lock", platform, _PYTHON, root.name, Path(oci.__file__), Path(__file__))
     return cache.cached_folder("layer-dependencies", key, make) / "layer.tar"
 
 
-def software_bill() -> str:
-    """The locked dependencies of the image as CycloneDX JSON, without the time and the number of this very list."""
+def software_bill(packages: Sequence[debian.Package]) -> str:
+    """The locked dependencies of the image and its Debian packages as CycloneDX JSON.
+
+    The time and the number of this very list are left out.
+    """
     made = run(
         [_uv_program(), "--project", _ROOT, "export", "--locked", "--no-dev", "--format=cyclonedx1.5", "--quiet"]
     )
     bill = json.loads(made.stdout)
     bill.pop("serialNumber", None)
     bill["metadata"].pop("timestamp", None)
+    bill["components"] += [_component(package) for package in packages]
     return json.dumps(bill, indent=1)
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,12 +10,13 @@ import pytest
 
 from testclusters import helm_program
 from tests.e2e import flavors, nodes
-from tests.e2e.client import Client, eventually
+from tests.e2e.client import Client, Object, eventually
 from tests.e2e.pods import pod, request, template
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "lode"
 RELEASE = "lode"
+HELM_VALUES = ("--set=hardware=simulated", "--set=image.pullPolicy=Never")
 GATE = {"name": "lode.dev/allocation"}
 
 
@@ -24,8 +26,7 @@ def call(client: Client, *command: str, check: bool = True) -> "subprocess.Compl
 
 
 def install_with_helm(client: Client) -> None:
-    values = ("--set=hardware=simulated", "--set=image.pullPolicy=Never")
-    call(client, str(helm_program()), "install", RELEASE, str(CHART), "--namespace=default", *values)
+    call(client, str(helm_program()), "install", RELEASE, str(CHART), "--namespace=default", *HELM_VALUES)
     flavors.wait_until_installed(client)
 
 
@@ -100,3 +101,56 @@ def test_use_uninstall_and_install_again(
     install_with_kustomize(client)
     client.create(namespace, pod("again", "one"))
     client.wait_until_ready(namespace)
+
+
+RUNNING = {
+    "whole": request(),
+    "share": request("gpu-share", memory="4Gi"),
+    "part": request("mig", selector='device.attributes["lode.dev"].profile == "1g.5gb"'),
+}
+"""Pods of several kinds that run, by name, with what each asks for."""
+WAITING = {"many": request(count=30), "more": request(count=31)}
+"""Pods that no node can take."""
+
+
+def test_every_waiting_pod_is_let_go_and_every_kind_of_claim_works_again(client: Client, namespace: str) -> None:
+    install_with_kustomize(client)
+    client.create(namespace, *(template(name, it) for name, it in {**RUNNING, **WAITING}.items()))
+    client.create(namespace, *(pod(name, name) for name in {**RUNNING, **WAITING}))
+    client.wait_until_ready(namespace, *RUNNING)
+    eventually("they wait", lambda: all(gates(client, name, namespace) == [GATE] for name in WAITING))
+    refused = uninstall(client)
+    assert refused.returncode == 1, refused.stderr
+    assert f"devices of {len(RUNNING)} claims" in refused.stderr
+    assert all(gates(client, name, namespace) == [GATE] for name in WAITING), "nothing was changed"
+    client.delete(namespace, "pod", *RUNNING)
+    eventually("their claims are gone", lambda: len(client.list("resourceclaims", namespace)) == len(WAITING))
+    assert uninstall(client).returncode == 0
+    remove_with_kustomize(client)
+    eventually("nothing is left", lambda: not left_in_the_cluster(client))
+    assert not any(gates(client, name, namespace) for name in WAITING)
+    assert not nodes.leftovers(client)
+    client.delete(namespace, "pod", *WAITING)
+    install_with_kustomize(client)
+    client.create(namespace, *(pod(name, name) for name in RUNNING))
+    client.wait_until_ready(namespace, *RUNNING)
+
+
+def test_a_container_runs_soon_after_helm_install(
+    client: Client, namespace: str, record_property: Callable[[str, object], None]
+) -> None:
+    """The time is printed, and is a property of the test in the report of `--junit-xml`."""
+    assert uninstall(client).returncode == 0
+    remove_with_kustomize(client)
+    eventually("nothing is left", lambda: not left_in_the_cluster(client))
+    began = time.monotonic()
+    call(client, str(helm_program()), "install", RELEASE, str(CHART), "--namespace=default", *HELM_VALUES)
+    client.create(namespace, template("one", request()), pod("first", "one"))
+    client.wait_until_ready(namespace, "first")
+    seconds = round(time.monotonic() - began, 1)
+    record_property("seconds_from_helm_install_to_first_container", seconds)
+    print(f"from helm install to the first running container: {seconds} s")
+
+
+def gates(client: Client, name: str, namespace: str) -> list[Object]:
+    return list(client.get("pod", name, namespace)["spec"].get("schedulingGates", []))

@@ -1,5 +1,6 @@
 """The cluster image holds the programs and the command, and not the simulation; built twice, it is the same."""
 
+import json
 import os
 import re
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from testclusters import Layer, build_context, image_labels, write_archive
+from testclusters import Layer, build_context, image_labels, installed, software_bill, write_archive
 
 ROOT = Path(__file__).parents[3]
 IMAGE_PACKAGES = {"cli", "controller", "driver", "kubeletplugin", "memoryapi"}
@@ -73,3 +74,33 @@ def test_the_image_says_what_it_is() -> None:
 @pytest.mark.parametrize("instruction", ["ARG BASE=[^ ]+@sha256:[0-9a-f]{64}", "USER 65532:65532"])
 def test_the_dockerfile_names_its_base_by_digest_and_a_user_that_is_not_root(instruction: str) -> None:
     assert re.search(f"^{instruction}$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+
+
+STATUS = """Package: base-files
+Status: install ok installed
+Architecture: amd64
+Version: 12.4+deb12u15
+Conffiles:
+ /etc/issue 349d61a0
+
+Package: gone
+Status: deinstall ok config-files
+Architecture: amd64
+Version: 1
+
+Package: tzdata
+Status: install ok installed
+Architecture: all
+Version: 1:2025b-0
+"""
+
+
+def test_the_bill_of_software_lists_python_and_debian_packages() -> None:
+    packages = installed(STATUS)
+    assert [package.name for package in packages] == ["base-files", "tzdata"]
+    components = {it["name"]: it for it in json.loads(software_bill(packages))["components"]}
+    locked = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
+    versions = {package["name"]: package["version"] for package in locked if "version" in package}
+    assert components["grpcio"]["version"] == versions["grpcio"]
+    assert components["base-files"]["purl"] == ("pkg:deb/debian/base-files@12.4%2Bdeb12u15?arch=amd64&distro=bookworm")
+    assert (components["tzdata"]["version"], "gone" in components) == ("1:2025b-0", False)
