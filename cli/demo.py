@@ -198,7 +198,7 @@ class _Demo:
         return remaining
 
     def _claims(self) -> list[Object]:
-        return self._api.list(RESOURCE_CLAIMS).items
+        return list(self._api.list(RESOURCE_CLAIMS).items)
 
     def _pods(self) -> list[Object]:
         return sorted(self._api.list(PODS).items, key=name_key)

@@ -157,7 +157,7 @@ class Uninstall:
         )
 
     def _labelled(self, resource: Resource, selector: str) -> list[Object]:
-        return self._api.list(resource, label_selector=selector).items
+        return list(self._api.list(resource, label_selector=selector).items)
 
     def _delete(self, resource: Resource, obj: Object) -> None:
         name, namespace = obj["metadata"]["name"], obj["metadata"].get("namespace", "")

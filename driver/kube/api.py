@@ -4,7 +4,7 @@ Two implementations pass the same contract tests: ``driver.kube.client`` (a real
 ``memoryapi`` (in memory).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -71,7 +71,7 @@ COSCHEDULING_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups
 class Page:
     """Part of a list, all read at one resource version; ``continue_token`` is "" on the last page."""
 
-    items: list[Object]
+    items: Sequence[Object]
     resource_version: str
     continue_token: str = ""
 

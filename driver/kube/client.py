@@ -7,10 +7,10 @@ import json
 import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
-import orjson
 import urllib3
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import HTTPError, ReadTimeoutError
@@ -31,6 +31,9 @@ from driver.kube.api import (
     Unavailable,
     WatchEvent,
 )
+from driver.kube.decoding import decode_object, decode_page
+
+T = TypeVar("T")
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 30.0
@@ -145,14 +148,8 @@ class KubeClient:
         query = _query(
             labelSelector=label_selector, fieldSelector=field_selector, limit=str(limit), **{"continue": continue_token}
         )
-        answer = self._call("GET", resource.path(namespace), query)
-        kind_of = {"apiVersion": resource.api_version, "kind": resource.kind}
-        metadata = answer["metadata"]
-        return Page(
-            [{**kind_of, **item} for item in answer.get("items") or ()],
-            metadata["resourceVersion"],
-            metadata.get("continue", ""),
-        )
+        added = {"apiVersion": resource.api_version, "kind": resource.kind}
+        return self._ask(partial(decode_page, added=added), "GET", resource.path(namespace), query)
 
     def watch(
         self,
@@ -244,6 +241,17 @@ class KubeClient:
         body: Any = None,
         content_type: str = "application/json",
     ) -> Object:
+        return self._ask(decode_object, method, path, query, body, content_type)
+
+    def _ask(
+        self,
+        decoded: Callable[[bytes], T],
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+    ) -> T:
         response = self._send(method, path, query or {}, body, content_type)
         for text in response.headers.getlist("Warning"):
             for warning in _WARNING.finditer(text):
@@ -251,10 +259,11 @@ class KubeClient:
         if response.status >= 400:
             raise _error(response.status, response.data, response.headers)
         try:
-            answer: Object = orjson.loads(response.data)
+            return decoded(response.data)
         except ValueError as error:
-            raise Unavailable(f"{method} {path}: response is not JSON: {error}", status=response.status) from error
-        return answer
+            raise Unavailable(
+                f"{method} {path}: the response cannot be decoded: {error}", status=response.status
+            ) from error
 
     def _send(
         self,
@@ -308,10 +317,10 @@ def error_from(code: int, status: Mapping[str, Any], retry_after: float = 0.0) -
 
 def _error(code: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
     try:
-        status = orjson.loads(body)
+        status: Object | None = decode_object(body)
     except ValueError:
         status = None
-    if not isinstance(status, dict):
+    if status is None:
         status = {"message": body.decode(errors="replace").strip()}
     wait = headers.get("Retry-After", "")
     return error_from(code, status, float(wait) if wait.isdigit() else 0.0)
@@ -321,7 +330,7 @@ def _events(resource: Resource, response: urllib3.BaseHTTPResponse) -> Iterator[
     """The changes of an open watch."""
     try:
         for line in _lines(response):
-            event = orjson.loads(line)
+            event = decode_object(line)
             if event["type"] == "ERROR":
                 status = event["object"]
                 raise error_from(status.get("code") or 500, status)

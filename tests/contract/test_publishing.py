@@ -38,7 +38,7 @@ class Plugin:
 
 @pytest.fixture
 def slices(api: Api, unique: str) -> Callable[[], list[Object]]:
-    return lambda: api.list(RESOURCE_SLICES, field_selector=f"spec.nodeName={unique},spec.driver=lode.dev").items
+    return lambda: list(api.list(RESOURCE_SLICES, field_selector=f"spec.nodeName={unique},spec.driver=lode.dev").items)
 
 
 @pytest.mark.parametrize("profile", ["", *shipped_profiles()])

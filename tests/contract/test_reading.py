@@ -44,7 +44,7 @@ def test_an_object_is_read_back_as_create_returned_it(api: Api, namespace: str) 
     read = api.get(RESOURCE_CLAIM_TEMPLATES, "t", namespace)
     assert read == created
     assert (read["apiVersion"], read["kind"]) == ("resource.k8s.io/v1", "ResourceClaimTemplate")
-    assert api.list(RESOURCE_CLAIM_TEMPLATES, namespace=namespace).items == [created]
+    assert list(api.list(RESOURCE_CLAIM_TEMPLATES, namespace=namespace).items) == [created]
 
 
 def test_an_object_that_does_not_exist_is_not_found(api: Api, namespace: str) -> None:
@@ -246,4 +246,4 @@ def test_a_watch_that_leaves_ended_pods_out_reports_a_pod_as_deleted_when_it_end
         ("DELETED", "b"),
     ]
     assert seen[1].object["metadata"]["resourceVersion"] == api.get(PODS, "a", namespace)["metadata"]["resourceVersion"]
-    assert api.list(PODS, namespace=namespace, field_selector=selector).items == []
+    assert list(api.list(PODS, namespace=namespace, field_selector=selector).items) == []

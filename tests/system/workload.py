@@ -115,7 +115,7 @@ class RandomWorkload:
         return name.ljust(LONGEST_NAME, "x") if self._random.random() < 0.05 else name
 
     def _pods(self) -> list[Object]:
-        return self._api.list(PODS).items
+        return list(self._api.list(PODS).items)
 
     def _random_pod(self) -> Object | None:
         pods = [pod for pod in self._pods() if not is_deleting(pod)]

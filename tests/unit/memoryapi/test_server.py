@@ -96,7 +96,7 @@ def test_the_same_calls_with_the_same_seed_give_the_same_objects() -> None:
         api = MemoryApi(VirtualClock(), seed=seed)
         for _ in range(3):
             api.create(LEASES, {"metadata": {"generateName": "l-", "namespace": "default"}})
-        return api.list(LEASES).items
+        return list(api.list(LEASES).items)
 
     assert run(1) == run(1)
     assert run(1) != run(2)

@@ -107,7 +107,7 @@ class Rig:
         return Running(self)
 
     def slices(self) -> list[Object]:
-        return self.memory.list(RESOURCE_SLICES).items
+        return list(self.memory.list(RESOURCE_SLICES).items)
 
     def devices(self) -> dict[str, Object]:
         return {d["name"]: d for item in self.slices() for d in item["spec"].get("devices", ())}

@@ -63,7 +63,7 @@ class Rig:
         return self.api.get(PODS, name, "default")
 
     def claims(self) -> list[Object]:
-        return self.api.list(RESOURCE_CLAIMS).items
+        return list(self.api.list(RESOURCE_CLAIMS).items)
 
     def allocate(self, node: str = "n1", *, device: str = "gpu-0", reserve: Object | None = None) -> Object:
         """What the controller does with the only claim."""
