@@ -15,7 +15,7 @@ from tests.mutants.reach import Reach, statement_lines
 
 Verdict = Literal["noticed", "survived", "explained", "outdated"]
 _FEW: Final = 10
-_HOUR: Final = 3600
+_LONGEST_SECONDS: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Workshop:
         self._order.write_text(json.dumps(tests))
         files = dict.fromkeys(test.partition("::")[0] for test in tests)
         # On a busy machine, the time that passes says nothing about a test; it only ends one that waits for ever.
-        options = (f"--cpu-seconds={self._seconds}", f"--timeout={_HOUR}", f"--running-file={self._running}")
+        options = (f"--cpu-seconds={self._seconds}", f"--timeout={_LONGEST_SECONDS}", f"--running-file={self._running}")
         return bool(self._failure(*options, f"--order-file={self._order}", *files))
 
     def _failure(self, *arguments: str) -> str:
