@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from cli.checks import WORKLOADS, InputObject, Key, damage
 from cli.documents import LIVE, BadInput, InputFault
+from cli.doubts import doubts
 from cli.expand import MAX_PODS, claims_of, owned_claims, pods_of, uid_of, wanted_pods
 from controller.allocation import Fleet
 from controller.gangs import Tiers
@@ -98,6 +99,7 @@ def snapshot_of(
     if faults:
         raise BadInput(faults)
     snapshot.notes += [*left_out, *_missing_claims(snapshot.state), *_unread_volumes(snapshot.state)]
+    snapshot.notes += doubts((record.claim for record in snapshot.state.claims.values()), names.driver)
     return snapshot
 
 

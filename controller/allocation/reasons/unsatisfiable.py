@@ -51,6 +51,8 @@ _WORDS: Final[dict[By, str]] = {
     "otherRequests": "{}",
     "other": "for {} other reasons",
 }
+_FOR_GOOD: Final[frozenset[By]] = frozenset(("classSelector", "selector", "selectorError", "capacity", "noCapacity"))
+"""What excludes a device whatever else is in use."""
 _NOT_SHAREABLE: Final = "cannot be shared, so memoryPercent does not apply"
 
 
@@ -110,6 +112,11 @@ class Shortage:
         """How many more devices it needs."""
         wanted = self.wanted if isinstance(self.wanted, int) else self.available + 1
         return max(0, wanted - self.available)
+
+    @property
+    def at_most(self) -> int:
+        """A bound on the devices that would fit if nothing was in use: partitions of one card all count."""
+        return self.seen - sum(one.count for one in self.exclusions if one.by in _FOR_GOOD)
 
     def to_json(self) -> Json:
         """With the keys claim, request, deviceClass, wanted, devices, fit, excluded, inUseBy, inUseByMore, freeing."""
@@ -187,6 +194,8 @@ def _shortage(shortage: Shortage) -> str:
     text = head + f"{shortage.available} of {shortage.seen} devices fit"
     if shortage.exclusions:
         text += f" ({_excluded(shortage.exclusions)})"
+    if isinstance(shortage.wanted, int) and 0 < shortage.at_most < shortage.wanted:
+        text += f"; even if nothing was in use, at most {shortage.at_most} would fit"
     if shortage.holders:
         more = f" and {shortage.more_holders} more" if shortage.more_holders else ""
         text += f"; in use by {', '.join(shortage.holders)}{more}"

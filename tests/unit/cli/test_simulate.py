@@ -277,6 +277,22 @@ def test_what_is_assumed_is_said(simulated: Simulate) -> None:
     assert not simulated(*slices("g", "t4x2"), *device_classes(), node("g"), claim("c")).json["notes"]
 
 
+def test_what_a_claim_hardly_means_is_noted_once(simulated: Simulate) -> None:
+    small = template("small", "gpu-share.lode.dev", capacity={"requests": {"memory": "4"}})
+    other = claim("other")
+    for driver in ("lode.de", "gpu.example.com"):
+        config = {"opaque": {"driver": driver, "parameters": {"kind": "X", "apiVersion": "y/v1"}}}
+        other["spec"]["devices"].setdefault("config", []).append(config)
+    given = (*slices("g", "t4x2"), *device_classes(), node("g"), small, other)
+    notes = simulated(*given, pod("p", of="small"), pod("q", of="small")).json["notes"]
+    assert [note.partition(": ")[2] for note in notes if "and 1 more" in note] == [
+        "request r: memory 4 is 4 bytes; a unit may be missing, such as 4Gi"
+    ]
+    assert [note for note in notes if "and 1 more" not in note] == [
+        "ResourceClaim default/other: config[0] is for the driver 'lode.de' and is ignored; did you mean 'lode.dev'?"
+    ]
+
+
 def test_holders_that_are_not_given_are_missed(simulated: Simulate) -> None:
     running = stored(pod("runs", "held", nodeName="g"), phase="Running")
     notes = simulated(*slices("g", "t4x2"), running).json["notes"]

@@ -220,6 +220,23 @@ def test_of_the_devices_of_one_card_only_one_is_said_to_become_free() -> None:
     assert shortage.freeing == ("uid-a",)
 
 
+@pytest.mark.parametrize(
+    ("count", "held", "said"),
+    [(5, 0, True), (5, 3, True), (4, 1, False), (4, 4, False)],
+    ids=["too few", "too few, some in use", "one in use", "all in use"],
+)
+def test_a_node_that_never_has_enough_is_told_from_one_whose_devices_are_in_use(
+    count: int, held: int, said: bool
+) -> None:
+    built = fleet(*pool(*CARDS, device("nic", {"kind": "nic"})))
+    hold(built, *(claim(want(), name=str(number)) for number in range(held)))
+    text = render(refused(built.allocate(NODE, {}, [claim(want(count=count))])))
+    assert ("; even if nothing was in use, at most 4 would fit" in text) == said
+    none = refused(built.allocate(NODE, {}, [claim(want("gpu", H100, count=2), name="h")]))
+    assert "at most 1 would fit" in render(none)
+    assert "even if" not in render(refused(built.allocate(NODE, {}, [claim(want("nothing"))])))
+
+
 def test_many_causes_of_one_kind_are_counted_together() -> None:
     cards = [replace(device(f"g{i}"), taints=(Taint("t", str(i), "NoSchedule"),)) for i in range(40)]
     (shortage,) = refused(fleet(*pool(*cards)).allocate(NODE, {}, [claim(want())])).shortages
