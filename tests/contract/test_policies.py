@@ -13,10 +13,12 @@ from tests.contract.identity import (
     SCHEDULER,
     Identity,
     Object,
+    Response,
     eventually,
 )
 from tests.contract.installed import (
     CLAIMS,
+    DRA,
     GATE,
     OTHER_DRIVER,
     OUR_DRIVER,
@@ -365,6 +367,26 @@ def test_extended_resource_claims_cannot_use_our_classes(admin: Identity) -> Non
         refused = admin.as_user(SCHEDULER, TRUSTED).request("POST", CLAIMS, extended(wanted))
         assert refused.status == 403
         assert f"device class {name} cannot be requested as an extended resource" in refused.message
+
+
+ALLOWED_CLASSES = ('device.driver != "lode.dev"', 'device.driver == "lode.dev.example.com"')
+REFUSED_CLASSES = ('device.driver == "lode.dev"', "device.attributes['lode.dev'].type == 'H100'")
+
+
+def test_classes_of_an_administrator_count_by_what_they_select(admin: Identity) -> None:
+    names = {selector: unique_name("class") for selector in (*ALLOWED_CLASSES, *REFUSED_CLASSES)}
+    for selector, name in names.items():
+        spec = {"selectors": [{"cel": {"expression": selector}}]}
+        admin.request("POST", f"{DRA}/deviceclasses", {"metadata": {"name": name}, "spec": spec}).must()
+
+    def asked_for(selector: str) -> Response:
+        return admin.request("POST", f"{CLAIMS}?dryRun=All", extended(claim(names[selector])))
+
+    eventually("the classes count", lambda: {asked_for(it).status for it in REFUSED_CLASSES} == {403})
+    for selector in REFUSED_CLASSES:
+        message = f"device class {names[selector]} cannot be requested as an extended resource"
+        assert message in asked_for(selector).message
+    assert all(asked_for(selector).ok for selector in ALLOWED_CLASSES)
 
 
 def test_other_extended_resource_claims_and_plain_claims_are_allowed(admin: Identity) -> None:

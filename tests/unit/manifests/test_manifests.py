@@ -49,12 +49,18 @@ def test_there_is_one_class_for_every_kind_with_its_name() -> None:
     assert selectors == {f"{kind}.lode.dev": [{"cel": {"expression": expression.format(kind)}}] for kind in CLASSES}
 
 
-def test_policies_fail_closed_and_need_no_parameters() -> None:
+def test_policies_fail_closed_and_need_no_parameters_but_device_classes() -> None:
     policies = installed("ValidatingAdmissionPolicy") + installed("MutatingAdmissionPolicy")
-    assert {(obj["spec"]["failurePolicy"], "paramKind" in obj["spec"]) for obj in policies} == {("Fail", False)}
+    assert {obj["spec"]["failurePolicy"] for obj in policies} == {"Fail"}
+    kinds = {
+        obj["metadata"]["name"]: obj["spec"]["paramKind"]["kind"] for obj in policies if "paramKind" in obj["spec"]
+    }
+    assert kinds == {"no-extended-resource-claims.lode.dev": "DeviceClass"}
     bindings = installed("ValidatingAdmissionPolicyBinding") + installed("MutatingAdmissionPolicyBinding")
     assert {obj["spec"]["policyName"] for obj in bindings} == {obj["metadata"]["name"] for obj in policies}
-    assert not any("paramRef" in obj["spec"] for obj in bindings)
+    references = {obj["spec"]["policyName"]: obj["spec"]["paramRef"] for obj in bindings if "paramRef" in obj["spec"]}
+    every = {"selector": {}, "parameterNotFoundAction": "Allow"}
+    assert references == dict.fromkeys(kinds, every), "every class"
 
 
 def test_the_policy_adds_the_gate_that_the_controller_removes() -> None:
