@@ -37,6 +37,11 @@ class Names:
         return f"{self.driver}/gang"
 
     @property
+    def fabric(self) -> tuple[str, ...]:
+        """Attributes that say where in the fabric a card is: mostly the domains that gangs ask for."""
+        return tuple([self.attribute(name) for name in ("ibCluster", "ibLeaf", "rail", "nvlinkDomain")])
+
+    @property
     def parameters_api_version(self) -> str:
         """apiVersion of the opaque parameters in a claim's or class's config."""
         return f"{self.driver}/v1alpha1"

@@ -16,12 +16,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.allocation.hardware import DRIVER
 from benchmarks.profiling import profiled
 from controller.allocation import Fleet
 from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.filters import Selectors
 from controller.placement import Placed, place
 from driver.model import Claim, ClaimSpec, DeviceClass, Request, Slice, Want
+from driver.names import Names
 from driver.wire import Json, allocation_to, claim_from, class_from, slice_from
 
 PASSES = 6
@@ -53,7 +55,7 @@ class ClusterObjects:
 
     def fleet(self) -> Fleet:
         """A fleet with all objects."""
-        fleet = Fleet()
+        fleet = Fleet(names=Names(DRIVER))
         for device_class in self.classes:
             fleet.upsert_class(device_class)
         for name, labels in self.nodes.items():

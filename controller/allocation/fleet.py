@@ -9,7 +9,7 @@ from controller.allocation.devices.domains import NOWHERE, value_text
 from controller.allocation.devices.node_availability import NodeMemory
 from controller.allocation.devices.pools import NodeSlot, PoolKey
 from controller.allocation.devices.usage import Usage, Use, consuming
-from controller.allocation.filters import Selectors
+from controller.allocation.filters import Filter, Selectors
 from controller.allocation.nodefit.candidates import NodeCandidates
 from controller.allocation.nodefit.counting import count_fits
 from controller.allocation.nodefit.fingerprint import fingerprint
@@ -60,6 +60,7 @@ class Fleet:
         selectors = selectors or Selectors()
         self._selectors = selectors
         self._requests = CompiledRequests(selectors, names)
+        self._fabric = names.fabric
         self._memories: BoundedCache[CompiledRequest, NodeMemory] = BoundedCache(_MOST_MEMORIES)
         self._scores: BoundedCache[CompiledRequest, _Scores] = BoundedCache(_MOST_SCORED)
         self._greedy = GreedyFit(self._index)
@@ -158,11 +159,11 @@ class Fleet:
         return self._index.free_counters()
 
     def index(self) -> None:
-        """Take in all events so far, and what the selectors of classes read of devices. Answers are the same without.
+        """Take in all events so far, with what is asked of every node: its pools, the fabric, what classes select.
 
-        The first question after many events would do it, and take long.
+        Answers are the same without. The first question after many events would do it, and take long.
         """
-        self._index.settle()
+        self._index.prepare(self._fabric)
         for device_class in self._classes.values():
             # Requests for a class that does not compile are refused with the reason.
             with suppress(SelectorError):
@@ -292,11 +293,8 @@ class Fleet:
         self._index.settle()
         return self._index.slots
 
-    def node_devices(
-        self, slot: NodeSlot, requests: Sequence[CompiledRequest], attributes: tuple[str, ...] = ()
-    ) -> NodeDevices:
-        """The devices of the node that any request selects, counted, and the values that they have of attributes."""
-        filters = tuple(dict.fromkeys(wanted for request in requests for wanted in request.filters))
+    def node_devices(self, slot: NodeSlot, filters: Sequence[Filter], attributes: tuple[str, ...] = ()) -> NodeDevices:
+        """The devices of the node that any of the filters selects, counted, and what values of attributes they have."""
         return node_devices(self._index.order(slot), filters, attributes, self._index)
 
     def most_fits(self, slot: NodeSlot, request: CompiledRequest, most: int = 1_000) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from controller.allocation import Fleet
+from controller.allocation import Fleet, NodeDevices
 from controller.gangs.choice import Figures, Rank, least_children, rank
 from controller.gangs.counting import Counts
 from controller.gangs.gang import Domain, DomainVerdict, Gang, GangPlan, GangRefusal, Level, Standing
@@ -19,6 +19,8 @@ from controller.placement import Nodes, Placement, Trial
 STEPS: Final = 2_000
 """Steps of a search that may be wrong before it ends without a decision."""
 _LEADER_STEPS: Final = 200
+
+_NOT_COMPARED: Final = Figures(0, (), 0, 0, 0)
 
 _Found = tuple[Rank, Sequence[Placement]]
 """What a search in a domain found, and how good the domain is with it."""
@@ -158,6 +160,7 @@ class _Decision:
         self._rooms: dict[Path, int] = {}
         """The room of domains that hold others."""
         self._counts: dict[Places, Counts] = {}
+        self._devices: dict[Places, Sequence[NodeDevices]] = {}
         self._too_few: dict[Path, tuple[int, Sequence[int], Counts]] = {}
         self._verdicts: dict[Domain, DomainVerdict] = {}
 
@@ -210,13 +213,17 @@ class _Decision:
         if counts is None:
             counts = self._counts[places] = Counts(self._units, places, self._fleet, self._nodes, self._memory)
         domains = self._domains(tier, places)
-        candidates = []
+        surviving = []
         for path, inside in domains.items():
             bound = self._bound(tier, inside, places, counts)
             if bound < self._needed:
                 self._too_few[path] = bound, inside, counts
             else:
-                candidates.append(self._candidate(tier, path, inside, places, counts))
+                surviving.append((path, inside))
+        compared = len(surviving) > 1
+        candidates = [
+            self._candidate(tier, path, inside, places, counts, compared=compared) for path, inside in surviving
+        ]
         candidates.sort(key=lambda candidate: candidate.least)
         return self._best(tier, candidates, places, counts)
 
@@ -245,13 +252,16 @@ class _Decision:
                 return {}
         return domains
 
-    def _candidate(self, tier: _Tier, path: Path, inside: Sequence[int], places: Places, counts: Counts) -> _Candidate:
+    def _candidate(
+        self, tier: _Tier, path: Path, inside: Sequence[int], places: Places, counts: Counts, *, compared: bool
+    ) -> _Candidate:
+        """The domain; what it has is looked at only if it is compared with others."""
         child_depth = tier.depth + 1
         children: dict[Path, list[int]] = {}
         for at in inside:
             children.setdefault(places[at].below[:child_depth], []).append(at)
         least = least_children(counts.wanted, len(self._gang.members) - self._needed, counts, children)
-        figures = self._figures(tier, path, inside, places, counts)
+        figures = self._figures(tier, path, inside, places, counts) if compared else _NOT_COMPARED
         return _Candidate(path, inside, self._rank(path, least, figures), figures, len(children))
 
     def _figures(self, tier: _Tier, path: Path, inside: Sequence[int], places: Places, counts: Counts) -> Figures:
@@ -261,7 +271,10 @@ class _Decision:
             for depth in range(tier.depth)
             if not depth or path[depth - 1]
         ]
-        devices = self._memory.devices(self._topology, places, self._fleet, self._nodes)
+        devices = self._devices.get(places)
+        if devices is None:
+            devices = self._memory.devices(self._topology, places, self._fleet, self._nodes)
+            self._devices[places] = devices
         found = [devices[at] for at in inside]
         return Figures(
             counts.room(self._main, inside),

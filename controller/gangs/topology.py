@@ -96,7 +96,7 @@ class Topology:
         self.levels = tuple(levels)
         self._fleet = fleet
         self._nodes = nodes
-        self._requests = requests
+        self._filters = tuple(dict.fromkeys(wanted for request in requests for wanted in request.filters))
         self._attributes = tuple(level.key for level in levels if level.kind == "attribute")
         self._conflicts: dict[str, Conflict] = {}
         self._slots: dict[str, NodeSlot] = {}
@@ -143,7 +143,7 @@ class Topology:
         """The devices of the place that the requests select."""
         found = self._devices.get(place.node)
         if found is None or self._seen[place.node][:2] != (place.slot, place.slot.clock):
-            return self._fleet.node_devices(place.slot, self._requests)
+            return self._fleet.node_devices(place.slot, self._filters)
         return found
 
     def places(self, depth: int) -> Places:
@@ -214,7 +214,7 @@ class Topology:
         labels = self._nodes.labels_of(name)
         if not self._attributes:
             return (_cut([labels.get(level.key, "") for level in self.levels]),)
-        devices = self._devices[name] = self._fleet.node_devices(self._slots[name], self._requests, self._attributes)
+        devices = self._devices[name] = self._fleet.node_devices(self._slots[name], self._filters, self._attributes)
         found: set[Path] = set()
         for values in devices.values or {("",) * len(self._attributes)}:
             of_device = iter(values)

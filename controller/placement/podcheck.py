@@ -28,7 +28,7 @@ class PodCheck:
         """Whether the pod can run on the node of this name."""
         if fits(self._pod, self._needs, self._nodes.view(node), self._nodes.extended_resources):
             return False
-        return not any(self._common_reasons(node))
+        return not self._checks or not any(self._common_reasons(node))
 
     def reasons(self, node: str) -> tuple[str, ...]:
         """Every reason why the pod cannot run there; empty if it can. They name no node: equal ones are counted."""

@@ -39,9 +39,10 @@ def _state_reasons(needs: Needs, facts: NodeFacts) -> Iterable[str]:
         yield "the node is not ready"
     if facts.unschedulable and not tolerates(needs.tolerations, _UNSCHEDULABLE):
         yield "the node is unschedulable"
-    for taint in untolerated(needs.tolerations, facts.taints):
-        if taint != _UNSCHEDULABLE or not facts.unschedulable:
-            yield f"node taint {taint} is not tolerated"
+    if facts.taints:
+        for taint in untolerated(needs.tolerations, facts.taints):
+            if taint != _UNSCHEDULABLE or not facts.unschedulable:
+                yield f"node taint {taint} is not tolerated"
 
 
 def untolerated(tolerations: Collection[NodeToleration], taints: Iterable[NodeTaint]) -> Iterable[NodeTaint]:
@@ -73,7 +74,7 @@ def selects_node(needs: Needs, facts: NodeFacts) -> bool:
 
 
 def _selection_reasons(needs: Needs, facts: NodeFacts) -> Iterable[str]:
-    if any(facts.labels.get(name) != value for name, value in needs.labels):
+    if needs.labels and any(facts.labels.get(name) != value for name, value in needs.labels):
         yield "the node does not match the pod's nodeSelector"
     if needs.affinity is not None and not selects(needs.affinity, facts.name, facts.labels):
         yield "the node does not match the pod's required node affinity"
@@ -91,13 +92,16 @@ def _resource_reasons(pod: str, needs: Needs, node: NodeView, backed: Collection
     # kube-scheduler counts a pod without requests too, so a node that reports no pod limit takes none.
     if node.pods - (own is not None) + 1 > node.facts.allocatable.get("pods", 0) // NANO:
         yield "too many pods"
-    for name, amount in sorted(needs.requests.items()):
+    short = []
+    for name, amount in needs.requests.items():
         total = node.facts.allocatable.get(name, 0)
         if not total and (name in backed or name.startswith(_BY_CLASS)):
             continue
-        taken = node.used[name] - (own.requests.get(name, 0) if own else 0)
+        taken = node.used.get(name, 0) - (own.requests.get(name, 0) if own else 0)
         if amount > total - taken:
-            yield f"insufficient {name} ({written(name, amount)} requested)"
+            short.append((name, amount))
+    for name, amount in sorted(short):
+        yield f"insufficient {name} ({written(name, amount)} requested)"
 
 
 def _port_reasons(pod: str, needs: Needs, node: NodeView) -> Iterable[str]:

@@ -25,7 +25,8 @@ class PodRoom:
 
     def __init__(self, pod: str, needs: Needs, nodes: Nodes):
         self._check = PodCheck(pod, needs, nodes)
-        self._needs = needs
+        self._ports = needs.ports
+        self._requests = sorted(needs.requests.items())
         self._nodes = nodes
         self.version = self._check.version
 
@@ -33,16 +34,14 @@ class PodRoom:
         """The room of the node of this name. Volumes, affinity and spread among the pods themselves do not count."""
         if not self._check.passes(node):
             return Room(0, self._check.reasons(node)[0])
-        view, needs = self._nodes.view(node), self._needs
+        view = self._nodes.view(node)
         assert view.facts is not None
         allocatable = view.facts.allocatable
-        found = Room(allocatable.get("pods", 0) // NANO - view.pods, "too many pods")
-        if needs.ports:
-            found = Room(1, f"host port {needs.ports[0].port}/{needs.ports[0].protocol} is taken")
-        for name, amount in sorted(needs.requests.items()):
-            total = allocatable.get(name, 0)
+        pods, limit = allocatable.get("pods", 0) // NANO - view.pods, "too many pods"
+        if self._ports:
+            pods, limit = 1, f"host port {self._ports[0].port}/{self._ports[0].protocol} is taken"
+        for name, amount in self._requests:
             # Only devices can stand for a resource that the node lacks; the check has passed.
-            pods = (total - view.used[name]) // amount if total else found.pods
-            if pods < found.pods:
-                found = Room(pods, f"insufficient {name}")
-        return found
+            if (total := allocatable.get(name, 0)) and (left := (total - view.used.get(name, 0)) // amount) < pods:
+                pods, limit = left, f"insufficient {name}"
+        return Room(pods, limit)

@@ -128,6 +128,15 @@ class DeviceIndex:
             self._pool(key)
         self.availability.settle()
 
+    def prepare(self, attributes: Sequence[str]) -> None:
+        """Find the pools of every node, and what devices have of these attributes; both are kept until they change."""
+        self.settle()
+        for slot in self._slots.values():
+            self.order(slot)
+        for pool in self.pools.values():
+            for attribute in attributes:
+                self.columns.values(pool, attribute)
+
     def free_counters(self) -> Mapping[PoolKey, tuple[int, ...]]:
         """The free counters of every pool that has counters (nanos, in the pool's order)."""
         self.settle()

@@ -47,6 +47,9 @@ def paths(pool: Pool, devices: int, attributes: Sequence[str], columns: Columns)
     found: dict[tuple[str, ...], int] = {(): devices}
     for attribute in attributes:
         groups = by_value(pool, attribute, columns)
+        if len(groups) == 1:
+            found = {(*path, *groups): mask for path, mask in found.items()}
+            continue
         found = {
             (*path, value): both
             for path, mask in found.items()

@@ -33,7 +33,7 @@ def count_fits(
     if any(mask & pool.shareable or _is_contended(pool, mask) for pool, mask in pairs):
         return None
     if not request.match_groups:
-        return min(most, sum(mask.bit_count() for _, mask in pairs) // choice.count)
+        return min(most, sum([mask.bit_count() for _, mask in pairs]) // choice.count)
     numbers: dict[object, int] = {}
     for pool, mask in pairs:
         column = columns.values(pool, request.match_groups[0].attribute)

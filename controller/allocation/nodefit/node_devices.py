@@ -48,7 +48,8 @@ def node_devices(order: Order, filters: Sequence[Filter], attributes: Sequence[s
             values |= paths(pool, devices, attributes, index.columns)
             total += devices.bit_count()
             available += (devices & pool.available).bit_count()
-            tainted += sum((devices & mask).bit_count() for mask in pool.tainted.values())
+            if pool.tainted:
+                tainted += sum((devices & mask).bit_count() for mask in pool.tainted.values())
     return NodeDevices(frozenset(values), total, available, tainted)
 
 

@@ -1,5 +1,7 @@
 """A fleet can be told to take in all events before the first question. That changes no answer."""
 
+from dataclasses import replace
+
 from controller.allocation import Fleet
 from driver.model import DeviceClass, DeviceId
 from tests.unit.controller.allocation.rig import claim, device, fleet, hold, names, pool, want
@@ -27,6 +29,16 @@ def test_what_happens_after_indexing_is_seen() -> None:
     assert DeviceId("lode.dev", "n1/lode.dev", "gpu-0") in made.usage_snapshot()
     made.index()
     assert not isinstance(made.allocate("n1", {}, [claim(want())]), tuple)
+
+
+def test_a_card_that_moves_to_another_fabric_after_indexing_is_seen_there() -> None:
+    made = fleet(*pool(device("gpu-0", {"ibCluster": "a"})))
+    made.upsert_node("n1", {})
+    made.index()
+    for part in pool(device("gpu-0", {"ibCluster": "b"})):
+        made.upsert_slice(replace(part, generation=part.generation + 1))
+    found = made.node_devices(made.slot("n1", {}), (), ("lode.dev/ibCluster",))
+    assert found.values == {("b",)}
 
 
 def test_a_class_that_does_not_compile_is_told_to_whoever_asks_for_it() -> None:
