@@ -150,7 +150,8 @@ def _rank(problem: Problem, path: Path) -> tuple[int, ...]:
 def room(problem: Problem, asking: Asking, path: Path) -> int:
     """How many such members the domain takes."""
     inside = [node for node in problem.nodes if problem.path(node)[: len(path)] == path]
-    return sum(max(n for n in range(20) if _holds(node, [asking] * n)) for node in inside)
+    most = 1 if problem.apart else 20
+    return sum(max(n for n in range(most + 1) if _holds(node, [asking] * n)) for node in inside)
 
 
 def lost(size: int, members: int) -> int:
