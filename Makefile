@@ -59,6 +59,7 @@ kind: $(VENV) ## a kind cluster with the driver on simulated hardware; run it ag
 	@echo '    eval "$$($(CLUSTERS) kind env)"'
 	@echo '    kubectl get resourceslices'
 	@echo '    kubectl get pods --namespace lode-system'
+	@echo '    kubectl lode doctor'
 
 .PHONY: kind-down
 kind-down: $(VENV) ## remove the kind cluster

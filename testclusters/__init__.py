@@ -12,11 +12,12 @@ add a version of Kubernetes.
 from testclusters.cache import cached_folder, content_key
 from testclusters.commands import CommandFailed, start_process
 from testclusters.controlplane import ControlPlane, ControlPlaneFailed
+from testclusters.daemon import Docker
 from testclusters.debian import installed
 from testclusters.forwarder import Forwarder
 from testclusters.images import build_context, image_labels, software_bill
 from testclusters.kind import KindCluster, NoCluster, NotReady
-from testclusters.lifecycle import kind_configuration
+from testclusters.lifecycle import kind_configuration, write_programs
 from testclusters.oci import Layer, write_archive
 from testclusters.pki import Authority
 from testclusters.programs import (
@@ -35,6 +36,7 @@ __all__ = [
     "CommandFailed",
     "ControlPlane",
     "ControlPlaneFailed",
+    "Docker",
     "Forwarder",
     "KindCluster",
     "Layer",
@@ -55,4 +57,5 @@ __all__ = [
     "software_bill",
     "start_process",
     "write_archive",
+    "write_programs",
 ]

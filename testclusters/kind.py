@@ -109,8 +109,8 @@ class KindCluster:
         return (self.control_plane, *self.workers)
 
     def environment(self) -> dict[str, str]:
-        """The environment variables of a program that uses the cluster; PATH has the cluster's kubectl and
-        docker, and the commands beside this Python: `kubectl lode` is one of them."""
+        """The environment variables of a program that uses the cluster; PATH has the cluster's kubectl, docker and
+        lode, and the commands beside this Python: `kubectl lode` is one of them."""
         variables = {
             "KUBECONFIG": str(self.kubeconfig),
             "LODE_CLUSTER": self.name,

@@ -3,7 +3,9 @@
 import json
 import shlex
 import shutil
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from testclusters import cache, daemon, nodeimage, programs, progress
 from testclusters.commands import CommandFailed
@@ -70,7 +72,7 @@ def _create(cluster: KindCluster, image: str, *, pod_groups: bool) -> None:
     _delete(cluster.name, cluster.docker)
     (cluster.folder / "bin").mkdir(parents=True)
     built_here = image.startswith(nodeimage.BUILT_IMAGE)
-    _write_programs(cluster, built_here)
+    write_programs(cluster, built_here)
     configuration = cluster.folder / "config.json"
     configuration.write_text(json.dumps(kind_configuration(built_here, pod_groups=pod_groups), indent=1))
     try:
@@ -92,8 +94,8 @@ def _save_logs(cluster: KindCluster) -> None:
     progress.print_status(f"    creating the cluster failed; logs of its nodes: {logs}")
 
 
-def _write_programs(cluster: KindCluster, built_here: bool) -> None:
-    """Write the commands kubectl and docker of this cluster, which need no environment variables."""
+def write_programs(cluster: KindCluster, built_here: bool) -> None:
+    """Write the commands kubectl, docker and lode of this cluster, which need no environment variables."""
     kubectl = (
         str(programs.kubernetes(cluster.kubernetes).build() / "kubectl") if built_here else shutil.which("kubectl")
     )
@@ -107,6 +109,7 @@ def _write_programs(cluster: KindCluster, built_here: bool) -> None:
     for name, program, environment in (
         ("kubectl", kubectl, kubectl_environment),
         ("docker", str(docker), docker_environment),
+        ("lode", str(Path(sys.prefix, "bin/lode")), {"KUBECONFIG": str(cluster.kubeconfig)}),
     ):
         exports = [f"export {shlex.quote(f'{key}={value}')}" for key, value in environment.items()]
         command = shlex.join(cluster.network_command(program))
