@@ -6,6 +6,7 @@
     topology    which devices are in which domain
     Memory      what was found about places for earlier gangs; it saves time
     counting    how many members domains take at most
+    competing   the same for unlike members together
     staging     members on nodes on trial, with everything that is known
     packing     the exact search in one domain
     choice      which of the domains that can take the gang is chosen

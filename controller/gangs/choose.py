@@ -7,6 +7,7 @@ from typing import Final
 
 from controller.allocation import Fleet, NodeDevices
 from controller.gangs.choice import Figures, Rank, least_children, rank
+from controller.gangs.competing import Competition
 from controller.gangs.counting import Counts
 from controller.gangs.gang import Domain, DomainVerdict, Gang, GangPlan, GangRefusal, Level, Standing
 from controller.gangs.memory import Memory
@@ -20,6 +21,7 @@ STEPS: Final = 2_000
 """Steps of a search that may be wrong before it ends without a decision."""
 _LEADER_STEPS: Final = 200
 
+_NOT_TOGETHER: Final = "they do not fit together"
 _NOT_COMPARED: Final = Figures(0, (), 0, 0, 0)
 
 _Found = tuple[Rank, Sequence[Placement]]
@@ -161,6 +163,7 @@ class _Decision:
         """The room of domains that hold others."""
         self._counts: dict[Places, Counts] = {}
         self._devices: dict[Places, Sequence[NodeDevices]] = {}
+        self._competition: dict[Places, Competition] = {}
         self._too_few: dict[Path, tuple[int, Sequence[int], Counts]] = {}
         self._verdicts: dict[Domain, DomainVerdict] = {}
 
@@ -181,7 +184,7 @@ class _Decision:
                 if found is not None:
                     return found
         for path, (bound, inside, counts) in self._too_few.items():
-            self._note(path, bound, counts.limits(inside))
+            self._note(path, bound, counts.limits(inside) or _NOT_TOGETHER)
         self._note_conflicts()
         waits = [level.wait_seconds - gang.elapsed for level in gang.levels if self._waits(level)]
         ordered = sorted(self._verdicts.values(), key=lambda verdict: verdict.domain.path)
@@ -230,12 +233,22 @@ class _Decision:
     def _bound(self, tier: _Tier, inside: Sequence[int], places: Places, counts: Counts) -> int:
         """How many members the places take at most. Who stands makes groups smaller, and so only more fits."""
         found = counts.members(inside)
+        if found >= self._needed and len(counts.wanted) > 1:
+            found = min(found, self._together(inside, places, counts))
         for group in tier.groups if found >= self._needed else ():
             domains = by_path([places[at] for at in inside], group.depth).values()
             found = min(found, counts.members_in_groups([*domains], group.size))
         if any(counts.of_task(task, inside) < needed for task, needed in self._needed_of_tasks.items()):
             found = min(found, self._needed - 1)
         return found
+
+    def _together(self, inside: Sequence[int], places: Places, counts: Counts) -> int:
+        """How many members of different kinds the places take at most."""
+        competition = self._competition.get(places)
+        if competition is None:
+            competition = Competition(self._units, places, self._devices_of(places), self._nodes)
+            self._competition[places] = competition
+        return competition.members(inside, [counts.members_at(at) for at in inside])
 
     def _domains(self, tier: _Tier, places: Places) -> Mapping[Path, Sequence[int]]:
         """The domains where the gang may be: if members stand, those where they do."""
@@ -271,10 +284,7 @@ class _Decision:
             for depth in range(tier.depth)
             if not depth or path[depth - 1]
         ]
-        devices = self._devices.get(places)
-        if devices is None:
-            devices = self._memory.devices(self._topology, places, self._fleet, self._nodes)
-            self._devices[places] = devices
+        devices = self._devices_of(places)
         found = [devices[at] for at in inside]
         return Figures(
             counts.room(self._main, inside),
@@ -283,6 +293,13 @@ class _Decision:
             sum([one.available for one in found]),
             sum([one.tainted for one in found]),
         )
+
+    def _devices_of(self, places: Places) -> Sequence[NodeDevices]:
+        found = self._devices.get(places)
+        if found is None:
+            found = self._memory.devices(self._topology, places, self._fleet, self._nodes)
+            self._devices[places] = found
+        return found
 
     def _room_around(self, path: Path, places: Places, counts: Counts) -> int:
         assert self._main is not None
@@ -379,7 +396,7 @@ class _Decision:
                 return rank, [placement for _, placement in staging.placements()]
             if limit is None:
                 learnt = counts.members(candidate.places)
-                reason = "they do not fit together" if learnt >= self._needed else counts.limits(candidate.places)
+                reason = _NOT_TOGETHER if learnt >= self._needed else counts.limits(candidate.places)
                 self._note(candidate.path, min(self._needed - 1, learnt), reason, decided=not staging.undecided)
         return None
 

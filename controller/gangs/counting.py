@@ -44,6 +44,10 @@ class Counts:
         """How many members these places take at most."""
         return sum(min(wanted, self.room(kind, places)) * len(kind.pods) for kind, wanted in self.wanted.items())
 
+    def members_at(self, place: int) -> int:
+        """How many members the place takes at most, as if different kinds did not compete for it."""
+        return sum(min(wanted, self.bounds[kind][place]) * len(kind.pods) for kind, wanted in self.wanted.items())
+
     def of_task(self, task: str, places: Sequence[int]) -> int:
         """How many members of the task these places take at most."""
         counted = ((kind, wanted, kind.tasks.count(task)) for kind, wanted in self.wanted.items())

@@ -24,18 +24,20 @@ class NodeDevices:
         total: how many there are, in use or not.
         available: those that are not in use as a whole.
         tainted: those with taints.
+        shareable: whether one of them can serve several requests.
     """
 
     values: frozenset[tuple[str, ...]]
     total: int
     available: int
     tainted: int
+    shareable: bool
 
 
 def node_devices(order: Order, filters: Sequence[Filter], attributes: Sequence[str], index: DeviceIndex) -> NodeDevices:
     """The devices of the node that any of the filters selects; all of them if there is no filter."""
     values: set[tuple[str, ...]] = set()
-    total = available = tainted = 0
+    total = available = tainted = shareable = 0
     for pool, visible in order:
         if pool.problem:
             continue
@@ -48,9 +50,10 @@ def node_devices(order: Order, filters: Sequence[Filter], attributes: Sequence[s
             values |= paths(pool, devices, attributes, index.columns)
             total += devices.bit_count()
             available += (devices & pool.available).bit_count()
+            shareable |= devices & pool.shareable
             if pool.tainted:
                 tainted += sum((devices & mask).bit_count() for mask in pool.tainted.values())
-    return NodeDevices(frozenset(values), total, available, tainted)
+    return NodeDevices(frozenset(values), total, available, tainted, bool(shareable))
 
 
 def most_fits(order: Order, request: CompiledRequest, greedy: GreedyFit, columns: Columns, most: int) -> int:

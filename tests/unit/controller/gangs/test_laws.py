@@ -123,3 +123,10 @@ def test_a_gang_is_placed_exactly_if_it_can_be_and_in_the_best_domain(problem: P
         used = [problem.path(problem.nodes[number]) for number in at.values()]
         assert {one[: len(path)] for one in used} == {path}
         assert len({one[: len(path) + 1] for one in used}) == children
+
+
+@given(problems())
+def test_what_is_ruled_out_without_a_search_is_impossible(problem: Problem) -> None:
+    answer = scene(problem).decide(budget=0)
+    if isinstance(answer, GangRefusal) and answer.decided:
+        assert best(problem) is None

@@ -1,0 +1,80 @@
+"""How many unlike members domains take at most, because they compete for the same devices, CPU and memory.
+
+Counting by kind (``counting``) takes a node with 10 cards for one that takes a member with 6 and another one with 5.
+What is ruled out here needs no search, which can take very many steps to find that nothing fits.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Final
+
+from controller.allocation import NodeDevices
+from controller.gangs.topology import Places
+from controller.gangs.units import Unit
+from controller.placement import Nodes
+from driver.quantity import NANO
+
+_CARDS: Final = "devices"
+"""Stands for devices; resources of nodes are called differently, because theirs is a qualified name or a known one."""
+_PODS: Final = "pods"
+
+
+class Competition:
+    """An upper bound for all members together, from the smallest amounts that so many of them ask for.
+
+    Args:
+        devices: what each place has.
+    """
+
+    def __init__(self, units: Sequence[Unit], places: Places, devices: Sequence[NodeDevices], nodes: Nodes):
+        self._places = places
+        self._devices = devices
+        self._nodes = nodes
+        pods = [pod for unit in units for pod in unit.kind.pods]
+        self._members = len(pods)
+        counted = any(member.demand.bound_to or nodes.node_of(member.demand.key) for u in units for member in u.members)
+        asked: dict[str, list[int]] = {}
+        if not counted:
+            # What a pod takes already counts on its node, but not against itself.
+            requests = [needs.requests for unit in units for needs in unit.kind.counted]
+            names = sorted({name for one in requests for name in one})
+            asked = {name: [one.get(name, 0) for one in requests] for name in names}
+            asked[_PODS] = [NANO] * len(pods)
+        if len(pods) == len(units):
+            asked[_CARDS] = [unit.kind.request.total_devices for unit in units]
+        self._sums: Mapping[str, Sequence[int]] = {name: [*accumulate(sorted(each))] for name, each in asked.items()}
+        """Per resource, what the smallest member asks for, the smallest two together, and so on."""
+
+    def members(self, inside: Sequence[int], rooms: Sequence[int]) -> int:
+        """How many members the places take at most.
+
+        Args:
+            rooms: how many members each of the places takes as far as they do not compete.
+        """
+        found = 0
+        left: dict[str, int | None] = {}
+        for at, room in zip(inside, rooms, strict=True):
+            if not room:
+                continue
+            most = room
+            for name, sums in self._sums.items():
+                free, total = self._free(at, name), left.get(name, 0)
+                left[name] = None if free is None or total is None else total + free
+                if free is not None:
+                    most = min(most, bisect_right(sums, free))
+            found += most
+        together = [bisect_right(self._sums[name], free) for name, free in left.items() if free is not None]
+        return min([self._members, found, *together])
+
+    def _free(self, at: int, name: str) -> int | None:
+        """How much of the resource the place has; None if that is no limit."""
+        if name == _CARDS:
+            devices = self._devices[at]
+            return None if devices.shareable else devices.available
+        view = self._nodes.view(self._places[at].node)
+        total = view.facts.allocatable.get(name, 0) if view.facts else 0
+        if name == _PODS:
+            return max(0, total - view.pods * NANO)
+        # Devices can stand for a resource that the node lacks.
+        return max(0, total - view.used.get(name, 0)) if total else None

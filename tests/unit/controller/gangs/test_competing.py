@@ -1,0 +1,22 @@
+"""What unlike members take together is counted before it is searched."""
+
+import pytest
+
+from controller.gangs import Gang, GangRefusal
+from tests.unit.controller.gangs.rig import CLUSTER, IB, Scene, gang, hosts, member
+
+UNLIKE = {
+    "more cards than all nodes have": (gang((member(n, count=c) for n, c in enumerate((5, 4, 4, 2, 2))), CLUSTER), 4),
+    "more cards than half of a node each": (gang((member(n, count=5 + n) for n in range(3)), CLUSTER), 2),
+    "more CPU than all nodes have": (gang((member(n, cpus=c) for n, c in enumerate((90, 60, 51))), CLUSTER), 2),
+    "more CPU than half of a node each": (gang((member(n, cpus=51 + n) for n in range(3)), CLUSTER), 2),
+}
+
+
+@pytest.mark.parametrize(("asked", "placed"), UNLIKE.values(), ids=UNLIKE)
+def test_unlike_members_that_ask_for_too_much_together_are_refused_without_a_search(asked: Gang, placed: int) -> None:
+    answer = Scene(hosts("a", 2, {IB: "a"}), asked).decide(budget=0)
+    assert isinstance(answer, GangRefusal)
+    assert answer.decided
+    (verdict,) = answer.verdicts
+    assert (verdict.placed, verdict.reason) == (placed, "they do not fit together")
