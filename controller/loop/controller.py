@@ -100,7 +100,7 @@ class Controller:
         state, clock, metrics, log = self._state, self._clock, self._metrics, self._log
         settings, memory = self._settings.controller, RefusalMemory()
         self._queue: KeyedQueue[Key] = KeyedQueue(self._rank)
-        teller = Teller(self._writes, clock, state, self._identity)
+        teller = Teller(self._writes, clock, state, log, self._identity)
         self._underway = Underway(state, self._writes, clock, log, settings.longest_write_seconds)
         self._waits = PodWaits(state, self._queue, teller, memory, clock, log, settings.hold_after_seconds)
         self._pods = PodSync(

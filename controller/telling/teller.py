@@ -11,7 +11,7 @@ from controller.writing.sequences import condition, pod_target
 from controller.writing.steps import ObjectKey, PatchPodStatus, Step
 from driver.clock import Clock, rfc3339
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object, Resource
-from driver.observe import logger
+from driver.observe import Logger
 
 _CONDITION: Final = "condition"
 
@@ -25,13 +25,13 @@ class Teller:
         identity: of this run of the program.
     """
 
-    def __init__(self, writes: Writes, clock: Clock, state: State, identity: str):
+    def __init__(self, writes: Writes, clock: Clock, state: State, log: Logger, identity: str):
         self._writes = writes
         self._clock = clock
         self._state = state
         self._identity = identity
         self._told = ToldPods()
-        self._log = logger("controller")
+        self._log = log
 
     def shows(self, pod: PodView, reason: Reason) -> bool:
         """Whether the pod's condition says so. It may not: a write for the pod drops what was still to be told."""
