@@ -64,7 +64,7 @@ class PodCounter:
         return any(record is not None and record.claim.allocation is None for record in records)
 
     def _promised_node(self, pod: PodView) -> str:
-        """The node of the pod's first claim that holds devices of ours and is reserved for the pod; "" if none does."""
+        """The node of the pod's first claim that holds devices of ours and may be its own; "" if there is none."""
         for key in pod.claim_keys:
             record = self._claims.get(key)
             if record is None or record.claim.allocation is None:
@@ -77,11 +77,15 @@ class PodCounter:
         return ""
 
     def _is_reserved(self, claim: Claim, pod: PodView) -> bool:
-        """Whether the claim is reserved for the pod, or for its PodGroup and the pod is about to start.
+        """Whether the claim is reserved for the pod, or may be at any time, as long as it is allocated.
+
+        kube-scheduler reserves a claim that nobody uses for a pod without gates, and binds it.
 
         With a PodGroup, the claim does not say which pods have a place. All members of a gang get one together; other
         pods have one when they have lost the gate.
         """
+        if not claim.reserved_for and not pod.gates and not pod.deleting:
+            return True
         own = consumer_of(pod, claim.key, self._gangs.objects)
         if all(consumer.uid != own.uid for consumer in claim.reserved_for):
             return False

@@ -57,6 +57,21 @@ def test_the_node_is_not_nominated_any_more_before_anything_is_told() -> None:
     assert "conditions" in second
 
 
+def test_between_the_two_steps_the_pods_cpu_is_nobody_elses() -> None:
+    """kube-scheduler may still reserve the claim for the pod again and bind it."""
+    world = World(nodes=1)
+    for name in ("p", "q"):
+        world.add_claim(f"of-{name}")
+        world.add_pod(name, f"of-{name}", cpu="6")
+    world.settle()
+    world.refuse("p")
+    world.settle(PATIENCE_SECONDS + RELEASE_SECONDS / 2)
+    assert not world.claim("of-p")["status"].get("reservedFor"), "the first step is made"
+    assert world.gates("q"), "it waits"
+    world.settle(RELEASE_SECONDS)
+    assert (world.devices("of-p"), world.gates("q")) == ([], [])
+
+
 def test_kube_scheduler_reserving_again_between_the_two_steps_wins() -> None:
     world = refused()
     world.settle(PATIENCE_SECONDS + 0.5)
