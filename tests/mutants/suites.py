@@ -4,11 +4,17 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 _HISTORIES: Final = "tests/system/test_histories.py"
-_DECIDING: Final = ("state", "policies", "reconcile", "placement", "election", "writing", "telling", "waiting", "loop")
+_DECIDING: Final = (
+    "state", "policies", "reconcile", "gangs", "placement", "election", "writing", "telling", "waiting", "loop",
+)  # fmt: skip
 _CONTROLLER: Final = tuple(f"tests/unit/controller/{name}" for name in _DECIDING)
 SUITES: Final[Mapping[str, Sequence[str]]] = {
     "controller": (*_CONTROLLER, "tests/system/test_double_allocation.py", _HISTORIES),
-    "controller/allocation": ("tests/unit/controller/allocation", "tests/unit/controller/reconcile"),
+    "controller/allocation": (
+        "tests/unit/controller/allocation",
+        "tests/unit/controller/reconcile",
+        "tests/unit/controller/gangs",
+    ),
     "controller/placement": ("tests/unit/controller/placement", *_CONTROLLER),
     "controller/selectors": ("tests/unit/controller/selectors",),
     "kubeletplugin": ("tests/unit/kubeletplugin",),
