@@ -223,7 +223,8 @@ def _waiting_in_vain(cluster: Cluster, rebuilt: State) -> dict[str, str]:
     nodes, pods = cluster.api.list(NODES).items, cluster.invariants.pods()
     pending = [pod for pod in pods if _is_pending(pod) and not is_deleting(pod)]
     waiting = [pod for pod in pending if not (pod["spec"].get("nodeName") and _has_devices(pod, claims))]
-    holders = [other for other in waiting if any(_is_held_back_for(other, pod) for pod in waiting)]
+    holding = {key for program in cluster.controllers() if program.leads for key in program.controller.holders}
+    holders = [pod for pod in waiting if "/".join(name_key(pod)) in holding]
     for pod in waiting:
         if rebuilt.gangs.of("/".join(name_key(pod))) or "held back for gang" in _said(pod):
             # Whether it waits in vain depends on the other members (``simulation.gang_checks``), or on another gang.
@@ -241,16 +242,8 @@ def _can_be_on(pod: Object, node: Object, pods: list[Object]) -> bool:
     return node["metadata"]["name"] == bound_to if bound_to else _has_room(pod, node, pods)
 
 
-def _is_held_back_for(other: Object, pod: Object) -> bool:
-    """Whether a node is held back from ``pod`` for ``other``, as the pod's condition says."""
-    return f"held back for pod {'/'.join(name_key(other))}," in _said(pod)
-
-
 def _comes_first(holder: Object, pod: Object) -> bool:
-    """Whether the node that is held back for a pod may be held back from this one, whose words may be out of date.
-
-    Of pods with the same claims and needs, only the first is told what is new.
-    """
+    """Whether the node that is held back for a pod may be held back from this one: it comes first in the order."""
     ranks = [(-(one["spec"].get("priority") or 0), one["metadata"]["creationTimestamp"]) for one in (holder, pod)]
     return holder is not pod and ranks == sorted(ranks)
 

@@ -7,7 +7,7 @@ be dropped at any moment and a new one continues its work.
 Its state is kept up to date all the time. It decides only in a term of leadership, from ``lead`` to ``follow``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from controller.allocation import Fleet, Use
@@ -270,6 +270,11 @@ class Controller:
     def state(self) -> State:
         """Everything decisions are made from, to be read only."""
         return self._state
+
+    @property
+    def holders(self) -> Collection[str]:
+        """The pods (``namespace/name``) for which nodes are held back from pods that come after them."""
+        return self._waits.holders
 
     def usage_snapshot(self) -> Mapping[DeviceId, Use]:
         """The devices in use, as far as the controller knows: ``Fleet.usage_snapshot()``."""

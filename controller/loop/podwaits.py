@@ -101,6 +101,11 @@ class PodWaits:
         """How many nodes are held back."""
         return len(self._held) + self.domains.count
 
+    @property
+    def holders(self) -> Collection[str]:
+        """Keys of the pods for which nodes are held back."""
+        return self._held.holders("")
+
     def order(self, pod: PodView) -> NodeOrder:
         """What other pods mean for the nodes of this one."""
         return NodeOrder(self._held_from(pod), self.questions.asked_for_others(pod.key))

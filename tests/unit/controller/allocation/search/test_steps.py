@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.allocation import Fleet, Unsatisfiable
+from controller.allocation import CompiledRequest, Fleet, Unsatisfiable
 from driver.model import Allocation
 from tests.hard_searches import HARD_SEARCHES, NODE, HardSearch
 
@@ -14,13 +14,17 @@ STEPS = 200
 """Devices tried. The largest hard searches place 64 devices; upstream needs millions of steps for the smallest."""
 
 
-def decided(search: HardSearch, steps: int) -> tuple[Allocation, ...] | Unsatisfiable:
+def fleet_of(search: HardSearch, steps: int) -> Fleet:
     fleet = Fleet(steps)
     for part in search.slices:
         fleet.upsert_slice(part)
     for device_class in search.classes:
         fleet.upsert_class(device_class)
-    return fleet.allocate(NODE, {}, search.claims)
+    return fleet
+
+
+def decided(search: HardSearch, steps: int) -> tuple[Allocation, ...] | Unsatisfiable:
+    return fleet_of(search, steps).allocate(NODE, {}, search.claims)
 
 
 def as_written(search: HardSearch) -> HardSearch:
@@ -70,3 +74,18 @@ def test_where_the_budget_ends_the_search_the_answer_says_so() -> None:
     assert isinstance(answer, Unsatisfiable)
     assert answer.undecided
     assert "the claims may fit all the same" in " ".join(answer.reasons)
+
+
+def test_a_node_is_undecided_exactly_if_its_search_ran_out_of_steps() -> None:
+    seen = set()
+    for name, size in CASES:
+        search = HARD_SEARCHES[name][0](size)
+        for steps in (3, STEPS):
+            answer, fleet = decided(search, steps), fleet_of(search, steps)
+            if isinstance(answer, Unsatisfiable):
+                slot, request = fleet.slot(NODE, {}), fleet.compile(search.claims)
+                assert isinstance(request, CompiledRequest)
+                assert fleet.fit(slot, request, search.claims) is None
+                assert fleet.is_undecided(slot, request) == answer.undecided
+                seen.add(answer.undecided)
+    assert seen == {True, False}
