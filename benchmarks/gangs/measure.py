@@ -28,11 +28,11 @@ PATIENCE = 120.0
 
 @dataclass(frozen=True)
 class Row:
-    """Milliseconds of decisions: the first one on a new cluster, the median of later ones, and the slowest of these.
+    """Milliseconds of CPU of decisions: the first one on a new cluster, the median of later ones, and the slowest.
 
-    As in the controller, the cluster is indexed before the first one, which has to find out everything that depends on
-    the gang. Before each of the later ones, a node and the devices of another one
-    have changed.
+    A decision waits for nothing, so that is the time that it takes on a machine with nothing else to do. As in the
+    controller, the cluster is indexed before the first one, which has to find out everything that depends on the gang.
+    Before each of the later ones, a node and the devices of another one have changed.
 
     Attributes:
         placed: members placed.
@@ -63,7 +63,10 @@ def measure(questions: Sequence[Question], folder: Path, *, with_peer: bool, pro
 def _measured(question: Question, file: Path, *, with_peer: bool, profile: bool) -> Row:
     objects, fleet, nodes = _loaded(file)
     memory, shared = Memory(), (SharedPods(), SharedClaims())
+    # As the controller does when it is ready.
     gc.set_threshold(*COLLECTION_THRESHOLDS)
+    gc.collect()
+    gc.freeze()
     times: list[float] = []
     answers: list[GangPlan | GangRefusal] = []
     for number in range(question.gangs if question.gangs > 1 else REPEATS + 1):
@@ -71,19 +74,15 @@ def _measured(question: Question, file: Path, *, with_peer: bool, profile: bool)
         if number:
             _change(objects, fleet, nodes, number)
         with profiled(profile and number == 1):
-            began = time.perf_counter()
+            began = time.process_time()
             answers.append(choose(asked, fleet, nodes, memory=memory))
-            times.append(1000 * (time.perf_counter() - began))
-        if not number:
-            # As the controller does when it is ready.
-            gc.collect()
-            gc.freeze()
+            times.append(1000 * (time.process_time() - began))
         if question.gangs > 1:
             _assume(asked, answers[-1], fleet, nodes)
     later = sorted(times[1:])
     placed = sum(len(answer.placements) for answer in answers if isinstance(answer, GangPlan))
     right = all(isinstance(answer, GangPlan) == question.fits for answer in answers)
-    row = Row(question, times[0], later[len(later) // 2], later[-1], placed // max(1, len(answers)), right)
+    row = Row(question, times[0], later[len(later) // 2], max(times), placed // max(1, len(answers)), right)
     return _with_peer(row, file) if with_peer else row
 
 

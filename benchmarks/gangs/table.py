@@ -21,7 +21,7 @@ def _decision(row: Row) -> list[str]:
 
 
 def verdict(row: Row) -> str:
-    """``met`` if every decision after the first took at most 100 ms; ``WRONG`` if the answer is wrong."""
+    """``met`` if every decision took at most 100 ms, the first one, too; ``WRONG`` if the answer is wrong."""
     if not row.right:
         return "WRONG"
     return "met" if row.slowest <= MILLISECONDS else f"missed: {row.slowest:.0f} ms"

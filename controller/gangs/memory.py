@@ -56,10 +56,7 @@ class Memory:
     def bounds(self, kind: Kind, places: Places, fleet: Fleet, nodes: Nodes) -> list[Bound]:
         """How many units of the kind each place takes at most."""
         rooms = _rooms(kind, nodes)
-
-        def bound(place: Place) -> Bound:
-            return _bound(kind, place, fleet, nodes, rooms)
-
+        bound = _bounding(kind, fleet, nodes, rooms)
         versions = tuple(room.version for room in rooms)
         trial = nodes.on_trial
         if trial and any(any(version) for version in versions):
@@ -106,8 +103,8 @@ class _PerPlace(Generic[V]):
 
 def bounds_inside(kind: Kind, places: Places, inside: Sequence[int], fleet: Fleet, nodes: Nodes) -> Mapping[int, Bound]:
     """How many units of the kind some of the places take at most; nothing is remembered."""
-    rooms = _rooms(kind, nodes)
-    return {at: _bound(kind, places[at], fleet, nodes, rooms) for at in inside}
+    bound = _bounding(kind, fleet, nodes, _rooms(kind, nodes))
+    return {at: bound(places[at]) for at in inside}
 
 
 def _rooms(kind: Kind, nodes: Nodes) -> Sequence[PodRoom]:
@@ -117,18 +114,24 @@ def _rooms(kind: Kind, nodes: Nodes) -> Sequence[PodRoom]:
     return rooms
 
 
-def _bound(kind: Kind, place: Place, fleet: Fleet, nodes: Nodes, rooms: Sequence[PodRoom]) -> Bound:
-    if not kind.may_use(place.node):
-        return 0, NOT_POSSIBLE
-    bound, limit = _MOST, DEVICES
-    for request in (kind.request, kind.beside):
-        if request.demands:
-            bound = min(bound, fleet.most_fits(place.slot, request, _MOST))
-    if bound and not kind.bound_to:
-        for room in rooms:
-            found = room.on(place.node)
-            if found.pods < bound:
-                bound, limit = found.pods, found.limit
-    if bound > 1 and kind.social and kind.keeps_apart(nodes.labels_of(place.node), nodes):
-        return 1, APART
-    return bound, limit
+def _bounding(kind: Kind, fleet: Fleet, nodes: Nodes, rooms: Sequence[PodRoom]) -> Callable[[Place], Bound]:
+    """What says how many units of the kind a place takes at most; what is the same for every place is found here."""
+    requests = [request for request in (kind.request, kind.beside) if request.demands]
+    confined = kind.is_confined
+    rooms = [] if kind.bound_to else rooms
+
+    def bound(place: Place) -> Bound:
+        if confined and not kind.may_use(place.node):
+            return 0, NOT_POSSIBLE
+        found, limit = _MOST, DEVICES
+        for request in requests:
+            found = min(found, fleet.most_fits(place.slot, request, _MOST))
+        for room in rooms if found else ():
+            pods, what = room.on(place.node)
+            if pods < found:
+                found, limit = pods, what
+        if found > 1 and kind.social and kind.keeps_apart(nodes.labels_of(place.node), nodes):
+            return 1, APART
+        return found, limit
+
+    return bound

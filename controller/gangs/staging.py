@@ -202,7 +202,7 @@ class Staging:
 
     def _hold(self, place: int, content: _Content) -> None:
         """Count what the units hold, where that can be in the way of others."""
-        if self._places[place].node in self._several or self._fleet.shares_devices:
+        if self._places[place].node in self._several or self._shares:
             claims = [claim for unit in content.units for claim in (*unit.claims, *unit.beside)]
             by_uid = dict(zip((claim.uid for claim in claims), claims, strict=True))
             content.held = [self._fleet.hold(by_uid[uid], found) for uid, found in _by_claim(content).items()]

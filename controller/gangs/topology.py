@@ -1,15 +1,20 @@
 """Which devices are in which domain: the tree of domains as paths of values, and the places on nodes inside them."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from controller.allocation import CompiledRequest, Fleet, NodeDevices, NodeSlot
 from controller.gangs.gang import Domain, Level, Standing
 from controller.placement import NodeFacts, Nodes, Placement
+from driver.bounded import BoundedCache
 
 Path = tuple[str, ...]
 """The values of the levels, outermost first; "" from the first level on of which there is none."""
+_NO_VALUES: Final = frozenset[tuple[str, ...]]()
+_COMBINED: Final = 4_096
+"""Values of devices and of their node of which the paths are remembered: about one for each domain."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +103,8 @@ class Topology:
         self._nodes = nodes
         self._filters = tuple(dict.fromkeys(wanted for request in requests for wanted in request.filters))
         self._attributes = tuple(level.key for level in levels if level.kind == "attribute")
+        self._labels = tuple(level.key for level in levels if level.kind == "nodeLabel")
+        self._combined: BoundedCache[Hashable, tuple[Path, ...]] = BoundedCache(_COMBINED)
         self._conflicts: dict[str, Conflict] = {}
         self._slots: dict[str, NodeSlot] = {}
         self._seen: dict[str, tuple[NodeSlot, int, NodeFacts | None]] = {}
@@ -122,16 +129,15 @@ class Topology:
         self._paths, self._slots, self._seen = {}, {}, {}
         known = {} if everything else self._fleet.node_slots
         for name in self._nodes:
-            facts, slot = self._nodes.view(name).facts, known.get(name)
-            if slot is not None and before.get(name) == (slot, slot.clock, facts):
+            facts = self._nodes[name].facts
+            assert facts is not None
+            slot = known.get(name) or self._fleet.slot(name, facts.labels)
+            self._slots[name], self._seen[name] = slot, (slot, slot.clock, facts)
+            if not everything and before.get(name) == self._seen[name]:
                 self._paths[name] = paths[name]
             else:
-                if slot is None:
-                    slot = self._fleet.slot(name, self._nodes.labels_of(name))
-                self._slots[name] = slot
                 self._conflicts.pop(name, None)
-                self._paths[name] = self._paths_of(name)
-            self._slots[name], self._seen[name] = slot, (slot, slot.clock, facts)
+                self._paths[name] = self._paths_of(name, slot, facts.labels)
         for name in before.keys() - self._seen.keys():
             self._devices.pop(name, None)
         self.divided = any(len(found) > 1 for found in self._paths.values())
@@ -210,23 +216,24 @@ class Topology:
         end = path.index("") + 1 if "" in path else len(path)
         return tuple((level.key, value) for level, value in [*pairs][:end] if level.kind == "attribute")
 
-    def _paths_of(self, name: str) -> tuple[Path, ...]:
-        labels = self._nodes.labels_of(name)
-        if not self._attributes:
-            return (_cut([labels.get(level.key, "") for level in self.levels]),)
-        devices = self._devices[name] = self._fleet.node_devices(self._slots[name], self._filters, self._attributes)
-        found: set[Path] = set()
-        for values in devices.values or {("",) * len(self._attributes)}:
-            of_device = iter(values)
-            found.add(
-                _cut(
-                    [
-                        next(of_device) if level.kind == "attribute" else labels.get(level.key, "")
-                        for level in self.levels
-                    ]
-                )
-            )
-        return tuple(sorted(found)) if len(found) == 1 else self._without_conflicts(name, found)
+    def _paths_of(self, name: str, slot: NodeSlot, labels: Mapping[str, str]) -> tuple[Path, ...]:
+        of_devices = _NO_VALUES
+        if self._attributes:
+            devices = self._devices[name] = self._fleet.node_devices(slot, self._filters, self._attributes)
+            of_devices = devices.values
+        of_node = tuple([labels.get(label, "") for label in self._labels])
+        found = self._combined.get((of_devices, of_node))
+        if found is None:
+            found = self._combined[of_devices, of_node] = self._combine(of_devices, of_node)
+        return found if len(found) == 1 else self._without_conflicts(name, set(found))
+
+    def _combine(self, of_devices: frozenset[tuple[str, ...]], of_node: tuple[str, ...]) -> tuple[Path, ...]:
+        """The paths of devices with these values of attributes on a node with these values of labels."""
+        found = set()
+        for values in of_devices or {("",) * len(self._attributes)}:
+            attributes, labels = iter(values), iter(of_node)
+            found.add(_cut([next(attributes if level.kind == "attribute" else labels) for level in self.levels]))
+        return tuple(sorted(found))
 
     def _without_conflicts(self, name: str, paths: set[Path]) -> tuple[Path, ...]:
         """A value of the node itself cannot be in several domains of an outer level."""

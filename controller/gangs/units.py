@@ -54,6 +54,11 @@ class Kind:
         amounts = sum((Counter(needs.requests) for needs in every), Counter[str]())
         return replace(every[0], requests=amounts, ports=tuple(port for needs in every for port in needs.ports))
 
+    @property
+    def is_confined(self) -> bool:
+        """Whether its pods may be placed on some nodes only."""
+        return any(pod.bound_to or pod.avoid or pod.among is not None for pod in self.pods)
+
     def may_use(self, node: str) -> bool:
         """Whether the node is one of those that its pods may be placed on."""
         if self.bound_to and node != self.bound_to:

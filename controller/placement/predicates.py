@@ -5,7 +5,7 @@ NodePorts, NodeDeclaredFeatures), so that it agrees with the node chosen here. `
 nodes.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from controller.placement.needs import Needs, NodeToleration, written
 from controller.placement.nodes import NodeFacts, NodeTaint, NodeView
@@ -25,13 +25,18 @@ def fits(pod: str, needs: Needs, node: NodeView, backed: Collection[str] = ()) -
     """
     if node.facts is None or node.facts.deleting:
         return ("the node does not exist",)
-    return (
-        *_state_reasons(needs, node.facts),
-        *_selection_reasons(needs, node.facts),
-        *_feature_reasons(needs, node.facts),
-        *_resource_reasons(pod, needs, node, backed),
-        *_port_reasons(pod, needs, node),
-    )
+    facts, found = node.facts, list[str]()
+    # It is asked for every node, and most nodes and pods have nothing of most of this.
+    if not facts.ready or facts.unschedulable or facts.taints:
+        found += _state_reasons(needs, facts)
+    if needs.labels or needs.affinity is not None:
+        found += _selection_reasons(needs, facts)
+    if needs.features:
+        found += _feature_reasons(needs, facts)
+    found += _resource_reasons(pod, needs, node, facts, backed)
+    if needs.ports:
+        found += _port_reasons(pod, needs, node)
+    return tuple(found)
 
 
 def _state_reasons(needs: Needs, facts: NodeFacts) -> Iterable[str]:
@@ -39,10 +44,9 @@ def _state_reasons(needs: Needs, facts: NodeFacts) -> Iterable[str]:
         yield "the node is not ready"
     if facts.unschedulable and not tolerates(needs.tolerations, _UNSCHEDULABLE):
         yield "the node is unschedulable"
-    if facts.taints:
-        for taint in untolerated(needs.tolerations, facts.taints):
-            if taint != _UNSCHEDULABLE or not facts.unschedulable:
-                yield f"node taint {taint} is not tolerated"
+    for taint in untolerated(needs.tolerations, facts.taints):
+        if taint != _UNSCHEDULABLE or not facts.unschedulable:
+            yield f"node taint {taint} is not tolerated"
 
 
 def untolerated(tolerations: Collection[NodeToleration], taints: Iterable[NodeTaint]) -> Iterable[NodeTaint]:
@@ -86,27 +90,26 @@ def _feature_reasons(needs: Needs, facts: NodeFacts) -> Iterable[str]:
             yield f"the node does not declare the feature {feature}"
 
 
-def _resource_reasons(pod: str, needs: Needs, node: NodeView, backed: Collection[str]) -> Iterable[str]:
-    assert node.facts is not None
-    own = node.holds(pod)
+def _resource_reasons(
+    pod: str, needs: Needs, node: NodeView, facts: NodeFacts, backed: Collection[str]
+) -> Sequence[str]:
+    own, allocatable, used = node.holds(pod), facts.allocatable, node.used
+    found, short = [], []
     # kube-scheduler counts a pod without requests too, so a node that reports no pod limit takes none.
-    if node.pods - (own is not None) + 1 > node.facts.allocatable.get("pods", 0) // NANO:
-        yield "too many pods"
-    short = []
+    if node.pods - (own is not None) + 1 > allocatable.get("pods", 0) // NANO:
+        found.append("too many pods")
     for name, amount in needs.requests.items():
-        total = node.facts.allocatable.get(name, 0)
+        total = allocatable.get(name, 0)
         if not total and (name in backed or name.startswith(_BY_CLASS)):
             continue
-        taken = node.used.get(name, 0) - (own.requests.get(name, 0) if own else 0)
+        taken = used.get(name, 0) - (own.requests.get(name, 0) if own else 0)
         if amount > total - taken:
             short.append((name, amount))
-    for name, amount in sorted(short):
-        yield f"insufficient {name} ({written(name, amount)} requested)"
+    found += [f"insufficient {name} ({written(name, amount)} requested)" for name, amount in sorted(short)]
+    return found
 
 
 def _port_reasons(pod: str, needs: Needs, node: NodeView) -> Iterable[str]:
-    if not needs.ports:
-        return
     own = node.holds(pod)
     taken = node.ports.copy()
     if own:

@@ -1,6 +1,6 @@
 """How many pods of a kind a node takes besides those on it, as far as anything but devices is concerned. Pure."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from controller.placement.needs import Needs
 from controller.placement.nodes import Nodes
@@ -8,8 +8,7 @@ from controller.placement.podcheck import PodCheck
 from driver.quantity import NANO
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(NamedTuple):
     """How many pods fit at once, and what there is too little of for one more."""
 
     pods: int

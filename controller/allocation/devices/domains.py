@@ -44,19 +44,20 @@ def _by_text(column: Column, every: int) -> Mapping[str, int]:
 
 def paths(pool: Pool, devices: int, attributes: Sequence[str], columns: Columns) -> set[tuple[str, ...]]:
     """The different values of the attributes that these devices of the pool have, in the order of the attributes."""
+    if not devices:
+        return set()
+    every = [by_value(pool, attribute, columns) for attribute in attributes]
+    if all(len(groups) == 1 for groups in every):
+        return {tuple([value for groups in every for value in groups])}
     found: dict[tuple[str, ...], int] = {(): devices}
-    for attribute in attributes:
-        groups = by_value(pool, attribute, columns)
-        if len(groups) == 1:
-            found = {(*path, *groups): mask for path, mask in found.items()}
-            continue
+    for groups in every:
         found = {
             (*path, value): both
             for path, mask in found.items()
             for value, group in groups.items()
             if (both := mask & group)
         }
-    return set(found) if devices else set()
+    return set(found)
 
 
 def having(pool: Pool, values: Sequence[tuple[str, str]], columns: Columns) -> int:

@@ -1,7 +1,7 @@
 """What a node has for requests, counted without looking for a fit: for choosing among domains of a topology."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from controller.allocation.devices.columns import Columns
 from controller.allocation.devices.device_index import DeviceIndex, Order
@@ -15,8 +15,7 @@ from controller.allocation.requests.compiled import CompiledRequest
 from controller.allocation.requests.demands import Choice
 
 
-@dataclass(frozen=True, slots=True)
-class NodeDevices:
+class NodeDevices(NamedTuple):
     """The devices of a node that some filters select.
 
     Attributes:

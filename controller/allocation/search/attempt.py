@@ -91,7 +91,7 @@ class Attempt:
         if used is not None and (reason := _conflict(claim, choice, candidate, used)):
             return reason
         drawing = not choice.want.admin_access and not device.use.holders and not (used and used.consuming)
-        if drawing and self._lacks_counters(device):
+        if drawing and device.draws and self._lacks_counters(device):
             return "counters taken by other requests"
         if drawing and device.pool.compatibility_sets and not self._is_compatible(device):
             return "of other compatibilityGroups than devices in use"
