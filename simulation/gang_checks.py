@@ -1,5 +1,6 @@
 """What must hold for gangs in a settled cluster: all or nothing, one domain, and none waits in vain."""
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -137,12 +138,18 @@ def _holding_violations(state: State, gang: KnownGang) -> Iterator[str]:
 
 
 def _domain_violations(state: State, gang: KnownGang) -> Iterator[str]:
-    """What members hold is in one domain of each required level that is given by a node label."""
+    """What members hold, or those of each group, is in one domain of a required level that is given by a node label."""
     if not isinstance(gang.terms, GangTerms):
         return
+    holding, ranks = _holding(state, gang), {member.pod: member.rank for member in gang.members}
     for level in gang.terms.levels:
-        if level.required and level.kind == "nodeLabel" and not level.group_size:
-            nodes = set(_holding(state, gang).values())
-            domains = {dict(state.nodes.labels_of(node)).get(level.key, "") for node in nodes if node in state.nodes}
+        if not level.required or level.kind != "nodeLabel":
+            continue
+        groups: dict[int, set[str]] = defaultdict(set)
+        for pod, node in holding.items():
+            if node in state.nodes:
+                group = ranks[pod] // level.group_size if level.group_size else 0
+                groups[group].add(state.nodes.labels_of(node).get(level.key, ""))
+        for group, domains in sorted(groups.items()):
             if len(domains) > 1:
-                yield f"gang {gang.key} is in several domains of {level.key}: {sorted(domains)}"
+                yield f"gang {gang.key}, group {group} is in several domains of {level.key}: {sorted(domains)}"

@@ -1,10 +1,15 @@
 """The Job controller: as many pods at once as parallelism and completions ask for."""
 
+from itertools import count
+
 from driver.clock import Clock
 from driver.kube.api import PODS, Api, Object
 from driver.kube.objects import controller_of, is_deleting, is_terminal, name_key, pod_phase
 from memoryapi import JOBS
 from simulation.kubernetes.component import FakeComponent, Key, mutable_copy
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+"""Label with the index of a pod of an Indexed Job."""
 
 
 class JobController(FakeComponent):
@@ -37,8 +42,17 @@ class JobController(FakeComponent):
             self.api.patch(JOBS, key[2], {"status": status}, namespace=key[1], subresource="status")
         completions = spec.get("completions", 1)
         missing = min(spec.get("parallelism", 1), completions - status["succeeded"]) - active
+        taken = {_index_of(pod) for pod in pods if pod_phase(pod) != "Failed" and not is_deleting(pod)}
+        free = (index for index in count() if str(index) not in taken)
         for _ in range(missing):
-            expected.add(self.api.create(PODS, _pod_for(job), key[1])["metadata"]["uid"])
+            made = _pod_for(job)
+            if spec.get("completionMode") == "Indexed":
+                made["metadata"]["labels"][INDEX] = str(next(free))
+            expected.add(self.api.create(PODS, made, key[1])["metadata"]["uid"])
+
+
+def _index_of(pod: Object) -> str:
+    return str((pod["metadata"].get("labels") or {}).get(INDEX, ""))
 
 
 def _pod_for(job: Object) -> Object:

@@ -13,6 +13,9 @@ FABRIC_LABEL = "simulation/fabric"
 MOST_PODS = 24
 SIZES = (2, 3, 4)
 CPU = ("10m", "1", "3")
+NAMED, OWNER, LABEL, KUEUE = "gang.name", "gang: {}", "label", "Kueue"
+SOURCES = (NAMED, NAMED, NAMED, OWNER, LABEL, KUEUE)
+"""What says that the pods are a gang. Writes are judged only for the first (``simulation.gang_write_checks``)."""
 
 
 def fabrics(nodes: list[str]) -> dict[str, dict[str, str]]:
@@ -40,26 +43,50 @@ class RandomGangs:
         self._count += 1
         name, size = f"gang-{self._count}", self._random.choice(SIZES)
         request = self._random.choice(list(REQUESTS.values()))
-        minimum = self._random.randint(1, size)
-        self._api.create(RESOURCE_CLAIM_TEMPLATES, self._template(name, request, minimum))
-        cpu = self._random.choice(CPU)
-        self._api.create(JOBS, job(name, size, template_name=name, cpu=cpu))
+        source, levels = self._random.choice(SOURCES), self._levels(size)
+        self._api.create(
+            RESOURCE_CLAIM_TEMPLATES, self._template(name, request, self._gang(source, name, size), levels)
+        )
+        made = job(name, size, template_name=name, cpu=self._random.choice(CPU))
+        made["spec"]["template"]["metadata"] = _metadata(source, name, size)
+        if any("groupSize" in level for level in levels):
+            # A pod that takes the place of another one is in its group.
+            made["spec"]["completionMode"] = "Indexed"
+        self._api.create(JOBS, made)
 
-    def _template(self, name: str, request: Object, minimum: int) -> Object:
-        parameters: Object = {
-            "apiVersion": "lode.dev/v1alpha1",
-            "kind": "PlacementConfig",
-            "gang": {"name": name, "minAvailable": minimum},
-        }
+    def _gang(self, source: str, name: str, size: int) -> Object | None:
+        """What the claims say; None if only the pods do."""
+        if source in (LABEL, KUEUE):
+            return None
+        gang: Object = {"name": name} if source == NAMED else {}
+        if source == NAMED or self._random.random() < 0.5:
+            gang["minAvailable"] = self._random.randint(1, size)
+        if self._random.random() < 0.5:
+            gang["onDomainLoss"] = self._random.choice(("wait", "move"))
+        return gang
+
+    def _levels(self, size: int) -> list[Object]:
         mode = self._random.choice(("required", "preferred", ""))
-        if mode:
-            level: Object = {"nodeLabel": FABRIC_LABEL, "mode": mode}
-            if mode == "preferred" and self._random.random() < 0.5:
-                level["waitSeconds"] = self._random.choice((5, 60))
-            parameters["topology"] = [level]
+        if not mode:
+            return []
+        level: Object = {"nodeLabel": FABRIC_LABEL, "mode": mode}
+        if mode == "preferred" and self._random.random() < 0.5:
+            level["waitSeconds"] = self._random.choice((5, 60))
+        if self._random.random() < 0.3:
+            level["groupSize"] = self._random.randint(1, size)
+        return [level]
+
+    @staticmethod
+    def _template(name: str, request: Object, gang: Object | None, levels: list[Object]) -> Object:
+        parameters: Object = {"apiVersion": "lode.dev/v1alpha1", "kind": "PlacementConfig"}
+        if gang is not None:
+            parameters["gang"] = gang
+        if levels:
+            parameters["topology"] = levels
         made = template(name, request)
-        config = {"opaque": {"driver": "lode.dev", "parameters": parameters}}
-        made["spec"]["spec"]["devices"]["config"] = [config]
+        if gang is not None or levels:
+            config = {"opaque": {"driver": "lode.dev", "parameters": parameters}}
+            made["spec"]["spec"]["devices"]["config"] = [config]
         return made
 
     def _members(self) -> list[Object]:
@@ -75,3 +102,13 @@ class RandomGangs:
         jobs = [one for one in self._api.list(JOBS).items if one["metadata"]["name"].startswith("gang-")]
         if jobs:
             self._api.delete(JOBS, self._random.choice(jobs)["metadata"]["name"], NAMESPACE)
+
+
+def _metadata(source: str, name: str, size: int) -> Object:
+    """What the pods of a gang carry."""
+    if source == LABEL:
+        return {"labels": {"lode.dev/gang": ""}}
+    if source == KUEUE:
+        group = {"kueue.x-k8s.io/pod-group-name": name}
+        return {"labels": group, "annotations": {"kueue.x-k8s.io/pod-group-total-count": str(size)}}
+    return {}

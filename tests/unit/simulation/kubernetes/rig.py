@@ -111,7 +111,7 @@ class FakePlugin:
         return {claim.uid: ClaimResponse(self.error, (f"lode.dev/device={claim.uid}",)) for claim in claims}
 
 
-def job_rig() -> Rig:
+def job_rig(mode: str = "NonIndexed") -> Rig:
     """A Job of four pods with a claim each."""
     rig = Rig()
     rig.components = [
@@ -122,6 +122,6 @@ def job_rig() -> Rig:
     rig.template()
     entries = [{"name": "device", "resourceClaimTemplateName": "t"}]
     spec = {"containers": [{"name": "c", "image": "i:1"}], "resourceClaims": entries, "restartPolicy": "Never"}
-    job = {"completions": 4, "parallelism": 4, "template": {"spec": spec}}
+    job = {"completions": 4, "parallelism": 4, "completionMode": mode, "template": {"spec": spec}}
     rig.api.create(JOBS, {"metadata": {"name": "j", "namespace": "default"}, "spec": job})
     return rig

@@ -4,6 +4,7 @@ import pytest
 
 from driver.kube.api import PODS
 from memoryapi import JOBS
+from simulation.kubernetes.job_controller import INDEX
 from tests.unit.simulation.kubernetes.rig import Rig, job_rig
 
 
@@ -35,3 +36,12 @@ def test_a_job_goes_on_until_all_have_succeeded(rig: Rig) -> None:
     rig.settle()
     assert rig.api.get(JOBS, "j", "default")["status"]["succeeded"] == 4
     assert len(rig.api.list(PODS).items) == 4
+
+
+def test_a_lost_pod_of_an_indexed_job_is_replaced_by_one_of_its_index() -> None:
+    rig = job_rig("Indexed")
+    rig.settle()
+    lost = next(pod for pod in rig.api.list(PODS).items if pod["metadata"]["labels"][INDEX] == "1")
+    rig.api.delete(PODS, lost["metadata"]["name"], "default")
+    rig.settle()
+    assert sorted(pod["metadata"]["labels"][INDEX] for pod in rig.api.list(PODS).items) == ["0", "1", "2", "3"]
