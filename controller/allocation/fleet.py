@@ -35,8 +35,6 @@ _MOST_MEMORIES: Final = 1024
 _MOST_SCORED: Final = 16
 """Compiled requests for which the scores of nodes are remembered."""
 _MOST_SCORES: Final = 1 << 16
-_UNDECIDED: Final = -1
-"""How often nodes fit on which a search ran out of steps."""
 
 
 class Fleet:
@@ -191,7 +189,7 @@ class Fleet:
                 refusal = self._refusals.of(node, claims, request.demands, Failure())
                 if refusal.shortages:
                     return refusal
-            found = self._search(node, request, claims)
+            found = self._search(node, request, claims, self._step_limit)
             if isinstance(found, Failure):
                 return self._refusals.of(node, claims, request.demands, found)
             picks = found
@@ -238,15 +236,21 @@ class Fleet:
         self._scores[request][slot] = (slot.clock, self._index.shared_usage_version), score
         return score
 
-    def fit(self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim]) -> tuple[Allocation, ...] | None:
-        """The allocation of each claim on the node; None, which is remembered, if the node does not fit."""
-        memory = self._memory(request)
-        if memory.is_no_fit(slot, self._index.shared_usage_version):
+    def fit(
+        self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim], effort: int = 1
+    ) -> tuple[Allocation, ...] | None:
+        """The allocation of each claim on the node; None, which is remembered, if the node does not fit.
+
+        Args:
+            effort: a search may take so many times the steps of ``step_limit``.
+        """
+        memory, steps = self._memory(request), effort * self._step_limit
+        if memory.is_no_fit(slot, self._index.shared_usage_version, steps):
             return None
         order = self._index.order(slot)
         picks = self._greedy.fit(order, request, claims) if request.maskable else NoFit.UNKNOWN
         if picks is NoFit.UNKNOWN:
-            found = self._fit_by_search(slot, request, claims, memory)
+            found = self._fit_by_search(slot, request, claims, memory, steps)
             return None if found is None else allocations(claims, found, slot.name)
         if picks is NoFit.IMPOSSIBLE:
             memory.learn_impossible(slot)
@@ -258,9 +262,12 @@ class Fleet:
         return self._memory(request).is_undecided(slot, self._index.shared_usage_version)
 
     def fit_together(
-        self, slots: Sequence[NodeSlot], claims: Sequence[Sequence[Claim]]
+        self, slots: Sequence[NodeSlot], claims: Sequence[Sequence[Claim]], effort: int = 1
     ) -> Sequence[tuple[Allocation, ...]] | None:
         """The allocations of the claims of each node, where nodes share devices; None if they do not fit at once.
+
+        Args:
+            effort: as of ``fit``.
 
         Raises:
             SearchEnded: whether they do is not certain, because the search ran out of steps.
@@ -271,7 +278,7 @@ class Fleet:
             if not isinstance(request, CompiledRequest):
                 return None
             parts.append(NodeClaims(slot.name, self._of_node(slot), request, own))
-        return fit_together(parts, self._step_limit)
+        return fit_together(parts, effort * self._step_limit)
 
     def room(self, claims: Sequence[Claim], most: int = 1_000) -> Mapping[str, int]:
         """Per node that fits ``claims``, how many times, up to ``most``: each on top of those before."""
@@ -380,26 +387,26 @@ class Fleet:
         return NodeCandidates(self._index.order(slot), self._index, self._costs)
 
     def _fit_by_search(
-        self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim], memory: NodeMemory
+        self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim], memory: NodeMemory, steps: int
     ) -> Sequence[Pick] | None:
         """What the search finds on the node. It finds the same for nodes that are alike, so a failure holds for all."""
         state = fingerprint(self._index.order(slot), request, self._index) if request.maskable else None
         known = None if state is None else memory.count(state)
-        if known is None:
-            found = self._search(self._of_node(slot), request, claims)
+        # Below 0 are the steps that were too few to find out.
+        if known is None or -steps < known < 0:
+            found = self._search(self._of_node(slot), request, claims, steps)
             if not isinstance(found, Failure):
                 return found
-            known = _UNDECIDED if found.undecided else 0
+            known = -steps if found.undecided else 0
             if state is not None:
                 memory.learn_count(state, known)
             if found.lasting:
                 memory.learn_impossible(slot)
-                return None
-        memory.learn_no_fit(slot, self._index.shared_usage_version, undecided=known == _UNDECIDED)
+        memory.learn_no_fit(slot, self._index.shared_usage_version, too_few_steps=-known)
         return None
 
     def _search(
-        self, node: NodeCandidates, request: CompiledRequest, claims: Sequence[Claim]
+        self, node: NodeCandidates, request: CompiledRequest, claims: Sequence[Claim], steps: int
     ) -> Sequence[Pick] | Failure:
         try:
             attempt = Attempt(claims)
@@ -412,7 +419,7 @@ class Fleet:
         tasks = node.tasks(request.demands)
         if tasks is None:
             return Failure()
-        search = Search(claims, tasks, self._step_limit)
+        search = Search(claims, tasks, steps)
         try:
             return search.picks if search.run() else Failure(search)
         except SearchEnded:

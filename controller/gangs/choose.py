@@ -20,6 +20,8 @@ from controller.placement import Nodes, Placement, Trial
 STEPS: Final = 2_000
 """Steps of a search that may be wrong before it ends without a decision."""
 _LEADER_STEPS: Final = 200
+_MOST_EFFORT: Final = 4
+"""How much longer a search for devices on one node may be with a larger budget, so that the decision stays bounded."""
 
 _NOT_TOGETHER: Final = "they do not fit together"
 _NOT_COMPARED: Final = Figures(0, (), 0, 0, 0)
@@ -37,7 +39,8 @@ def choose(
     before.
 
     Args:
-        budget: steps of the search; a refusal that is not ``decided`` may become a plan with more.
+        budget: steps of the search; a refusal that is not ``decided`` may become a plan with more. With several times
+            ``STEPS``, searches for devices on a node are longer, too.
         memory: what was found for earlier gangs with this fleet and these nodes. Without it, the decision takes longer.
     """
     memory = memory or Memory()
@@ -148,6 +151,7 @@ class _Decision:
         self._fleet = fleet
         self._nodes = nodes
         self._budget = Budget(budget)
+        self._effort = min(_MOST_EFFORT, max(1, budget // STEPS))
         self._requests = tuple(dict.fromkeys(unit.kind.request for unit in units if unit.claims))
         self._memory = memory
         self._topology = memory.topology(gang.levels, fleet, nodes, self._requests)
@@ -385,7 +389,7 @@ class _Decision:
         leader_first: bool = False,
     ) -> _Found | None:
         """A way to place enough of the units; without a limit, it is noted if there is none."""
-        with Staging(self._fleet, self._nodes, places) as staging:
+        with Staging(self._fleet, self._nodes, places, self._effort) as staging:
             packing = Packing(
                 units, places, candidate.places, counts, tier.groups, staging, budget, child_depth=tier.depth + 1,
                 most_children=limit, slack=self._slack(), anchors=self._anchors(tier), close=leader_and_first(units),

@@ -25,11 +25,15 @@ class Staging:
 
     Meanwhile no event may reach the fleet or the nodes. Leaving the ``with`` block takes all units back.
 
+    Args:
+        effort: how much longer a search for devices on a node may be (``Fleet.fit``).
+
     Attributes:
         undecided: whether a search for devices ran out of steps.
     """
 
-    def __init__(self, fleet: Fleet, nodes: Nodes, places: Places):
+    def __init__(self, fleet: Fleet, nodes: Nodes, places: Places, effort: int = 1):
+        self._effort = effort
         self._fleet = fleet
         self._nodes = nodes
         self._places = places
@@ -179,7 +183,7 @@ class Staging:
     ) -> Sequence[tuple[Allocation, ...]] | None:
         """The allocations of the claims of each slot, so that none is in the way of another."""
         try:
-            return self._fleet.fit_together(slots, claims)
+            return self._fleet.fit_together(slots, claims, self._effort)
         except SearchEnded:
             self.undecided = True
             return None
@@ -195,7 +199,7 @@ class Staging:
             return ()
         request = self._fleet.compile(claims)
         assert isinstance(request, CompiledRequest)
-        found = self._fleet.fit(slot, request, claims)
+        found = self._fleet.fit(slot, request, claims, self._effort)
         if found is None and self._fleet.is_undecided(slot, request):
             self.undecided = True
         return found

@@ -27,6 +27,7 @@ from driver.clock import Clock
 _MOST_DOUBLINGS = 2
 """A search for a domain that is not finished is followed by one of twice as many steps, up to so many times.
 
+Searches for devices on a node become longer with it (``choose``).
 A step of members that are all unlike takes a tenth of a millisecond, so a decision keeps others waiting for less than a
 second.
 """

@@ -175,7 +175,9 @@ class NodeMemory:
         self._impossible = 0
         self._time = availability.time
         self._numbering = availability.numbering
-        self._no_fit: BoundedCache[NodeSlot, tuple[int, int, bool]] = BoundedCache(_MOST_LEARNT)
+        self._no_fit: BoundedCache[NodeSlot, tuple[int, int, int]] = BoundedCache(_MOST_LEARNT)
+        """Per node, its clock, the usage of shared pools, and the steps that were too few to find out; 0 if it is
+        certain."""
         self._counts: BoundedCache[Hashable, int] = BoundedCache(_MOST_LEARNT)
         self._reach: tuple[Sequence[Hashable], int] = ((), 0)
 
@@ -196,17 +198,26 @@ class NodeMemory:
         # Nodes may have been numbered anew since something was learnt last.
         self._impossible = self.impossible() | slot.bit
 
-    def is_no_fit(self, slot: NodeSlot, shared_usage: int) -> bool:
-        """Whether the node did not fit the request, and neither it nor the usage of shared pools changed since."""
-        return bool(self._no_fit) and self._no_fit.get(slot, ())[:2] == (slot.clock, shared_usage)
+    def is_no_fit(self, slot: NodeSlot, shared_usage: int, steps: int) -> bool:
+        """Whether a search of so many steps finds nothing on the node.
+
+        That was found before, and neither the node nor the usage of shared pools changed since.
+        """
+        known = self._no_fit.get(slot)
+        return known is not None and known[:2] == (slot.clock, shared_usage) and not 0 < known[2] < steps
 
     def is_undecided(self, slot: NodeSlot, shared_usage: int) -> bool:
         """Whether that is not certain, because the search ran out of steps."""
-        return self._no_fit.get(slot) == (slot.clock, shared_usage, True)
+        known = self._no_fit.get(slot)
+        return known is not None and known[:2] == (slot.clock, shared_usage) and known[2] > 0
 
-    def learn_no_fit(self, slot: NodeSlot, shared_usage: int, *, undecided: bool = False) -> None:
-        """The node does not fit the request at this usage of shared pools. Any change may make it fit."""
-        self._no_fit[slot] = slot.clock, shared_usage, undecided
+    def learn_no_fit(self, slot: NodeSlot, shared_usage: int, *, too_few_steps: int = 0) -> None:
+        """The node does not fit the request at this usage of shared pools. Any change may make it fit.
+
+        Args:
+            too_few_steps: the search ran out of so many steps, so a longer one may find that it does; 0 if not.
+        """
+        self._no_fit[slot] = slot.clock, shared_usage, too_few_steps
 
     def count(self, fingerprint: Hashable) -> int | None:
         """How often nodes with this fingerprint fit the request; None if that is not known."""

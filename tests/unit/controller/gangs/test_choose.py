@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from controller.gangs import GangPlan, GangRefusal, Level, Memory, Policy, choose, render
-from controller.placement import needs_of
+from controller.allocation import Fleet
+from controller.gangs import STEPS, Gang, GangPlan, GangRefusal, Level, Memory, Policy, choose, render
+from controller.placement import NodeFacts, Nodes, needs_of
 from driver.model import Constraint
+from tests.hard_searches import HARD_SEARCHES, NODE
 from tests.unit.controller.allocation.rig import DRIVER, claim, device, want
 from tests.unit.controller.gangs.rig import (
     CLUSTER,
@@ -419,3 +421,31 @@ def test_a_gang_without_levels_and_devices_is_placed_by_what_else_it_needs(decid
     cluster = hosts("n", 3, cards=0, cpus=3)
     assert nodes_of(decide(cluster, gang(members(6, count=0, cpus=1)))) == ["n1", "n1", "n1", "n2", "n2", "n2"]
     assert CPU
+
+
+def hard_to_place(steps: int) -> tuple[Fleet, Nodes, Gang]:
+    """A node, a gang of one whose devices take a search of 16 to 20 steps to find, and a fleet with so many steps."""
+    search, fleet, nodes = HARD_SEARCHES["mig_halves"][0](4), Fleet(steps), Nodes()
+    for device_class in search.classes:
+        fleet.upsert_class(device_class)
+    for part in search.slices:
+        fleet.upsert_slice(part)
+    nodes.upsert(NodeFacts(NODE, ready=True, allocatable={"pods": 100 * CPU}))
+    return fleet, nodes, gang([member(0, *search.claims, cpus=0)])
+
+
+@pytest.mark.parametrize(("steps", "budget"), [(20, STEPS), (8, 2 * STEPS), (5, 4 * STEPS)])
+def test_with_a_larger_budget_searches_for_devices_on_a_node_are_longer(steps: int, budget: int) -> None:
+    (fleet, nodes, asked), memory = hard_to_place(steps), Memory()
+    if budget > STEPS:
+        short = choose(asked, fleet, nodes, budget // 2, memory)
+        assert isinstance(short, GangRefusal)
+        assert not short.decided
+    assert isinstance(choose(asked, fleet, nodes, budget, memory), GangPlan)
+
+
+def test_however_large_the_budget_is_a_search_for_devices_on_a_node_is_bounded() -> None:
+    fleet, nodes, asked = hard_to_place(3)
+    answer = choose(asked, fleet, nodes, 1_000 * STEPS)
+    assert isinstance(answer, GangRefusal)
+    assert not answer.decided

@@ -76,6 +76,21 @@ def test_where_the_budget_ends_the_search_the_answer_says_so() -> None:
     assert "the claims may fit all the same" in " ".join(answer.reasons)
 
 
+def test_a_node_on_which_a_search_ran_out_of_steps_is_searched_again_with_more() -> None:
+    seen = set()
+    for name, size in CASES:
+        search = HARD_SEARCHES[name][0](size)
+        fleet = fleet_of(search, 3)
+        slot, request = fleet.slot(NODE, {}), fleet.compile(search.claims)
+        assert isinstance(request, CompiledRequest)
+        if fleet.fit(slot, request, search.claims) is None and fleet.is_undecided(slot, request):
+            found = fleet.fit(slot, request, search.claims, effort=STEPS)
+            assert (found is not None) == search.satisfiable
+            assert found is not None or not fleet.is_undecided(slot, request)
+            seen.add(search.satisfiable)
+    assert seen == {True, False}
+
+
 def test_a_node_is_undecided_exactly_if_its_search_ran_out_of_steps() -> None:
     seen = set()
     for name, size in CASES:
