@@ -10,6 +10,8 @@
     staging     members on nodes on trial, with everything that is known
     packing     the exact search in one domain
     choice      which of the domains that can take the gang is chosen
+    tiers       which levels have to hold: all of them, then without preferred ones
+    verdicts    what is said about each domain that does not take the gang
 
 Which pods belong to a gang, and on what it starts, follows from what users write:
 

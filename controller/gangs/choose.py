@@ -9,12 +9,14 @@ from controller.allocation import Fleet, NodeDevices
 from controller.gangs.choice import Figures, Rank, least_children, rank
 from controller.gangs.competing import Competition
 from controller.gangs.counting import Counts
-from controller.gangs.gang import Domain, DomainVerdict, Gang, GangPlan, GangRefusal, Level, Standing
+from controller.gangs.gang import Domain, Gang, GangPlan, GangRefusal, Standing
 from controller.gangs.memory import Memory
-from controller.gangs.packing import Budget, GroupLevel, OutOfSteps, Packing, Slack
+from controller.gangs.packing import Budget, OutOfSteps, Packing, Slack
 from controller.gangs.staging import Staging
+from controller.gangs.tiers import Tier, is_awaited, tiers_of
 from controller.gangs.topology import Path, Places, by_path, common
 from controller.gangs.units import Unit, in_order, leader_and_first, positions_of, together, units_of
+from controller.gangs.verdicts import Verdicts
 from controller.placement import Nodes, Placement, Trial
 
 STEPS: Final = 2_000
@@ -110,38 +112,6 @@ class _Candidate:
     children: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Tier:
-    """The levels that have to hold in one attempt.
-
-    Attributes:
-        depth: levels down to the innermost of which the whole gang stays in one domain.
-        groups: the levels of which each group stays in one domain, outermost first.
-    """
-
-    depth: int
-    groups: tuple[GroupLevel, ...]
-
-    @classmethod
-    def of(cls, levels: Sequence[tuple[int, Level]]) -> "_Tier":
-        """The tier of these levels, each with its depth."""
-        depth, groups, outer = 0, list[GroupLevel](), 0
-        for at, level in levels:
-            # Inside a level of groups, a level holds for each of these groups.
-            size = min(level.group_size or outer, outer) if outer else level.group_size
-            if size:
-                groups.append(GroupLevel(at, size, outer))
-                outer = size
-            else:
-                depth = at
-        return cls(depth, tuple(groups))
-
-    @property
-    def deepest(self) -> int:
-        """Levels down to the innermost that has to hold."""
-        return max([self.depth, *(group.depth for group in self.groups)])
-
-
 class _Decision:
     """The decision about the members of a gang that are to be placed now, at least as many as are needed."""
 
@@ -169,7 +139,7 @@ class _Decision:
         self._devices: dict[Places, Sequence[NodeDevices]] = {}
         self._competition: dict[Places, Competition] = {}
         self._too_few: dict[Path, tuple[int, Sequence[int], Counts]] = {}
-        self._verdicts: dict[Domain, DomainVerdict] = {}
+        self._verdicts = Verdicts(self._topology, len(gang.standing), self._needed)
 
     def run(self) -> Sequence[Placement] | GangRefusal:
         """Where at least the needed members go; more if the domain has room. Or why there is no place."""
@@ -179,20 +149,19 @@ class _Decision:
         there = Counter(member.task for member in gang.members)
         missing = [task for task, needed in self._needed_of_tasks.items() if there[task] < needed]
         if len(gang.members) < self._needed:
-            self._note((), len(gang.members), f"only {len(gang.members)} members are there to be placed")
+            self._verdicts.note((), len(gang.members), f"only {len(gang.members)} members are there to be placed")
         elif missing:
-            self._note((), self._needed - 1, f"too few members of task {', '.join(missing)} are there to be placed")
+            few = f"too few members of task {', '.join(missing)} are there to be placed"
+            self._verdicts.note((), self._needed - 1, few)
         else:
-            for tier in self._tiers():
+            for tier in tiers_of(gang):
                 found = self._in_tier(tier)
                 if found is not None:
                     return found
         for path, (bound, inside, counts) in self._too_few.items():
-            self._note(path, bound, counts.limits(inside) or _NOT_TOGETHER)
-        self._note_conflicts()
-        waits = [level.wait_seconds - gang.elapsed for level in gang.levels if self._waits(level)]
-        ordered = sorted(self._verdicts.values(), key=lambda verdict: verdict.domain.path)
-        return GangRefusal(tuple(ordered), wait=min(waits, default=None))
+            self._verdicts.note(path, bound, counts.limits(inside) or _NOT_TOGETHER)
+        waits = [level.wait_seconds - gang.elapsed for level in gang.levels if is_awaited(level, gang)]
+        return GangRefusal(self._verdicts.in_order(), wait=min(waits, default=None))
 
     def domain_of(self, placements: Sequence[Placement]) -> Domain:
         """The smallest domain with all of these and those that stand."""
@@ -202,19 +171,7 @@ class _Decision:
 
     # Tiers
 
-    def _waits(self, level: Level) -> bool:
-        return not level.required and self._gang.elapsed < level.wait_seconds
-
-    def _tiers(self) -> Iterator[_Tier]:
-        """What has to hold: every level first, then without the innermost preferred one, and so on outwards."""
-        kept = list(enumerate(self._gang.levels, start=1))
-        yield _Tier.of(kept)
-        for entry in reversed(tuple(kept)):
-            if not entry[1].required and not self._waits(entry[1]):
-                kept.remove(entry)
-                yield _Tier.of(kept)
-
-    def _in_tier(self, tier: _Tier) -> Sequence[Placement] | None:
+    def _in_tier(self, tier: Tier) -> Sequence[Placement] | None:
         places = self._topology.places(tier.deepest)
         counts = self._counts.get(places)
         if counts is None:
@@ -234,7 +191,7 @@ class _Decision:
         candidates.sort(key=lambda candidate: candidate.least)
         return self._best(tier, candidates, places, counts)
 
-    def _bound(self, tier: _Tier, inside: Sequence[int], places: Places, counts: Counts) -> int:
+    def _bound(self, tier: Tier, inside: Sequence[int], places: Places, counts: Counts) -> int:
         """How many members the places take at most. Who stands makes groups smaller, and so only more fits."""
         found = counts.members(inside)
         if found >= self._needed and len(counts.wanted) > 1:
@@ -254,23 +211,23 @@ class _Decision:
             self._competition[places] = competition
         return competition.members(inside, [counts.members_at(at) for at in inside])
 
-    def _domains(self, tier: _Tier, places: Places) -> Mapping[Path, Sequence[int]]:
+    def _domains(self, tier: Tier, places: Places) -> Mapping[Path, Sequence[int]]:
         """The domains where the gang may be: if members stand, those where they do."""
         domains = places.domains(tier.depth)
         if not domains:
-            self._note((), 0, f"no node is in a domain of {self._gang.levels[tier.depth - 1].key}")
+            self._verdicts.note((), 0, f"no node is in a domain of {self._gang.levels[tier.depth - 1].key}")
         for depth in range(tier.depth, 0, -1):
             level = self._gang.levels[depth - 1]
             stood = {path[:depth] for _, path in self._standing if path[depth - 1]}
             if stood:
                 return {path: inside for path, inside in domains.items() if path[:depth] in stood}
             if self._standing and level.required and not self._gang.moves:
-                self._note((), 0, f"the members that stand are in no domain of {level.key}")
+                self._verdicts.note((), 0, f"the members that stand are in no domain of {level.key}")
                 return {}
         return domains
 
     def _candidate(
-        self, tier: _Tier, path: Path, inside: Sequence[int], places: Places, counts: Counts, *, compared: bool
+        self, tier: Tier, path: Path, inside: Sequence[int], places: Places, counts: Counts, *, compared: bool
     ) -> _Candidate:
         """The domain; what it has is looked at only if it is compared with others."""
         child_depth = tier.depth + 1
@@ -281,7 +238,7 @@ class _Decision:
         figures = self._figures(tier, path, inside, places, counts) if compared else _NOT_COMPARED
         return _Candidate(path, inside, self._rank(path, least, figures), figures, len(children))
 
-    def _figures(self, tier: _Tier, path: Path, inside: Sequence[int], places: Places, counts: Counts) -> Figures:
+    def _figures(self, tier: Tier, path: Path, inside: Sequence[int], places: Places, counts: Counts) -> Figures:
         assert self._main is not None
         around = [
             self._room_around(path[:depth], places, counts)
@@ -319,7 +276,7 @@ class _Decision:
     # Search
 
     def _best(
-        self, tier: _Tier, candidates: Sequence[_Candidate], places: Places, counts: Counts
+        self, tier: Tier, candidates: Sequence[_Candidate], places: Places, counts: Counts
     ) -> Sequence[Placement] | None:
         best: _Found | None = None
         undecided: list[_Candidate] = []
@@ -342,14 +299,14 @@ class _Decision:
             try:
                 found = self._search(tier, candidate, places, counts, self._budget)
             except OutOfSteps:
-                self._note(candidate.path, counts.members(candidate.places), "not decided", decided=False)
+                self._verdicts.note(candidate.path, counts.members(candidate.places), "not decided", decided=False)
                 continue
             if found is not None:
                 return found[1]
         return None
 
     def _search(
-        self, tier: _Tier, candidate: _Candidate, places: Places, counts: Counts, budget: Budget
+        self, tier: Tier, candidate: _Candidate, places: Places, counts: Counts, budget: Budget
     ) -> _Found | None:
         """The placements with the fewest domains of the next level; None if there are none.
 
@@ -379,7 +336,7 @@ class _Decision:
     def _pack(
         self,
         units: Sequence[Unit],
-        tier: _Tier,
+        tier: Tier,
         candidate: _Candidate,
         places: Places,
         counts: Counts,
@@ -401,7 +358,8 @@ class _Decision:
             if limit is None:
                 learnt = counts.members(candidate.places)
                 reason = _NOT_TOGETHER if learnt >= self._needed else counts.limits(candidate.places)
-                self._note(candidate.path, min(self._needed - 1, learnt), reason, decided=not staging.undecided)
+                placed = min(self._needed - 1, learnt)
+                self._verdicts.note(candidate.path, placed, reason, decided=not staging.undecided)
         return None
 
     def _slack(self) -> Slack:
@@ -410,7 +368,7 @@ class _Decision:
         of_tasks = {task: there[task] - needed for task, needed in self._needed_of_tasks.items()}
         return Slack(len(self._gang.members) - self._needed, of_tasks)
 
-    def _with_leader(self, found: _Found, tier: _Tier, candidate: _Candidate, places: Places, counts: Counts) -> _Found:
+    def _with_leader(self, found: _Found, tier: Tier, candidate: _Candidate, places: Places, counts: Counts) -> _Found:
         """The same with leader and rank 0 on one node if that is possible, else with them close to each other."""
         pair = leader_and_first(self._units)
         nodes = {placement.pod: placement.node for placement in found[1]}
@@ -430,7 +388,7 @@ class _Decision:
                 return better
         return found
 
-    def _anchors(self, tier: _Tier) -> Mapping[tuple[int, int], Path]:
+    def _anchors(self, tier: Tier) -> Mapping[tuple[int, int], Path]:
         """The domains of groups of which members stand; of several, that of the most members.
 
         A group whose members stand in no domain of a required level has one that does not exist, unless it moves.
@@ -447,19 +405,3 @@ class _Decision:
                 elif self._gang.levels[group.depth - 1].required and not self._gang.moves:
                     paths[("",) * group.depth] += 0
         return {key: min(paths, key=lambda path: (-paths[path], path)) for key, paths in found.items() if paths}
-
-    # Verdicts
-
-    def _note(self, path: Path, placed: int, reason: str, *, decided: bool = True) -> None:
-        domain = self._topology.domain(path)
-        standing = len(self._gang.standing)
-        self._verdicts[domain] = DomainVerdict(domain, standing + placed, standing + self._needed, reason, decided)
-
-    def _note_conflicts(self) -> None:
-        """Say which nodes are unusable for a level."""
-        for key, outer in dict.fromkeys((one.key, one.outer) for one in self._topology.conflicts):
-            names = [one.node for one in self._topology.conflicts if (one.key, one.outer) == (key, outer)]
-            who = f"{len(names)} nodes ({names[0]}, ...) are" if len(names) > 1 else f"node {names[0]} is"
-            text = f"{who} in several domains of {outer}, so in none of {key}"
-            known = self._verdicts.get(Domain())
-            self._note((), 0, f"{known.reason}; {text}" if known else text)

@@ -1,0 +1,39 @@
+"""What is said about each domain that does not take a gang."""
+
+from controller.gangs.gang import Domain, DomainVerdict
+from controller.gangs.topology import Path, Topology
+
+
+class Verdicts:
+    """The last verdict on each domain of one decision.
+
+    Args:
+        standing: how many members have their place already.
+        needed: how many more have to be placed.
+    """
+
+    def __init__(self, topology: Topology, standing: int, needed: int):
+        self._topology = topology
+        self._standing = standing
+        self._needed = needed
+        self._found: dict[Domain, DomainVerdict] = {}
+
+    def note(self, path: Path, placed: int, reason: str, *, decided: bool = True) -> None:
+        """The domain takes only ``placed`` more members."""
+        domain = self._topology.domain(path)
+        standing, needed = self._standing, self._needed
+        self._found[domain] = DomainVerdict(domain, standing + placed, standing + needed, reason, decided)
+
+    def in_order(self) -> tuple[DomainVerdict, ...]:
+        """All verdicts in the order of paths; the outermost one also says which nodes are unusable for a level."""
+        self._note_conflicts()
+        return tuple(sorted(self._found.values(), key=lambda verdict: verdict.domain.path))
+
+    def _note_conflicts(self) -> None:
+        conflicts = self._topology.conflicts
+        for key, outer in dict.fromkeys((one.key, one.outer) for one in conflicts):
+            names = [one.node for one in conflicts if (one.key, one.outer) == (key, outer)]
+            who = f"{len(names)} nodes ({names[0]}, ...) are" if len(names) > 1 else f"node {names[0]} is"
+            text = f"{who} in several domains of {outer}, so in none of {key}"
+            known = self._found.get(Domain())
+            self.note((), 0, f"{known.reason}; {text}" if known else text)
