@@ -5,7 +5,7 @@ loaded again, or a card is exchanged. A container keeps the card that it was sta
 that has the number now.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from driver.model import Result
@@ -42,15 +42,31 @@ def exchanged(recorded: Mapping[str, str], plan: ClaimPlan, cards: Iterable[Card
 def results_in_use(claim: PreparedClaim, cards: Iterable[Card], boot_id: str) -> tuple[Result, ...]:
     """What the claim holds, and the same on the card that it was prepared with if that has another number now.
 
-    After a reboot no container is left, and only the names of the allocation count.
+    After a reboot no container is left, and only the names of the allocation count. Of a claim that was given up,
+    neither a container nor an allocation is left, and only the cards count that it was prepared with.
     """
-    moved = list(claim.plan.results)
-    for card in cards if claim.boot_id == boot_id else ():
-        for result in claim.plan.results:
-            name = result.device.device
-            if claim.cards.get(name) == card.uuid and not is_on(name, card):
-                moved.append(replace(result, device=replace(result.device, device=_renamed(name, card))))
-    return tuple(moved)
+    known = tuple(cards)
+    if claim.state == "stopping":
+        return tuple(_on_recorded_cards(claim, known))
+    held = claim.plan.results
+    moved = (it for it in _on_recorded_cards(claim, known) if it not in held) if claim.boot_id == boot_id else ()
+    return (*held, *moved)
+
+
+def _on_recorded_cards(claim: PreparedClaim, cards: Iterable[Card]) -> Iterator[Result]:
+    """The claim's results as they are called now on the cards that it was prepared with; those of lost cards are not.
+
+    Records of the first version do not say the card.
+    """
+    by_uuid = {card.uuid: card for card in cards}
+    for result in claim.plan.results:
+        name = result.device.device
+        card = by_uuid.get(claim.cards.get(name, ""))
+        if name not in claim.cards:
+            yield result
+        elif card is not None:
+            called = name if is_on(name, card) else _renamed(name, card)
+            yield replace(result, device=replace(result.device, device=called))
 
 
 def _renamed(device: str, card: Card) -> str:

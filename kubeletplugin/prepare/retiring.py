@@ -4,14 +4,15 @@ Nobody waits for the second part: a pod can end whatever is wrong with a card. U
 checkpoint as ``stopping`` and holds its devices. Steppable: its owner calls ``step`` when ``next_due`` says so.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from driver.backoff import delay
 from driver.clock import Clock
 from driver.errors import LodeError
 from driver.observe import Logger
-from kubeletplugin.hardware import Hardware
+from kubeletplugin.hardware import Card, Hardware
+from kubeletplugin.prepare.card_identity import results_in_use
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
 from kubeletplugin.prepare.storage import ClaimStorage
 
@@ -61,16 +62,21 @@ class Retiring:
         """When each claim that is known to be stopping is tried next, by uid."""
         self.reasons: Mapping[str, str] = {}
         """Why claims are not gone although it was tried, by uid."""
-        self._devices: Mapping[str, frozenset[str]] = {}
-        """The names of the devices of each claim that is known to be stopping, by uid."""
-        self._awaited: dict[str, frozenset[str]] = {}
-        """The same of each claim that the kubelet still has to give up. Every change is one operation of the dict."""
+        self._stopping: Mapping[str, PreparedClaim] = {}
+        """The claims that are known to be stopping, by uid."""
+        self._awaited: dict[str, PreparedClaim] = {}
+        """Those that the kubelet still has to give up. Every change is one operation of the dict."""
 
-    def releasing(self) -> frozenset[str]:
-        """Names of the devices of claims that are not gone although it was tried, and of those that are awaited."""
-        devices = self._devices
-        stuck = (name for uid in self.reasons for name in devices.get(uid, ()))
-        return frozenset([*stuck, *(name for names in self._awaited.copy().values() for name in names)])
+    def releasing(self, cards: Iterable[Card]) -> frozenset[str]:
+        """Names of the devices of claims that are not gone although it was tried, and of those that are awaited.
+
+        Args:
+            cards: those of the node; a card that took the number of another one is not what a claim holds.
+        """
+        known, stopping = tuple(cards), self._stopping
+        stuck = [stopping[uid] for uid in self.reasons if uid in stopping]
+        held = (results_in_use(claim, known, "") for claim in (*stuck, *self._awaited.copy().values()))
+        return frozenset(result.device.device for results in held for result in results)
 
     def await_end(self, claims: Collection[PreparedClaim]) -> None:
         """Take in that claims are not allocated any more, while their containers may still run here.
@@ -79,7 +85,7 @@ class Retiring:
         again, or another instance has given it up.
         """
         for claim in claims:
-            self._awaited[claim.plan.ref.uid] = _device_names(claim)
+            self._awaited[claim.plan.ref.uid] = claim
 
     def awaits_no_more(self, uid: str) -> None:
         """The claim was given up or prepared again."""
@@ -113,7 +119,7 @@ class Retiring:
             HardwareRefusal, TransientFault, OSError: some steps are left; call again.
         """
         with self._storage.lock():
-            claim = self._stopping(self._storage.load(), uid)
+            claim = _stopping(self._storage.load(), uid)
         if claim is None:
             return
         with self._storage.card_locks(step.action.card for step in claim.steps):
@@ -130,7 +136,7 @@ class Retiring:
             self._log.warning("checkpoint cannot be read", reason=str(error))
             return
         stopping = {uid: claim for uid, claim in claims.items() if claim.state == "stopping"}
-        self._devices = {uid: _device_names(claim) for uid, claim in stopping.items()}
+        self._stopping = stopping
         for uid in self._awaited.keys() - (claims.keys() - stopping.keys()):
             self._awaited.pop(uid, None)
         self._due = {uid: self._due.get(uid, now) for uid in sorted(stopping)}
@@ -158,7 +164,7 @@ class Retiring:
         """
         with self._storage.lock():
             checkpoint = self._storage.load()
-            claim = self._stopping(checkpoint, uid)
+            claim = _stopping(checkpoint, uid)
             if claim is None:
                 return None
             needed = {key for other in checkpoint.others(uid) for key in other.keys}
@@ -187,10 +193,7 @@ class Retiring:
         self._storage.save(checkpoint.without(claim.plan.ref.uid))
         self._log.info("what a claim had is released", claim=str(claim.plan.ref))
 
-    def _stopping(self, checkpoint: Checkpoint, uid: str) -> PreparedClaim | None:
-        claim = checkpoint.claims.get(uid)
-        return claim if claim is not None and claim.state == "stopping" else None
 
-
-def _device_names(claim: PreparedClaim) -> frozenset[str]:
-    return frozenset(result.device.device for result in claim.plan.results)
+def _stopping(checkpoint: Checkpoint, uid: str) -> PreparedClaim | None:
+    claim = checkpoint.claims.get(uid)
+    return claim if claim is not None and claim.state == "stopping" else None

@@ -31,7 +31,7 @@ class CardMonitor:
     """Asks the hardware, remembers the answer and logs changes of health.
 
     Args:
-        releasing: returns the names of devices that an earlier claim has not let go of.
+        releasing: returns the names of devices on these cards that an earlier claim has not let go of.
         recorded: returns what is recorded of the claims; may raise LodeError and OSError.
     """
 
@@ -39,7 +39,7 @@ class CardMonitor:
         self,
         hardware: Hardware,
         log: Logger,
-        releasing: Callable[[], Collection[str]],
+        releasing: Callable[[Collection[Card]], Collection[str]],
         recorded: Callable[[], Recorded],
     ):
         self._hardware = hardware
@@ -65,7 +65,7 @@ class CardMonitor:
         recorded = Recorded(before.keys | after.keys, after.devices)
         self._observed = observed
         offers = tuple(offer_of(card, observed[card.uuid], recorded) for card in cards)
-        state = NodeCards(offers, health, frozenset(self._releasing()))
+        state = NodeCards(offers, health, frozenset(self._releasing(cards)))
         if state == self.state:
             return False
         for name, one in state.health.items():

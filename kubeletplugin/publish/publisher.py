@@ -13,7 +13,7 @@ from driver.kube.api import NODES, RESOURCE_SLICES, AlreadyExists, Api, ApiError
 from driver.kube.reflector import Delta, Reflector, Synced
 from driver.observe import Logger
 from driver.settings import Settings
-from kubeletplugin.hardware import Hardware
+from kubeletplugin.hardware import Card, Hardware
 from kubeletplugin.offers import Recorded
 from kubeletplugin.publish.cards import CardMonitor
 from kubeletplugin.publish.dropped import DroppedFields
@@ -37,7 +37,8 @@ class Publisher:
 
     Args:
         wake: called, from any thread, when ``next_due`` may have moved forward.
-        releasing: returns the names of devices that an earlier claim has not let go of; they are tainted.
+        releasing: returns the names of devices on these cards that an earlier claim has not let go of. They are
+            tainted.
         recorded: returns what is recorded of the claims; without it, every partition is somebody else's.
     """
 
@@ -51,7 +52,7 @@ class Publisher:
         metrics: PublishingMetrics,
         log: Logger,
         wake: Callable[[], None] = lambda: None,
-        releasing: Callable[[], Collection[str]] = frozenset,
+        releasing: Callable[[Collection[Card]], Collection[str]] = lambda _: (),
         recorded: Callable[[], Recorded] = Recorded,
     ):
         dropped, reports = DroppedFields(), ErrorReports(log)

@@ -378,11 +378,11 @@ def test_devices_of_a_claim_that_is_gone_are_given_to_nobody_until_its_container
     old = rig.claim("old", [result("gpu-0"), result("gpu-1", "other")])
     prepare(plugin, old)
     rig.release(old)
-    assert plugin.retiring.releasing() == frozenset()
+    assert plugin.retiring.releasing(rig.hardware.cards()) == frozenset()
     refused(plugin, rig.claim("new", [result("gpu-0")]))
-    assert plugin.retiring.releasing() == {"gpu-0", "gpu-1"}
+    assert plugin.retiring.releasing(rig.hardware.cards()) == {"gpu-0", "gpu-1"}
     plugin.unprepare([old])
-    assert plugin.retiring.releasing() == frozenset()
+    assert plugin.retiring.releasing(rig.hardware.cards()) == frozenset()
 
 
 def test_another_instance_that_gives_up_the_claim_frees_its_devices() -> None:
@@ -395,7 +395,7 @@ def test_another_instance_that_gives_up_the_claim_frees_its_devices() -> None:
     rig.plugin().unprepare([old])
     rig.clock.advance(LOOK_SECONDS)
     plugin.retiring.step()
-    assert plugin.retiring.releasing() == frozenset()
+    assert plugin.retiring.releasing(rig.hardware.cards()) == frozenset()
 
 
 def test_shares_are_prepared_only_as_far_as_the_card_goes() -> None:

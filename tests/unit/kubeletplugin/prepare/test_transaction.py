@@ -12,6 +12,8 @@ from driver.kube.api import RESOURCE_CLAIMS
 from kubeletplugin.hardware import Action, Card, CardState, Edits, Handle, Hardware, Use
 from kubeletplugin.hardware.actions import MigInstance
 from kubeletplugin.hardware.decorator import HardwareDecorator
+from kubeletplugin.hardware.simulated import SimulatedHardware
+from kubeletplugin.hardware.simulated.profile import Profile
 from kubeletplugin.prepare.checkpoint import PreparedClaim
 from kubeletplugin.prepare.storage import ClaimStorage
 from tests.unit.kubeletplugin.faults import Killed
@@ -131,11 +133,26 @@ def test_a_pod_ends_while_the_hardware_does_not_answer_and_its_partition_goes_wh
     release(rig, plugin)
     assert rig.existing() == ONE
     assert list(plugin.retiring.reasons.values()) == ["the hardware does not answer"]
-    assert plugin.retiring.releasing() == {MIG_6}
+    assert plugin.retiring.releasing(rig.hardware.cards()) == {MIG_6}
     answering = rig.plugin()
     recover(answering)
     release(rig, answering)
-    assert (rig.existing(), answering.retiring.releasing()) == ([], frozenset())
+    assert (rig.existing(), answering.retiring.releasing(rig.hardware.cards())) == ([], frozenset())
+
+
+def test_what_was_left_on_a_card_that_was_exchanged_does_not_hold_the_card_in_its_place(rig: Rig) -> None:
+    ref = rig.claim("c", [result(MIG_6)])
+    prepare(rig.plugin(), ref)
+    unprepare(rig.plugin(), ref)
+    first, second = rig.hardware.cards()
+    rig.hardware = SimulatedHardware(Profile((replace(first, uuid="in-its-place"), second)))
+    plugin = rig.plugin()
+    recover(plugin)
+    release(rig, plugin)
+    assert list(plugin.retiring.reasons.values()) == [f"card {first.uuid} is not there"]
+    assert plugin.retiring.releasing(rig.hardware.cards()) == frozenset()
+    prepare(plugin, rig.claim("d", [result(MIG_6)]))
+    assert records(rig)[ref.uid].state == "stopping"
 
 
 def test_a_partition_that_processes_use_is_released_when_they_have_ended(rig: Rig) -> None:
