@@ -48,3 +48,5 @@ class Edits:
     hooks: tuple[Hook, ...] = ()
     additional_gids: tuple[int, ...] = ()
     """Groups that the container's processes join, for devices that only a group may open. 0 is left out."""
+    mig_uuid: str = ""
+    """The uuid under which the driver's programs know the device, if it is a MIG instance."""

@@ -6,11 +6,12 @@ a share:
 
 - ``LODE_DEVICE_<NAME>``: the card's uuid;
 - ``LODE_MEMORY_MIB_<NAME>``: device memory the container may use, in MiB;
-- ``LODE_CORES_<NAME>``: compute the container may use, in per cent of the card; 0 means that none is reserved.
+- ``LODE_CORES_<NAME>``: compute the container may use, in per cent of the card; 0 means that none is reserved;
+- ``LODE_MIG_UUID_<NAME>``: the uuid of a MIG instance, which other devices have none of.
 
 The same values have names that follow from the claim and the request alone, so that programs need not know the device:
-``LODE_REQUEST_<CLAIM>_<REQUEST>_<N>_UUID``, ``_MEMORY_MIB`` and ``_CORES``, with the names in capitals, ``_`` for ``-``
-and ``.``, and N counting the devices of the request from 0.
+``LODE_REQUEST_<CLAIM>_<REQUEST>_<N>_UUID``, ``_MEMORY_MIB``, ``_CORES`` and ``_MIG_UUID``, with the names in capitals,
+``_`` for ``-`` and ``.``, and N counting the devices of the request from 0.
 """
 
 import json
@@ -114,7 +115,7 @@ def claim_files(
         # A container gets all devices of a request or none, so the file is mounted with the first of them.
         request, own = main_request(result.request), edits[result.device.device, result.share_id]
         mount = (mounts.pop(request),) if request in mounts else ()
-        env = _environment(result, devices[result.device.device], uuid, variable)
+        env = _environment(result, devices[result.device.device], uuid, variable, own.mig_uuid)
         all_edits = replace(own, env=(*env, *own.env), mounts=(*mount, *own.mounts))
         cdi_devices.append(cdi.CdiDevice(_cdi_name(plan.ref, result), all_edits))
     spec = cdi.Spec(paths.driver, CDI_CLASS, tuple(cdi_devices), ((paths.record, record),))
@@ -178,13 +179,14 @@ def _request_variables(plan: ClaimPlan) -> Iterator[str]:
         yield _REQUEST_VARIABLE + name.upper().translate(_TO_VARIABLE)
 
 
-def _environment(result: Result, device: Device, uuid: str, request: str) -> tuple[tuple[str, str], ...]:
+def _environment(result: Result, device: Device, uuid: str, request: str, mig_uuid: str) -> tuple[tuple[str, str], ...]:
     name = result.device.device.upper().translate(_TO_VARIABLE)
     if result.share_id:
         name += f"_{result.share_id[:_SHARE_ID_LETTERS]}"
     amounts = {key: capacity.value for key, capacity in device.capacity.items()} | dict(result.consumed)
     card = str(device.attributes[uuid])
     memory, cores = str(amounts["memory"].value // _MEBI), str(amounts["cores"].value)
+    mig = ((f"LODE_MIG_UUID_{name}", mig_uuid), (f"{request}_MIG_UUID", mig_uuid)) if mig_uuid else ()
     return (
         (f"{_UUID_VARIABLE}{name}", card),
         (f"LODE_MEMORY_MIB_{name}", memory),
@@ -192,4 +194,5 @@ def _environment(result: Result, device: Device, uuid: str, request: str) -> tup
         (f"{request}_UUID", card),
         (f"{request}_MEMORY_MIB", memory),
         (f"{request}_CORES", cores),
+        *mig,
     )

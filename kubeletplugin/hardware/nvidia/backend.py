@@ -160,17 +160,15 @@ class NvidiaHardware:
         card = use.card
         with _answers(card.uuid):
             gpu = self._gpu(card.uuid)
-            if use.partition is None:
-                nodes = self._nodes.of_card(card)
-            else:
-                handle = self._handle(use, gpu, handles)
-                nodes = self._nodes.of_instance(card, handle)
+            handle = self._handle(use, gpu, handles)
+            nodes = self._nodes.of_instance(card, handle) if handle else self._nodes.of_card(card)
             of_driver, own = self._files.edits(card.driver_version), self._sharing_edits(use)
             return replace(
                 of_driver,
                 env=(_VOID, *of_driver.env, *own.env),
                 device_nodes=nodes,
                 mounts=(*of_driver.mounts, *own.mounts),
+                mig_uuid=handle.get("uuid", ""),
             )
 
     def _gpu(self, uuid: str) -> GpuFacts:

@@ -3,6 +3,7 @@
 The libraries are fakes whose state survives the process, as that of a driver does (``tests/fakes``).
 """
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -180,6 +181,16 @@ def _nodes(folder: Path, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Calla
         return VendorNode(own, scene)
 
     return make
+
+
+def test_a_container_is_told_the_uuid_of_its_mig_instance(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = _nodes(folder, SCENES["MIG, mode off"], monkeypatch)(0)
+    prepare(node.first, node.ref)
+    (spec,) = Path(node.settings.kubeletplugin.cdi_root).iterdir()
+    (device,) = json.loads(spec.read_text())["devices"]
+    mig = "MIG-00000000-0001-5000-8000-000000000000"
+    told = {"LODE_MIG_UUID_GPU_0_MIG_1G_10GB_3", "LODE_REQUEST_C_GPU_0_MIG_UUID"}
+    assert {f"{name}={mig}" for name in told} <= set(device["containerEdits"]["env"])
 
 
 @pytest.mark.parametrize("name", SCENES)

@@ -98,8 +98,9 @@ def test_a_container_sees_its_instance_and_its_card_and_no_other(state: Path) ->
     hardware = bench.start()
     use = use_of(hardware, "1g.10gb", 3)
     handles = {action.key: hardware.ensure(action) for action in hardware.actions(use, ())}
-    paths = [node.path for node in hardware.edits(use, handles).device_nodes]
-    assert paths == [
+    edits = hardware.edits(use, handles)
+    assert edits.mig_uuid == "MIG-00000000-0001-5000-8000-000000000000"
+    assert [node.path for node in edits.device_nodes] == [
         "/dev/nvidiactl",
         "/dev/nvidia-uvm",
         "/dev/nvidia-uvm-tools",
