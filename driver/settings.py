@@ -100,6 +100,8 @@ class KubeletPluginSettings(_Section):
     """Patterns (``*``, ``?``, ``[]``) of HCAs and ports for storage and management: ``mlx5_4``, ``mlx5_4/1``, a PCI
     address, or the GUID of a port."""
     sys_root: str = "/sys"
+    proc_root: str = "/proc"
+    """Where the kernel says which device nodes give access to MIG instances."""
     dev_root: str = "/dev"
     driver_root: str = "/"
     """Where the host's file system is mounted, to see which of a driver's files it has."""

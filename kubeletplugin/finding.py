@@ -53,17 +53,20 @@ def _nvidia(settings: Settings, files: Files, log: Logger) -> Hardware:
     from kubeletplugin.hardware.nvidia.commands import SystemCommands
     from kubeletplugin.hardware.nvidia.root import DriverRoot
 
-    own, driver = settings.kubeletplugin.nvidia, settings.driver_name
+    section, driver = settings.kubeletplugin, settings.driver_name
+    own = section.nvidia
     host = DriverRoot("/", own.host_root)
     node = NvidiaNode(
         host=host,
         root=DriverRoot(own.driver_root, str(host.seen(own.driver_root)), str(host.seen("/dev"))),
         run_folder=own.run_folder,
-        hook=f"{settings.kubeletplugin.kubelet_root}/plugins/{driver}/nvidia-linker-hook",
+        hook=f"{section.kubelet_root}/plugins/{driver}/nvidia-linker-hook",
         unit_prefix=driver,
         toolkit=str(host.seen(own.nvidia_ctk)) if own.nvidia_ctk else "",
         hami_library=own.hami_library,
         mig=own.mig,
+        proc=section.proc_root,
+        sys=section.sys_root,
     )
     return nvidia_hardware(node, files, SystemCommands(), log)
 
@@ -72,11 +75,13 @@ def _ascend(settings: Settings, log: Logger) -> Hardware:
     # Only nodes with these cards pay for the memory of the library's binding.
     from kubeletplugin.hardware.ascend.backend import AscendHardware
     from kubeletplugin.hardware.ascend.dcmi import Dcmi
+    from kubeletplugin.hardware.ascend.installinfo import link_install_info
     from kubeletplugin.hardware.ascend.npusmi import runner
 
     section = settings.kubeletplugin
     own = section.ascend
     levels: Mapping[str, Severity] = dict(own.severities.items())
+    link_install_info(section.driver_root)
     return AscendHardware(
         Dcmi(own.library),
         Sysfs(section.sys_root),

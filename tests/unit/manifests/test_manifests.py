@@ -256,4 +256,4 @@ def test_the_nvidia_component_gives_the_plugin_its_cards_and_no_more_to_write() 
     read_only = {mount["mountPath"] for mount in container["volumeMounts"] if mount.get("readOnly")}
     assert (writable, read_only) == ({settings.nvidia.run_folder}, {settings.nvidia.host_root})
     assert {volume["hostPath"]["path"] for volume in pod["volumes"]} == {"/", settings.nvidia.run_folder}
-    assert {"hostPID", "hostNetwork", "hostIPC"} & set(pod) == set()
+    assert {"hostPID", "hostNetwork", "hostIPC"} & set(pod) == {"hostPID"}
