@@ -15,7 +15,7 @@ from testclusters.controlplane import ControlPlane, ControlPlaneFailed
 from testclusters.daemon import Docker
 from testclusters.debian import installed
 from testclusters.forwarder import Forwarder
-from testclusters.images import build_context, image_labels, software_bill
+from testclusters.images import PREVIOUS, build_context, image_labels, previous_source, software_bill
 from testclusters.kind import KindCluster, NoCluster, NotReady
 from testclusters.lifecycle import kind_configuration, write_programs
 from testclusters.oci import Layer, write_archive
@@ -32,6 +32,7 @@ from testclusters.progress import progress_step
 
 __all__ = [
     "KUBERNETES_VERSIONS",
+    "PREVIOUS",
     "Authority",
     "CommandFailed",
     "ControlPlane",
@@ -53,6 +54,7 @@ __all__ = [
     "installed",
     "kind_configuration",
     "kubectl_program",
+    "previous_source",
     "progress_step",
     "software_bill",
     "start_process",

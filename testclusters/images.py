@@ -22,10 +22,12 @@ from testclusters.commands import run
 from testclusters.daemon import Docker
 
 LODE = "lode-dra:dev"
+PREVIOUS = "lode-dra:previous"
+"""The project's image as of the commit before the current one."""
 BUSYBOX = "lode-test/busybox:1"
 EXAMPLE_DRIVER = "lode-test/dra-example-driver:1"
 
-REFERENCES = {"lode": LODE, "busybox": BUSYBOX, "example-driver": EXAMPLE_DRIVER}
+REFERENCES = {"lode": LODE, "lode-previous": PREVIOUS, "busybox": BUSYBOX, "example-driver": EXAMPLE_DRIVER}
 """The references of the images, by the names that the command line uses."""
 
 _ROOT = Path(__file__).parents[1]
@@ -39,8 +41,23 @@ _MODULES = f"usr/local/lib/python{_PYTHON}/dist-packages"
 
 def archive(reference: str) -> Path:
     """The archive of one of the images above, assembled if it is not in the cache; `KeyError` for any other image."""
-    builders = {LODE: _lode, BUSYBOX: _busybox, EXAMPLE_DRIVER: _example_driver}
+    builders = {LODE: _lode, PREVIOUS: _previous, BUSYBOX: _busybox, EXAMPLE_DRIVER: _example_driver}
     return builders[reference]()
+
+
+def previous_source() -> Path:
+    """The files of the project as of the commit before the current one.
+
+    Raises:
+        CommandFailed: the project is not a clone with that commit.
+    """
+    commit = run(["git", "-C", _ROOT, "rev-parse", "HEAD~1"]).stdout.strip()
+
+    def make(folder: Path) -> None:
+        run(["git", "-C", _ROOT, "archive", "--output", folder / "source.tar", commit])
+        shutil.unpack_archive(folder / "source.tar", folder, filter="data")
+
+    return cache.cached_folder("source", cache.content_key(commit), make)
 
 
 def build_from_dockerfile(docker: Docker) -> bool:
@@ -95,18 +112,26 @@ def _example_driver() -> Path:
 
 
 def _lode() -> Path:
-    config = {
+    return _image("lode", LODE, _lode_layers(_ROOT), _lode_config(_ROOT))
+
+
+def _previous() -> Path:
+    source = previous_source()
+    return _image("lode-previous", PREVIOUS, _lode_layers(source), _lode_config(source))
+
+
+def _lode_config(source: Path) -> Mapping[str, object]:
+    return {
         "Entrypoint": ["/usr/local/bin/lode"],
         "Env": [f"PATH={_PATH}", "PYTHONUNBUFFERED=1"],
         "User": _USER,
-        "Labels": image_labels(),
+        "Labels": image_labels(source),
     }
-    return _image("lode", LODE, _lode_layers(), config)
 
 
-def image_labels() -> Mapping[str, str]:
+def image_labels(source: Path = _ROOT) -> Mapping[str, str]:
     """The labels of the project's image, which the Dockerfile sets."""
-    labels = re.search(r"^LABEL (.*?[^\\])$", (_ROOT / "Dockerfile").read_text(), re.MULTILINE | re.DOTALL)
+    labels = re.search(r"^LABEL (.*?[^\\])$", (source / "Dockerfile").read_text(), re.MULTILINE | re.DOTALL)
     return dict(re.findall(r'([\w.]+)="(.*?)"', labels[1])) if labels else {}
 
 
@@ -122,12 +147,17 @@ def layer_sizes(reference: str) -> Mapping[str, int]:
 
     `KeyError` for an image that is none of those above.
     """
-    layers = {LODE: _lode_layers, BUSYBOX: _busybox_layers, EXAMPLE_DRIVER: _example_driver_layers}[reference]()
+    layers = {
+        LODE: lambda: _lode_layers(_ROOT),
+        PREVIOUS: lambda: _lode_layers(previous_source()),
+        BUSYBOX: _busybox_layers,
+        EXAMPLE_DRIVER: _example_driver_layers,
+    }[reference]()
     return {re.sub("-[0-9a-f]+$", "", path.parent.name): path.stat().st_size for path in layers}
 
 
-def _lode_layers() -> list[Path]:
-    return [debian.layer("python", _PACKAGES), _dependencies(), _code()]
+def _lode_layers(source: Path) -> list[Path]:
+    return [debian.layer("python", _PACKAGES), _dependencies(source), _code(source)]
 
 
 def _image(name: str, reference: str, layers: Sequence[Path], config: Mapping[str, object]) -> Path:
@@ -139,29 +169,29 @@ def _image(name: str, reference: str, layers: Sequence[Path], config: Mapping[st
     return cache.cached_folder(f"image-{name}", key, make) / "image.tar"
 
 
-def _dependencies() -> Path:
+def _dependencies(source: Path) -> Path:
     """The layer with the run-time dependencies that uv.lock lists."""
     platform = f"{os.uname().machine}-manylinux_2_36"  # the C library of the Debian release
 
     def make(folder: Path) -> None:
         with progress.progress_step("installing the locked dependencies"):
             locked = folder / "requirements.txt"
-            _uv("export", "--locked", "--no-dev", "--no-emit-project", "--quiet", "--output-file", locked)
-            bill = software_bill(debian.installed((root / "var/lib/dpkg/status").read_text()))
+            _uv(source, "export", "--locked", "--no-dev", "--no-emit-project", "--quiet", "--output-file", locked)
+            bill = software_bill(debian.installed((root / "var/lib/dpkg/status").read_text()), source)
             _install(folder, platform, ["--require-hashes", "--requirements", locked], files={_SBOM: bill})
 
     root = debian.root_filesystem("python", _PACKAGES)
-    key = cache.content_key(_ROOT / "uv.lock", platform, _PYTHON, root.name, Path(oci.__file__), Path(__file__))
+    key = cache.content_key(source / "uv.lock", platform, _PYTHON, root.name, Path(oci.__file__), Path(__file__))
     return cache.cached_folder("layer-dependencies", key, make) / "layer.tar"
 
 
-def software_bill(packages: Sequence[debian.Package]) -> str:
+def software_bill(packages: Sequence[debian.Package], source: Path = _ROOT) -> str:
     """The locked dependencies of the image and its Debian packages as CycloneDX JSON.
 
     The time and the number of this very list are left out.
     """
     made = run(
-        [_uv_program(), "--project", _ROOT, "export", "--locked", "--no-dev", "--format=cyclonedx1.5", "--quiet"]
+        [_uv_program(), "--project", source, "export", "--locked", "--no-dev", "--format=cyclonedx1.5", "--quiet"]
     )
     bill = json.loads(made.stdout)
     bill.pop("serialNumber", None)
@@ -170,22 +200,22 @@ def software_bill(packages: Sequence[debian.Package]) -> str:
     return json.dumps(bill, indent=1)
 
 
-def build_context() -> list[Path]:
+def build_context(source: Path = _ROOT) -> list[Path]:
     """The files and folders that .dockerignore lets `docker build` see; the image is built from these alone."""
-    lines = (_ROOT / ".dockerignore").read_text().splitlines()
-    return [_ROOT / line.removeprefix("!") for line in lines if line.startswith("!")]
+    lines = (source / ".dockerignore").read_text().splitlines()
+    return [source / line.removeprefix("!") for line in lines if line.startswith("!")]
 
 
-def _code() -> Path:
+def _code(source: Path) -> Path:
     """The layer with our wheel and its commands, built from what the Dockerfile builds it from."""
-    scripts = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    context = build_context()
+    scripts = tomllib.loads((source / "pyproject.toml").read_text())["project"]["scripts"]
+    context = build_context(source)
 
     def make(folder: Path) -> None:
         with progress.progress_step("building the wheel"), tempfile.TemporaryDirectory() as temporary:
-            source, dist = Path(temporary, "source"), Path(temporary, "dist")
-            _copy(context, source)
-            _uv("build", "--wheel", "--quiet", "--out-dir", dist, source)
+            copy, dist = Path(temporary, "source"), Path(temporary, "dist")
+            _copy(context, copy)
+            _uv(source, "build", "--wheel", "--quiet", "--out-dir", dist, copy)
             _install(folder, "linux", ["--no-deps", *dist.glob("*.whl")], scripts)
 
     key = cache.content_key(*context, Path(__file__))
@@ -215,7 +245,7 @@ def _install(
     """
     target = folder / "target"
     options: list[str | Path] = ["--target", target, "--python-version", _PYTHON, "--python-platform", platform]
-    _uv("pip", "install", "--quiet", "--no-build", "--link-mode=copy", *options, *requirements)
+    _uv(_ROOT, "pip", "install", "--quiet", "--no-build", "--link-mode=copy", *options, *requirements)
     shutil.rmtree(target / "bin", ignore_errors=True)  # these scripts name the Python that runs here
     for name in ("direct_url.json", "uv_cache.json", "RECORD"):  # they name the wheel's folder and time; pip needs them
         for file in target.glob(f"*.dist-info/{name}"):
@@ -238,9 +268,9 @@ def _install(
     shutil.rmtree(target)
 
 
-def _uv(*arguments: str | Path) -> None:
-    """Run uv in the project: the uv on PATH, else the one that the Makefile installs into the cache."""
-    run([_uv_program(), "--project", _ROOT, "--directory", _ROOT, *arguments], timeout=900)
+def _uv(source: Path, *arguments: str | Path) -> None:
+    """Run uv in the project's files: the uv on PATH, else the one that the Makefile installs into the cache."""
+    run([_uv_program(), "--project", source, "--directory", source, *arguments], timeout=900)
 
 
 def _uv_program() -> Path:
