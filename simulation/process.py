@@ -30,6 +30,8 @@ class Process:
     ):
         self.name = name
         self.alive = True
+        self.calls = 0
+        """How many calls have begun and not ended; other programs may act meanwhile."""
         self._before = before
         self._after = after
 
@@ -40,7 +42,8 @@ class Process:
             Crash: the process is dead; the code that still runs for it must end.
         """
         if self.alive:
-            self._before(self)
+            with self._in_call():
+                self._before(self)
         if not self.alive:
             raise Crash(self.name)
 
@@ -50,9 +53,18 @@ class Process:
         Raises:
             Crash: the process is dead by now.
         """
-        self._after(self, call)
+        with self._in_call():
+            self._after(self, call)
         if not self.alive:
             raise Crash(self.name)
+
+    @contextmanager
+    def _in_call(self) -> Iterator[None]:
+        self.calls += 1
+        try:
+            yield
+        finally:
+            self.calls -= 1
 
 
 class ProcessClock:

@@ -119,7 +119,10 @@ class ProgramSlots(dict[str, ProgramSlot]):
         if slot.running or slot.not_before > now:
             return False
         program = slot.program
-        if program is None or self.has_unread_watches(slot, program):
+        if program is None:
+            # What a process held is released when its last call has ended.
+            return slot.process is None or slot.process.calls == 0
+        if self.has_unread_watches(slot, program):
             return True
         due = program.next_due()
         return due is not None and due <= now
