@@ -29,6 +29,7 @@ _COMPONENTS: Mapping[str, tuple[str, ...]] = {
     "auto": (),
     "nvidia": ("nvidia",),
     "ascend": ("ascend",),
+    "mixed": ("nvidia", "ascend"),
     "simulated": ("simulated",),
 }
 """The kustomize components that each value of `hardware` stands for."""

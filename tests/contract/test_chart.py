@@ -60,6 +60,7 @@ def test_the_chart_is_generated_from_the_manifests_as_they_are() -> None:
         (["--set=gateOptIn=true"], "controller-allocated", ["gate-opt-in"]),
         (["--set=hardware=nvidia"], "controller-allocated", ["nvidia"]),
         (["--set=hardware=ascend"], "controller-allocated", ["ascend"]),
+        (["--set=hardware=mixed"], "controller-allocated", ["nvidia", "ascend"]),
         (["--set=hardware=simulated"], "controller-allocated", ["simulated"]),
         (["--set=hardware=nvidia", "--set=allocator=kube-scheduler"], "scheduler-allocated", ["nvidia"]),
         (["--set=kubeletplugin.seLinuxOptions.type=spc_t"], "controller-allocated", ["selinux"]),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kubeletplugin.hardware.sysfs import Sysfs
-from tests.unit.kubeletplugin.hardware.sysfs_tree import add_function, add_hca
+from tests.fakes.sysfs_tree import add_function, add_hca
 
 
 def test_the_way_to_a_function_starts_at_its_root_complex(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from kubeletplugin.hardware.edits import DeviceNode
 from kubeletplugin.hardware.sysfs import Sysfs
 from tests.fakes.dcmi import FakeDcmi
 from tests.fakes.dcmi.models import Model
-from tests.unit.kubeletplugin.hardware.sysfs_tree import add_function
+from tests.fakes.sysfs_tree import add_function
 
 MANAGERS = ("davinci_manager", "devmm_svm", "hisi_hdc", "dvpp_cmdlist")
 

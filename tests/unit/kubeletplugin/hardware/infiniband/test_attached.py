@@ -11,7 +11,7 @@ from kubeletplugin.hardware.infiniband.attached import READ_AGAIN_SECONDS
 from kubeletplugin.hardware.simulated import SimulatedHardware, profile_from
 from kubeletplugin.hardware.sysfs import Sysfs
 from simulation.clock import VirtualClock
-from tests.unit.kubeletplugin.hardware.sysfs_tree import add_function, add_hca
+from tests.fakes.sysfs_tree import add_function, add_hca
 
 PROFILE = """
 defaults: {vendor: nvidia, type: H100, model: H100, architecture: Hopper, memoryMiB: 81559, driverVersion: "1"}

@@ -7,7 +7,7 @@ import pytest
 from kubeletplugin.hardware.infiniband.ports import Hca, Port
 from kubeletplugin.hardware.infiniband.reading import read_hcas
 from kubeletplugin.hardware.sysfs import Sysfs
-from tests.unit.kubeletplugin.hardware.sysfs_tree import add_hca
+from tests.fakes.sysfs_tree import add_hca
 
 WAY = ("pci0000:15", "0000:15:01.0", "0000:18:00.0")
 
