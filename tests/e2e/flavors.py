@@ -1,4 +1,4 @@
-"""The two flavors of the driver, and switching between them."""
+"""The flavors of the driver, and switching between them."""
 
 import json
 from pathlib import Path
@@ -9,17 +9,23 @@ from tests.e2e.client import Client, Object, eventually
 from tests.e2e.nodes import published_slices
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
-CONTROLLER_ALLOCATED = "kind"
-SCHEDULER_ALLOCATED = "kind-scheduler-allocated"
+CONTROLLER_ALLOCATED = MANIFESTS / "kind"
+SCHEDULER_ALLOCATED = MANIFESTS / "kind-scheduler-allocated"
+VENDORS_LIBRARIES = Path(__file__).parent / "hardware/overlay"
+"""Controller-allocated, with the vendors' libraries instead of simulated hardware."""
+FLAVORS = (CONTROLLER_ALLOCATED, SCHEDULER_ALLOCATED, VENDORS_LIBRARIES)
 
 
-def install(client: Client, flavor: str) -> None:
-    """Install a flavor, remove the objects that only the other one has, and wait until its programs are ready."""
-    wanted = _objects(client, flavor)
-    other = CONTROLLER_ALLOCATED if flavor == SCHEDULER_ALLOCATED else SCHEDULER_ALLOCATED
-    known = {_key(obj) for obj in wanted}
-    surplus = [obj for obj in _objects(client, other) if _key(obj) not in known]
-    client.kubectl("apply", "-k", str(MANIFESTS / flavor))
+def install(client: Client, flavor: Path, *replaced: Path) -> None:
+    """Install a flavor, remove the objects that only others have, and wait until its programs are ready.
+
+    Args:
+        replaced: what may be installed instead of it and is none of `FLAVORS`.
+    """
+    wanted = {_key(obj) for obj in _objects(client, flavor)}
+    others = {_key(obj): obj for other in (*FLAVORS, *replaced) for obj in _objects(client, other)}
+    surplus = [obj for key, obj in others.items() if key not in wanted]
+    client.kubectl("apply", "-k", str(flavor))
     if surplus:
         content = json.dumps({"apiVersion": "v1", "kind": "List", "items": surplus})
         client.kubectl("delete", "--ignore-not-found", "--cascade=foreground", "-f", "-", input=content, timeout=120)
@@ -34,8 +40,8 @@ def wait_until_installed(client: Client) -> None:
     eventually("every worker has published its cards", lambda: pools <= set(published_slices(client)))
 
 
-def _objects(client: Client, flavor: str) -> list[Object]:
-    return [obj for obj in yaml.safe_load_all(client.kubectl("kustomize", str(MANIFESTS / flavor))) if obj]
+def _objects(client: Client, flavor: Path) -> list[Object]:
+    return [obj for obj in yaml.safe_load_all(client.kubectl("kustomize", str(flavor))) if obj]
 
 
 def _key(obj: Object) -> tuple[str, str, str]:

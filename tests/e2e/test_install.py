@@ -39,7 +39,7 @@ def install_with_kustomize(client: Client) -> None:
 
 
 def remove_with_kustomize(client: Client) -> None:
-    folder = str(flavors.MANIFESTS / flavors.CONTROLLER_ALLOCATED)
+    folder = str(flavors.CONTROLLER_ALLOCATED)
     client.kubectl("delete", "--ignore-not-found", "-k", folder, timeout=180)
 
 

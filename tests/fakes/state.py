@@ -41,11 +41,15 @@ class FakeState:
         return int(self.state().get(f"calls.{function}" if function else "calls", "0"))
 
     def _read(self) -> dict[str, str]:
-        lines = self.path.read_text().splitlines() if self.path.exists() else []
-        return {key: value for key, _, value in (line.partition(" ") for line in lines)}
+        return parsed(self.path.read_text()) if self.path.exists() else {}
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         with Path(f"{self.path}.lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+
+def parsed(text: str) -> dict[str, str]:
+    """The keys of a state file."""
+    return {key: value for key, _, value in (line.partition(" ") for line in text.splitlines())}

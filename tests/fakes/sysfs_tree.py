@@ -1,5 +1,6 @@
-"""Writes a sysfs tree for tests."""
+"""Writes a sysfs tree; its links are relative, as the kernel's are, so it can be moved."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -49,4 +50,4 @@ def add_hca(
 def _link(link: Path, target: Path) -> None:
     link.parent.mkdir(parents=True, exist_ok=True)
     if not link.is_symlink():
-        link.symlink_to(target)
+        link.symlink_to(os.path.relpath(target, link.parent))

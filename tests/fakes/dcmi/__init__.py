@@ -7,11 +7,12 @@ The library's state has, beside what every fake library has (``tests.fakes.state
   ``total`` (what there is to divide), ``reported`` (what it says of that instead), ``template.<n>`` (what the driver
   lists), ``cut.<n>`` (what it can cut), ``vdev.<id>`` ("template used", with "-" for a template that it does not tell),
   ``event.<n>`` ("code severity name"), ``lost``. A missing key is a value that the driver lacks.
+- ``dev``: a folder in which the library makes device files of vNPUs (``vdavinci100``), as the driver does. Needs root.
 
 Amounts are AI cores, AI CPUs, MiB, VPC, VDEC, JPEGD, JPEGE and VENC.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from tests.fakes.build import built
@@ -47,11 +48,7 @@ class FakeDcmi(FakeState):
 
     def vnpus(self, chip: int) -> dict[int, str]:
         """The templates of the vNPUs of a chip, by id."""
-        prefix = f"chip.{chip}.vdev."
-        state = self.state()
-        return {
-            int(key.removeprefix(prefix)): value.split()[0] for key, value in state.items() if key.startswith(prefix)
-        }
+        return vnpus(self.state(), chip)
 
     def _add(self, number: int, physical: int, model: Model, changes: dict[str, str | int | None]) -> None:
         own: dict[str, str | int | None] = {
@@ -74,3 +71,9 @@ class FakeDcmi(FakeState):
 
 def _line(amounts: Sequence[int]) -> str:
     return " ".join(map(str, amounts))
+
+
+def vnpus(state: Mapping[str, str], chip: int) -> dict[int, str]:
+    """The templates of the vNPUs of a chip, by id."""
+    prefix = f"chip.{chip}.vdev."
+    return {int(key.removeprefix(prefix)): value.split()[0] for key, value in state.items() if key.startswith(prefix)}

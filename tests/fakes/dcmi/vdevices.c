@@ -4,7 +4,11 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
+#define DEVICE_MAJOR 236
 #define MOST_TEMPLATES 10
 #define FIRST_ID 100
 #define IDS_OF_A_CHIP 16
@@ -135,6 +139,18 @@ int dcmi_get_device_info(int card, int device, int command, unsigned int sub_com
     return leave(NOT_SUPPORTED);
 }
 
+static void device_file(unsigned int id, int exists) {
+    char path[VALUE_BYTES];
+    const char *folder = get("dev");
+    if (folder == NULL)
+        return;
+    snprintf(path, sizeof path, "%.200s/vdavinci%u", folder, id);
+    if (exists)
+        mknod(path, S_IFCHR | 0660, makedev(DEVICE_MAJOR, id));
+    else
+        unlink(path);
+}
+
 int dcmi_create_vdevice(int card, int device, struct dcmi_create_vdev_res_stru *wanted,
                         struct dcmi_create_vdev_out *made) {
     CHIP(card, device);
@@ -151,6 +167,7 @@ int dcmi_create_vdevice(int card, int device, struct dcmi_create_vdev_res_stru *
     if (!has_room(chip, amount))
         return leave(INNER_ERROR);
     set(key("chip.%d.vdev.%u", chip, id), "%.31s 0", wanted->template_name);
+    device_file(id, 1);
     memset(made, 0, sizeof *made);
     made->vdev_id = id;
     return leave(OK);
@@ -168,5 +185,6 @@ int dcmi_set_destroy_vdevice(int card, int device, unsigned int id) {
     if (text[strcspn(text, " ")] && text[strcspn(text, " ") + 1] == '1')
         return leave(OCCUPIED);
     drop(key("chip.%d.vdev.%u", chip, id));
+    device_file(id, 0);
     return leave(OK);
 }

@@ -11,7 +11,7 @@ The library's state has, beside what every fake library has (``tests.fakes.state
 """
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from tests.fakes.build import built
@@ -64,15 +64,19 @@ class FakeNvml(FakeState):
 
     def instances(self, card: int) -> list[tuple[str, int, bool]]:
         """Profile, first memory slice and completeness of every GPU instance of a card."""
-        state = self.state()
-        names = {
-            value.split()[0]: state[f"{key}.name"].removeprefix("MIG ")
-            for key, value in state.items()
-            if key.startswith(f"gpu.{card}.profile.") and f"{key}.name" in state
-        }
-        prefix = f"gpu.{card}.gi."
-        return [
-            (names[value.split()[0]], int(value.split()[1]), any(name.startswith(f"{key}.ci.") for name in state))
-            for key, value in state.items()
-            if key.startswith(prefix) and key.removeprefix(prefix).isdecimal()
-        ]
+        return instances(self.state(), card)
+
+
+def instances(state: Mapping[str, str], card: int) -> list[tuple[str, int, bool]]:
+    """Profile, first memory slice and completeness of every GPU instance of a card."""
+    names = {
+        value.split()[0]: state[f"{key}.name"].removeprefix("MIG ")
+        for key, value in state.items()
+        if key.startswith(f"gpu.{card}.profile.") and f"{key}.name" in state
+    }
+    prefix = f"gpu.{card}.gi."
+    return [
+        (names[value.split()[0]], int(value.split()[1]), any(name.startswith(f"{key}.ci.") for name in state))
+        for key, value in state.items()
+        if key.startswith(prefix) and key.removeprefix(prefix).isdecimal()
+    ]
