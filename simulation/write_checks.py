@@ -54,13 +54,17 @@ class WriteChecks(ApiDecorator):
         self._found = found
         self._controller = controller
         self._gangs = GangWriteChecks(reader, names, self._read)
-        self._let_go: dict[str, tuple[str, str]] = {}
-        """Namespace and name of the pods that this process let go, by uid."""
+        self._writes = 0
+        self._let_go: dict[str, tuple[str, str, int]] = {}
+        """Namespace and name of the pods that this process let go, and the number of that write; by uid."""
+        self._allocated: dict[str, int] = {}
+        """The number of the write with which this process allocated a claim, by the claim's uid."""
 
     def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
         """The answer; what is wrong with a write is noted."""
         if not call.is_write or call.resource == LEASES:
             return proceed()
+        self._writes += 1
         before = self._read(call.resource, call.namespace, call.name) if call.resource == RESOURCE_CLAIMS else None
         try:
             answer = proceed()
@@ -149,22 +153,28 @@ class WriteChecks(ApiDecorator):
     def _overcommitted(self, pod: Object, node: str) -> Iterator[str]:
         """What this process lets go fits on the node beside what it let go there before.
 
-        Pods of lower priority do not count: kube-scheduler may evict them for the pod.
+        Pods of lower priority do not count: kube-scheduler may evict them for the pod. Nor do pods of higher priority
+        that were let go after the pod's devices were chosen: they were decided without regard to it.
         """
         host = self._read(NODES, "", node) if node else None
         allocatable = ((host or {}).get("status") or {}).get("allocatable") or {}
         if "cpu" not in allocatable:
             return
         namespace, name = name_key(pod)
-        self._let_go[pod["metadata"]["uid"]] = (namespace, name)
+        self._let_go[pod["metadata"]["uid"]] = (namespace, name, self._writes)
+        chosen = min(
+            (self._allocated.get(c["metadata"]["uid"], 0) for _, c, _ in self._devices_of(pod) if c), default=0
+        )
         beside = []
-        for uid, (space, other) in list(self._let_go.items()):
+        for uid, (space, other, let_go) in list(self._let_go.items()):
             current = self._read(PODS, space, other)
             if current is None or current["metadata"]["uid"] != uid or is_terminal(current):
                 del self._let_go[uid]
             elif self._where(current) == node and self._may_be_bound(current):
-                beside.append(current)
-        used = sum(requested(other, "cpu") for other in beside if priority_of(other) >= priority_of(pod))
+                was_regarded = priority_of(current) > priority_of(pod) and let_go < chosen
+                if was_regarded or priority_of(current) == priority_of(pod):
+                    beside.append(current)
+        used = sum(requested(other, "cpu") for other in beside)
         if used > Quantity.parse(allocatable["cpu"]).nanos:
             yield f"pods that were let go want {used / 1e9} CPUs of node {node}, which has {allocatable['cpu']}"
 
@@ -179,6 +189,7 @@ class WriteChecks(ApiDecorator):
     def _claim_problems(self, before: Object, after: Object) -> Iterator[str]:
         had, has = _allocation(before), _allocation(after)
         if has and not had:
+            self._allocated[after["metadata"]["uid"]] = self._writes
             yield from self._new_allocation_problems(after)
         lost = self._consumers_that_may_run(before) - set(_consumers(after))
         if had and not has and lost:

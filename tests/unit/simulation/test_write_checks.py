@@ -34,11 +34,14 @@ class Rig:
         }
         return self.memory.create(RESOURCE_CLAIMS, obj)
 
-    def pod(self, name: str = "p", claim: str = "c", *, cpu: str = "1", gate: str = NAMES.gate) -> Object:
+    def pod(
+        self, name: str = "p", claim: str = "c", *, cpu: str = "1", gate: str = NAMES.gate, priority: int = 0
+    ) -> Object:
         container = {"name": "c", "image": "i:1", "resources": {"requests": {"cpu": cpu}}}
         spec = {"containers": [container], "resourceClaims": [{"name": "device", "resourceClaimName": claim}]}
         gates = {"schedulingGates": [{"name": gate}]} if gate else {}
-        return self.memory.create(PODS, {"metadata": {"name": name, "namespace": "default"}, "spec": {**spec, **gates}})
+        metadata = {"name": name, "namespace": "default"}
+        return self.memory.create(PODS, {"metadata": metadata, "spec": {**spec, **gates, "priority": priority}})
 
     def allocate(self, *pods: Object, claim: str = "c", api: Api | None = None, **options: str) -> None:
         """Allocate the claim, or change its allocation, and reserve it for these pods."""
@@ -108,6 +111,14 @@ def _lets_more_go_than_the_node_has_room_for(rig: Rig) -> None:
         rig.let_go(pod)
 
 
+def _lets_a_pod_go_where_more_important_ones_fill_the_node(rig: Rig) -> None:
+    for name, priority in (("a", 1000), ("b", 0)):
+        rig.claim(f"c-{name}")
+        pod = rig.pod(name, f"c-{name}", cpu="9", priority=priority)
+        rig.allocate(pod, claim=f"c-{name}", device=f"gpu-{name}")
+        rig.let_go(pod)
+
+
 def _nominates_another_node_than_that_of_the_devices(rig: Rig) -> None:
     rig.claim()
     pod = rig.pod()
@@ -172,6 +183,7 @@ WRONG: Mapping[Callable[[Rig], None], str] = {
     _lets_a_pod_go_whose_claim_has_no_devices: "the pod is let go, but its claim c is not allocated",
     _lets_a_pod_go_whose_claim_is_not_reserved: "the pod is let go, but its claim c is not reserved for it",
     _lets_more_go_than_the_node_has_room_for: "pods that were let go want 18.0 CPUs of node n1, which has 16",
+    _lets_a_pod_go_where_more_important_ones_fill_the_node: "pods that were let go want 18.0 CPUs of node n1, which",
     _nominates_another_node_than_that_of_the_devices: "the pod is nominated for n2, but its devices are on ['n1']",
     _tells_too_much: "a message has 32769 characters",
     _tells_of_the_claim_of_another_pod: "the message names claims that are not the pod's: ['default/strange']",
@@ -267,3 +279,14 @@ def test_a_claim_that_is_gone_is_missing_if_its_template_says_that_it_was_ours(
     rig.memory.patch(PODS, "q", {"status": made}, namespace="default", subresource="status")
     rig.let_go(pod)
     assert [one.partition(": ")[2] for one in rig.found] == found
+
+
+def test_a_more_important_pod_may_be_placed_on_a_node_while_another_is_let_go_there() -> None:
+    rig = Rig()
+    pods = {name: rig.pod(name, f"c-{name}", cpu="9", priority=priority) for name, priority in (("a", 0), ("b", 1000))}
+    for name, pod in pods.items():
+        rig.claim(f"c-{name}")
+        rig.allocate(pod, claim=f"c-{name}", device=f"gpu-{name}")
+    for name in ("b", "a"):
+        rig.let_go(pods[name])
+    assert rig.found == []
