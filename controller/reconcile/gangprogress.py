@@ -218,7 +218,7 @@ class GangProgress:
             return Wait(Reason.REFUSED, message, report=False, after=patience)
         reserved = member.reserved
         if reserved or history.released is None:
-            return Release(_keys(reserved or held), node)
+            return Release(_keys(held), node)
         remaining = history.released + RELEASE_SECONDS - self._now
         if remaining > 0:
             return Wait(Reason.REFUSED, message, report=False, after=remaining)

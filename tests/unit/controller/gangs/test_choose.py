@@ -329,6 +329,15 @@ def test_groups_stay_in_one_domain_each(decide: Decide) -> None:
     assert verdicts(decide(many, gang(members(160), CLUSTER, fours))) == ["a: 159 of 160"]
 
 
+def test_groups_within_groups_may_be_smaller(decide: Decide) -> None:
+    def host(block: str, rack: str) -> Host:
+        return Host(f"{block}-{rack}", {"ib": "a", "leaf": block, "rack": rack}, cards=2)
+
+    fours, pairs = Level("leaf", "nodeLabel", group_size=4), Level("rack", "nodeLabel", group_size=2)
+    cluster = [host("x", "x1"), host("y", "y1"), host("y", "y2")]
+    assert nodes_of(decide(cluster, gang(members(4), CLUSTER, fours, pairs))) == ["y-y1", "y-y1", "y-y2", "y-y2"]
+
+
 def test_the_leader_is_beside_rank_0(decide: Decide) -> None:
     cluster = [Host(f"a{n}", leaf("a", f"l{n % 3}"), cards=2, cpus=10) for n in range(6)]
     workers = members(4, count=2, cpus=9)

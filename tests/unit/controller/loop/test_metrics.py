@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from controller.loop.metrics import DecisionOutcome
+from controller.loop.metrics import ControllerMetrics, DecisionOutcome
 from controller.reconcile import Reason
+from driver.observe import Metrics
 from tests.unit.controller.loop.world import World
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "operating.md"
@@ -48,6 +49,15 @@ def test_the_gauges_say_how_things_are_when_they_are_read() -> None:
     assert gauges()[0] == 0, "what waits for a change or a later time is not due"
     world.controller.follow()
     assert gauges() == [0, 0, 0], "a standby decides nothing"
+
+
+def test_kinds_of_which_nothing_is_allocated_any_more_count_0() -> None:
+    registry = Metrics()
+    metrics = ControllerMetrics(registry)
+    for by_kind in ({"gpu": 2}, {"mig": 1}, {}):
+        metrics.allocated(by_kind)
+        (family,) = [family for family in registry.registry.collect() if family.name == "lode_allocated_devices"]
+        assert {it.labels["kind"]: it.value for it in family.samples if it.value} == by_kind
 
 
 def add_pod(world: World, name: str, priority: int) -> None:

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from controller.loop.podsync import objects_of
 from controller.reconcile import ORPHAN_SECONDS, PATIENCE_SECONDS
 from controller.writing import WriteResult, WriteSequence
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Conflict, Forbidden, Invalid, Unavailable
 from tests.unit.controller.loop.world import GATE, World
+from tests.unit.controller.scene import Scene
 
 SLOW_SECONDS = 30.0
 PLACEMENT = ["patch resourceclaims", "patch resourceclaims/status", "patch pods/status", "patch pods"]
@@ -29,6 +31,13 @@ def slow(*pods: str) -> Any:
         return SLOW_SECONDS if sequence.subject[1].removeprefix("default/") in pods else 0
 
     return latency
+
+
+def test_nothing_else_is_decided_about_a_pod_and_its_claims_while_they_are_written() -> None:
+    scene = Scene()
+    scene.claim("c")
+    scene.pod("a", "c")
+    assert set(objects_of(scene.state.pods["default/a"])) == {(PODS, "default/a"), (RESOURCE_CLAIMS, "default/c")}
 
 
 def test_a_pod_does_not_wait_for_slow_writes_of_others() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from controller.placement import Needs, needs_of
 from controller.placement.podindex import PodIndex
+from controller.placement.podterms import PodSelector
 
 ZONE = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
 ANY = {"topologyKey": "zone", "labelSelector": {}}
@@ -58,3 +59,12 @@ def test_every_change_of_a_term_or_of_the_users_of_a_claim_has_a_time_of_its_own
         times.update((term, index._terms[term].changed) for term in pod.pod_anti_affinity)
         times.update((use.claim, index.users(use.claim).changed) for use in pod.volumes)
     assert max(times.values(), default=1) == 1
+
+
+def test_counts_that_were_made_anew_have_a_later_time_than_those_that_were_forgotten() -> None:
+    index = PodIndex()
+    asked, *others = [(PodSelector(frozenset({f"ns-{number}"}), None),) for number in range(2000)]
+    before = index.group(asked).changed
+    for other in others:
+        index.group(other)
+    assert index.group(asked).changed > before

@@ -19,6 +19,7 @@ from controller.gangs import (
 )
 from controller.placement import Placement, Trial
 from controller.reconcile import (
+    LAST_RESORT_SECONDS,
     NO_HISTORY,
     Choose,
     Decision,
@@ -160,6 +161,16 @@ def test_waiting_for_a_preferred_level_ends_without_a_change() -> None:
     scene = Fabrics(a=1)
     scene.members(4)
     assert scene.decide(choose=lambda gang: GangRefusal(wait=120.0)).after == 120.0
+
+
+def test_a_gang_is_decided_again_when_the_first_of_its_members_may_return_to_a_node_that_refused_it() -> None:
+    scene = Fabrics(a=1)
+    scene.members(2)
+    for number, ago in enumerate((0, 100)):
+        revision = scene.state.revision_of("a1", scene.state.pods[f"default/w{number}"].needs)
+        verdict = NodeVerdict(NOW - ago, revision, f"no {number}")
+        scene.histories[f"default/w{number}"] = PlacementHistory(1, {"a1": verdict})
+    assert scene.decide(2).after == LAST_RESORT_SECONDS - 100
 
 
 def test_the_choice_knows_how_long_the_gang_has_been_complete() -> None:

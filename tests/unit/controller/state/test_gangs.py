@@ -167,6 +167,17 @@ def test_members_of_an_earlier_run_of_another_owner_do_not_count() -> None:
     assert scene.state.gangs.succeeded("default/train") == 0
 
 
+def test_members_that_have_succeeded_count_no_more_when_the_last_pod_of_their_owner_has_gone() -> None:
+    scene = Scene()
+    scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang=NAMED)))
+    scene.put(PODS, owned_by_job(pod("a", "x"), number=1))
+    scene.put(PODS, owned_by_job(pod("b", "x", phase="Succeeded"), number=1))
+    scene.put(PODS, owned_by_job(pod("c", "x"), number=2))
+    assert scene.state.gangs.succeeded("default/train") == 1
+    scene.state.drop(PODS, "default/a")
+    assert scene.state.gangs.succeeded("default/train") == 0
+
+
 def test_a_pod_that_failed_counts_no_more() -> None:
     scene = Scene()
     scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang={"minAvailable": 2})))
