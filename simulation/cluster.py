@@ -270,10 +270,8 @@ class Cluster:
             Violation: an invariant does not hold afterwards.
         """
         self._late.carry_out()
-        ready = self.slots.ready()
-        if not ready:
+        if not self.slots.run_any():
             return False
-        self.slots.run(self.random.choice(ready))
         self._check()
         return True
 

@@ -137,6 +137,13 @@ class ProgramSlots(dict[str, ProgramSlot]):
         slot.nothing_new_at = self._log.all_writes
         return False
 
+    def run_any(self) -> bool:
+        """Run one of the programs that can do something now; False if there is none."""
+        ready = self.ready()
+        if ready:
+            self.run(self._random.choice(ready))
+        return bool(ready)
+
     def run(self, slot: ProgramSlot) -> None:
         """Start the program, or let it take in what is new and do one step."""
         with self._running(slot):
@@ -190,16 +197,14 @@ class ProgramSlots(dict[str, ProgramSlot]):
             return
         self._pass_time(process)
         if self._random.random() < self.faults.interleave and self._depth < MAX_NESTED_PROGRAMS:
-            ready = self.ready()
-            if ready:
-                self.run(self._random.choice(ready))
+            self.run_any()
 
     def _after_call(self, process: Process, call: ApiCall) -> None:
         if call.resource == LEASES and call.is_write and self._random.random() < self.faults.late_renewal:
             for _ in range(STEPS_WHILE_A_RENEWAL_IS_LATE):
                 self._clock.advance(LATE_RENEWAL_SECONDS / STEPS_WHILE_A_RENEWAL_IS_LATE)
-                if self._depth < MAX_NESTED_PROGRAMS and (ready := self.ready()):
-                    self.run(self._random.choice(ready))
+                if self._depth < MAX_NESTED_PROGRAMS:
+                    self.run_any()
             if self._random.random() < 0.5:
                 self.stall(process.name, STALL_SECONDS)
         self._pass_time(process)
@@ -210,10 +215,8 @@ class ProgramSlots(dict[str, ProgramSlot]):
             return
         self._clock.advance(self._random.choice(LATENCIES))
         for _ in range(self._random.randint(0, STEPS_IN_A_SLOW_CALL)):
-            ready = self.ready()
-            if not ready:
+            if not self.run_any():
                 return
-            self.run(self._random.choice(ready))
 
     @contextmanager
     def _running(self, slot: ProgramSlot) -> Iterator[None]:

@@ -1,11 +1,13 @@
 """The JSON that an API server sends. Only this module uses msgspec."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import msgspec
 
 from driver.kube.api import Object, Page, Unavailable
+
+T = TypeVar("T")
 
 
 class _ListMeta(msgspec.Struct):
@@ -45,22 +47,18 @@ class Items(Sequence[Object]):
         if isinstance(index, slice):
             return Items(self._raws[index], self._added)
         try:
-            item: Object = msgspec.json.decode(self._raws[index], type=dict[str, Any])
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            return {**self._added, **decode_object(self._raws[index])}
+        except ValueError as error:
             raise Unavailable(f"item {index} of a list is not a JSON object: {error}") from error
-        return {**self._added, **item}
 
 
-def decode_object(data: bytes) -> Object:
+def decode_object(data: bytes | msgspec.Raw) -> Object:
     """The object.
 
     Raises:
         ValueError: not a JSON object.
     """
-    try:
-        return msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.MsgspecError as error:
-        raise ValueError(str(error)) from error
+    return _decoded(data, dict[str, Any])
 
 
 def decode_page(data: bytes, added: Mapping[str, str]) -> Page:
@@ -69,8 +67,12 @@ def decode_page(data: bytes, added: Mapping[str, str]) -> Page:
     Raises:
         ValueError: not a list of Kubernetes.
     """
+    page = _decoded(data, _List)
+    return Page(Items(page.items or (), added), page.metadata.resource_version, page.metadata.continue_token)
+
+
+def _decoded(data: bytes | msgspec.Raw, kind: type[T]) -> T:
     try:
-        page = msgspec.json.decode(data, type=_List)
+        return msgspec.json.decode(data, type=kind)
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from error
-    return Page(Items(page.items or (), added), page.metadata.resource_version, page.metadata.continue_token)
