@@ -14,8 +14,8 @@ from kubeletplugin.hardware.infiniband import AttachedHardware
 from kubeletplugin.hardware.simulated import FileStore, SimulatedHardware, load_profile
 from kubeletplugin.hardware.sysfs import Sysfs
 
-CHIP_SECONDS = 1.0
-"""How long a question about one chip may take, when all chips of a node are asked."""
+CARD_SECONDS = 2.0
+"""How long a question about one card may take, when all cards of a node are asked."""
 
 
 def find_hardware(
@@ -68,7 +68,7 @@ def _nvidia(settings: Settings, files: Files, log: Logger) -> Hardware:
         proc=section.proc_root,
         sys=section.sys_root,
     )
-    return nvidia_hardware(node, files, SystemCommands(), log)
+    return nvidia_hardware(node, files, SystemCommands(), log, Guard(CARD_SECONDS))
 
 
 def _ascend(settings: Settings, log: Logger) -> Hardware:
@@ -91,5 +91,5 @@ def _ascend(settings: Settings, log: Logger) -> Hardware:
         runner(own.npu_smi) if own.npu_smi else None,
         levels,
         own.fault_codes,
-        Guard(CHIP_SECONDS),
+        Guard(CARD_SECONDS),
     )

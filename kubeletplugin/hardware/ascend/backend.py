@@ -13,9 +13,10 @@ from kubeletplugin.hardware.ascend import container, faults, npusmi, vnpus
 from kubeletplugin.hardware.ascend.cards import Npu, Place, npus_of
 from kubeletplugin.hardware.ascend.dcmi import Code, Dcmi, DcmiError, Die
 from kubeletplugin.hardware.ascend.dcmi.library import GONE, LACKING
-from kubeletplugin.hardware.ascend.discovery import Ask, Discovery, ask_patiently
+from kubeletplugin.hardware.ascend.discovery import Discovery
 from kubeletplugin.hardware.ascend.facts import ActiveFault, Chip, Vnpu
 from kubeletplugin.hardware.ascend.faults import Severity
+from kubeletplugin.hardware.asking import Ask, ask_patiently
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.edits import Edits

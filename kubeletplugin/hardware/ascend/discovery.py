@@ -1,32 +1,16 @@
 """Finds the chips of the node through DCMI. A chip that cannot be read is reported, and the others are found."""
 
 import threading
-from collections.abc import Callable
 from functools import partial
-from typing import Protocol, TypeVar
 
 from driver.errors import TransientFault
 from kubeletplugin.hardware.ascend.cards import Node
 from kubeletplugin.hardware.ascend.dcmi import Code, Dcmi, DcmiError, Die
 from kubeletplugin.hardware.ascend.dcmi.library import LACKING
 from kubeletplugin.hardware.ascend.facts import Chip, Modes, Resources
+from kubeletplugin.hardware.asking import Ask, ask_patiently
 
 _NO_SUPER_POD = 0xFFFFFFFF
-
-T = TypeVar("T")
-
-
-class Ask(Protocol):
-    """Asks a question about a subject, or raises TransientFault if there is no answer in time."""
-
-    def __call__(self, subject: str, question: Callable[[], T], /) -> T:
-        """The answer."""
-        ...
-
-
-def ask_patiently(_subject: str, question: Callable[[], T]) -> T:
-    """``Ask`` that waits for as long as it takes."""
-    return question()
 
 
 class Discovery:

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from driver.errors import TransientFault
 from driver.files import Files
 from driver.observe import Logger
+from kubeletplugin.hardware.asking import Ask, ask_patiently
 from kubeletplugin.hardware.nvidia.backend import MigUse, NvidiaHardware, Sharing
 from kubeletplugin.hardware.nvidia.commands import Commands
 from kubeletplugin.hardware.nvidia.devices import DeviceNodes
 from kubeletplugin.hardware.nvidia.driverfiles import DriverFiles, FoundFiles
 from kubeletplugin.hardware.nvidia.found import Finder
+from kubeletplugin.hardware.nvidia.health import HealthWatch
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml
 from kubeletplugin.hardware.nvidia.root import DriverRoot
 from kubeletplugin.hardware.nvidia.runfolder import RunFolder
@@ -48,8 +50,13 @@ class NvidiaNode:
     """Path of the library; by default it is looked for in the driver's files."""
 
 
-def nvidia_hardware(node: NvidiaNode, files: Files, commands: Commands, log: Logger) -> NvidiaHardware:
+def nvidia_hardware(
+    node: NvidiaNode, files: Files, commands: Commands, log: Logger, ask: Ask = ask_patiently
+) -> NvidiaHardware:
     """The backend for a node.
+
+    Args:
+        ask: asks about one card, so that one that hangs hides no other.
 
     Raises:
         TransientFault: the driver's library is not there; call again.
@@ -72,5 +79,5 @@ def nvidia_hardware(node: NvidiaNode, files: Files, commands: Commands, log: Log
         MpsDaemons(nvml, node.root, services, run, node.unit_prefix),
         HamiRegions(node.host, run, node.hami_library),
     )
-    finder = Finder(nvml, Sysfs(node.sys))
-    return NvidiaHardware(nvml, finder, DeviceNodes(node.root, node.proc), of_driver, sharing, node.mig, log)
+    finder, watch = Finder(nvml, Sysfs(node.sys), ask), HealthWatch(nvml, ask)
+    return NvidiaHardware(nvml, finder, watch, DeviceNodes(node.root, node.proc), of_driver, sharing, node.mig, log)

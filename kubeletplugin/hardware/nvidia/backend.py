@@ -55,6 +55,7 @@ class NvidiaHardware:
         self,
         nvml: Nvml,
         finder: Finder,
+        watch: HealthWatch,
         nodes: DeviceNodes,
         files: DriverFiles,
         sharing: Sharing,
@@ -67,7 +68,7 @@ class NvidiaHardware:
         self._files = files
         self._sharing = sharing
         self._mig = mig
-        self._watch = HealthWatch(nvml)
+        self._watch = watch
         self._log = log
         self._reported: frozenset[str] = frozenset()
 

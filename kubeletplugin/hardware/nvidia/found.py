@@ -3,11 +3,14 @@
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
+from driver.errors import TransientFault
+from kubeletplugin.hardware.asking import Ask, ask_patiently
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.nvidia.discovery import card_from, nvlink_domains
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts, SystemFacts
-from kubeletplugin.hardware.nvidia.nvml.library import Nvml, NvmlError
+from kubeletplugin.hardware.nvidia.nvml.library import Nvml
 from kubeletplugin.hardware.nvidia.nvml.reading import count, read_gpu, read_identity, read_system
 from kubeletplugin.hardware.sysfs import Sysfs
 
@@ -31,11 +34,15 @@ class Finder:
 
     What a card is does not change while the driver is loaded, and to read it takes tens of calls. So it is read when
     the card is seen first, and again when the driver's version or the card's number changes.
+
+    Args:
+        ask: asks about one card.
     """
 
-    def __init__(self, nvml: Nvml, sysfs: Sysfs):
+    def __init__(self, nvml: Nvml, sysfs: Sysfs, ask: Ask = ask_patiently):
         self._nvml = nvml
         self._sysfs = sysfs
+        self._ask = ask
         self._lock = threading.Lock()
         self._known: dict[str, tuple[SystemFacts, GpuFacts]] = {}
 
@@ -51,8 +58,8 @@ class Finder:
             unread: dict[int, str] = {}
             for index in range(count(self._nvml)):
                 try:
-                    gpu = self._read(index, system)
-                except NvmlError as error:
+                    gpu = self._ask(f"card {index}", partial(self._read, index, system))
+                except TransientFault as error:
                     unread[index] = str(error)
                 else:
                     present[gpu.uuid] = gpu

@@ -2,10 +2,13 @@
 
 import threading
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from typing import Final
 
+from driver.errors import TransientFault
+from kubeletplugin.hardware.asking import Ask, ask_patiently
 from kubeletplugin.hardware.nvidia.nvml.events import Condition, Events, XidEvent, read_condition
-from kubeletplugin.hardware.nvidia.nvml.library import Nvml, NvmlError
+from kubeletplugin.hardware.nvidia.nvml.library import Nvml
 from kubeletplugin.hardware.port import Health, HealthState, Recovery
 
 _OF_APPLICATIONS: Final = frozenset({13, 31, 43, 45, 68, 109})
@@ -55,10 +58,14 @@ class HealthWatch:
     """Remembers events until their card needs no recovery any more; where the driver does not say it, for good.
 
     Thread-safe.
+
+    Args:
+        ask: asks about one card.
     """
 
-    def __init__(self, nvml: Nvml):
+    def __init__(self, nvml: Nvml, ask: Ask = ask_patiently):
         self._nvml = nvml
+        self._ask = ask
         self._lock = threading.Lock()
         self._events = Events(nvml)
         self._xids: dict[str, list[XidEvent]] = {}
@@ -72,8 +79,8 @@ class HealthWatch:
             of_instances: dict[tuple[str, int], Health] = {}
             for card in cards:
                 try:
-                    condition = read_condition(self._nvml, card)
-                except NvmlError as error:
+                    condition = self._ask(f"card {card}", partial(read_condition, self._nvml, card))
+                except TransientFault as error:
                     of_cards[card] = Health("fatal", str(error), recovery="reboot")
                     continue
                 events = self._xids.get(card, [])

@@ -6,9 +6,9 @@ from pathlib import Path
 from driver.observe import logger
 from kubeletplugin.hardware.ascend.backend import AscendHardware
 from kubeletplugin.hardware.ascend.dcmi import Dcmi
-from kubeletplugin.hardware.ascend.discovery import Ask, ask_patiently
 from kubeletplugin.hardware.ascend.faults import DEFAULT_LEVELS, Severity
 from kubeletplugin.hardware.ascend.npusmi import Run
+from kubeletplugin.hardware.asking import Ask, ask_patiently
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.edits import DeviceNode
 from kubeletplugin.hardware.sysfs import Sysfs

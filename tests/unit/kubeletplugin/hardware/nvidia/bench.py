@@ -8,6 +8,7 @@ from driver.observe import logger
 from driver.parameters import GpuConfig, NpuConfig
 from kubeletplugin.hardware import Action, Card, Hardware, Share, Use
 from kubeletplugin.hardware.actions import MigInstance
+from kubeletplugin.hardware.asking import Ask, ask_patiently
 from kubeletplugin.hardware.nvidia.assembly import NvidiaNode, nvidia_hardware
 from kubeletplugin.hardware.nvidia.backend import MigUse
 from tests.fakes.nvml import FakeNvml
@@ -43,7 +44,7 @@ class NvidiaBench:
     def start(self) -> Hardware:
         return self.backend()
 
-    def backend(self) -> Hardware:
+    def backend(self, ask: Ask = ask_patiently) -> Hardware:
         machine = self.machine
         node = NvidiaNode(
             host=machine.root,
@@ -57,7 +58,7 @@ class NvidiaBench:
             sys="/missing",
             nvml=str(self.library),
         )
-        return nvidia_hardware(node, SystemFiles(), machine.commands, logger("test"))
+        return nvidia_hardware(node, SystemFiles(), machine.commands, logger("test"), ask)
 
     def uses(self) -> Sequence[Use]:
         first, second, *others = self.start().cards()

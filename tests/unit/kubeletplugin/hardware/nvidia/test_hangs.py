@@ -8,7 +8,7 @@ import pytest
 
 from driver.clock import SystemClock
 from driver.errors import TransientFault
-from kubeletplugin.hardware import Use
+from kubeletplugin.hardware import Health, Use
 from kubeletplugin.hardware.guarded import GuardedHardware
 from tests.fakes.nvml.models import H100
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
@@ -45,3 +45,26 @@ def test_a_card_that_hangs_is_given_up_and_the_others_serve_claims(
         bench.nvml.change({"gpu.0.fault": None})
     assert answered(hardware.cards) == (first, second)
     assert answered(lambda: hardware.observe(first)).excluded == {}
+
+
+def test_a_card_that_hangs_when_the_plugin_starts_hides_no_other_and_one_that_hangs_later_is_unhealthy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml"))
+    hanging = {"card 0"}
+
+    def ask(subject: str, question: Callable[[], T]) -> T:
+        if subject in hanging:
+            raise TransientFault(f"{subject} did not answer")
+        return question()
+
+    hardware = NvidiaBench(tmp_path, H100, 2).backend(ask)
+    (second,) = hardware.cards()
+    assert (second.name, hardware.health()) == ("gpu-1", {"gpu-1": Health()})
+    hanging.clear()
+    assert [card.name for card in hardware.cards()] == ["gpu-0", "gpu-1"]
+    hanging |= {"card 1", f"card {second.uuid}"}
+    assert [card.name for card in hardware.cards()] == ["gpu-0", "gpu-1"]
+    health = hardware.health()
+    assert (health["gpu-0"], health["gpu-1"].state) == (Health(), "fatal")
+    assert health["gpu-1"].message == f"card {second.uuid} did not answer"
