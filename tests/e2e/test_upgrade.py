@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testclusters import PREVIOUS, KindCluster, previous_source
+from testclusters import PREVIOUS, CommandFailed, KindCluster, previous_source
 from tests.e2e import flavors, nodes
 from tests.e2e.client import Client, Object, eventually_none
 from tests.e2e.controller import check_usage_matches_claims
@@ -26,12 +26,16 @@ REQUESTS = {
 @pytest.fixture(scope="module")
 def previous(client: Client, cluster: KindCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The default flavor of the previous commit, whose image is on the nodes; the current one is installed again."""
+    try:
+        source = previous_source()
+    except CommandFailed as error:
+        pytest.skip(f"this clone lacks the previous commit (git fetch --deepen=1): {error}")
     cluster.load_image(PREVIOUS)
     flavor = tmp_path_factory.mktemp("previous")
     name, _, tag = PREVIOUS.partition(":")
     (flavor / "kustomization.yaml").write_text(
         "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
-        f"resources: [{os.path.relpath(previous_source() / 'manifests/kind', flavor)}]\n"
+        f"resources: [{os.path.relpath(source / 'manifests/kind', flavor)}]\n"
         f"images:\n- {{name: {name}, newTag: {tag}}}\n"
     )
     yield flavor
