@@ -44,21 +44,22 @@ e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind
 	$(CLUSTERS) kind run $(if $(POD_GROUPS),--pod-groups) --load lode busybox -- pytest tests/e2e --tb=short --timeout=900 $(if $(POD_GROUPS),,-m "not pod_groups") $(ARGS)
 
 .PHONY: kind
-kind: IN := $(CLUSTERS) kind exec -- kubectl --namespace lode-system
+kind: CONTROLLER := $(CLUSTERS) kind exec -- kubectl --namespace lode-system
+kind: PLUGIN := $(CLUSTERS) kind exec -- kubectl --namespace lode-plugin
 kind: $(VENV) ## a kind cluster with the driver on simulated hardware; run it again after a change
 	$(CLUSTERS) kind up --keep
 	$(CLUSTERS) kind load lode busybox
 	@# Running programs must be restarted, because a new image has the same name.
-	old=$$($(IN) get deployment,daemonset --output name); \
-	$(IN) apply --kustomize manifests/kind; \
-	[ -z "$$old" ] || $(IN) rollout restart $$old
-	$(IN) rollout status --timeout 120s deployment/lode-controller
-	$(IN) rollout status --timeout 120s daemonset/lode-kubeletplugin
+	old=$$($(CONTROLLER) get deployment --output name); \
+	$(CONTROLLER) apply --kustomize manifests/kind; \
+	[ -z "$$old" ] || { $(CONTROLLER) rollout restart deployment; $(PLUGIN) rollout restart daemonset; }
+	$(CONTROLLER) rollout status --timeout 120s deployment/lode-controller
+	$(PLUGIN) rollout status --timeout 120s daemonset/lode-kubeletplugin
 	@echo
 	@echo 'The cluster is up. To use it in this shell:'
 	@echo '    eval "$$($(CLUSTERS) kind env)"'
 	@echo '    kubectl get resourceslices'
-	@echo '    kubectl get pods --namespace lode-system'
+	@echo '    kubectl get pods --all-namespaces --selector app.kubernetes.io/part-of=lode'
 	@echo '    kubectl lode doctor'
 
 .PHONY: kind-down

@@ -114,10 +114,11 @@ def _resident(cluster: KindCluster, match: str) -> float:
 
 def _start_to_ready(cluster: KindCluster) -> str:
     """The median of ``lode_start_to_ready_seconds`` of each of our programs, from /metrics."""
-    names = cluster.kubectl("-n", "lode-system", "get", "pods", "-o", "name").stdout.split()
+    ours = ("--all-namespaces", "--selector", "app.kubernetes.io/part-of=lode")
+    form = "jsonpath={range .items[*]}{.metadata.namespace}/pods/{.metadata.name}{' '}{end}"
     seconds: dict[str, list[float]] = {}
-    for name in names:
-        path = f"/api/v1/namespaces/lode-system/{name.replace('pod/', 'pods/')}:8080/proxy/metrics"
+    for name in cluster.kubectl("get", "pods", *ours, "-o", form).stdout.split():
+        path = f"/api/v1/namespaces/{name}:8080/proxy/metrics"
         text = cluster.kubectl("get", "--raw", path, check=False).stdout
         for line in text.splitlines():
             if line.startswith("lode_start_to_ready_seconds "):

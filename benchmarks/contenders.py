@@ -32,7 +32,7 @@ def _overlay(name: str) -> tuple[Callable[[KindCluster], None], Callable[[KindCl
     def install(cluster: KindCluster) -> None:
         cluster.kubectl("apply", "-k", path)
         cluster.kubectl(
-            "-n", "lode-system", "rollout", "status", "ds/lode-kubeletplugin", "--timeout=120s", timeout=130
+            "-n", "lode-plugin", "rollout", "status", "ds/lode-kubeletplugin", "--timeout=120s", timeout=130
         )
         if name == "kind":
             cluster.kubectl(

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from charts.template import Case, template
+from charts.template import PROGRAMS, Case, template
 from testclusters import kubectl_program
 
 Object = dict[str, Any]
@@ -53,7 +53,8 @@ def generated() -> dict[str, str]:
     variants = {name: built("controller-allocated", *components) for name, components in _COMPONENTS.items()}
     opted_in = {_key(obj): obj for obj in built("controller-allocated", "gate-opt-in")}
     without_controller = {_key(obj) for obj in built("scheduler-allocated")}
-    files = {f"files/settings/{name}.yaml": _settings(objects) for name, objects in variants.items()}
+    files = {f"files/settings/{name}.yaml": _settings(objects, "kubeletplugin") for name, objects in variants.items()}
+    files["files/settings/controller.yaml"] = _settings(variants["auto"], "controller")
     keys = list(dict.fromkeys(_key(obj) for objects in variants.values() for obj in objects))
     for key in keys:
         cases = [Case(name, obj) for name, objects in variants.items() for obj in objects if _key(obj) == key]
@@ -88,9 +89,9 @@ def _key(obj: Object) -> tuple[str, str, str]:
     return obj["kind"], metadata.get("namespace", ""), name
 
 
-def _settings(objects: list[Object]) -> str:
-    """The settings file of a variant; `ValueError` if its ConfigMaps differ."""
-    contents = {obj["data"]["settings.yaml"] for obj in objects if obj["kind"] == "ConfigMap"}
-    if len(contents) != 1:
-        raise ValueError(f"the chart has one settings file, the manifests have {len(contents)}")
-    return str(contents.pop())
+def _settings(objects: list[Object], program: str) -> str:
+    """The settings file of a program; `ValueError` if there is not exactly one."""
+    maps = [obj for obj in objects if obj["kind"] == "ConfigMap" and PROGRAMS[obj["metadata"]["namespace"]] == program]
+    if len(maps) != 1:
+        raise ValueError(f"the chart has one settings file of the program {program}, the manifests have {len(maps)}")
+    return str(maps[0]["data"]["settings.yaml"])

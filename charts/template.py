@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from driver.names import CONTROLLER_NAMESPACE, PLUGIN_NAMESPACE, renamed
+
 Object = dict[str, Any]
 
 _RELEASE = {
@@ -22,6 +24,9 @@ _RELEASE = {
 
 _POD = ("spec", "template", "spec")
 _CONTAINER = (*_POD, "containers", 0)
+
+PROGRAMS = {PLUGIN_NAMESPACE: "kubeletplugin", CONTROLLER_NAMESPACE: "controller"}
+"""The program of each namespace, which has its settings there."""
 
 _PODS = {
     "DaemonSet": "kubeletplugin",
@@ -92,19 +97,22 @@ def _rendered(obj: Object) -> str:
         pod = obj["spec"]["template"]["spec"]
         for container in (*pod.get("initContainers", ()), *pod["containers"]):
             container["image"] = "IMAGEX"
+    settings = f'include "lode.settings.{PROGRAMS.get(obj["metadata"].get("namespace", ""))}" .'
     if kind == "ConfigMap":
         obj["data"]["settings.yaml"] = "SETTINGSX"
     text = _dumped(obj).replace("{{", '{{ "{{" }}')
     for line, released in _RELEASE.items():
         text = text.replace(f"{line}\n", f"{released}\n")
     text = text.replace("IMAGEX", '{{ include "lode.image" . | quote }}')
-    text = text.replace("SETTINGSX", '{{ include "lode.settings" . | quote }}')
-    text = re.sub(r"lode-settings-[a-z0-9]{10}\b", '{{ include "lode.settingsName" . }}', text)
+    text = text.replace("SETTINGSX", f"{{{{ {settings} | quote }}}}")
+    name = f'{{{{ include "lode.settingsName" ({settings}) }}}}'
+    text = re.sub(r"lode-settings-[a-z0-9]{10}\b", lambda _: name, text)
     if kind == "DaemonSet":
         text = text.replace("/var/lib/kubelet/", "{{ .Values.kubeletRoot }}/")
     for token, (value, original) in originals.items():
         text = _with_value(text, token, value, original)
-    return text
+    driver = ".Values.driverName"
+    return renamed(text, f"{{{{ {driver} }}}}", f'{{{{ {driver} | replace "." "[.]" }}}}')
 
 
 def _replace(obj: Object, path: Sequence[str | int], token: str) -> object:

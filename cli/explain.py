@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
+from cli.options import cluster_options
 from driver.names import DEFAULT_DRIVER
 
 _DESCRIPTION: Final = """\
@@ -21,12 +22,11 @@ def main(argv: Sequence[str]) -> int:
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[cluster_options()],
     )
     parser.add_argument("what", metavar="pod/NAME|claim/NAME|gang/NAME|NAME", help="NAME alone is a pod or a claim")
     parser.add_argument("-n", "--namespace", default="", help="default: that of the kubeconfig's context")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
-    parser.add_argument("--kubeconfig", default="", metavar="FILE", help="default: as for kubectl")
-    parser.add_argument("--context", default="", metavar="NAME", help="of the kubeconfig; default: the current one")
     parser.add_argument("--driver", default=DEFAULT_DRIVER, metavar="NAME", help=f"default: {DEFAULT_DRIVER}")
     parser.add_argument("--settings", default="", metavar="FILE", help="the controller's, for tiers of Volcano")
     arguments = parser.parse_args(argv)

@@ -20,6 +20,7 @@ from cli.podnotes import health_notes, leader_note
 from cli.simulator import Simulator
 from cli.snapshot import ClusterSnapshot, snapshot_of
 from cli.tables import age, table
+from cli.tiers import tiers_of_cluster
 from controller.gangs import GangTerms, Tiers
 from controller.state import VOLUME_RESOURCES, Condition, PodView, pod_from
 from controller.waiting import rank_of
@@ -132,7 +133,7 @@ class Explainer:
 
     Args:
         now: seconds since the epoch.
-        tiers: what tiers in PodGroups of Volcano stand for.
+        tiers: what tiers in PodGroups of Volcano stand for; None if the controller that is installed says it.
     """
 
     def __init__(self, api: Api, names: Names, namespace: str, now: float, tiers: Tiers | None = None):
@@ -257,7 +258,9 @@ class Explainer:
         assume_nodes = any(right.resource == NODES for right in missing)
         unread_kinds = [right.resource for right in unread] if complete else VOLUME_RESOURCES
         every = [*stored_objects, *more]
-        snapshot = snapshot_of(every, self._names, assume_nodes=assume_nodes, unread=unread_kinds, tiers=self._tiers)
+        tiers, notes = (self._tiers, ()) if self._tiers is not None else tiers_of_cluster(self._api, more)
+        snapshot = snapshot_of(every, self._names, assume_nodes=assume_nodes, unread=unread_kinds, tiers=tiers)
+        snapshot.notes += notes
         snapshot.notes += [f"{right}: {_CONSEQUENCES[right.resource]}" for right in missing]
         snapshot.notes += consequences(unread, snapshot.state)
         return snapshot

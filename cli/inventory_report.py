@@ -102,7 +102,7 @@ class InventoryReport:
                 reason = f"not everything can be allocated: {report.taken}"
                 reasons.setdefault(reason, []).append(report.facts.card.name)
             if any(item.device.taints for item in report.offered):
-                taint = self.facts.settings.names.attribute("unhealthy")
+                taint = self.facts.settings.names.unhealthy
                 reason = f"not given to new claims: it has the taint {taint} ({_told(report.facts.health)})"
                 reasons.setdefault(reason, []).append(report.facts.card.name)
         lines += [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]

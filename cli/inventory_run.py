@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from cli.inventory_report import CardFacts, InventoryReport, NodeFacts, report
 from driver.clock import SystemClock
 from driver.errors import LodeError, OperatorFault
 from driver.files import SystemFiles
-from driver.kube.api import NODES
+from driver.kube.api import NODES, Object
 from driver.observe import configure_logs, logger
 from driver.settings import Settings, settings_from
 from kubeletplugin.finding import find_hardware
@@ -21,8 +21,9 @@ from kubeletplugin.hardware import Card, CardState, Hardware, HardwareRefusal, H
 from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.hardware.simulated import profile_of
 from kubeletplugin.offers import Recorded
+from kubeletplugin.podresources import PodResources, socket_paths
 from kubeletplugin.prepare.storage import ClaimStorage
-from kubeletplugin.publish.other_drivers import serving
+from kubeletplugin.publish.other_drivers import handed_out, known_card, of_cards
 
 DONE = 0
 
@@ -74,21 +75,24 @@ def _facts(arguments: argparse.Namespace) -> NodeFacts:
         settings_from(Path(arguments.settings).read_text(), arguments.settings) if arguments.settings else Settings()
     )
     notes: tuple[str, ...] = ()
-    labels: Mapping[str, str] = {}
+    node: Object = {}
     if arguments.profile:
         section = settings.kubeletplugin.model_copy(update={"hardware": "simulated", "profile": arguments.profile})
         settings = settings.model_copy(update={"kubeletplugin": section})
     elif arguments.node_name:
-        labels, notes = _labels(arguments)
+        node, notes = _node(arguments)
     else:
         notes = ("the node's name is not known, so its labels count as not set; give --node-name",)
     configure_logs("warning", "console")
     clock, log = SystemClock(), logger("inventory")
+    labels = (node.get("metadata") or {}).get("labels") or {}
     hardware = GuardedHardware(
         partial(find_hardware, settings, labels, arguments.node_name, SystemFiles(), clock, log), clock
     )
     recorded, unread = (Recorded(), ()) if arguments.profile else _recorded(settings)
-    return NodeFacts(arguments.node_name, settings, labels, _cards(hardware), (*notes, *unread), recorded)
+    cards = _cards(hardware)
+    others = () if arguments.profile else _others(settings, node, cards, PodResources(socket_paths(settings), log))
+    return NodeFacts(arguments.node_name, settings, labels, cards, (*notes, *others, *unread), recorded)
 
 
 def _recorded(settings: Settings) -> tuple[Recorded, tuple[str, ...]]:
@@ -113,8 +117,17 @@ def _state(hardware: Hardware, card: Card) -> CardState:
         return CardState()
 
 
-def _labels(arguments: argparse.Namespace) -> tuple[Mapping[str, str], tuple[str, ...]]:
-    """The Node's labels, or a note that says why they are not known."""
+def _others(settings: Settings, node: Object, cards: Sequence[CardFacts], kubelet: PodResources) -> Iterator[str]:
+    """Which cards other drivers hand out, too."""
+    if settings.kubeletplugin.hardware == "simulated" or not cards:
+        return
+    known = [known_card(facts.card, facts.state) for facts in cards]
+    for card, programs in handed_out(known, node, (), of_cards(kubelet.devices())).items():
+        yield f"{card} is not given to claims: {', '.join(programs)} hand it out, too"
+
+
+def _node(arguments: argparse.Namespace) -> tuple[Object, tuple[str, ...]]:
+    """The Node, or {} and a note that says why its labels are not known."""
     try:
         with live.cluster(arguments.kubeconfig) as (api, _):
             node = live.get_one(api, NODES, arguments.node_name, "")
@@ -122,6 +135,4 @@ def _labels(arguments: argparse.Namespace) -> tuple[Mapping[str, str], tuple[str
         return {}, (f"the labels of node {arguments.node_name} count as not set: {error}",)
     if node is None:
         return {}, (f"node {arguments.node_name} does not exist in the cluster, so its labels count as not set",)
-    others = serving(node, ())
-    notes = (f"cards of {vendor} are not given to claims: {who} hands them out, too" for vendor, who in others.items())
-    return node["metadata"].get("labels") or {}, tuple(notes)
+    return node, ()

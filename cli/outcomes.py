@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 
 from controller.allocation import Summary, render
 from controller.reconcile import (
+    IN_VAIN,
     Decision,
     NodeRefusal,
     Reason,
@@ -13,7 +14,7 @@ from controller.reconcile import (
     TakeBack,
     Unallocatable,
     Wait,
-    refusal_message,
+    explanation_of,
     refusal_summary,
     rests_on_memory,
 )
@@ -143,6 +144,8 @@ class Outcome:
         if nodes is None:
             return f"{head}{_INDENT}{self.verdict.message}"
         counted = f"0 of {nodes.nodes} {'node' if nodes.nodes == 1 else 'nodes'} can take the pod."
+        if self.verdict.reason == Reason.IMPOSSIBLE:
+            counted += f"{_INDENT}{IN_VAIN}"
         return f"{head}{_INDENT}{counted}{_INDENT}{render(nodes, _MAX_CHARACTERS, _INDENT)}"
 
 
@@ -151,11 +154,12 @@ def knows_more(reported: Condition | None) -> bool:
     return reported is not None and reported.status == "False" and rests_on_memory(reported.message)
 
 
-def verdict(decision: Decision, refusals: Mapping[str, NodeRefusal] | None = None) -> Verdict:
+def verdict(decision: Decision, refusals: Mapping[str, NodeRefusal] | None = None, in_vain: bool = False) -> Verdict:
     """What the controller reports of a decision.
 
     Args:
         refusals: for ``Unallocatable``, the answer of ``node_refusals``.
+        in_vain: for ``Unallocatable``, the answer of ``impossible``.
     """
     match decision:
         case Wait(reason, message):
@@ -163,7 +167,8 @@ def verdict(decision: Decision, refusals: Mapping[str, NodeRefusal] | None = Non
         case Unallocatable(_, claims, bound_to=bound_to):
             refusals = refusals or {}
             summary = refusal_summary(refusals, claims) if refusals else None
-            return Verdict(decision.reason, refusal_message(refusals, claims, bound_to), summary)
+            explanation = explanation_of(refusals, claims, bound_to, in_vain)
+            return Verdict(explanation.reason, explanation.message(claims), summary)
         case Release(_, node):
             return Verdict(
                 Reason.REFUSED, f"kube-scheduler refuses the pod on node {node}; its devices will be taken back"

@@ -6,8 +6,8 @@ from typing import Final
 
 from cli.live import NoRights, get_one
 from driver.kube.api import LEASES, Api, Object
+from driver.names import CONTROLLER_NAMESPACE
 
-_NAMESPACE: Final = "lode-system"
 _LEASE: Final = "lode-controller"
 """The Lease of an installation as in the manifests."""
 
@@ -34,7 +34,7 @@ def leader_note(api: Api, now: float) -> Iterator[str]:
         OperatorFault: the API server does not answer.
     """
     try:
-        found = get_one(api, LEASES, _LEASE, _NAMESPACE)
+        found = get_one(api, LEASES, _LEASE, CONTROLLER_NAMESPACE)
     except NoRights:
         return
     spec = (found or {}).get("spec") or {}
@@ -43,6 +43,6 @@ def leader_note(api: Api, now: float) -> Iterator[str]:
     ends = datetime.fromisoformat(spec["renewTime"]).timestamp() + int(spec.get("leaseDurationSeconds") or 0)
     if not spec.get("holderIdentity") or ends < now:
         yield (
-            f"no controller leads, so nothing is allocated: the Lease {_NAMESPACE}/{_LEASE} has no holder, or was last "
-            f"renewed at {spec['renewTime']}; kubectl lode doctor says what is wrong"
+            f"no controller leads, so nothing is allocated: the Lease {CONTROLLER_NAMESPACE}/{_LEASE} has no holder, "
+            f"or was last renewed at {spec['renewTime']}; kubectl lode doctor says what is wrong"
         )

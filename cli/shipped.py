@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from driver.errors import Fault, InvalidInput
+from driver.names import DEFAULT_DRIVER, pattern_of, renamed
 
 _HERE = Path(__file__).parent
 _CHECKOUT = _HERE.parent / "manifests"
@@ -23,27 +24,28 @@ def examples() -> dict[str, list[dict[str, Any]]]:
     return {path.stem: list(_objects(path)) for path in sorted(folder.glob("*.yaml")) if path.stem != "kustomization"}
 
 
-def device_classes() -> list[dict[str, Any]]:
-    """The DeviceClasses as they are installed.
+def device_classes(driver: str = DEFAULT_DRIVER) -> list[dict[str, Any]]:
+    """The DeviceClasses as they are installed for a driver of this name.
 
     Raises:
         InvalidInput: the file is missing, or is not YAML; the installation is damaged.
     """
-    return _shipped("base/deviceclasses.yaml")
+    return _shipped("base/deviceclasses.yaml", driver)
 
 
-def roles() -> list[dict[str, Any]]:
-    """The Roles and ClusterRoles of both programs as they are installed.
+def roles(driver: str = DEFAULT_DRIVER) -> list[dict[str, Any]]:
+    """The Roles and ClusterRoles of both programs as they are installed for a driver of this name.
 
     Raises:
         InvalidInput: the files are missing, or are not YAML; the installation is damaged.
     """
-    objects = [*_shipped("base/kubeletplugin-rbac.yaml"), *_shipped("controller/controller-rbac.yaml")]
+    files = ("base/kubeletplugin-rbac.yaml", "controller/controller-rbac.yaml")
+    objects = [obj for file in files for obj in _shipped(file, driver)]
     return [raw for raw in objects if raw["kind"] in ("Role", "ClusterRole")]
 
 
-def _shipped(path: str) -> list[dict[str, Any]]:
-    return list(_objects(_first_existing(_INSTALLED / path, _CHECKOUT / path)))
+def _shipped(path: str, driver: str) -> list[dict[str, Any]]:
+    return list(_objects(_first_existing(_INSTALLED / path, _CHECKOUT / path), driver))
 
 
 def _first_existing(*places: Path) -> Path:
@@ -53,8 +55,9 @@ def _first_existing(*places: Path) -> Path:
     raise InvalidInput("manifests", [Fault(str(place), "missing file; reinstall lode-dra") for place in places])
 
 
-def _objects(path: Path) -> Iterator[dict[str, Any]]:
+def _objects(path: Path, driver: str = DEFAULT_DRIVER) -> Iterator[dict[str, Any]]:
+    text = renamed(path.read_text(), driver, pattern_of(driver))
     try:
-        yield from (document for document in yaml.safe_load_all(path.read_text()) if document)
+        yield from (document for document in yaml.safe_load_all(text) if document)
     except yaml.YAMLError as error:
         raise InvalidInput(str(path), [Fault("", f"is not YAML: {error}")]) from error

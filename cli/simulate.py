@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cli.exitcodes import FAILED
+from cli.options import cluster_options
 from driver.names import DEFAULT_DRIVER
 
 _DESCRIPTION: Final = """\
@@ -34,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[cluster_options("for --live; ")],
     )
     parser.add_argument(
         "-f",
@@ -46,10 +48,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--live", action="store_true", help="start from what is in the cluster; -f comes on top")
     parser.add_argument("-n", "--namespace", default="", help="of objects that name none; show only what is in it")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
-    parser.add_argument("--kubeconfig", default="", metavar="FILE", help="for --live; default as for kubectl")
-    parser.add_argument(
-        "--context", default="", metavar="NAME", help="for --live; default: the current one of the kubeconfig"
-    )
     parser.add_argument("--driver", default=DEFAULT_DRIVER, metavar="NAME", help=f"default: {DEFAULT_DRIVER}")
     parser.add_argument("--settings", default="", metavar="FILE", help="the controller's, for tiers of Volcano")
     return parser

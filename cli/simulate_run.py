@@ -15,7 +15,7 @@ from cli.shipped import device_classes
 from cli.simulator import simulate_all
 from cli.snapshot import ClusterSnapshot, snapshot_of
 from cli.tables import table
-from cli.tiers import tiers_in
+from cli.tiers import tiers_in, tiers_of_cluster
 from driver.errors import LodeError
 from driver.names import Names
 
@@ -54,7 +54,7 @@ def _snapshot(arguments: argparse.Namespace) -> ClusterSnapshot:
     names, tiers = Names(arguments.driver), tiers_in(arguments.settings)
     if not arguments.live:
         objects, notes = _read_files(arguments.file, arguments.namespace or "default")
-        snapshot = snapshot_of(objects, names, device_classes(), tiers=tiers)
+        snapshot = snapshot_of(objects, names, device_classes(), tiers=tiers or {})
         snapshot.notes += notes
         return snapshot
     with live.cluster(arguments.kubeconfig, arguments.context) as (api, namespace):
@@ -62,8 +62,10 @@ def _snapshot(arguments: argparse.Namespace) -> ClusterSnapshot:
         objects, live_notes = live.read_all(api, from_files)
         more, missing = live.read_what_may_be_read(api)
         unread = [right.resource for right in missing]
-        snapshot = snapshot_of([*more, *objects], names, assume_nodes=False, unread=unread, tiers=tiers)
-        snapshot.notes += [*live_notes, *live.consequences(missing, snapshot.state), *notes]
+        every = [*more, *objects]
+        tiers, unknown = (tiers, ()) if tiers is not None else tiers_of_cluster(api, every)
+        snapshot = snapshot_of(every, names, assume_nodes=False, unread=unread, tiers=tiers)
+        snapshot.notes += [*unknown, *live_notes, *live.consequences(missing, snapshot.state), *notes]
         return snapshot
 
 

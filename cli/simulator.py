@@ -37,6 +37,7 @@ from controller.reconcile import (
     claim_updates,
     decide,
     decide_gang,
+    impossible,
     known_gang,
     node_refusals,
     patched_status,
@@ -212,7 +213,8 @@ class Simulator:
             return verdict(decision)
         refusals = node_refusals(self._state, decision, self._memory)
         self._memory.remember_refusals(decision.shape, refusals)
-        return verdict(decision, refusals)
+        in_vain = not decision.bound_to and impossible(self._state, decision, refusals)
+        return verdict(decision, refusals, in_vain)
 
 
 def _may_be_pending(pod: PodView) -> bool:

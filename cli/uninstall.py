@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
+from cli.options import cluster_options
 from driver.names import DEFAULT_DRIVER
 
 _DESCRIPTION: Final = """\
@@ -18,11 +19,13 @@ example: lode uninstall && helm uninstall lode"""
 def main(argv: Sequence[str]) -> int:
     """Uninstall; the exit status, as the command's help says."""
     parser = argparse.ArgumentParser(
-        "lode uninstall", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+        "lode uninstall",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[cluster_options()],
     )
     parser.add_argument("--force", action="store_true", help="go on although pods use devices; they keep running")
-    parser.add_argument("--kubeconfig", default="", metavar="FILE", help="default: as for kubectl")
-    parser.add_argument("--context", default="", metavar="NAME", help="of the kubeconfig; default: the current one")
     parser.add_argument("--driver", default=DEFAULT_DRIVER, metavar="NAME", help=f"default: {DEFAULT_DRIVER}")
     arguments = parser.parse_args(argv)
     # Imported only here, so that --help and wrong options are answered at once.

@@ -8,6 +8,7 @@ What the API server must allow its service account (each write is one of these):
     jobs, statefulsets, podgroups of three API groups               list watch
     resourceclaims                                                  get list watch patch update (the finalizer)
     resourceclaims/status, resourceclaims/binding                   patch (allocation, reservation; cluster-wide)
+    resourceclaims/driver, of this driver                           arbitrary-node:patch (what limits shares)
     pods                                                            patch (removing the gate)
     pods/status                                                     patch (our condition, nominatedNodeName)
     events                                                          create
@@ -41,6 +42,7 @@ from driver.errors import InvalidInput, LodeError
 from driver.kube.api import Api
 from driver.kube.client import KubeClient
 from driver.kube.reflector_loop import ReflectorLoop
+from driver.names import CONTROLLER_NAMESPACE, PLUGIN_NAMESPACE
 from driver.observe import Logger, Metrics, ObserveServer, configure_logs, logger
 from driver.settings import Settings, settings_from
 from driver.threads import start_thread
@@ -55,6 +57,9 @@ _LEASE_REMEDY = "run the controller with the service account, namespace and cont
 COLLECTION_THRESHOLDS = (50_000, 20, 100)
 """Of the garbage collector. With Python's defaults it takes half of the start: it looks again and again at the objects
 of a page that is being decoded, and hardly any of them are part of a cycle."""
+
+Inbox = queue.SimpleQueue[StateDelta | WriteResult | None]
+"""What other threads have for the main loop; None only wakes it."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -126,7 +131,7 @@ class ControllerProcess:
         self._log = log
         self.metrics = Metrics()
         self._leads = self.metrics.gauge("controller_leader", "1 while this program leads.")
-        self._inbox: queue.SimpleQueue[StateDelta | WriteResult | None] = queue.SimpleQueue()
+        self._inbox: Inbox = queue.SimpleQueue()
         self._stop = threading.Event()
         self._ended = threading.Event()
         self._failed = False
@@ -136,7 +141,7 @@ class ControllerProcess:
         """From /debug/usage; the main loop answers them between two decisions."""
         self._turned = clock.monotonic()
         identity = f"{environment.get('POD_NAME') or socket.gethostname()}_{uuid4()}"
-        namespace = environment.get("POD_NAMESPACE") or "lode-system"
+        namespace = environment.get("POD_NAMESPACE") or CONTROLLER_NAMESPACE
         chosen = settings.controller
         self._election = Election(
             api.leasing,
@@ -158,8 +163,9 @@ class ControllerProcess:
             clock,
             WritingMetrics(self.metrics),
         )
-        policies = expected_policies(namespace) if chosen.verify_policies else ()
-        self._guard = PolicyGuard(api.reading, policies, self.metrics, log)
+        of_plugin = environment.get("PLUGIN_NAMESPACE") or PLUGIN_NAMESPACE
+        expected = expected_policies(settings.driver_name, namespace, of_plugin) if chosen.verify_policies else ()
+        self._guard = PolicyGuard(api.reading, expected, self.metrics, log)
         self._controller = Controller(
             api.reading,
             self._writes,
@@ -234,22 +240,10 @@ class ControllerProcess:
             self._election.release()
 
     def _receive(self, seconds: float) -> None:
-        """Take in what has arrived; wait at most ``seconds`` for the first.
-
-        A list of many thousand objects is not taken in at once, so that lost leadership is noticed meanwhile.
-        """
+        """Take in what has arrived; wait at most ``seconds`` for the first."""
         self._turned = self._clock.monotonic()
         self._answer()
-        try:
-            delta = self._inbox.get(timeout=seconds) if seconds > 0 else self._inbox.get_nowait()
-            while True:
-                if delta is not None:
-                    self._controller.handle(delta)
-                if self._clock.monotonic() - self._turned > _IDLE_SECONDS:
-                    return
-                delta = self._inbox.get_nowait()
-        except queue.Empty:
-            return
+        take_in(self._inbox, seconds, self._controller.handle, self._clock)
 
     def _elect(self) -> None:
         while not self._ended.is_set():
@@ -319,6 +313,25 @@ class ControllerProcess:
             answer = json.dumps(self._controller.in_use(), sort_keys=True)
             for question in questions:
                 question.set_result(answer)
+
+
+def take_in(inbox: Inbox, seconds: float, handle: Callable[[StateDelta | WriteResult], None], clock: Clock) -> None:
+    """Handle what has arrived, but None; wait at most ``seconds`` for the first.
+
+    A list of many thousand objects is not taken in at once, so that the program shows that it is alive and notices lost
+    leadership meanwhile.
+    """
+    began = clock.monotonic()
+    try:
+        event = inbox.get(timeout=seconds) if seconds > 0 else inbox.get_nowait()
+        while True:
+            if event is not None:
+                handle(event)
+            if clock.monotonic() - began > _IDLE_SECONDS:
+                return
+            event = inbox.get_nowait()
+    except queue.Empty:
+        return
 
 
 if __name__ == "__main__":

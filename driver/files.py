@@ -11,9 +11,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 _TEMPORARY = ".tmp"
+
+Loss = Literal["nothing", "change", "content"]
+"""What a loss of power may undo of a file that is written: ``change``: the file is as before or as written;
+``content``: it may also be empty."""
 
 
 class Disk(Protocol):
@@ -32,7 +36,11 @@ class Disk(Protocol):
         ...
 
     def create(self, folder: str, prefix: str, suffix: str, data: bytes) -> str:
-        """Write a new file with a name of its own; returns its path. Its content may be lost with the power."""
+        """Write a new file with a name of its own; returns its path. Its content may be lost with the power.
+
+        Raises:
+            FileNotFoundError: the folder is missing.
+        """
         ...
 
     def sync(self, path: str) -> None:
@@ -55,6 +63,10 @@ class Disk(Protocol):
         """Exclusive across processes while held."""
         ...
 
+    def remove_lock(self, path: str) -> None:
+        """Remove the lock's file, unless somebody holds the lock. It stays exclusive among those who wait for it."""
+        ...
+
 
 class Files:
     """Files by absolute path. Every method may raise OSError."""
@@ -66,21 +78,32 @@ class Files:
         """The content, or None if there is no such file."""
         return self._disk.read(path)
 
-    def write(self, path: str, data: bytes) -> None:
-        """Replace the content atomically and durably, making folders as needed.
+    def write(self, path: str, data: bytes, may_lose: Loss = "nothing") -> None:
+        """Replace the content atomically, making folders as needed.
 
         A program that is killed meanwhile leaves the file as it was and perhaps a temporary file (``sweep``).
+
+        Args:
+            may_lose: what a loss of power may undo afterwards; less takes longer.
         """
         folder, name = posixpath.split(path)
-        self._disk.make_folder(folder)
-        temporary = self._disk.create(folder, f".{name}.", _TEMPORARY, data)
+        temporary = self._created(folder, f".{name}.", data)
         try:
-            self._disk.sync(temporary)
+            if may_lose != "content":
+                self._disk.sync(temporary)
             self._disk.rename(temporary, path)
         except BaseException:
             self._disk.unlink(temporary)
             raise
-        self._disk.sync_folder(folder)
+        if may_lose == "nothing":
+            self._disk.sync_folder(folder)
+
+    def _created(self, folder: str, prefix: str, data: bytes) -> str:
+        try:
+            return self._disk.create(folder, prefix, _TEMPORARY, data)
+        except FileNotFoundError:
+            self._disk.make_folder(folder)
+            return self._disk.create(folder, prefix, _TEMPORARY, data)
 
     def remove(self, path: str) -> None:
         """Remove the file durably; absent is success."""
@@ -111,6 +134,10 @@ class Files:
         """Exclusive across processes while held (two plugin instances during a rolling update)."""
         return self._disk.lock(path)
 
+    def remove_lock(self, path: str) -> None:
+        """Remove the file of a lock that nobody holds."""
+        self._disk.remove_lock(path)
+
 
 class SystemDisk:
     """The file systems of this machine."""
@@ -125,7 +152,8 @@ class SystemDisk:
     def names(self, folder: str) -> list[str]:
         """See ``Disk``."""
         try:
-            return sorted(path.name for path in Path(folder).iterdir() if path.is_file())
+            with os.scandir(folder) as entries:
+                return sorted(entry.name for entry in entries if entry.is_file())
         except FileNotFoundError:
             return []
 
@@ -173,10 +201,38 @@ class SystemDisk:
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:
         """Hold ``flock`` on ``path``."""
-        self.make_folder(posixpath.dirname(path))
-        with Path(path).open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+        while True:
+            descriptor = self._opened(path)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                if _is_at(descriptor, path):  # else it was removed meanwhile
+                    yield
+                    return
+            finally:
+                os.close(descriptor)
+
+    def remove_lock(self, path: str) -> None:
+        """See ``Disk``."""
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(descriptor, path):
+                self.unlink(path)
+        except BlockingIOError:
+            return
+        finally:
+            os.close(descriptor)
+
+    def _opened(self, path: str) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        try:
+            return os.open(path, flags, 0o644)
+        except FileNotFoundError:
+            self.make_folder(posixpath.dirname(path))
+            return os.open(path, flags, 0o644)
 
 
 class SystemFiles(Files):
@@ -192,3 +248,11 @@ def _sync(path: str, flags: int) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: str) -> bool:
+    """Whether the open file has this path."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), Path(path).stat())
+    except FileNotFoundError:
+        return False

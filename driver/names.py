@@ -1,9 +1,15 @@
 """The names by which other objects refer to the driver, derived from the setting ``driverName``."""
 
+import re
 from dataclasses import dataclass
 
 DEFAULT_DRIVER = "lode.dev"
 """Driver name and API group unless the settings say otherwise."""
+
+CONTROLLER_NAMESPACE = "lode-system"
+"""The namespace of the controller in the manifests."""
+PLUGIN_NAMESPACE = "lode-plugin"
+"""The namespace of the kubelet plugin in the manifests."""
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 """The finalizer that the resource-claim-controller handles (resource.k8s.io well-known names)."""
@@ -11,9 +17,29 @@ FINALIZER = "resource.kubernetes.io/delete-protection"
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """Annotation on a generated claim: the name of the entry in pod.spec.resourceClaims."""
 
+_FIXED = ("/run/lode.dev", "lode.dev/kubeletplugin", "lode.dev/gate", "lode.dev/accelerators")
+"""Paths and labels of nodes and namespaces in the manifests that do not follow from the driver's name."""
+
 PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
 PCI_BUS_ID = "resource.kubernetes.io/pciBusID"
 NUMA_NODE = "resource.kubernetes.io/numaNode"
+
+
+def renamed(manifest: str, name: str, pattern: str) -> str:
+    """The text of a manifest for a driver of another name.
+
+    Args:
+        name: replaces the name of the driver.
+        pattern: replaces the regular expression for the name of the driver, in expressions of policies.
+    """
+    fixed = "|".join(map(re.escape, _FIXED))
+    spared = re.compile(rf"({fixed})\b|{re.escape(DEFAULT_DRIVER)}|{re.escape(DEFAULT_DRIVER.replace('.', '[.]'))}")
+    return spared.sub(lambda it: it[0] if it[1] else pattern if "[.]" in it[0] else name, manifest)
+
+
+def pattern_of(driver: str) -> str:
+    """The regular expression for the name of a driver, as in expressions of policies."""
+    return driver.replace(".", "[.]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +56,11 @@ class Names:
     def gate(self) -> str:
         """The pod scheduling gate that the admission policy adds and the controller removes."""
         return f"{self.driver}/allocation"
+
+    @property
+    def unhealthy(self) -> str:
+        """The key of the taint of devices that do not work."""
+        return self.attribute("unhealthy")
 
     @property
     def gang(self) -> str:

@@ -1,7 +1,10 @@
 """Threads whose failure is reported. Only the ``__main__`` modules of the programs start threads."""
 
 import threading
+from collections import deque
 from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
 
 
 def start_thread(name: str, work: Callable[[], None], on_death: Callable[[], None]) -> threading.Thread:
@@ -19,3 +22,29 @@ def start_thread(name: str, work: Callable[[], None], on_death: Callable[[], Non
     thread = threading.Thread(target=guarded, name=name, daemon=True)
     thread.start()
     return thread
+
+
+class SpareThreads:
+    """Runs work in threads that are used again: to start one takes much longer than to wake one.
+
+    There are as many threads as works at once. Work that hangs keeps its thread, and work that raises ends it. Nothing
+    waits for them at the end of the program. Thread-safe.
+    """
+
+    def __init__(self, name: str):
+        self._name = name
+        self._idle: deque[SimpleQueue[Callable[[], None]]] = deque()
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Run ``work`` in a thread that has nothing to do, or in a new one."""
+        try:
+            inbox = self._idle.pop()
+        except IndexError:
+            inbox = SimpleQueue()
+            start_thread(self._name, partial(self._serve, inbox), lambda: None)
+        inbox.put(work)
+
+    def _serve(self, inbox: SimpleQueue[Callable[[], None]]) -> None:
+        while True:
+            inbox.get()()
+            self._idle.append(inbox)

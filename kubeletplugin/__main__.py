@@ -17,16 +17,19 @@ from driver.files import SystemFiles
 from driver.kube.api import NODES, Api
 from driver.kube.reflector_loop import ReflectorLoop
 from driver.memory import give_back
-from driver.observe import Metrics, ObserveServer, configure_logs, logger
+from driver.observe import Logger, Metrics, ObserveServer, configure_logs, logger
 from driver.settings import Settings, settings_from
 from driver.threads import start_thread
 from kubeletplugin.finding import find_hardware
 from kubeletplugin.hardware import Hardware
+from kubeletplugin.hardware.failures import FailureFile
 from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.hardware.known import KnownCards
 from kubeletplugin.hardware.steady import SteadyHealth
 from kubeletplugin.known_node import KnownNode
+from kubeletplugin.kubelet_devices import KubeletDevices
 from kubeletplugin.prepare import Preparer, Retiring
+from kubeletplugin.prepare.storage import plugin_directory
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from kubeletplugin.server import PluginServer
 
@@ -125,7 +128,8 @@ class PluginProcess:
         """
         api, clock, node, settings, log = self._api, self._clock, self._node_name, self._settings, self._log
         guarded = GuardedHardware(self._find_hardware, clock)
-        hardware = SteadyHealth(KnownCards(guarded), clock, settings.kubeletplugin.recovery_seconds)
+        failures = FailureFile(self._files, f"{plugin_directory(settings)}/health.json", boot_id, log)
+        hardware = SteadyHealth(KnownCards(guarded), clock, settings.kubeletplugin.recovery_seconds, failures)
         release = threading.Event()
         known = KnownNode(api, node, lambda: publisher.node)
         preparer = Preparer(
@@ -142,6 +146,7 @@ class PluginProcess:
             self._wake.set,
             preparer.retiring.releasing,
             preparer.recorded,
+            _elsewhere(settings, log),
         )
         self._publisher = publisher
 
@@ -169,6 +174,11 @@ class PluginProcess:
             publishing.join()
         log.info("stopping")
         self._server.stop()
+        hardware.leave()
+        try:
+            preparer.leave()
+        except (LodeError, OSError) as error:
+            log.warning("own files not removed", reason=str(error))
 
     def _publishing(self, publisher: Publisher) -> threading.Thread:
         for reflector in publisher.reflectors:
@@ -204,6 +214,15 @@ class PluginProcess:
             if not publisher.step():
                 due = publisher.next_due()
                 self._wake.wait(None if due is None else max(0.0, due - self._clock.monotonic()))
+
+
+def _elsewhere(settings: Settings, log: Logger) -> Callable[[], KubeletDevices | None]:
+    """Asks what other programs hand out of this node's cards; nobody else has simulated ones."""
+    if settings.kubeletplugin.hardware == "simulated":
+        return lambda: None
+    from kubeletplugin.podresources import PodResources, socket_paths  # only nodes that may have cards pay for it
+
+    return PodResources(socket_paths(settings), log).devices
 
 
 def main(argv: Sequence[str] | None = None) -> int:

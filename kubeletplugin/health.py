@@ -40,6 +40,8 @@ class HealthFeed:
         self._log = log
         self._lock = threading.Lock()
         self._streams: set[threading.Event] = set()
+        self._fault = ""
+        """Why the hardware did not answer when it was last asked; "" if it did."""
         self._devices: tuple[tuple[Card, ...], tuple[tuple[str, str], ...]] = ((), ())
         """The cards last seen, and the names of their devices, each with its card's name."""
         self.pool = settings.names.pool(node_name)
@@ -80,8 +82,11 @@ class HealthFeed:
         try:
             cards, health = self._hardware.cards(), self._hardware.health()
         except TransientFault as fault:
-            self._log.warning("hardware not available", reason=str(fault))
+            if self._fault != str(fault):
+                self._log.warning("hardware not available", reason=str(fault))
+            self._fault = str(fault)
             return None
+        self._fault = ""
         known, devices = self._devices
         if known != cards:
             contents = build_inventory(cards, Fabric(), EVERY_OFFER, settings.kubeletplugin.slots, settings.names)

@@ -190,7 +190,7 @@ def taints_of(
     found: dict[str, tuple[Taint, ...]] = {}
     for name, state in health.items():
         if (effect := effect_of[state.state]) != "None":
-            found[name] = (Taint(names.attribute("unhealthy"), effect=effect),)
+            found[name] = (Taint(names.unhealthy, effect=effect),)
     for name in releasing:
         found[name] = (*found.get(name, ()), Taint(names.attribute("releasing")))
     for name in served_by_others:

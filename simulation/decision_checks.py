@@ -4,7 +4,7 @@ A controller may act on what it was told last although the cluster has changed s
 are looked at with what its reflectors delivered, not with what the API says.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -147,13 +147,14 @@ class AllocationRules:
 class CheckedWrites:
     """Implements ``Writes``: has each decision looked at, and passes it on."""
 
-    def __init__(self, writes: Writes, checks: DecisionChecks):
+    def __init__(self, writes: Writes, *looks: Callable[[WriteSequence], None]):
         self._writes = writes
-        self._checks = checks
+        self._looks = looks
 
     def submit(self, sequence: WriteSequence) -> None:
         """As ``Writes.submit``."""
-        self._checks.look(sequence)
+        for look in self._looks:
+            look(sequence)
         self._writes.submit(sequence)
 
     def tell(self, key: TellKey, sequence: WriteSequence) -> None:

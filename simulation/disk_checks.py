@@ -1,11 +1,12 @@
 """What must hold on the disk of a node at every instant, because the programs on it may be killed at any."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from driver.settings import Settings
 from kubeletplugin.prepare import checkpoint as codec
 from kubeletplugin.prepare import metadata
+from kubeletplugin.prepare.checkpoint import PreparedClaim
 from kubeletplugin.prepare.storage import ClaimStorage, plugin_directory
 from simulation.files import MemoryFiles
 
@@ -26,10 +27,10 @@ class DiskChecks:
         storage = ClaimStorage(files, settings)
         self._paths = storage.paths
         self._checkpoint_path = storage.checkpoint_path
-        self._folders = (plugin_directory(settings), self._paths.metadata_root, self._paths.cdi_root)
+        self._folder = plugin_directory(settings)
         self._changes = -1
-        self._states: dict[str, str] = {}
-        """State by claim uid, as the checkpoint said at the last look."""
+        self._completed: set[str] = set()
+        """The uids of the claims that were completed at the last look."""
         self._excused: frozenset[str] = frozenset()
         self._waited = -1
 
@@ -40,49 +41,62 @@ class DiskChecks:
             self._found += [f"{self._node}: {problem}" for problem in self._problems()]
 
     def program_starts(self) -> None:
-        """A plugin starts: what an earlier one was killed over need not be synced."""
-        self._excused = frozenset(self._unsynced())
+        """A plugin starts: what an earlier one was killed over is its to repair."""
+        self._excused = frozenset(self._left_undone())
 
     def program_waits(self) -> None:
-        """The plugin has answered its calls: a loss of power must not take back anything."""
+        """The plugin has answered its calls: every file has its claim, and what must survive a loss of power does."""
         if self._waited == self._disk.changes:
             return
         self._waited = self._disk.changes
-        lost = [path for path in self._unsynced() if path not in self._excused]
-        self._found += [f"{self._node}: {path} is not synced, though its writer has gone on" for path in lost]
+        self._found += [f"{self._node}: {problem}" for problem in self._left_undone() if problem not in self._excused]
 
-    def _unsynced(self) -> list[str]:
-        return [path for folder in self._folders for path in self._disk.unsynced(folder)]
+    def _left_undone(self) -> Iterator[str]:
+        content = self._disk.content()
+        claims = self._claims(content.get(self._checkpoint_path))
+        for path in self._disk.unsynced(self._folder):
+            if path != self._checkpoint_path or not self._may_be_lost(claims):
+                yield f"{path} is not synced, though its writer has gone on"
+        if claims is None:
+            return
+        for path in content:
+            if (uid := self._cdi_uid(path)) and uid not in claims:
+                yield f"CDI spec {path} is there, but the checkpoint does not know its claim"
+        for name in self._names(content, self._paths.metadata_root):
+            if metadata.claim_uid(name) not in claims:
+                yield f"metadata file {name} is there, but the checkpoint does not know its claim"
+
+    def _may_be_lost(self, claims: Mapping[str, PreparedClaim] | None) -> bool:
+        """Whether a loss of power would only forget, of the checkpoint, claims that have nothing on the hardware."""
+        then = self._claims(self._disk.after_a_loss_of_power(self._checkpoint_path))
+        if claims is None or then is None:
+            return False
+        on_hardware = [{uid: claim for uid, claim in known.items() if claim.steps} for known in (claims, then)]
+        return then.keys() <= claims.keys() and on_hardware[0] == on_hardware[1]
 
     def _problems(self) -> Iterator[str]:
         content = self._disk.content()
-        states = self._recorded(content.get(self._checkpoint_path))
-        if states is None:
+        claims = self._claims(content.get(self._checkpoint_path))
+        if claims is None:
             return
         specs = {uid: path for path in content if (uid := self._cdi_uid(path))}
-        for uid, path in specs.items():
+        for path in specs.values():
             missing = sorted(mount for mount in _mounts(content[path]) if mount not in content)
             if missing:
                 yield f"CDI spec {path} mounts {missing}, which are not there"
-            if uid not in states:
-                yield f"CDI spec {path} is there, but the checkpoint does not know its claim"
-        for name in self._names(content, self._paths.metadata_root):
-            if metadata.claim_uid(name) not in states:
-                yield f"metadata file {name} is there, but the checkpoint does not know its claim"
-        for uid, state in states.items():
-            if state == "completed" and self._states.get(uid) == "started" and uid not in specs:
-                yield f"claim {uid} is recorded as completed before its CDI spec is written"
-        self._states = states
+        completed = {uid for uid, claim in claims.items() if claim.state == "completed"}
+        for uid in sorted(completed - self._completed - specs.keys()):
+            yield f"claim {uid} is recorded as completed before its CDI spec is written"
+        self._completed = completed
 
-    def _recorded(self, data: bytes | None) -> dict[str, str] | None:
-        """The state of each claim in the checkpoint; None if power was lost while it was written."""
+    def _claims(self, data: bytes | None) -> Mapping[str, PreparedClaim] | None:
+        """The claims in a checkpoint; None if power was lost while it was written."""
         if data is None:
             return {}
         try:
-            claims = codec.decode(data, self._checkpoint_path).claims
+            return codec.decode(data, self._checkpoint_path).claims
         except codec.CorruptCheckpoint:
             return None
-        return {uid: claim.state for uid, claim in claims.items()}
 
     def _cdi_uid(self, path: str) -> str:
         folder, _, name = path.rpartition("/")

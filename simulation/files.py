@@ -99,6 +99,9 @@ class MemoryDisk:
             finally:
                 self._held.discard(path)
 
+    def remove_lock(self, path: str) -> None:
+        """See ``Disk``; locks are no files here."""
+
     def lose_power(self) -> None:
         """Forget everything that was not synced: a file keeps its synced content, possibly none, under synced names."""
         self.changes += 1
@@ -117,6 +120,11 @@ class MemoryDisk:
     def content(self) -> dict[str, bytes]:
         """Every file, as a program that starts now would find it."""
         return {path: file.content for path, file in self._files.items()}
+
+    def after_a_loss_of_power(self, path: str) -> bytes | None:
+        """What the file would hold after a loss of power; None if there would be no such file."""
+        file = self._synced.get(path)
+        return None if file is None else file.synced
 
     def unsynced(self, folder: str) -> Sequence[str]:
         """Paths directly in ``folder`` that would be another file, or none, after a loss of power."""

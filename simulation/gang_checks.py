@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from controller.gangs import GangTerms, choose
-from controller.reconcile import KnownGang, Place, decide_gang, known_gang
+from controller.reconcile import KnownGang, NodeOrder, Place, decide_gang, known_gang
 from controller.reconcile.podclaims import epoch_seconds
 from controller.state import State
+from controller.waiting import rank_of, rank_of_gang
 from driver.frozen import frozen
 from driver.kube.api import JOBS, PODS
 from driver.kube.objects import name_key, pod_phase
@@ -23,8 +24,11 @@ LONGEST_BACK_OFF_SECONDS: Final = 120.0
 """A gang of which a write failed is tried again within this time; others may be served meanwhile."""
 
 
-def check_gangs(cluster: Cluster) -> None:
+def check_gangs(cluster: Cluster, *, may_have_moved: bool = False) -> None:
     """Check the gangs of a settled cluster. Time may pass: a gang that could start must do so in a bounded time.
+
+    Args:
+        may_have_moved: whether later members of a gang may be in another domain, because theirs was gone for a while.
 
     Raises:
         Violation: lists everything that is wrong.
@@ -40,7 +44,8 @@ def check_gangs(cluster: Cluster) -> None:
     violations += _overtaken(cluster, state)
     for gang in (known_gang(state, key) for key in state.gangs):
         violations += _holding_violations(state, gang)
-        violations += _domain_violations(state, gang)
+        if not (may_have_moved and isinstance(gang.terms, GangTerms) and gang.terms.moves):
+            violations += _domain_violations(state, gang)
     if violations:
         raise Violation("\n".join(violations))
 
@@ -56,15 +61,28 @@ def _state(cluster: Cluster) -> State:
 
 
 def _waiting_in_vain(cluster: Cluster, state: State) -> Iterator[str]:
-    """The gangs that have not started, and would if they were decided now."""
+    """The gangs that have not started, and would if they were decided now on nodes that are not held back from them."""
+    leaders = [program.controller for program in cluster.controllers() if program.leads]
+    domains = [held for controller in leaders for held in controller.held_domains]
+    holders = [pod for controller in leaders for key in controller.holders if (pod := state.pods.get(key))]
     for key in state.gangs:
         gang = known_gang(state, key)
-        if not any(state.pods[member.pod].node_name for member in gang.members):
-            decision = decide_gang(
-                state, gang, cluster.clock.now(), lambda one: choose(one, state.devices, state.nodes, ENOUGH_STEPS)
-            )
-            if any(isinstance(one, Place) for one in decision.members.values()):
-                yield key
+        pods = [state.pods[member.pod] for member in gang.members]
+        rank = rank_of_gang(pods)
+        if any(pod.node_name for pod in pods) or any(rank_of(holder) < rank for holder in holders):
+            # Which node is held back for a single pod is not known here.
+            continue
+        before = [held for held in domains if held.gang != key and held.rank < rank]
+        order = NodeOrder({node: held.gang for held in before for node in held.nodes})
+        decision = decide_gang(
+            state,
+            gang,
+            cluster.clock.now(),
+            lambda one: choose(one, state.devices, state.nodes, ENOUGH_STEPS),
+            order=order,
+        )
+        if any(isinstance(one, Place) for one in decision.members.values()):
+            yield key
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,10 @@ class NodeHardware:
     """What exists on the cards; others than the programs may change it."""
     foreign: set[str] = field(default_factory=set)
     """Keys of what somebody else made."""
+    moves: int = 0
+    """How many places on each card's number is after the next reboot."""
+    moved: int = 0
+    """How many places on it is from where it was at first."""
     cards_of_node: SimulatedHardware = field(init=False)
 
     def __post_init__(self) -> None:
@@ -38,9 +42,13 @@ class NodeHardware:
         return FailingHardware(self, call)
 
     def reboot(self) -> None:
-        """What the hardware does not keep is gone."""
+        """What the hardware does not keep is gone, and the cards may be numbered in another order."""
         self.store.save(self.store.load().rebooted())
         self.foreign &= self.store.load().existing.keys()
+        if self.moves:
+            cards = numbered_anew(self.cards_of_node.cards(), self.moves)
+            self.cards_of_node = SimulatedHardware(Profile(cards), self.node, store=self.store)
+            self.moved, self.moves = self.moved + self.moves, 0
 
     def make_foreign(self, action: Action) -> None:
         """Somebody else makes a partition, and turns on the mode that it needs; nothing changes if there is no room."""
@@ -83,6 +91,17 @@ class NodeHardware:
         """A process starts or ends to use what exists by the action of that key."""
         state = self.store.load()
         self.store.save(replace(state, in_use=state.in_use | {key} if in_use else state.in_use - {key}))
+
+
+def numbered_anew(cards: Collection[Card], moves: int) -> tuple[Card, ...]:
+    """The same cards, of which each has the number that another one of its kind had; in order of unit and index."""
+    found: list[Card] = []
+    for unit in sorted({card.unit for card in cards}):
+        own = [card for card in cards if card.unit == unit]
+        turn = moves % len(own)
+        numbers = [card.index for card in (*own[turn:], *own[:turn])]
+        found += [replace(card, index=number) for card, number in zip(own, numbers, strict=True)]
+    return tuple(sorted(found, key=lambda card: (card.unit, card.index)))
 
 
 class FailingHardware(HardwareDecorator):

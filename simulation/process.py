@@ -136,6 +136,11 @@ class ProcessDisk:
         with self._disk.lock(path):
             yield
 
+    def remove_lock(self, path: str) -> None:
+        """See ``Disk``."""
+        self._process.call()
+        self._disk.remove_lock(path)
+
 
 class ProcessApi(ApiDecorator):
     """The API as one process has it; every write is in the event log."""

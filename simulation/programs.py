@@ -13,6 +13,7 @@ from driver.clock import Clock
 from driver.files import Files
 from driver.kube.api import Api
 from driver.kube.reflector import Reflector
+from driver.names import CONTROLLER_NAMESPACE
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
 from kubeletplugin.hardware import Hardware
@@ -20,9 +21,10 @@ from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from simulation.decision_checks import CheckedWrites, DecisionChecks
 from simulation.faults import Crash
+from simulation.hold_checks import HoldChecks
 from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, PluginDown
 
-NAMESPACE = "lode-system"
+NAMESPACE = CONTROLLER_NAMESPACE
 
 
 class SimulatedProgram(Protocol):
@@ -84,7 +86,8 @@ class SimulatedController:
             {Lane.PLACING: section.writes_in_flight, Lane.TELLING: 2},
         )
         self._checks = DecisionChecks(found)
-        writes = CheckedWrites(self._writes, self._checks)
+        self._holds = HoldChecks(lambda: self.controller, clock, found)
+        writes = CheckedWrites(self._writes, self._checks.look, self._holds.look)
         self._metrics = Metrics()
         self.controller = Controller(api, writes, clock, settings, self._metrics, log, identity, self._delivered)
         self.reflectors: Sequence[Reflector] = self.controller.reflectors
@@ -118,7 +121,9 @@ class SimulatedController:
         self._follow_election()
         steps = [self._writes.step, self.controller.step]
         self._random.shuffle(steps)
-        return any(step() for step in steps)
+        stepped = any(step() for step in steps)
+        self._holds.follow()
+        return stepped
 
     def next_due(self) -> float | None:
         """When the election, the controller or a write is due."""

@@ -100,7 +100,7 @@ class WriteChecks(ApiDecorator):
         if isinstance(call.body, list):
             yield from self._lacking(pod)
             yield from self._overcommitted(pod, self._where(pod))
-            yield from self._gangs.start_problems(pod, [claim for _, claim, _ in self._devices_of(pod)])
+            yield from self._gangs.start_problems(pod)
             return
         status = call.body.get("status") or {}
         if node := status.get("nominatedNodeName"):
@@ -139,7 +139,11 @@ class WriteChecks(ApiDecorator):
         return pod["spec"].get("nodeName") or next((node for _, _, node in self._devices_of(pod) if node), "")
 
     def _lacking(self, pod: Object) -> Iterator[str]:
-        """A pod that is let go, or nominated, has all of its devices."""
+        """A pod that is let go, or nominated, has all of its devices.
+
+        kube-scheduler takes the reservation from a pod that it has bound if the answer to the binding is lost, and
+        resource-claim-controller reserves the claim again. So that says nothing about the controller.
+        """
         if is_deleting(pod):
             return
         uid = pod["metadata"]["uid"]
@@ -147,7 +151,7 @@ class WriteChecks(ApiDecorator):
             status = (claim or {}).get("status") or {}
             if status.get("allocation") is None:
                 yield f"the pod is let go, but its claim {name} is not allocated"
-            elif uid not in [consumer["uid"] for consumer in status.get("reservedFor") or []]:
+            elif not pod["spec"].get("nodeName") and uid not in [it["uid"] for it in status.get("reservedFor") or []]:
                 yield f"the pod is let go, but its claim {name} is not reserved for it"
 
     def _overcommitted(self, pod: Object, node: str) -> Iterator[str]:

@@ -10,8 +10,9 @@ from driver.model import AttributeValue, Capacity, CounterConsumption, CounterSe
 from driver.names import DEFAULT_DRIVER, Names
 from driver.quantity import Quantity
 from driver.wire import slice_spec_to
-from kubeletplugin.hardware.partitions import ASCEND_310P, H100_80GB, Partition, Scheme
+from kubeletplugin.hardware.partitions import H100_80GB, Partition, Scheme
 from kubeletplugin.hardware.simulated import load_profile
+from kubeletplugin.hardware.simulated.schemes import SCHEMES
 from kubeletplugin.inventory import Fabric, build_inventory
 from kubeletplugin.publish.slices import build_slices
 from simulation.files import MemoryFiles
@@ -100,7 +101,9 @@ def mig(model: Model) -> Offered:
 
 def vnpu(model: Model) -> Offered:
     """Eight Ascend 310P, each published whole and as the slots of the seven templates."""
-    return _partitioned(replace(model, type="310P", architecture="DaVinci", gibibytes=24), ASCEND_310P, with_whole=True)
+    return _partitioned(
+        replace(model, type="310P", architecture="DaVinci", gibibytes=24), SCHEMES["vnpu-310p"], with_whole=True
+    )
 
 
 @cache

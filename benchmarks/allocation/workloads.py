@@ -12,7 +12,7 @@ from benchmarks.allocation import hardware, usage
 from benchmarks.allocation.hardware import DRIVER, MODELS, Model, Offered
 from driver.names import DEFAULT_DRIVER
 from driver.wire import Json
-from kubeletplugin.hardware.partitions import ASCEND_310P
+from kubeletplugin.hardware.simulated.schemes import SCHEMES
 
 SHAPES = 200
 """The number of different claims in the mixed form."""
@@ -193,7 +193,7 @@ WORKLOADS = (
         hardware.vnpu,
         _profile("vir02"),
         lambda i, random: _profile(random.choice(_VNPU), _small(i)),
-        occupy=usage.full_of_partitions(ASCEND_310P),
+        occupy=usage.full_of_partitions(SCHEMES["vnpu-310p"]),
         models=MODELS[:1],
     ),
     Workload(

@@ -115,7 +115,7 @@ def _gang(question: Question, number: int, pods: SharedPods, claims: SharedClaim
         labels = {"batch.kubernetes.io/job-completion-index": str(rank)}
         raw: Json = {
             "metadata": {"namespace": "bench", "name": name, "uid": f"uid-{name}", "labels": labels},
-            "spec": {"containers": [container]},
+            "spec": {"containers": [container], **scenario.selector(question, rank)},
         }
         view = pods.shared(pod_from(raw, ""))
         wanted = tuple(claims.shared(record_from(claim)).claim for claim in pod["claims"])

@@ -37,6 +37,7 @@ class Question:
         gangs: how many such gangs are decided one after the other, each on top of those before.
         fits: whether it is expected to fit.
         with_peer: whether the peer answers it, too.
+        pinned: whether each member names its node.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Question:
     gangs: int = 1
     fits: bool = True
     with_peer: bool = False
+    pinned: bool = False
 
 
 QUESTIONS = (
@@ -56,6 +58,8 @@ QUESTIONS = (
     Question("1,000 x 1 card, 20 in a leaf", "fragmented", 1_000, 1, (IN_LEAF,)),
     Question("1,000 x 4 cards anywhere", "empty", 1_000, 4, ()),
     Question("20 gangs of 8 x 8 cards", "fragmented", 8, 8, (IB, LEAF), gangs=20),
+    Question("16 x 8 cards", "empty", 16, 8, (IB, LEAF)),
+    Question("16 x 8 cards, each on a node that it names", "empty", 16, 8, (IB, LEAF), pinned=True),
 )
 
 
@@ -82,6 +86,14 @@ def node(number: int) -> Json:
     metadata = {"name": name, "labels": labels}
     status = {"allocatable": allocatable, "conditions": conditions}
     return {"kind": "Node", "apiVersion": "v1", "metadata": metadata, "status": status}
+
+
+def selector(question: Question, rank: int) -> Json:
+    """What a member says about its node: neighbors in rank are on nodes far from each other, in one cluster."""
+    if not question.pinned:
+        return {}
+    number = 3 * PER_CLUSTER + 37 * rank % PER_CLUSTER
+    return {"nodeSelector": {"kubernetes.io/hostname": node_name(number)}}
 
 
 def pods(question: Question, gang: int = 0) -> list[Json]:

@@ -41,7 +41,7 @@ class Written:
             last = json.loads(stored[resource].text(stored[resource].count - 1))
             path = resource.path(NAMESPACE, WAITING)
             self._objects[path] = {"apiVersion": resource.api_version, "kind": resource.kind, **last}
-        for policy in expected_policies("lode-system"):
+        for policy in expected_policies():
             # Without them, the controller allocates nothing.
             self._objects[policy_resource(policy).path(name=policy["metadata"]["name"])] = policy
 

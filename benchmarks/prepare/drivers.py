@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -93,20 +94,30 @@ def lode(plane: ControlPlane, folders: Folders) -> Program:
     authority = json.loads(plane.kubeconfig().read_text())["clusters"][0]["cluster"]["certificate-authority-data"]
     (account / "ca.crt").write_bytes(base64.b64decode(authority))
     server = urlsplit(plane.server)
+    python = str(_python())
     environment = {
         **_environment_of_pod(),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": str(_code(python, folders.kubelet / "code")),
         "KUBERNETES_SERVICE_HOST": str(server.hostname),
         "KUBERNETES_SERVICE_PORT": str(server.port),
     }
     own = ["-P", "-m", "benchmarks.prepare.inpod", str(settings), NODE, str(account)]
-    return Program(OURS, DEFAULT_DRIVER, [str(_python()), *own], environment)
+    return Program(OURS, DEFAULT_DRIVER, [python, *own], environment)
+
+
+def _code(python: str, folder: Path) -> Path:
+    """A copy of the plugin's code with bytecode, as in the image: to compile takes memory that stays."""
+    for package in ("benchmarks", "driver", "kubeletplugin"):
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run([python, "-m", "compileall", "-q", str(folder)], check=True)
+    return folder
 
 
 def _environment_of_pod() -> dict[str, str]:
     """The variables that the manifest sets to constants."""
-    manifest = yaml.safe_load((ROOT / "manifests/base/kubeletplugin.yaml").read_text())
-    (container,) = manifest["spec"]["template"]["spec"]["containers"]
+    manifests = yaml.safe_load_all((ROOT / "manifests/base/kubeletplugin.yaml").read_text())
+    (daemon_set,) = [manifest for manifest in manifests if manifest["kind"] == "DaemonSet"]
+    (container,) = daemon_set["spec"]["template"]["spec"]["containers"]
     return {variable["name"]: variable["value"] for variable in container["env"] if "value" in variable}
 
 
@@ -114,11 +125,12 @@ def _python() -> Path:
     """A Python with what the image has: the locked dependencies, without those for development."""
 
     def make(folder: Path) -> None:
-        command = ["uv", "sync", "--locked", "--no-dev", "--no-install-project", "--quiet", "--project", str(ROOT)]
-        command += ["--python", sys.executable]
+        command = ["uv", "sync", "--locked", "--no-dev", "--no-install-project", "--compile-bytecode", "--quiet"]
+        command += ["--project", str(ROOT), "--python", sys.executable]
         subprocess.run(command, env={**os.environ, "UV_PROJECT_ENVIRONMENT": str(folder / "venv")}, check=True)
 
-    return cached_folder("plugin-venv", content_key(ROOT / "uv.lock", sys.version), make) / "venv/bin/python"
+    key = content_key(ROOT / "uv.lock", sys.version, "bytecode")
+    return cached_folder("plugin-venv", key, make) / "venv/bin/python"
 
 
 def peer(plane: ControlPlane, folders: Folders) -> Program:

@@ -4,6 +4,9 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
+from cli.options import cluster_options
+from driver.names import CONTROLLER_NAMESPACE, PLUGIN_NAMESPACE
+
 _DESCRIPTION: Final = """\
 Check the cluster, or with "node" the machine that this runs on, for what Lode needs. Each failure has its remedy.
 Nothing is changed."""
@@ -21,15 +24,17 @@ def main(argv: Sequence[str]) -> int:
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[cluster_options("cluster: ")],
     )
     parser.add_argument("what", nargs="?", choices=("cluster", "node"), default="cluster", help="default: cluster")
     parser.add_argument("--settings", default="", metavar="FILE", help="the settings; default: the defaults")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
     of_cluster = parser.add_argument_group("cluster")
-    of_cluster.add_argument("--kubeconfig", default="", metavar="FILE", help="default: as for kubectl")
-    of_cluster.add_argument("--context", default="", metavar="NAME", help="of the kubeconfig; default: the current one")
     of_cluster.add_argument(
-        "-n", "--namespace", default="lode-system", help="where Lode is installed (default: %(default)s)"
+        "-n", "--namespace", default=CONTROLLER_NAMESPACE, help="of the controller (default: %(default)s)"
+    )
+    of_cluster.add_argument(
+        "--plugin-namespace", default=PLUGIN_NAMESPACE, metavar="NAMESPACE", help="default: %(default)s"
     )
     of_node = parser.add_argument_group("node")
     of_node.add_argument(

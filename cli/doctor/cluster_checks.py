@@ -74,6 +74,8 @@ class ClusterFacts:
     served: Mapping[str, bool]
     """By ``group/version resource``."""
     plugin: Program | None
+    other_plugins: tuple[str, ...]
+    """Other namespaces that have a DaemonSet of the plugin."""
     controller: Program | None
     lease: Lease | None
     controller_allocates: bool
@@ -137,6 +139,10 @@ def _served(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def _programs(facts: ClusterFacts) -> Iterator[Finding]:
+    for namespace in facts.other_plugins:
+        subject = f"DaemonSet {namespace}/lode-kubeletplugin"
+        remedy = f"kubectl -n {namespace} delete daemonset,serviceaccount,networkpolicy lode-kubeletplugin"
+        yield Finding("failed", "programs", subject, "a second plugin on its nodes, of another version", remedy)
     wanted = [("DaemonSet lode-kubeletplugin", facts.plugin)]
     if facts.controller_allocates:
         wanted.append(("Deployment lode-controller", facts.controller))

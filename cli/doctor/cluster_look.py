@@ -44,14 +44,15 @@ class ClusterLook:
     """Reads one cluster.
 
     Args:
+        namespaces: of each program, by its name.
         version: of the API server, as ``/version`` says it.
         now: seconds since the epoch.
     """
 
-    def __init__(self, api: Api, settings: Settings, namespace: str, version: str, now: float):
+    def __init__(self, api: Api, settings: Settings, namespaces: Mapping[str, str], version: str, now: float):
         self._api = api
         self._settings = settings
-        self._namespace = namespace
+        self._namespaces = namespaces
         self._version = version
         self._now = now
         self._unread: dict[str, str] = {}
@@ -62,16 +63,19 @@ class ClusterLook:
         Raises:
             OperatorFault: the API server does not answer, or does not know the user.
         """
-        plugin = self._or("programs", lambda: self._get(DAEMON_SETS, PLUGIN), None)
-        controller = self._or("programs", lambda: self._get(DEPLOYMENTS, CONTROLLER), None)
+        namespaces = self._namespaces
+        where = (self._settings.driver_name, namespaces[CONTROLLER], namespaces[PLUGIN])
+        plugin = self._or("programs", lambda: self._get(DAEMON_SETS, PLUGIN, namespaces[PLUGIN]), None)
+        controller = self._or("programs", lambda: self._get(DEPLOYMENTS, CONTROLLER, namespaces[CONTROLLER]), None)
         none: Mapping[str, str] = {}
-        of_controller = self._or("policies", lambda: self._problems(controller_policies(self._namespace)), none)
+        of_controller = self._or("policies", lambda: self._problems(controller_policies(*where)), none)
         allocates = controller is not None or any(problem != _ABSENT for problem in of_controller.values())
-        of_plugin = self._or("policies", lambda: self._problems(base_policies(self._namespace)), none)
+        of_plugin = self._or("policies", lambda: self._problems(base_policies(*where)), none)
         return ClusterFacts(
             version=self._version,
             served=self._or("API", lambda: {f"{it.api_version} {it.plural}": self._serves(it) for it in NEEDED}, {}),
             plugin=_daemon_set(plugin),
+            other_plugins=self._or("programs", self._other_plugins, ()),
             controller=_deployment(controller),
             lease=self._or("leader", self._lease, None),
             controller_allocates=allocates,
@@ -95,11 +99,16 @@ class ClusterLook:
             self._unread[check] = str(error)
         return otherwise
 
-    def _get(self, resource: Resource, name: str) -> Object | None:
+    def _get(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
         try:
-            return self._api.get(resource, name, self._namespace if resource.namespaced else "")
+            return self._api.get(resource, name, namespace)
         except NotFound:
             return None
+
+    def _other_plugins(self) -> tuple[str, ...]:
+        found = live.list_all(self._api, DAEMON_SETS)
+        elsewhere = [it for it in found if it["metadata"]["namespace"] != self._namespaces[PLUGIN]]
+        return tuple(it["metadata"]["namespace"] for it in elsewhere if it["metadata"]["name"] == PLUGIN)
 
     def _serves(self, resource: Resource) -> bool:
         try:
@@ -109,7 +118,7 @@ class ClusterLook:
         return True
 
     def _lease(self) -> Lease | None:
-        found = self._get(LEASES, self._settings.controller.lease_name)
+        found = self._get(LEASES, self._settings.controller.lease_name, self._namespaces[CONTROLLER])
         spec = (found or {}).get("spec") or {}
         if not spec.get("renewTime"):
             return None
@@ -117,7 +126,7 @@ class ClusterLook:
         return Lease(spec.get("holderIdentity") or "", renewed + spec["leaseDurationSeconds"] - self._now)
 
     def _missing_classes(self) -> tuple[str, ...]:
-        wanted = [raw["metadata"]["name"] for raw in shipped.device_classes()]
+        wanted = [raw["metadata"]["name"] for raw in shipped.device_classes(self._settings.driver_name)]
         return tuple(name for name in wanted if self._get(DEVICE_CLASSES, name) is None)
 
     def _problems(self, expected: Sequence[Object]) -> Mapping[str, str]:
@@ -128,9 +137,9 @@ class ClusterLook:
         return _ABSENT if actual is None else deviation(expected, actual)
 
     def _denied(self, controller: bool) -> Iterator[Right]:
-        roles = shipped.roles()
+        roles = shipped.roles(self._settings.driver_name)
         for name in (PLUGIN, CONTROLLER) if controller else (PLUGIN,):
-            for right in rights_of(roles, name, self._namespace):
+            for right in rights_of(roles, name, self._namespaces[name]):
                 if not self._allowed(right):
                     yield right
 
@@ -144,7 +153,7 @@ class ClusterLook:
             "name": right.name,
             "namespace": right.namespace,
         }
-        groups = ["system:serviceaccounts", f"system:serviceaccounts:{self._namespace}"]
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{right.account.split(':')[2]}"]
         spec = {"user": right.account, "groups": groups, "resourceAttributes": attributes}
         answer = self._api.create(REVIEWS, {"spec": spec})
         return bool(answer["status"].get("allowed"))
@@ -153,7 +162,7 @@ class ClusterLook:
         driver = self._settings.driver_name
         ready = {
             pod["spec"].get("nodeName")
-            for pod in live.list_all(self._api, PODS, self._namespace)
+            for pod in live.list_all(self._api, PODS, self._namespaces[PLUGIN])
             if (pod["metadata"].get("labels") or {}).get("app.kubernetes.io/name") == PLUGIN and _is_ready(pod)
         }
         slices = [raw["spec"] for raw in live.list_all(self._api, RESOURCE_SLICES)]

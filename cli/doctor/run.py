@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from cli.doctor.cluster_checks import check_cluster
-from cli.doctor.cluster_look import ClusterLook
+from cli.doctor.cluster_look import CONTROLLER, PLUGIN, ClusterLook
 from cli.doctor.findings import Finding, passed, text, to_json
 from cli.doctor.node_checks import check_node
 from cli.doctor.node_look import look
@@ -40,7 +40,8 @@ def _findings(arguments: argparse.Namespace) -> tuple[Finding, ...]:
         return check_node(look(settings, arguments.root, arguments.driver_root))
     client = KubeClient(from_environment(arguments.kubeconfig, context=arguments.context))
     try:
-        facts = ClusterLook(client, settings, arguments.namespace, _version(client), time.time()).facts()
+        namespaces = {CONTROLLER: arguments.namespace, PLUGIN: arguments.plugin_namespace}
+        facts = ClusterLook(client, settings, namespaces, _version(client), time.time()).facts()
     finally:
         client.close()
     return check_cluster(facts)

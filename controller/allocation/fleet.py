@@ -10,12 +10,12 @@ from controller.allocation.devices.node_availability import NodeMemory
 from controller.allocation.devices.pools import NodeSlot, PoolKey
 from controller.allocation.devices.usage import Usage, Use, consuming
 from controller.allocation.filters import Filter, Selectors
-from controller.allocation.nodefit.candidates import NodeCandidates
 from controller.allocation.nodefit.counting import count_fits
 from controller.allocation.nodefit.fingerprint import fingerprint
 from controller.allocation.nodefit.greedy import GreedyFit, NoFit
 from controller.allocation.nodefit.node_devices import NodeDevices, most_fits, node_devices
 from controller.allocation.nodefit.node_score import UNSCORED, NodeScore, alternatives, node_score
+from controller.allocation.nodefit.node_search import NodeSearch
 from controller.allocation.nodefit.shortages import Failure, Refusals
 from controller.allocation.nodefit.together import NodeClaims, fit_together
 from controller.allocation.ordering.partition_cost import PartitionCosts
@@ -23,11 +23,11 @@ from controller.allocation.reasons.unsatisfiable import Unsatisfiable
 from controller.allocation.requests.compiled import CompiledRequest, CompiledRequests
 from controller.allocation.requests.demands import ClaimFault
 from controller.allocation.rules.constraints import values_of
-from controller.allocation.search.attempt import Attempt, FaultyDevice, Pick, allocations
-from controller.allocation.search.search import STEP_LIMIT, Search, SearchEnded, first_fit
+from controller.allocation.search.attempt import allocations
+from controller.allocation.search.search import STEP_LIMIT
 from controller.selectors import SelectorError
 from driver.bounded import BoundedCache
-from driver.model import Allocation, Claim, DeviceClass, DeviceId, Slice, TaintRule
+from driver.model import Allocation, Claim, DeviceClass, DeviceId, Slice, Taint, TaintRule
 from driver.names import Names
 
 _NAMES: Final = Names()
@@ -63,6 +63,7 @@ class Fleet:
         self._scores: BoundedCache[CompiledRequest, _Scores] = BoundedCache(_MOST_SCORED)
         self._greedy = GreedyFit(self._index)
         self._costs = PartitionCosts()
+        self._search = NodeSearch(self._index, self._costs)
         self._refusals = Refusals(self._index, selectors, self._names)
         self._held = 0
 
@@ -152,6 +153,11 @@ class Fleet:
                     found.setdefault(self._names[uid], f"{what} of {result.device}")
         return found
 
+    def taints(self, device: DeviceId) -> tuple[Taint, ...]:
+        """The taints of a device, those of DeviceTaintRules included; none if no slice publishes it."""
+        found = self._index.device(device)
+        return found.taints if found else ()
+
     def free_counters(self) -> Mapping[PoolKey, tuple[int, ...]]:
         """The free counters of every pool that has counters (nanos, in the pool's order)."""
         return self._index.free_counters()
@@ -181,15 +187,16 @@ class Fleet:
         request = self.compile(claims)
         if not isinstance(request, CompiledRequest):
             return Unsatisfiable(faults=request)
-        order = self._index.order(self._index.slot(node_name, node_labels))
+        slot = self._index.slot(node_name, node_labels)
+        order = self._index.order(slot)
         picks = self._greedy.fit(order, request, claims) if request.maskable else NoFit.UNKNOWN
         if isinstance(picks, NoFit):
-            node = NodeCandidates(order, self._index, self._costs)
+            node = self._search.node(slot)
             if picks is NoFit.IMPOSSIBLE:
                 refusal = self._refusals.of(node, claims, request.demands, Failure())
                 if refusal.shortages:
                     return refusal
-            found = self._search(node, request, claims, self._step_limit)
+            found = self._search.search(node, request, claims, self._step_limit)
             if isinstance(found, Failure):
                 return self._refusals.of(node, claims, request.demands, found)
             picks = found
@@ -221,7 +228,7 @@ class Fleet:
         known = scores.get(slot)
         if known is None or known[0] != clock:
             order = self._index.order(slot)
-            score = node_score(order, request, self._index, self._costs, lambda: self._of_node(slot))
+            score = node_score(order, request, self._index, self._costs, lambda: self._search.node(slot))
             known = scores[slot] = clock, score
         return known[1]
 
@@ -250,7 +257,7 @@ class Fleet:
         order = self._index.order(slot)
         picks = self._greedy.fit(order, request, claims) if request.maskable else NoFit.UNKNOWN
         if picks is NoFit.UNKNOWN:
-            found = self._fit_by_search(slot, request, claims, memory, steps)
+            found = self._search.remembered(slot, request, claims, memory, steps)
             return None if found is None else allocations(claims, found, slot.name)
         if picks is NoFit.IMPOSSIBLE:
             memory.learn_impossible(slot)
@@ -277,7 +284,7 @@ class Fleet:
             request = self.compile(own)
             if not isinstance(request, CompiledRequest):
                 return None
-            parts.append(NodeClaims(slot.name, self._of_node(slot), request, own))
+            parts.append(NodeClaims(slot.name, self._search.node(slot), request, own))
         return fit_together(parts, effort * self._step_limit)
 
     def room(self, claims: Sequence[Claim], most: int = 1_000) -> Mapping[str, int]:
@@ -382,50 +389,6 @@ class Fleet:
         return reach
 
     # One node
-
-    def _of_node(self, slot: NodeSlot) -> NodeCandidates:
-        return NodeCandidates(self._index.order(slot), self._index, self._costs)
-
-    def _fit_by_search(
-        self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim], memory: NodeMemory, steps: int
-    ) -> Sequence[Pick] | None:
-        """What the search finds on the node. It finds the same for nodes that are alike, so a failure holds for all."""
-        state = fingerprint(self._index.order(slot), request, self._index) if request.maskable else None
-        known = None if state is None else memory.count(state)
-        # Below 0 are the steps that were too few to find out.
-        if known is None or -steps < known < 0:
-            found = self._search(self._of_node(slot), request, claims, steps)
-            if not isinstance(found, Failure):
-                return found
-            known = -steps if found.undecided else 0
-            if state is not None:
-                memory.learn_count(state, known)
-            if found.lasting:
-                memory.learn_impossible(slot)
-        memory.learn_no_fit(slot, self._index.shared_usage_version, too_few_steps=-known)
-        return None
-
-    def _search(
-        self, node: NodeCandidates, request: CompiledRequest, claims: Sequence[Claim], steps: int
-    ) -> Sequence[Pick] | Failure:
-        try:
-            attempt = Attempt(claims)
-            picks = first_fit(attempt, node.offers(request.demands, attempt))
-            if picks is not None:
-                return picks
-        except FaultyDevice as faulty:
-            return Failure(faulty=faulty)
-        # A pick would have to be undone.
-        tasks = node.tasks(request.demands)
-        if tasks is None:
-            return Failure()
-        search = Search(claims, tasks, steps)
-        try:
-            return search.picks if search.run() else Failure(search)
-        except SearchEnded:
-            return Failure(search, undecided=True)
-        except FaultyDevice as faulty:
-            return Failure(search, faulty=faulty)
 
     def _count(self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim], most: int) -> int:
         order = self._index.order(slot)

@@ -9,6 +9,8 @@
     competing   the same for unlike members together
     staging     members on nodes on trial, with everything that is known
     packing     the exact search in one domain
+    searching   the searches in all domains that may take the gang
+    unfinished  searches that ran out of steps, and go on with the next decision
     choice      which of the domains that can take the gang is chosen
     tiers       which levels have to hold: all of them, then without preferred ones
     verdicts    what is said about each domain that does not take the gang
@@ -45,6 +47,7 @@ from controller.gangs.memory import Memory
 from controller.gangs.podgroups import Tiers, group_from, tiers_from
 from controller.gangs.render import render
 from controller.gangs.terms import GangTerms, Membership, Source, Statement
+from controller.gangs.unfinished import Unfinished
 from controller.gangs.units import natural
 
 __all__ = [
@@ -74,6 +77,7 @@ __all__ = [
     "Statement",
     "TaskMinimums",
     "Tiers",
+    "Unfinished",
     "Workload",
     "agreed",
     "asked_by_claim",

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from controller.allocation import Fleet, NodeDevices
@@ -11,29 +11,30 @@ from controller.gangs.competing import Competition
 from controller.gangs.counting import Counts
 from controller.gangs.gang import Domain, Gang, GangPlan, GangRefusal, Standing
 from controller.gangs.memory import Memory
-from controller.gangs.packing import Budget, OutOfSteps, Packing, Slack
-from controller.gangs.staging import Staging
+from controller.gangs.packing import Budget
+from controller.gangs.searching import Candidate, Inside, Searches
 from controller.gangs.tiers import Tier, is_awaited, tiers_of
 from controller.gangs.topology import Path, Places, by_path, common
-from controller.gangs.units import Unit, in_order, leader_and_first, positions_of, together, units_of
-from controller.gangs.verdicts import Verdicts
+from controller.gangs.unfinished import Unfinished
+from controller.gangs.units import Unit, in_order, units_of
+from controller.gangs.verdicts import NOT_TOGETHER, Verdicts
 from controller.placement import Nodes, Placement, Trial
 
 STEPS: Final = 2_000
 """Steps of a search that may be wrong before it ends without a decision."""
-_LEADER_STEPS: Final = 200
 _MOST_EFFORT: Final = 4
 """How much longer a search for devices on one node may be with a larger budget, so that the decision stays bounded."""
 
-_NOT_TOGETHER: Final = "they do not fit together"
 _NOT_COMPARED: Final = Figures(0, (), 0, 0, 0)
-
-_Found = tuple[Rank, Sequence[Placement]]
-"""What a search in a domain found, and how good the domain is with it."""
 
 
 def choose(
-    gang: Gang, fleet: Fleet, nodes: Nodes, budget: int = STEPS, memory: Memory | None = None
+    gang: Gang,
+    fleet: Fleet,
+    nodes: Nodes,
+    budget: int = STEPS,
+    memory: Memory | None = None,
+    unfinished: Unfinished | None = None,
 ) -> GangPlan | GangRefusal:
     """Where the members of the gang go, or why fewer than its minimum find a place.
 
@@ -44,13 +45,16 @@ def choose(
         budget: steps of the search; a refusal that is not ``decided`` may become a plan with more. With several times
             ``STEPS``, searches for devices on a node are longer, too.
         memory: what was found for earlier gangs with this fleet and these nodes. Without it, the decision takes longer.
+        unfinished: searches about this gang that ran out of steps. They go on where they ended, if nothing has changed.
     """
     memory = memory or Memory()
     gang = replace(gang, members=tuple(in_order(gang.members)))
     units = units_of(gang, fleet, nodes)
     if isinstance(units, tuple):
         return GangRefusal(faults=units)
-    decision = _Decision(gang, units, fleet, nodes, budget, memory)
+    if unfinished is not None and not unfinished.ask(gang, units, nodes):
+        unfinished = None
+    decision = _Decision(gang, units, fleet, nodes, budget, memory, unfinished)
     found = decision.run()
     if isinstance(found, GangRefusal):
         return found
@@ -101,27 +105,23 @@ def _without(gang: Gang, found: Sequence[Placement]) -> Gang:
     return replace(gang, members=left, standing=(*gang.standing, *standing), minimum=1, task_minimums=())
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A domain that may take the gang, with the best rank that it can have."""
-
-    path: Path
-    places: Sequence[int]
-    least: Rank
-    figures: Figures
-    children: int
-
-
 class _Decision:
     """The decision about the members of a gang that are to be placed now, at least as many as are needed."""
 
-    def __init__(self, gang: Gang, units: Sequence[Unit], fleet: Fleet, nodes: Nodes, budget: int, memory: Memory):
+    def __init__(
+        self,
+        gang: Gang,
+        units: Sequence[Unit],
+        fleet: Fleet,
+        nodes: Nodes,
+        budget: int,
+        memory: Memory,
+        unfinished: Unfinished | None = None,
+    ):
         self._gang = gang
         self._units = units
         self._fleet = fleet
         self._nodes = nodes
-        self._budget = Budget(budget)
-        self._effort = min(_MOST_EFFORT, max(1, budget // STEPS))
         self._requests = tuple(dict.fromkeys(unit.kind.request for unit in units if unit.claims))
         self._memory = memory
         self._topology = memory.topology(gang.levels, fleet, nodes, self._requests)
@@ -140,6 +140,10 @@ class _Decision:
         self._competition: dict[Places, Competition] = {}
         self._too_few: dict[Path, tuple[int, Sequence[int], Counts]] = {}
         self._verdicts = Verdicts(self._topology, len(gang.standing), self._needed)
+        self._searches = Searches(
+            gang, units, self._standing, self._needed, self._needed_of_tasks, fleet, nodes, self._verdicts, self._rank,
+            Budget(budget), min(_MOST_EFFORT, max(1, budget // STEPS)), unfinished,
+        )  # fmt: skip
 
     def run(self) -> Sequence[Placement] | GangRefusal:
         """Where at least the needed members go; more if the domain has room. Or why there is no place."""
@@ -159,7 +163,7 @@ class _Decision:
                 if found is not None:
                     return found
         for path, (bound, inside, counts) in self._too_few.items():
-            self._verdicts.note(path, bound, counts.limits(inside) or _NOT_TOGETHER)
+            self._verdicts.note(path, bound, counts.limits(inside) or NOT_TOGETHER)
         waits = [level.wait_seconds - gang.elapsed for level in gang.levels if is_awaited(level, gang)]
         return GangRefusal(self._verdicts.in_order(), wait=min(waits, default=None))
 
@@ -189,7 +193,7 @@ class _Decision:
             self._candidate(tier, path, inside, places, counts, compared=compared) for path, inside in surviving
         ]
         candidates.sort(key=lambda candidate: candidate.least)
-        return self._best(tier, candidates, places, counts)
+        return self._searches.best(candidates, Inside(tier, places, counts))
 
     def _bound(self, tier: Tier, inside: Sequence[int], places: Places, counts: Counts) -> int:
         """How many members the places take at most. Who stands makes groups smaller, and so only more fits."""
@@ -228,7 +232,7 @@ class _Decision:
 
     def _candidate(
         self, tier: Tier, path: Path, inside: Sequence[int], places: Places, counts: Counts, *, compared: bool
-    ) -> _Candidate:
+    ) -> Candidate:
         """The domain; what it has is looked at only if it is compared with others."""
         child_depth = tier.depth + 1
         children: dict[Path, list[int]] = {}
@@ -236,7 +240,7 @@ class _Decision:
             children.setdefault(places[at].below[:child_depth], []).append(at)
         least = least_children(counts.wanted, len(self._gang.members) - self._needed, counts, children)
         figures = self._figures(tier, path, inside, places, counts) if compared else _NOT_COMPARED
-        return _Candidate(path, inside, self._rank(path, least, figures), figures, len(children))
+        return Candidate(path, inside, self._rank(path, least, figures), figures, len(children))
 
     def _figures(self, tier: Tier, path: Path, inside: Sequence[int], places: Places, counts: Counts) -> Figures:
         assert self._main is not None
@@ -272,136 +276,3 @@ class _Decision:
     def _rank(self, path: Path, children: int, figures: Figures) -> Rank:
         members = min(self._needed, self._members)
         return rank(path, children, members, figures, self._gang.policy, self._gang.uid)
-
-    # Search
-
-    def _best(
-        self, tier: Tier, candidates: Sequence[_Candidate], places: Places, counts: Counts
-    ) -> Sequence[Placement] | None:
-        best: _Found | None = None
-        undecided: list[_Candidate] = []
-        for number, candidate in enumerate(candidates):
-            if best is not None and best[0] < candidate.least:
-                break
-            share = self._budget.part(len(candidates) - number)
-            try:
-                found = self._search(tier, candidate, places, counts, share)
-            except OutOfSteps:
-                undecided.append(candidate)
-                continue
-            finally:
-                self._budget.left += share.left
-            if found is not None and (best is None or found[0] < best[0]):
-                best = found
-        if best is not None:
-            return best[1]
-        for candidate in undecided:
-            try:
-                found = self._search(tier, candidate, places, counts, self._budget)
-            except OutOfSteps:
-                self._verdicts.note(candidate.path, counts.members(candidate.places), "not decided", decided=False)
-                continue
-            if found is not None:
-                return found[1]
-        return None
-
-    def _search(
-        self, tier: Tier, candidate: _Candidate, places: Places, counts: Counts, budget: Budget
-    ) -> _Found | None:
-        """The placements with the fewest domains of the next level; None if there are none.
-
-        Raises:
-            OutOfSteps: the budget ran out before any were found.
-        """
-        least = candidate.least[0]
-        found: _Found | None = None
-        limits = [least, None, *range(least + 1, candidate.children)] if candidate.children > 1 else [None]
-        for limit in limits:
-            share = budget.part(1 if limit is None else 2)
-            try:
-                answer = self._pack(self._units, tier, candidate, places, counts, share, limit)
-            except OutOfSteps:
-                if limit is None:
-                    raise
-                continue
-            finally:
-                budget.left += share.left
-            if answer is None and limit is None:
-                return None
-            found = answer or found
-            if answer is not None and (limit is not None or answer[0][0] <= least):
-                break
-        return found and self._with_leader(found, tier, candidate, places, counts)
-
-    def _pack(
-        self,
-        units: Sequence[Unit],
-        tier: Tier,
-        candidate: _Candidate,
-        places: Places,
-        counts: Counts,
-        budget: Budget,
-        limit: int | None,
-        *,
-        leader_first: bool = False,
-    ) -> _Found | None:
-        """A way to place enough of the units; without a limit, it is noted if there is none."""
-        with Staging(self._fleet, self._nodes, places, self._effort) as staging:
-            packing = Packing(
-                units, places, candidate.places, counts, tier.groups, staging, budget, child_depth=tier.depth + 1,
-                most_children=limit, slack=self._slack(), anchors=self._anchors(tier), close=leader_and_first(units),
-                leader_first=leader_first,
-            )  # fmt: skip
-            if packing.run():
-                rank = self._rank(candidate.path, packing.children, candidate.figures)
-                return rank, [placement for _, placement in staging.placements()]
-            if limit is None:
-                learnt = counts.members(candidate.places)
-                reason = _NOT_TOGETHER if learnt >= self._needed else counts.limits(candidate.places)
-                placed = min(self._needed - 1, learnt)
-                self._verdicts.note(candidate.path, placed, reason, decided=not staging.undecided)
-        return None
-
-    def _slack(self) -> Slack:
-        """Which members may be left out."""
-        there = Counter(member.task for member in self._gang.members)
-        of_tasks = {task: there[task] - needed for task, needed in self._needed_of_tasks.items()}
-        return Slack(len(self._gang.members) - self._needed, of_tasks)
-
-    def _with_leader(self, found: _Found, tier: Tier, candidate: _Candidate, places: Places, counts: Counts) -> _Found:
-        """The same with leader and rank 0 on one node if that is possible, else with them close to each other."""
-        pair = leader_and_first(self._units)
-        nodes = {placement.pod: placement.node for placement in found[1]}
-        if pair is None or len({nodes.get(unit.members[0].demand.key) for unit in pair}) == 1:
-            return found
-        both = together(*pair, self._fleet)
-        counts.count(both.kind, places, candidate.places, self._fleet, self._nodes)
-        for units in ([both, *(unit for unit in self._units if unit not in pair)], self._units):
-            try:
-                budget = Budget(_LEADER_STEPS)
-                better = self._pack(
-                    units, tier, candidate, places, counts, budget, found[0][0], leader_first=units is self._units
-                )
-            except OutOfSteps:
-                continue
-            if better is not None:
-                return better
-        return found
-
-    def _anchors(self, tier: Tier) -> Mapping[tuple[int, int], Path]:
-        """The domains of groups of which members stand; of several, that of the most members.
-
-        A group whose members stand in no domain of a required level has one that does not exist, unless it moves.
-        """
-        if not self._standing:
-            return {}
-        positions = positions_of(self._gang)
-        found: dict[tuple[int, int], Counter[Path]] = {}
-        for standing, path in self._standing:
-            for group in tier.groups:
-                paths = found.setdefault((group.depth, group.number(positions[standing.pod])), Counter())
-                if path[group.depth - 1]:
-                    paths[path[: group.depth]] += 1
-                elif self._gang.levels[group.depth - 1].required and not self._gang.moves:
-                    paths[("",) * group.depth] += 0
-        return {key: min(paths, key=lambda path: (-paths[path], path)) for key, paths in found.items() if paths}

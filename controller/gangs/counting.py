@@ -1,11 +1,12 @@
 """How many units of each kind domains take at most. What counting rules out needs no search."""
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from controller.allocation import Fleet
-from controller.gangs.memory import Memory, bounds_inside
+from controller.gangs.memory import NOT_POSSIBLE, Bound, Memory, bounds_inside, bounds_of_named
 from controller.gangs.topology import Places
 from controller.gangs.units import Kind, Unit
 from controller.placement import Nodes
@@ -24,11 +25,22 @@ class Counts:
     def __init__(self, units: Sequence[Unit], places: Places, fleet: Fleet, nodes: Nodes, memory: Memory):
         self.wanted: Mapping[Kind, int] = Counter(unit.kind for unit in units)
         self.bounds: dict[Kind, list[int]] = {}
-        self._limits: dict[Kind, list[str]] = {}
+        self._limits: dict[Kind, Sequence[str]] = {}
+        self._named: dict[Kind, Mapping[int, Bound]] = {}
+        """The only places of kinds that name their nodes."""
+        stamps = places.stamps()
         for kind in self.wanted:
-            found = memory.bounds(kind, places, fleet, nodes)
-            self.bounds[kind] = [bound for bound, _ in found]
-            self._limits[kind] = [limit for _, limit in found]
+            named = bounds_of_named(kind, places, fleet, nodes)
+            if named is None:
+                found = memory.bounds(kind, places, fleet, nodes, stamps)
+                self.bounds[kind] = [bound for bound, _ in found]
+                self._limits[kind] = [limit for _, limit in found]
+            else:
+                self._named[kind] = named
+                self.bounds[kind] = [0] * len(places)
+                for at, (bound, _) in named.items():
+                    self.bounds[kind][at] = bound
+        self._spans = [(kind, min(named), max(named)) for kind, named in self._named.items() if named]
 
     def count(self, kind: Kind, places: Places, inside: Sequence[int], fleet: Fleet, nodes: Nodes) -> None:
         """Count another kind on some of the places only."""
@@ -36,13 +48,25 @@ class Counts:
         self.bounds[kind] = [found[place][0] if place in found else 0 for place in range(len(places))]
 
     def room(self, kind: Kind, places: Sequence[int]) -> int:
-        """How many units of the kind these places take at most."""
+        """How many units of the kind these places, which are in order, take at most."""
         bounds = self.bounds[kind]
+        if (named := self._named.get(kind)) is not None:
+            first, last = (places[0], places[-1]) if places else (0, -1)
+            return sum([bounds[place] for place in named if first <= place <= last and _is_among(place, places)])
         return sum([bounds[place] for place in places])
 
     def members(self, places: Sequence[int]) -> int:
         """How many members these places take at most."""
-        return sum(min(wanted, self.room(kind, places)) * len(kind.pods) for kind, wanted in self.wanted.items())
+        every = self._possible(places)
+        return sum([min(wanted, self.room(kind, places)) * len(kind.pods) for kind, wanted in every])
+
+    def _possible(self, places: Sequence[int]) -> Iterable[tuple[Kind, int]]:
+        """The kinds that these places may take, and how many units there are of each."""
+        if not self._named or not places:
+            return self.wanted.items()
+        first, last = places[0], places[-1]
+        named = [(kind, self.wanted[kind]) for kind, low, high in self._spans if low <= last and high >= first]
+        return [*named, *((kind, wanted) for kind, wanted in self.wanted.items() if kind not in self._named)]
 
     def members_at(self, place: int) -> int:
         """How many members the place takes at most, as if different kinds did not compete for it."""
@@ -75,9 +99,19 @@ class Counts:
         found: Counter[str] = Counter()
         for kind, wanted in self.wanted.items():
             if self.room(kind, places) < wanted:
-                found.update(self._limits[kind][place] for place in places)
+                found.update(self._limit(kind, place) for place in places)
         ordered = sorted(found.items(), key=lambda entry: (-entry[1], entry[0]))
         return ", ".join(f"{limit} on {_nodes(count)}" for limit, count in ordered[:_MOST_LIMITS])
+
+    def _limit(self, kind: Kind, place: int) -> str:
+        if (named := self._named.get(kind)) is not None:
+            return named[place][1] if place in named else NOT_POSSIBLE
+        return self._limits[kind][place]
+
+
+def _is_among(place: int, places: Sequence[int]) -> bool:
+    at = bisect_left(places, place)
+    return at < len(places) and places[at] == place
 
 
 def _nodes(count: int) -> str:

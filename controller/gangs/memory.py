@@ -15,6 +15,8 @@ V = TypeVar("V")
 DEVICES: Final = "devices"
 APART: Final = "anti-affinity among the members"
 NOT_POSSIBLE: Final = "not one of the nodes that the pod may use"
+_FEW: Final = 64
+"""Nodes that a pod names; if there are as few, what is found about each is not worth remembering."""
 _MOST: Final = 1_000
 """Units of a kind that one place is said to take at most."""
 _TOPOLOGIES: Final = 8
@@ -53,8 +55,12 @@ class Memory:
         self._topologies[key] = version, found
         return found
 
-    def bounds(self, kind: Kind, places: Places, fleet: Fleet, nodes: Nodes) -> list[Bound]:
-        """How many units of the kind each place takes at most."""
+    def bounds(self, kind: Kind, places: Places, fleet: Fleet, nodes: Nodes, stamps: Sequence[int]) -> Sequence[Bound]:
+        """How many units of the kind each place takes at most.
+
+        Args:
+            stamps: of the places.
+        """
         rooms = _rooms(kind, nodes)
         bound = _bounding(kind, fleet, nodes, rooms)
         versions = tuple(room.version for room in rooms)
@@ -62,10 +68,10 @@ class Memory:
         if trial and any(any(version) for version in versions):
             return [bound(place) for place in places]
         key = places, kind.key, versions
-        known = self._bounds.get(key)
-        if known is None:
-            known = self._bounds[key] = _PerPlace()
-        found = list(known.of(places, fleet, nodes, bound))
+        remembered = self._bounds.get(key)
+        if remembered is None:
+            remembered = self._bounds[key] = _PerPlace()
+        found = list(remembered.of(places, fleet, nodes, bound, stamps))
         for place in places if trial else ():
             if place.node in trial:
                 found[place.index] = bound(place)
@@ -77,7 +83,7 @@ class Memory:
         known = self._devices.get(key)
         if known is None:
             known = self._devices[key] = _PerPlace()
-        return known.of(places, fleet, nodes, topology.devices)
+        return known.of(places, fleet, nodes, topology.devices, places.stamps())
 
 
 class _PerPlace(Generic[V]):
@@ -85,12 +91,13 @@ class _PerPlace(Generic[V]):
 
     def __init__(self) -> None:
         self._common: Hashable = None
-        self._stamps: list[int] = []
+        self._stamps: Sequence[int] = ()
         self._values: list[V] = []
 
-    def of(self, places: Places, fleet: Fleet, nodes: Nodes, find: Callable[[Place], V]) -> list[V]:
+    def of(
+        self, places: Places, fleet: Fleet, nodes: Nodes, find: Callable[[Place], V], stamps: Sequence[int]
+    ) -> list[V]:
         common = nodes.common_version, fleet.shared_usage
-        stamps = places.stamps()
         if self._common != common:
             self._values = [find(place) for place in places]
         else:
@@ -99,6 +106,14 @@ class _PerPlace(Generic[V]):
                     self._values[at] = find(places[at])
         self._common, self._stamps = common, stamps
         return self._values
+
+
+def bounds_of_named(kind: Kind, places: Places, fleet: Fleet, nodes: Nodes) -> Mapping[int, Bound] | None:
+    """The same for a kind that can be on a few places only, because its pods name their nodes; None for others."""
+    named = kind.named(nodes)
+    if named is None or len(named) > _FEW:
+        return None
+    return bounds_inside(kind, places, sorted(at for name in named for at in places.on(name)), fleet, nodes)
 
 
 def bounds_inside(kind: Kind, places: Places, inside: Sequence[int], fleet: Fleet, nodes: Nodes) -> Mapping[int, Bound]:

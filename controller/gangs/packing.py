@@ -62,14 +62,13 @@ class Budget:
         return Budget(steps)
 
     def spend(self) -> None:
-        """Count a step.
-
-        Raises:
-            OutOfSteps: there is none left.
-        """
-        if self.left <= 0:
-            raise OutOfSteps
+        """Count a step."""
         self.left -= 1
+
+    @property
+    def is_overdrawn(self) -> bool:
+        """Whether more steps were counted than there were."""
+        return self.left < 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,6 @@ class Packing:
         counts: Counts,
         groups: Sequence[GroupLevel],
         staging: Staging,
-        budget: Budget,
         *,
         child_depth: int,
         most_children: int | None,
@@ -136,7 +134,7 @@ class Packing:
         self._counts = counts
         self._groups = groups
         self._staging = staging
-        self._budget = budget
+        self._budget = Budget(0)
         self._slack = slack
         self._anchors: Anchors = dict(anchors)
         self._close = close
@@ -152,23 +150,29 @@ class Packing:
         """Per kind and place, how many units it takes at most besides those of the kind that are there."""
         self._batches = self._batched(units)
         self._below = {depth: by_path([places[at] for at in inside], depth) for depth in {g.depth for g in groups}}
+        self._choices: list[_Steps] = [self._next(self._batches)]
 
-    def run(self) -> bool:
+    def run(self, budget: Budget) -> bool:
         """Put the units on places; False if there is no way, and then none is put.
+
+        A search that ran out of steps goes on where it ended. Each run comes further, however small its budget is: only
+        between two choices is it looked at.
 
         Raises:
             OutOfSteps: the budget ran out; units may be on places.
         """
-        stack: list[_Steps] = [self._next(self._batches)]
-        while stack:
+        self._budget = budget
+        while self._choices:
+            if budget.is_overdrawn:
+                raise OutOfSteps
             try:
-                following = next(stack[-1])
+                following = next(self._choices[-1])
             except StopIteration:
-                stack.pop()
+                self._choices.pop()
                 continue
             if following is None:
                 return True
-            stack.append(following)
+            self._choices.append(following)
         return False
 
     def _batched(self, units: Sequence[Unit]) -> tuple[_Batch, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from controller.allocation import CompiledRequest, Fleet, NodeSlot, SearchEnded
 from controller.gangs.topology import Place, Places
 from controller.gangs.units import Unit
-from controller.placement import Nodes, Placement, PodCheck
+from controller.placement import Needs, Nodes, Placement, PodCheck
 from driver.model import Allocation, Claim
 
 
@@ -23,7 +23,8 @@ class _Content:
 class Staging:
     """Units on places. All units of a place get their devices at once, so that none of them is in another's way.
 
-    Meanwhile no event may reach the fleet or the nodes. Leaving the ``with`` block takes all units back.
+    Inside the ``with`` block no event may reach the fleet or the nodes. Leaving it leaves these as they were before.
+    Entering it again puts the units where they were, for which nothing may have changed meanwhile.
 
     Args:
         effort: how much longer a search for devices on a node may be (``Fleet.fit``).
@@ -41,16 +42,21 @@ class Staging:
         self._on_node: dict[str, list[int]] = {}
         self._several = places.divided_nodes
         self._shares = fleet.shares_devices
-        self._pods: list[tuple[str, str]] = []
+        self._pods: list[tuple[str, str, Needs]] = []
         self.undecided = False
 
     def __enter__(self) -> "Staging":
+        for node, key, needs in self._pods:
+            self._nodes.hold(node, key, needs)
+        for place, contents in self._contents.items():
+            self._hold(place, contents[-1])
         return self
 
     def __exit__(self, *error: object) -> None:
-        for place in tuple(self._contents):
-            while place in self._contents:
-                self.take(place)
+        for contents in self._contents.values():
+            self._release(contents[-1])
+        for node, key, _ in reversed(self._pods):
+            self._nodes.release(node, key)
 
     def units(self, place: int) -> tuple[Unit, ...]:
         """The units on the place."""
@@ -138,12 +144,13 @@ class Staging:
                     return False
                 key = f"{pod.key}#{len(self._pods)}"
                 self._nodes.hold(node, key, pod.needs)
-                self._pods.append((node, key))
+                self._pods.append((node, key, pod.needs))
         return True
 
     def _discount(self, pods: int) -> None:
         for _ in range(pods):
-            self._nodes.release(*self._pods.pop())
+            node, key, _ = self._pods.pop()
+            self._nodes.release(node, key)
 
     # Devices
 

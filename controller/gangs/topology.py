@@ -46,6 +46,7 @@ class Places:
         counted = Counter(place.node for place in places)
         self.divided_nodes = frozenset(node for node, count in counted.items() if count > 1)
         self._by_path: dict[int, Mapping[Path, Sequence[int]]] = {}
+        self._by_node: dict[str, list[int]] = {}
 
     def __getitem__(self, index: int) -> Place:
         return self._places[index]
@@ -59,6 +60,13 @@ class Places:
     def stamps(self) -> list[int]:
         """A number per place that grows with every change there to devices, pods or the node."""
         return [place.slot.clock + view.version for place, view in zip(self._places, self._views, strict=True)]
+
+    def on(self, node: str) -> Sequence[int]:
+        """The places on the node."""
+        if not self._by_node:
+            for place in self._places:
+                self._by_node.setdefault(place.node, []).append(place.index)
+        return self._by_node.get(node, ())
 
     def domains(self, depth: int) -> Mapping[Path, Sequence[int]]:
         """The places in each domain of ``depth`` levels, by its path; those in none are left out."""

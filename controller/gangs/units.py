@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -58,6 +58,13 @@ class Kind:
     def is_confined(self) -> bool:
         """Whether its pods may be placed on some nodes only."""
         return any(pod.bound_to or pod.avoid or pod.among is not None for pod in self.pods)
+
+    def named(self, nodes: Nodes) -> Collection[str] | None:
+        """The only nodes that its pods can be on, if these are named; None if not."""
+        if self.bound_to:
+            return (self.bound_to,)
+        each = [pod.among if pod.among is not None else nodes.named_by(pod.needs) for pod in self.pods]
+        return next((names for names in each if names is not None), None)
 
     def may_use(self, node: str) -> bool:
         """Whether the node is one of those that its pods may be placed on."""

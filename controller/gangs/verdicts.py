@@ -1,7 +1,11 @@
 """What is said about each domain that does not take a gang."""
 
+from typing import Final
+
 from controller.gangs.gang import Domain, DomainVerdict
 from controller.gangs.topology import Path, Topology
+
+NOT_TOGETHER: Final = "they do not fit together"
 
 
 class Verdicts:

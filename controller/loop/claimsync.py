@@ -3,7 +3,18 @@
 from controller.loop.metrics import ControllerMetrics, DecisionOutcome
 from controller.loop.queue import Key, KeyedQueue
 from controller.loop.underway import Progress, Underway
-from controller.reconcile import ORPHAN_SECONDS, Deallocate, DoubleUse, Free, Idle, Wait, decide_claim, double_use
+from controller.reconcile import (
+    ORPHAN_SECONDS,
+    Deallocate,
+    DoubleUse,
+    Free,
+    Idle,
+    UnhealthyUse,
+    Wait,
+    decide_claim,
+    double_use,
+    unhealthy_use,
+)
 from controller.state import Changes, State
 from controller.telling import Teller
 from controller.writing import WriteSequence
@@ -36,6 +47,8 @@ class ClaimSync:
         self._unused_since: dict[str, float] = {}
         self._doubles: dict[str, DoubleUse] = {}
         """The double uses that were told, by the youngest claim."""
+        self._unhealthy: dict[str, UnhealthyUse] = {}
+        """The unhealthy devices in use that were told, by claim."""
 
     def sync(self, key: str, changes: Changes) -> DecisionOutcome | None:
         """Decide about the claim ``key``, and have the decision carried out.
@@ -50,6 +63,7 @@ class ClaimSync:
             # The claim is looked at again when the writes have ended.
             return None
         self._look_for_double_use(key, changes)
+        self._look_for_unhealthy(key)
         decision = decide_claim(self._state, key, self._clock.now(), self._unused_since.get(key))
         match decision:
             case Wait(after=after):
@@ -81,6 +95,19 @@ class ClaimSync:
                 self._teller.tell_double_use(found)
                 changes.pods.update(dict.fromkeys(self._state.pods.using(claim)))
         self._metrics.double_uses(len(self._doubles))
+
+    def _look_for_unhealthy(self, key: str) -> None:
+        """Tell the pods that use the claim ``key`` which of its devices do not work, if they were not told."""
+        found, known = unhealthy_use(self._state, key), self._unhealthy.get(key)
+        if found is None:
+            if self._unhealthy.pop(key, None):
+                self._log.info("devices in use are healthy again", claim=key)
+            return
+        self._unhealthy[key] = found
+        told = known.pods if known is not None and set(found.devices) <= set(known.devices) else ()
+        if news := [pod for pod in found.pods if pod not in told]:
+            self._log.warning("devices in use are unhealthy", claim=key, devices=found.devices, pods=found.pods)
+            self._teller.tell_unhealthy(found, news)
 
     def written(self, key: str, progress: Progress, error: Exception | None) -> DecisionOutcome:
         """Take in what came of the writes for the claim ``key``; returns what is known about the decision now."""

@@ -24,7 +24,7 @@ from controller.loop.underway import Underway
 from controller.reconcile import RefusalMemory
 from controller.state import OPTIONAL_RESOURCES, Changes, State, StateDelta
 from controller.telling import Teller
-from controller.waiting import Rank, rank_of, rank_of_gang
+from controller.waiting import HeldDomain, Rank, rank_of, rank_of_gang
 from controller.writing import WriteResult, Writes, WriteSequence
 from controller.writing.steps import ReadPage, Target
 from driver.clock import Clock
@@ -275,6 +275,11 @@ class Controller:
     def holders(self) -> Collection[str]:
         """The pods (``namespace/name``) for which nodes are held back from pods that come after them."""
         return self._waits.holders
+
+    @property
+    def held_domains(self) -> Collection[HeldDomain]:
+        """The nodes that are held back for gangs."""
+        return self._waits.domains.held
 
     def usage_snapshot(self) -> Mapping[DeviceId, Use]:
         """The devices in use, as far as the controller knows: ``Fleet.usage_snapshot()``."""

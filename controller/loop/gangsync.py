@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from controller.gangs import STEPS, Memory, choose
+from controller.gangs import STEPS, Memory, Unfinished, choose
 from controller.loop.gangholds import GangHolds
 from controller.loop.metrics import DecisionOutcome
 from controller.loop.podsync import PodSync, objects_of
@@ -27,7 +27,8 @@ from driver.clock import Clock
 _MOST_DOUBLINGS = 2
 """A search for a domain that is not finished is followed by one of twice as many steps, up to so many times.
 
-Searches for devices on a node become longer with it (``choose``).
+Searches for devices on a node become longer with it (``choose``). Further ones go on where the last one ended, as long
+as nothing changes in the domain.
 A step of members that are all unlike takes a tenth of a millisecond, so a decision keeps others waiting for less than a
 second.
 """
@@ -61,9 +62,9 @@ class GangSync:
         self._max_wait = max_wait
         self._holds = GangHolds(state, queue, waits, clock, hold_after)
         self._memory = Memory()
-        self._unfinished: dict[str, int] = {}
-        """How many searches were not finished since members were placed last, by gang. What needed many steps needs
-        them again, and otherwise the gang would be told each time that it is not decided."""
+        self._unfinished: dict[str, Unfinished] = {}
+        """Searches that were not finished since members were placed last, by gang. What needed many steps needs them
+        again, and otherwise the gang would be told each time that it is not decided."""
         self._taken_back: set[str] = set()
         """Gangs of which it was told that they lost what they held, and that were not placed since."""
         self._busy: dict[str, str] = {}
@@ -90,7 +91,7 @@ class GangSync:
             # Each of its pods is looked at again when the writes have ended.
             return None
         order = self._waits.order_of_gang(key)
-        decision = self._decide(gang, order)
+        decision = self._decide(gang, order, self._unfinished.get(key))
         self._take(key, decision, changes)
         self._try_again(key, decision)
         if decision.plan is None and decision.lacking and decision.decided and not any(pod.node_name for pod in pods):
@@ -99,8 +100,8 @@ class GangSync:
             self._holds.end(key)
         return DecisionOutcome.GANG_DECIDED
 
-    def _decide(self, gang: KnownGang, order: NodeOrder) -> GangDecision:
-        now, histories, choose_it = self._clock.now(), self._pods.history_of, self._chooser(gang.key)
+    def _decide(self, gang: KnownGang, order: NodeOrder, unfinished: Unfinished | None = None) -> GangDecision:
+        now, histories, choose_it = self._clock.now(), self._pods.history_of, self._chooser(gang.key, unfinished)
         return decide_gang(self._state, gang, now, choose_it, histories, self._max_wait, order)
 
     def _is_busy(self, key: str, pods: Sequence[PodView]) -> bool:
@@ -113,9 +114,10 @@ class GangSync:
         self._busy.pop(key, None)
         return False
 
-    def _chooser(self, key: str) -> Choose:
-        budget = STEPS << min(self._unfinished.get(key, 0), _MOST_DOUBLINGS)
-        return lambda gang: choose(gang, self._state.devices, self._state.nodes, budget, self._memory)
+    def _chooser(self, key: str, unfinished: Unfinished | None) -> Choose:
+        tries = self._unfinished[key].tries if key in self._unfinished else 0
+        budget = STEPS << min(tries, _MOST_DOUBLINGS)
+        return lambda gang: choose(gang, self._state.devices, self._state.nodes, budget, self._memory, unfinished)
 
     def _take(self, key: str, decision: GangDecision, changes: Changes) -> None:
         """What is said about a gang is in the conditions of all its members, and in one Event."""
@@ -139,8 +141,9 @@ class GangSync:
         if decision.plan is not None:
             self._unfinished.pop(key, None)
         elif not decision.decided:
-            self._unfinished[key] = self._unfinished.get(key, 0) + 1
-            pause = delay(self._unfinished[key], bound=self._max_wait)
+            unfinished = self._unfinished.setdefault(key, Unfinished())
+            unfinished.tries += 1
+            pause = delay(unfinished.tries, bound=self._max_wait)
             after = pause if after is None else min(after, pause)
         if after is not None:
             self._queue.add(("gang", key), self._clock.monotonic() + after)

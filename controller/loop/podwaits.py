@@ -162,14 +162,15 @@ class PodWaits:
 
     def _explain(self, pod: PodView, answer: Unallocatable, now: float) -> None:
         waiting, generation = self._waiting[pod.key], self._state.nodes.generation
-        retell = self._teller.retell_at(pod, answer.reason)
-        if retell is not None and now < retell and self._teller.shows(pod, answer.reason):
+        shown = next((reason for reason in (answer.reason, Reason.IMPOSSIBLE) if self._teller.shows(pod, reason)), None)
+        retell = self._teller.retell_at(pod, shown) if shown else None
+        if retell is not None and now < retell:
             if waiting.told_at != generation:
                 self._queue.add(("pod", pod.key), retell)
             return
-        message, waiting.told_at = self._explanations.message(self._state, answer, self._memory, now)
-        self._teller.tell_wait(pod, Wait(answer.reason, message))
-        if waiting.told_at != generation and (retell := self._teller.retell_at(pod, answer.reason)) is not None:
+        wait, waiting.told_at = self._explanations.wait(self._state, answer, self._memory, now)
+        self._teller.tell_wait(pod, wait)
+        if waiting.told_at != generation and (retell := self._teller.retell_at(pod, wait.reason)) is not None:
             self._queue.add(("pod", pod.key), retell)
 
     def _tell(self, pod: PodView, wait: Wait, event: bool) -> None:

@@ -4,7 +4,7 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from controller.placement.needs import Amounts, HostPort, Needs
 from controller.placement.podindex import PodIndex
@@ -19,6 +19,8 @@ Reasons = Callable[[str, Mapping[str, str]], Iterable[str]]
 
 _MAX_DOMAINS = 64
 """Kinds of topology spread whose nodes are remembered."""
+HOSTNAME: Final = "kubernetes.io/hostname"
+"""Well-known label by which pods name a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,8 @@ class Nodes(Mapping[str, NodeView]):
         self._order: list[str] = []
         self._softly_tainted: set[str] = set()
         self._node_of: dict[str, str] = {}
+        self._hosts: dict[str, set[str]] = {}
+        """Nodes by their host name."""
         self._trials: Counter[str] = Counter()
 
     def __getitem__(self, name: str) -> NodeView:
@@ -198,6 +202,22 @@ class Nodes(Mapping[str, NodeView]):
         """The node that ``pod`` (namespace/name) counts on; "" for none."""
         return self._node_of.get(pod, "")
 
+    def named_by(self, needs: Needs) -> Collection[str] | None:
+        """The nodes that a pod names in its node selector or required affinity; None if it may be on others, too."""
+        host = next((value for key, value in needs.labels if key == HOSTNAME), None)
+        if host is not None:
+            return self._hosts.get(host, ())
+        if needs.affinity is None:
+            return None
+        found: set[str] = set()
+        for term in needs.affinity.terms:
+            names = [one.values for one in term.fields if (one.key, one.operator) == ("metadata.name", "In")]
+            hosts = [one.values for one in term.expressions if (one.key, one.operator) == (HOSTNAME, "In")]
+            if not names and not hosts:
+                return None
+            found.update(names[0] if names else (name for host in hosts[0] for name in self._hosts.get(host, ())))
+        return found
+
     def shape_of(self, needs: Needs) -> Hashable:
         """Pods of the same shape fit the same nodes."""
         return needs.shape, frozenset(term for term, _ in self.pods.terms_against(needs.pod))
@@ -214,6 +234,7 @@ class Nodes(Mapping[str, NodeView]):
             insort(self._order, facts.name)
         if before is None or (before.labels, before.taints) != (facts.labels, facts.taints):
             self.topology += 1
+        self._note_host(facts.name, before, facts)
         self._note_taints(facts.name, facts.taints)
         self.mark_changed(facts.name)
         return True
@@ -224,6 +245,7 @@ class Nodes(Mapping[str, NodeView]):
         if view is not None:
             if view.facts is not None:
                 del self._order[bisect_left(self._order, name)]
+            self._note_host(name, view.facts, None)
             view.facts = None
             self._note_taints(name, ())
             self.topology += 1
@@ -302,6 +324,17 @@ class Nodes(Mapping[str, NodeView]):
         self._trials[node] -= 1
         if not self._trials[node]:
             del self._trials[node]
+
+    def _note_host(self, name: str, before: NodeFacts | None, after: NodeFacts | None) -> None:
+        old, new = (None if facts is None else facts.labels.get(HOSTNAME) for facts in (before, after))
+        if old == new:
+            return
+        if old is not None:
+            self._hosts[old].discard(name)
+            if not self._hosts[old]:
+                del self._hosts[old]
+        if new is not None:
+            self._hosts.setdefault(new, set()).add(name)
 
     def _note_taints(self, name: str, taints: Iterable[NodeTaint]) -> None:
         if any(taint.effect == "PreferNoSchedule" for taint in taints):

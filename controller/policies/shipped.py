@@ -1,6 +1,7 @@
 """The policies of ``manifests/``: beside this module in the wheel, in ``manifests`` in a checkout."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,11 +9,12 @@ import yaml
 
 from driver.errors import Fault, InvalidInput
 from driver.kube.api import Object, Resource
+from driver.names import CONTROLLER_NAMESPACE, DEFAULT_DRIVER, PLUGIN_NAMESPACE, pattern_of, renamed
 
 _HERE = Path(__file__).parent
 _CHECKOUT = _HERE.parents[1] / "manifests"
-_NAMESPACE = "system:serviceaccount:lode-system:"
-"""How the manifests name service accounts of the namespace that they install into."""
+_ACCOUNT = re.compile(f"(system:serviceaccount:)({CONTROLLER_NAMESPACE}|{PLUGIN_NAMESPACE}):")
+"""How the manifests name service accounts of the namespaces that they install into."""
 _PLURALS = {
     "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
     "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
@@ -27,39 +29,46 @@ def policy_resource(policy: Object) -> Resource:
     return Resource("admissionregistration.k8s.io", "v1", _PLURALS[kind], kind, namespaced=False)
 
 
-def expected_policies(namespace: str) -> Sequence[Object]:
-    """The admission policies and their bindings, as they must be if this program runs in ``namespace``.
+def expected_policies(
+    driver: str = DEFAULT_DRIVER, controller: str = CONTROLLER_NAMESPACE, plugin: str = PLUGIN_NAMESPACE
+) -> Sequence[Object]:
+    """The admission policies and their bindings, as they must be if the two programs run in these namespaces.
+
+    Args:
+        driver: its name.
 
     Raises:
         InvalidInput: the files are missing; the installation is damaged.
     """
-    return [*base_policies(namespace), *controller_policies(namespace)]
+    return [*base_policies(driver, controller, plugin), *controller_policies(driver, controller, plugin)]
 
 
-def base_policies(namespace: str) -> Sequence[Object]:
+def base_policies(driver: str, controller: str, plugin: str) -> Sequence[Object]:
     """Those of both flavors.
 
     Raises:
         InvalidInput: the files are missing; the installation is damaged.
     """
-    return _policies("base", namespace)
+    return _policies("base", driver, controller, plugin)
 
 
-def controller_policies(namespace: str) -> Sequence[Object]:
+def controller_policies(driver: str, controller: str, plugin: str) -> Sequence[Object]:
     """Those of the flavor in which the controller allocates.
 
     Raises:
         InvalidInput: the files are missing; the installation is damaged.
     """
-    return _policies("controller", namespace)
+    return _policies("controller", driver, controller, plugin)
 
 
-def _policies(folder: str, namespace: str) -> list[Object]:
+def _policies(folder: str, driver: str, controller: str, plugin: str) -> list[Object]:
     places = (_HERE / "manifests" / folder, _CHECKOUT / folder)
     files = next((found for place in places if (found := sorted(place.glob("*-policy.yaml")))), None)
     if files is None:
         raise InvalidInput("manifests", [Fault(str(places[0]), "missing files *-policy.yaml; reinstall lode-dra")])
     documents = [document for file in files for document in yaml.safe_load_all(file.read_text()) if document]
     text = json.dumps([document for document in documents if "AdmissionPolicy" in document["kind"]])
-    policies: list[Object] = json.loads(text.replace(_NAMESPACE, f"system:serviceaccount:{namespace}:"))
+    text = renamed(text, driver, pattern_of(driver))
+    namespaces = {CONTROLLER_NAMESPACE: controller, PLUGIN_NAMESPACE: plugin}
+    policies: list[Object] = json.loads(_ACCOUNT.sub(lambda match: f"{match[1]}{namespaces[match[2]]}:", text))
     return policies

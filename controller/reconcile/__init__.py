@@ -4,8 +4,9 @@
     decide_gang      what to do about the members of a gang, all of them or none
     decide_claim     what to do about a claim that nobody uses
     double_use       whether a claim holds what older claims hold, too
+    unhealthy_use    the pods that use a claim's devices which do not work
     claim_updates    what a decision means for claims, as changes of their ``status``
-    node_refusals    why each node refuses a pod, and ``refusal_message`` the text of it
+    node_refusals    why each node refuses a pod, ``impossible`` whether waiting helps, ``explanation_of`` the text
 
 What is remembered between decisions belongs to their owner, who fills it from what decisions say: a
 ``PlacementHistory`` for each pod, and one ``RefusalMemory``.
@@ -37,11 +38,12 @@ from controller.reconcile.history import (
     PlacementHistory,
     WriteRefusal,
 )
-from controller.reconcile.messages import Explanation, explanation_of, refusal_message, refusal_summary, rests_on_memory
+from controller.reconcile.messages import IN_VAIN, Explanation, explanation_of, refusal_summary, rests_on_memory
 from controller.reconcile.nodes import ANY_NODE, NodeOrder
 from controller.reconcile.pods import RELEASE_SECONDS, decide
 from controller.reconcile.prospects import could_take, depends_on_other_pods, node_to_hold, start_without, would_take
-from controller.reconcile.refusals import NO_MEMORY, NodeRefusal, RefusalMemory, node_refusals
+from controller.reconcile.refusals import NO_MEMORY, NodeRefusal, RefusalMemory, impossible, node_refusals
+from controller.reconcile.unhealthy import UnhealthyUse, unhealthy_use
 from controller.reconcile.updates import (
     Allocate,
     ClaimUpdate,
@@ -55,6 +57,7 @@ from controller.reconcile.verdicts import useful_clause
 
 __all__ = [
     "ANY_NODE",
+    "IN_VAIN",
     "LAST_RESORT_SECONDS",
     "NO_HISTORY",
     "NO_MEMORY",
@@ -87,6 +90,7 @@ __all__ = [
     "Reserve",
     "TakeBack",
     "Unallocatable",
+    "UnhealthyUse",
     "Unreserve",
     "Wait",
     "WriteRefusal",
@@ -98,6 +102,7 @@ __all__ = [
     "depends_on_other_pods",
     "double_use",
     "explanation_of",
+    "impossible",
     "known_gang",
     "latest_end",
     "latest_end_of_new",
@@ -105,10 +110,10 @@ __all__ = [
     "node_to_hold",
     "patched_status",
     "predicted_start",
-    "refusal_message",
     "refusal_summary",
     "rests_on_memory",
     "start_without",
+    "unhealthy_use",
     "useful_clause",
     "would_take",
 ]

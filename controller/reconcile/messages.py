@@ -7,10 +7,12 @@ from itertools import islice
 from typing import Final
 
 from controller.allocation import ClaimFault, NodeReasons, Summary, Unsatisfiable, render, summarise
+from controller.reconcile.decisions import Reason
 from controller.reconcile.refusals import HELD_BACK, NodeRefusal
 from driver.limits import MAX_EVENT_MESSAGE
 
 _REFUSED: Final = "kube-scheduler refuses the pod on"
+IN_VAIN: Final = "Waiting does not help: no node has what the claims ask for, even if nothing was in use."
 _MOST_CLAUSES: Final = 3
 """Different clauses of kube-scheduler that a message has."""
 
@@ -29,6 +31,15 @@ class Explanation:
     """Keys of the claims that are named."""
     bound_to: str = ""
     """The node that the pod is bound to already; "" for none."""
+    impossible: bool = False
+    """Whether the pod waits in vain, as the nodes are (``refusals.impossible``)."""
+
+    @property
+    def reason(self) -> Reason:
+        """Why the pod waits: the reason of its condition and Event."""
+        if self.bound_to:
+            return Reason.BOUND_WITHOUT_DEVICES
+        return Reason.IMPOSSIBLE if self.impossible else Reason.UNALLOCATABLE
 
     def message(self, claims: Sequence[str]) -> str:
         """The text in at most ``MAX_EVENT_MESSAGE`` characters, for everybody who may read the pod.
@@ -54,25 +65,24 @@ class Explanation:
                 f"the pod is bound to node {self.bound_to}, but has no devices there. It starts as soon as they can be "
                 "allocated; to have it placed on another node, delete it."
             )
-        return f"0 of {_nodes(self.nodes)} can take the pod."
+        verdict = f"0 of {_nodes(self.nodes)} can take the pod."
+        return f"{verdict} {IN_VAIN}" if self.impossible else verdict
 
 
-def explanation_of(refusals: Mapping[str, NodeRefusal], claims: Sequence[str], bound_to: str = "") -> Explanation:
+def explanation_of(
+    refusals: Mapping[str, NodeRefusal], claims: Sequence[str], bound_to: str = "", impossible: bool = False
+) -> Explanation:
     """The reasons of all nodes together.
 
     Args:
         refusals: every node tried, and why it refuses the pod.
         claims: keys of the pod's claims, in the order in which they were tried.
         bound_to: the node that the pod is bound to already; "" for none.
+        impossible: the answer of ``refusals.impossible``.
     """
     others = {name: refusal for name, refusal in refusals.items() if not refusal.clause}
     summary = refusal_summary(others, claims) if others else None
-    return Explanation(len(refusals), _said_by_scheduler(refusals), summary, tuple(claims), bound_to)
-
-
-def refusal_message(refusals: Mapping[str, NodeRefusal], claims: Sequence[str], bound_to: str = "") -> str:
-    """``Explanation.message`` for the pod that was refused."""
-    return explanation_of(refusals, claims, bound_to).message(claims)
+    return Explanation(len(refusals), _said_by_scheduler(refusals), summary, tuple(claims), bound_to, impossible)
 
 
 def rests_on_memory(message: str) -> bool:

@@ -83,6 +83,25 @@ def node_refusals(
         return _refusals(state, decision, claims, names, memory.refusals_of(decision.shape))
 
 
+def impossible(state: State, decision: Unallocatable, refusals: Mapping[str, NodeRefusal]) -> bool:
+    """Whether no node has devices for the claims even if nothing was in use, so that the pod waits in vain.
+
+    Nodes that refuse the pod for other reasons count: it could go there later, if they have the devices.
+
+    Args:
+        refusals: the answer of ``node_refusals``.
+    """
+    if not refusals or any(refusal.devices and not refusal.devices.for_good for refusal in refusals.values()):
+        return False
+    claims = [state.claims[key].claim for key in decision.claims]
+    for name, refusal in refusals.items():
+        if refusal.devices is None:
+            answer = state.devices.allocate(name, state.nodes.labels_of(name), claims)
+            if isinstance(answer, tuple) or not answer.for_good:
+                return False
+    return True
+
+
 def _refusals(
     state: State,
     decision: Unallocatable,

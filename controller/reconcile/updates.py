@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from controller.reconcile.decisions import Decision, Place, Release, TakeBack
+from controller.reconcile.enforcement import device_statuses
 from driver.kube.api import Object
 from driver.model import Allocation, Claim, Consumer
 from driver.wire import allocation_to, consumer_to
@@ -32,7 +33,9 @@ class Allocate:
     def status_patch(self, claim: Claim) -> Object:
         """The merge patch of the claim's status."""
         reserved = [consumer_to(consumer) for consumer in self.consumers]
-        return {"allocation": allocation_to(self.allocation), "reservedFor": reserved}
+        patch: Object = {"allocation": allocation_to(self.allocation), "reservedFor": reserved}
+        devices = device_statuses(self.allocation)
+        return {**patch, "devices": devices} if devices else patch
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,15 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
-from controller.reconcile import Explanation, RefusalMemory, Unallocatable, explanation_of, node_refusals
+from controller.reconcile import (
+    Explanation,
+    RefusalMemory,
+    Unallocatable,
+    Wait,
+    explanation_of,
+    impossible,
+    node_refusals,
+)
 from controller.state import State
 from driver.bounded import BoundedCache
 
@@ -29,8 +37,8 @@ class Explanations:
     def __init__(self) -> None:
         self._found: BoundedCache[Hashable, _Found] = BoundedCache(_MOST_SHAPES)
 
-    def message(self, state: State, decision: Unallocatable, memory: RefusalMemory, now: float) -> tuple[str, int]:
-        """The message for the pod, and the generation of the nodes (``Nodes.generation``) that it was found for.
+    def wait(self, state: State, decision: Unallocatable, memory: RefusalMemory, now: float) -> tuple[Wait, int]:
+        """What the pod is told, and the generation of the nodes (``Nodes.generation``) that it was found for.
 
         Args:
             memory: takes in what is found about nodes.
@@ -41,6 +49,8 @@ class Explanations:
         if known is None or (known.generation != state.nodes.generation and now - known.at >= FRESH_SECONDS):
             refusals = node_refusals(state, decision, memory)
             memory.remember_refusals(decision.shape, refusals)
-            known = _Found(state.nodes.generation, now, explanation_of(refusals, decision.claims, decision.bound_to))
+            in_vain = not decision.bound_to and impossible(state, decision, refusals)
+            explanation = explanation_of(refusals, decision.claims, decision.bound_to, in_vain)
+            known = _Found(state.nodes.generation, now, explanation)
             self._found[shape] = known
-        return known.explanation.message(decision.claims), known.generation
+        return Wait(known.explanation.reason, known.explanation.message(decision.claims)), known.generation

@@ -1,8 +1,9 @@
 """Says why pods wait: a condition on the pod, an Event on the pod and on claims that are at fault."""
 
+from collections.abc import Collection
 from typing import Final
 
-from controller.reconcile import DoubleUse, Reason, Wait
+from controller.reconcile import DoubleUse, Reason, UnhealthyUse, Wait
 from controller.state import PodView, State
 from controller.telling.events import warning
 from controller.telling.told import ToldPods
@@ -75,6 +76,12 @@ class Teller:
             if record := self._state.claims.get(key):
                 reason = Reason.DOUBLE_USE.value
                 self._warn(RESOURCE_CLAIMS, key, record.claim.uid, reason, double.message(key))
+
+    def tell_unhealthy(self, use: UnhealthyUse, pods: Collection[str]) -> None:
+        """Say on these pods, which use it, that a device does not work."""
+        for key in pods:
+            if pod := self._state.pods.get(key):
+                self._warn(PODS, key, pod.uid, Reason.DEVICE_UNHEALTHY.value, use.message)
 
     def forget(self, pod: str) -> None:
         """The pod has its devices, or telling failed; whatever is to be said next is news."""

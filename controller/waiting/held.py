@@ -99,6 +99,11 @@ class HeldDomains:
         """How many nodes are held back."""
         return sum(len(one.nodes) for one in self._held.values())
 
+    @property
+    def held(self) -> Collection[HeldDomain]:
+        """What is held back."""
+        return self._held.values()
+
     def of(self, gang: str) -> HeldDomain | None:
         """What is held back for the gang."""
         return self._held.get(gang)

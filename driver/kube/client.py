@@ -3,7 +3,6 @@
 Nothing is retried or cached here: only the caller knows what a repeated call would mean.
 """
 
-import json
 import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +30,7 @@ from driver.kube.api import (
     Unavailable,
     WatchEvent,
 )
-from driver.kube.decoding import decode_object, decode_page
+from driver.kube.codec import decode_object, decode_page, encode_object
 
 T = TypeVar("T")
 
@@ -288,7 +287,7 @@ class KubeClient:
             more["timeout"] = urllib3.Timeout(connect=CONNECT_SECONDS, read=WATCH_IDLE_SECONDS)
         try:
             return self._pool.request(
-                method, url, body=None if body is None else json.dumps(body), headers=headers, redirect=False, **more
+                method, url, body=None if body is None else encode_object(body), headers=headers, redirect=False, **more
             )
         except (HTTPError, OSError) as error:
             raise Unavailable(f"{method} {path}: {error}") from error

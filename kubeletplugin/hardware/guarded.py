@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from driver.clock import Clock
 from driver.errors import LodeError, TransientFault
-from driver.threads import start_thread
+from driver.threads import SpareThreads
 from kubeletplugin.hardware.actions import Action, Handle
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.edits import Edits
@@ -29,7 +29,7 @@ T = TypeVar("T")
 class GuardedHardware:
     """``Hardware`` that is found when it is first asked. Its methods raise TransientFault and HardwareRefusal only.
 
-    Calls into a vendor's library can hang for ever. So each question is asked in a thread of its own and given up after
+    Calls into a vendor's library can hang for ever. So each question is asked in another thread and given up after
     ``ANSWER_SECONDS`` or ``CHANGE_SECONDS``; until that thread has ended, no other question is asked about that card.
     A card that hangs delays no other. Thread-safe.
 
@@ -90,6 +90,7 @@ class Guard:
 
     def __init__(self, seconds: float):
         self._seconds = seconds
+        self._threads = SpareThreads("hardware")
         self._lock = threading.Lock()
         self._lanes: dict[str, _Lane] = {}
 
@@ -106,27 +107,29 @@ class Guard:
                 LodeError or OSError.
         """
         with self._lock:
-            lane = self._lanes.setdefault(subject, _Lane(subject))
+            lane = self._lanes.setdefault(subject, _Lane(subject, self._threads))
         return lane.ask(question, self._seconds if seconds is None else seconds)
 
 
 class _Lane:
-    """Questions that are asked one after another, each in a thread of its own.
+    """Questions that are asked one after another, in other threads.
 
     Args:
         subject: what is asked, for messages.
     """
 
-    def __init__(self, subject: str):
+    def __init__(self, subject: str, threads: SpareThreads):
         self._subject = subject
+        self._threads = threads
         self._turn = threading.Lock()
-        self._asking: threading.Thread | None = None
+        self._is_asking = False
+        """Whether a question is asked that is not answered yet, perhaps long after it was given up."""
 
     def ask(self, question: Callable[[], T], seconds: float) -> T:
         if not self._turn.acquire(timeout=seconds):
             raise TransientFault(f"{self._subject} is busy with other questions")
         try:
-            if self._asking is not None and self._asking.is_alive():
+            if self._is_asking:
                 raise TransientFault(
                     f"{self._subject} does not answer: an earlier call into the vendor's library still hangs"
                 )
@@ -138,20 +141,23 @@ class _Lane:
         answers: SimpleQueue[tuple[T] | LodeError] = SimpleQueue()
 
         def ask() -> None:
+            answer: tuple[T] | LodeError = TransientFault("the hardware's backend has a defect")
             try:
-                answers.put((question(),))
+                answer = (question(),)
             except (HardwareRefusal, TransientFault) as error:
-                answers.put(error)
+                answer = error
             except (LodeError, OSError) as error:
-                answers.put(TransientFault(str(error)))
+                answer = TransientFault(str(error))
+            finally:
+                self._is_asking = False
+                answers.put(answer)
 
-        defect = TransientFault("the hardware's backend has a defect")
-        self._asking = start_thread("hardware", ask, lambda: answers.put(defect))
+        self._is_asking = True
+        self._threads.run(ask)
         try:
             answer = answers.get(timeout=seconds)
         except Empty:
             raise TransientFault(f"{self._subject} did not answer within {seconds:g} s") from None
-        self._asking.join()
         if isinstance(answer, LodeError):
             raise answer
         return answer[0]

@@ -1,4 +1,4 @@
-"""How cards can be partitioned: MIG profiles and Ascend vNPU templates, as data.
+"""How cards can be partitioned, as data, and the MIG profiles of common cards.
 
 A scheme has the counters of one card and every partition that the card supports, with the counters that the partition
 consumes. Two partitions can exist at once exactly if the counters cover both.
@@ -10,7 +10,7 @@ the top therefore breaks the upper half first and keeps the lower half whole as 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from driver.kinds import PartitionKind
@@ -168,11 +168,6 @@ def _mig(names: Iterable[str], memory: Iterable[int]) -> tuple[MigProfile, ...]:
     )
 
 
-def _vnpu(engines: tuple[str, ...], table: Iterable[tuple[str, int, tuple[int, ...]]]) -> Iterator[VnpuTemplate]:
-    for name, memory, amounts in table:
-        yield VnpuTemplate(name, memory, {e: n for e, n in zip(engines, amounts, strict=True) if n})
-
-
 A100_40GB = mig_scheme(
     "mig-a100-40gb",
     _mig(
@@ -200,42 +195,3 @@ H100_80GB = mig_scheme(
     ),
 )
 """H100-SXM5-80GB. Sizes: ``nvidia-smi mig -lgip`` (9.75, 19.62, 39.5 and 79.25 GiB)."""
-
-_310P_ENGINES = ("aicore", "aicpu", "vpc", "vdec", "jpegd", "jpege", "venc")
-
-ASCEND_310P = vnpu_scheme(
-    "vnpu-310p",
-    {**dict(zip(_310P_ENGINES, (8, 7, 12, 12, 16, 8, 3), strict=True)), "memory": 24576},
-    _vnpu(
-        _310P_ENGINES,
-        [
-            ("vir01", 3072, (1, 1, 1, 1, 2, 1, 0)),
-            ("vir02_1c", 6144, (2, 1, 3, 3, 4, 2, 0)),
-            ("vir02", 6144, (2, 2, 3, 3, 4, 2, 1)),
-            ("vir04_3c_ndvpp", 12288, (4, 3, 0, 0, 0, 0, 0)),
-            ("vir04_3c", 12288, (4, 3, 6, 6, 8, 4, 1)),
-            ("vir04", 12288, (4, 4, 6, 6, 8, 4, 2)),
-            ("vir04_4c_dvpp", 12288, (4, 4, 12, 12, 16, 8, 3)),
-        ],
-    ),
-)
-"""Ascend 310P3. AICORE and AICPU: MindCluster's template table. Media engines: Huawei's vNPU template table (CANN and
-MindCluster documentation). Memory: nominal, size / 8, / 4 and / 2 of 24 GiB."""
-
-ASCEND_910B3 = vnpu_scheme(
-    "vnpu-910b3",
-    {"aicore": 20, "aicpu": 7, "memory": 65536},
-    _vnpu(
-        ("aicore", "aicpu"),
-        [
-            ("vir05_1c_16g", 16384, (5, 1)),
-            ("vir10_3c_32g", 32768, (10, 3)),
-        ],
-    ),
-)
-"""Ascend 910B3. Source: MindCluster's template table and HAMi's device configuration."""
-
-SCHEMES: Mapping[str, Scheme] = {
-    scheme.name: scheme for scheme in (A100_40GB, A100_80GB, H100_80GB, ASCEND_310P, ASCEND_910B3)
-}
-"""Every scheme a profile may name."""

@@ -1,26 +1,16 @@
 """Health that does not flap: a card that failed counts as unhealthy until it has worked again for a while."""
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from driver.backoff import delay
 from driver.clock import Clock
 from kubeletplugin.hardware.decorator import HardwareDecorator
+from kubeletplugin.hardware.failures import Failure, FailureFile
 from kubeletplugin.hardware.port import Hardware, Health
 
 LONGEST_RECOVERY_SECONDS = 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """How a card failed. Times are seconds of ``Clock.monotonic``."""
-
-    health: Health
-    times: int
-    """How often it failed; a failure long after the last one counts as the first."""
-    working_since: float | None = None
-    """Since when it has worked again without a break; None while it does not."""
 
 
 def after_report(failure: Failure | None, health: Health, now: float, recovery_seconds: float) -> Failure | None:
@@ -49,29 +39,55 @@ def recovery(failure: Failure, recovery_seconds: float) -> float:
 class SteadyHealth(HardwareDecorator):
     """``Hardware`` whose cards count as unhealthy until they have worked for ``recovery_seconds``, and longer after
     each relapse. Every change is a write of the node's slices, and of the status of each pod that has the card.
-    Thread-safe."""
+    Thread-safe.
 
-    def __init__(self, hardware: Hardware, clock: Clock, recovery_seconds: float):
+    Args:
+        file: where failures are kept, so that a restart of the program does not end them; without it, they are
+            forgotten with this object.
+    """
+
+    def __init__(self, hardware: Hardware, clock: Clock, recovery_seconds: float, file: FailureFile | None = None):
         super().__init__(hardware)
         self._clock = clock
         self._recovery_seconds = recovery_seconds
+        self._file = file
         self._lock = threading.Lock()
-        self._failures: dict[str, Failure] = {}
-        """By the uuid of the card."""
+        self._failures: dict[str, Failure] = file.load() if file else {}
+        """By the uuid of the card, or the name of the partition."""
 
     def health(self) -> Mapping[str, Health]:
         """See ``Hardware``; the message of a card that works again says how it failed."""
         uuids = {card.name: card.uuid for card in self.decorated.cards()}
-        reported = self.decorated.health()
+        reported = {uuids.get(name, name): (name, health) for name, health in self.decorated.health().items()}
         with self._lock:
-            return {name: self._steady(uuids.get(name, name), health) for name, health in reported.items()}
+            before = self._failures
+            # A card that is not reported may come back as it was. A partition that is not has no fault of its own.
+            self._failures = {key: each for key, each in before.items() if key in reported or not _is_part(key, uuids)}
+            steady = {name: self._steady(key, health) for key, (name, health) in reported.items()}
+            if self._file and self._failures != before:
+                self._file.save(self._failures)
+            return steady
 
-    def _steady(self, card: str, health: Health) -> Health:
+    def leave(self) -> None:
+        """Forget the failures of cards that count as healthy again, for a plugin that stops and may not come back."""
+        with self._lock:
+            failing = {key: each for key, each in self._failures.items() if not self._recovered(each)}
+            if self._file and failing != self._failures:
+                self._file.save(failing)
+            self._failures = failing
+
+    def _steady(self, key: str, health: Health) -> Health:
         now = self._clock.monotonic()
-        failure = after_report(self._failures.pop(card, None), health, now, self._recovery_seconds)
+        failure = after_report(self._failures.pop(key, None), health, now, self._recovery_seconds)
         if failure is None:
             return health
-        self._failures[card] = failure
+        self._failures[key] = failure
+        return health if self._recovered(failure) else failure.health
+
+    def _recovered(self, failure: Failure) -> bool:
         since = failure.working_since
-        recovered = since is not None and now - since >= recovery(failure, self._recovery_seconds)
-        return health if recovered else failure.health
+        return since is not None and self._clock.monotonic() - since >= recovery(failure, self._recovery_seconds)
+
+
+def _is_part(key: str, cards: Iterable[str]) -> bool:
+    return any(key.startswith(f"{card}-") for card in cards)

@@ -62,11 +62,10 @@ def _on_recorded_cards(claim: PreparedClaim, cards: Iterable[Card]) -> Iterator[
     for result in claim.plan.results:
         name = result.device.device
         card = by_uuid.get(claim.cards.get(name, ""))
-        if name not in claim.cards:
+        if name not in claim.cards or (card is not None and is_on(name, card)):
             yield result
         elif card is not None:
-            called = name if is_on(name, card) else _renamed(name, card)
-            yield replace(result, device=replace(result.device, device=called))
+            yield replace(result, device=replace(result.device, device=_renamed(name, card)))
 
 
 def _renamed(device: str, card: Card) -> str:

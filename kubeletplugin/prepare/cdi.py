@@ -69,7 +69,7 @@ def encode(spec: Spec) -> bytes:
         **({"annotations": dict(spec.annotations)} if spec.annotations else {}),
         "devices": [{"name": device.name, "containerEdits": _edits(device.edits)} for device in spec.devices],
     }
-    return json.dumps(document, indent=2).encode() + b"\n"
+    return json.dumps(document).encode() + b"\n"
 
 
 def annotation(content: bytes, name: str) -> str:

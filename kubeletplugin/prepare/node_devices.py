@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from driver.errors import Fault, InvalidInput
 from driver.kinds import EVERY_OFFER
 from driver.kube.api import NODES, RESOURCE_CLAIMS, Api, NotFound
+from driver.model import Result
 from driver.settings import Settings
 from kubeletplugin import inventory
 from kubeletplugin.hardware import Card, Edits, Hardware
@@ -61,9 +62,8 @@ class NodeDevices:
         """What the claim makes of each of its devices that the node has."""
         return uses_of(plan, self._offered(plan, cards), self._names)
 
-    def edits(self, claim: PreparedClaim, cards: Iterable[Card]) -> EditsByDevice:
-        """What containers need for each device of the claim that the node has, after the claim's steps."""
-        uses = self.uses(claim.plan, cards)
+    def edits(self, claim: PreparedClaim, uses: UsesByDevice) -> EditsByDevice:
+        """What containers need for each use of the claim's devices, after the claim's steps."""
         return {device: self._hardware.edits(use, claim.handles) for device, use in uses.items()}
 
     def files(
@@ -90,11 +90,20 @@ class NodeDevices:
         """The claims that hold what the plan needs (``conflicts.conflicting_claims``), whatever is offered now."""
         wanted, known = {result.device.device for result in plan.results}, tuple(cards)
         own = [card for card in known if any(is_on(name, card) for name in wanted)]
+
+        def matters(result: Result) -> bool:
+            name = result.device.device
+            return name in wanted or any(is_on(name, card) for card in own)
+
+        results = {
+            claim.plan.ref.uid: [it for it in results_in_use(claim, known, boot_id) if matters(it)] for claim in held
+        }
+        if len(plan.results) == 1 and not any(results.values()):
+            return frozenset()
         # All kinds, because a claim may have been allocated before the operator narrowed the offer.
         slots = self._settings.kubeletplugin.slots
         contents = inventory.build_inventory(own, plan.fabric, EVERY_OFFER, slots, self._names)
         devices = {device.name: device for device in contents.devices}
-        results = {claim.plan.ref.uid: results_in_use(claim, known, boot_id) for claim in held}
         return conflicts.conflicting_claims(plan.ref.uid, plan.results, results, devices, contents.counter_sets)
 
     def _offered(self, plan: ClaimPlan, cards: Iterable[Card]) -> dict[str, OfferedDevice]:

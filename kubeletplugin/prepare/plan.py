@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from driver.errors import Fault, InvalidInput
 from driver.kube.api import Object
+from driver.limits import is_dns_label
 from driver.model import OpaqueConfig, Result
 from driver.names import POD_CLAIM_NAME, Names
 from driver.parameters import Configured, parameters_of
@@ -61,10 +62,14 @@ def plan_claim(claim: Object, ref: ClaimRef, node: NodeEnvironment) -> ClaimPlan
         raise InvalidInput(str(ref), [Fault("status.allocation", "is not set; wait until the claim is allocated")])
     allocation = allocation_from(raw)
     results = tuple(result for result in allocation.results if result.device.driver == node.names.driver)
+    pod_claim_name = (metadata.get("annotations") or {}).get(POD_CLAIM_NAME, "")
     faults = [*_unknown_devices(results, node), *_invalid_parameters(allocation.config, results, node.names)]
+    if pod_claim_name and not is_dns_label(pod_claim_name):
+        # It becomes part of a path and of names of variables in the container, and everybody who edits claims sets it.
+        remedy = f"{pod_claim_name!r} is no DNS label; set it to the name of the entry in the pod's spec.resourceClaims"
+        faults.append(Fault(f"metadata.annotations[{POD_CLAIM_NAME}]", remedy))
     if faults:
         raise InvalidInput(str(ref), faults)
-    pod_claim_name = (metadata.get("annotations") or {}).get(POD_CLAIM_NAME, "")
     config = tuple(
         entry
         for entry in allocation.config

@@ -114,6 +114,19 @@ class Preparer:
         self._resume(checkpoint, answers.cards)
         self.retiring.hasten()
 
+    def leave(self) -> None:
+        """Remove this program's own files if no claim is recorded. To be called at the end; another instance may go on.
+
+        Raises:
+            LodeError, OSError: they are not removed, or not all.
+        """
+        with self._storage.lock():
+            checkpoint = self._storage.load()
+            if checkpoint.claims or checkpoint.extra:
+                return
+            self._storage.clear()
+        self._storage.remove_locks()
+
     def prepare(
         self, refs: Sequence[ClaimRef], wanted: Callable[[], bool] = lambda: True
     ) -> dict[str, PrepareResult | PrepareError]:
@@ -172,7 +185,7 @@ class Preparer:
         Raises:
             LodeError, OSError: the checkpoint cannot be read.
         """
-        return self._storage.load().recorded
+        return self._storage.peek().recorded
 
     def _prepare(self, ref: ClaimRef, call: Call) -> PrepareResult:
         if not ref.has_file_name:

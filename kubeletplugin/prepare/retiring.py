@@ -101,7 +101,10 @@ class Retiring:
         return min(self._look_at, *self._due.values()) if self._due else self._look_at
 
     def step(self) -> bool:
-        """Try to finish the claims whose turn it is; False if nothing was due. Faults are logged, and it is retried."""
+        """Try to finish the claims whose turn it is; False if nothing was due. It is retried after faults.
+
+        A fault is logged when it is new: what was left on a card that is gone for good fails in the same way for ever.
+        """
         now = self._clock.monotonic()
         if now < self.next_due():
             return False
@@ -150,8 +153,9 @@ class Retiring:
             count = self._failures[uid] = self._failures.get(uid, 0) + 1
             pause = delay(count, base=FIRST_RETRY_SECONDS, bound=LONGEST_RETRY_SECONDS)
             self._due[uid] = self._clock.monotonic() + pause
+            if self.reasons.get(uid) != str(error):
+                self._log.warning("what a claim had is not released yet", claim=uid, reason=str(error))
             self.reasons = {**self.reasons, uid: str(error)}
-            self._log.warning("what a claim had is not released yet", claim=uid, reason=str(error), retry_seconds=pause)
         else:
             self._due.pop(uid, None)
             self._failures.pop(uid, None)

@@ -4,15 +4,18 @@ import hashlib
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Final
 
 from driver.errors import OperatorFault
-from driver.files import Files
+from driver.files import Files, Loss
 from driver.settings import Settings
 from kubeletplugin.prepare import cdi, metadata
 from kubeletplugin.prepare import checkpoint as codec
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
 from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.container import ClaimPaths, cards_in
+
+_LOCK: Final = ".lock"
 
 
 def plugin_directory(settings: Settings) -> str:
@@ -32,11 +35,11 @@ class ClaimStorage:
         )
         self.checkpoint_path = posixpath.join(directory, "checkpoint.json")
         self._actions_path = posixpath.join(directory, "actions.json")
-        self._lock_path = posixpath.join(directory, "prepare.lock")
+        self._lock_path = posixpath.join(directory, f"prepare{_LOCK}")
         self._card_lock_prefix = posixpath.join(directory, "card-")
         self._files = files
-        self._last = b"", Checkpoint()
-        """What was read last, and what it says: most of the time nothing has changed."""
+        self._last: tuple[bytes, Checkpoint] | None = None
+        """What the disk had when the lock was held last, and what it says: most of the time nothing has changed."""
 
     def lock(self) -> AbstractContextManager[None]:
         """Exclusive across the threads and processes of this node while held."""
@@ -47,7 +50,7 @@ class ClaimStorage:
         """Exclusive for what is created and destroyed on these cards. Taken before ``lock``, never while it is held."""
         with ExitStack() as stack:
             for uuid in sorted(set(uuids)):
-                stack.enter_context(self._files.lock(f"{self._card_lock_prefix}{uuid}.lock"))
+                stack.enter_context(self._files.lock(f"{self._card_lock_prefix}{uuid}{_LOCK}"))
             yield
 
     def load(self) -> Checkpoint:
@@ -57,30 +60,61 @@ class ClaimStorage:
             CorruptCheckpoint: not what was written; see ``quarantine``.
             OperatorFault: written by a version that this one cannot read.
         """
+        last, self._last = self._last, None
         data = self._files.read(self.checkpoint_path)
         if data is None:
             return Checkpoint()
-        read, last = self._last
-        if data == read:
-            return last
-        checkpoint = codec.decode(data, self.checkpoint_path)
-        self._last = data, checkpoint
-        return checkpoint
+        self._last = data, self._decoded(data, last)
+        return self._last[1]
+
+    def peek(self) -> Checkpoint:
+        """The checkpoint as it is or was a moment ago. The caller need not hold the lock: it is replaced as a whole.
+
+        Raises:
+            CorruptCheckpoint, OperatorFault: as ``load``.
+        """
+        data = self._files.read(self.checkpoint_path)
+        return self._decoded(data, self._last) if data is not None else Checkpoint()
+
+    def _decoded(self, data: bytes, last: tuple[bytes, Checkpoint] | None) -> Checkpoint:
+        return last[1] if last is not None and last[0] == data else codec.decode(data, self.checkpoint_path)
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Replace the checkpoint.
 
         What claims may have on the hardware is written before to a file of its own, so that it is known as this
-        program's own even if the checkpoint is damaged before a claim has any other file.
+        program's own even if the checkpoint is damaged before a claim has any other file. A loss of power may take back
+        a change that concerns only claims without anything on the hardware and removes none: no container of them is
+        left then, and the kubelet has them prepared again.
         """
-        actions = checkpoint.to_undo
+        last, self._last = self._last, None
+        may_lose: Loss = "change" if last is not None and _adds_only(last[1], checkpoint) else "nothing"
+        if may_lose == "nothing":
+            self._save_actions(checkpoint.to_undo)
+        data = codec.encode(checkpoint)
+        self._files.write(self.checkpoint_path, data, may_lose)
+        self._last = data, checkpoint
+
+    def _save_actions(self, actions: Checkpoint) -> None:
         wanted = codec.encode(actions) if actions.claims else None
         present = self._files.read(self._actions_path)
         if wanted is None and present is not None:
             self._files.remove(self._actions_path)
         elif wanted is not None and wanted != present:
             self._files.write(self._actions_path, wanted)
-        self._files.write(self.checkpoint_path, codec.encode(checkpoint))
+
+    def clear(self) -> None:
+        """Remove a checkpoint without claims: a missing one says the same."""
+        self._files.remove(self._actions_path)
+        self._files.remove(self.checkpoint_path)
+
+    def remove_locks(self) -> None:
+        """Remove the locks that nobody holds. The caller does not hold the lock."""
+        folder, prefix = posixpath.split(self._card_lock_prefix)
+        for name in self._files.names(folder):
+            if name.startswith(prefix) and name.endswith(_LOCK):
+                self._files.remove_lock(posixpath.join(folder, name))
+        self._files.remove_lock(self._lock_path)
 
     def to_undo(self) -> tuple[PreparedClaim, ...]:
         """The claims that may have something on the hardware, given up; none if that is not known.
@@ -101,7 +135,10 @@ class ClaimStorage:
         return copy
 
     def write(self, uid: str, wanted: Mapping[str, bytes]) -> None:
-        """Make the claim's files exactly ``wanted``, in that order. Files that are right already are left alone."""
+        """Make the claim's files exactly ``wanted``, in that order. Files that are right already are left alone.
+
+        A loss of power may take their content: the next start writes them again, before any container can use them.
+        """
         obsolete = [path for path in self._existing(uid) if path not in wanted]
         if obsolete:
             # The CDI spec mounts them. It is written again last.
@@ -110,7 +147,7 @@ class ClaimStorage:
             self._files.remove(path)
         for path, content in wanted.items():
             if self._files.read(path) != content:
-                self._files.write(path, content)
+                self._files.write(path, content, "content")
 
     def remove(self, uid: str) -> None:
         """Remove the claim's files: the CDI spec first, because it refers to the others."""
@@ -160,3 +197,10 @@ class ClaimStorage:
         names = self._files.names(self.paths.metadata_root)
         paths = [posixpath.join(self.paths.metadata_root, name) for name in names if metadata.claim_uid(name) == uid]
         return [self.paths.cdi_file(uid), *paths] if uid in self.uids_with_cdi_spec() else paths
+
+
+def _adds_only(before: Checkpoint, after: Checkpoint) -> bool:
+    """Whether the change adds claims, or completes claims, that have nothing on the hardware, and nothing else."""
+    changed = [uid for uid, claim in after.claims.items() if before.claims.get(uid) != claim]
+    claims = [known for uid in changed for known in (before.claims.get(uid), after.claims[uid]) if known is not None]
+    return before.claims.keys() <= after.claims.keys() and not any(claim.steps for claim in claims)

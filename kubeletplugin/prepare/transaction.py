@@ -1,11 +1,15 @@
 """One claim from its plan to files and hardware that containers can use.
 
-The claim is stored as "started" with every action that it needs. The actions are carried out one by one, and the answer
-of each is stored. The files are written, and "completed" is stored. If the plugin is killed between two of these, the
-next call or the next start finishes or undoes them: what may exist on the hardware is in the checkpoint before it does.
+A claim that needs actions is stored as "started" with all of them. They are carried out one by one, and the answer of
+each is stored. The files are written, and "completed" is stored. If the plugin is killed between two of these, the next
+call or the next start finishes or undoes them: what may exist on the hardware is in the checkpoint before it does.
+
+Files need no record before they are written. No container can use them until the kubelet has the answer, and the next
+start removes those whose claim is not in the checkpoint.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from driver.errors import Fault, InvalidInput, OperatorFault
@@ -15,7 +19,7 @@ from kubeletplugin.hardware.actions import MpsDaemon
 from kubeletplugin.offers import foreign_partitions
 from kubeletplugin.prepare.calls import Call, CallWithdrawnError
 from kubeletplugin.prepare.card_identity import cards_of, exchanged
-from kubeletplugin.prepare.checkpoint import Checkpoint, PreparedClaim, Step
+from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim, Step
 from kubeletplugin.prepare.claims import PrepareResult
 from kubeletplugin.prepare.container import check_environment, prepare_result
 from kubeletplugin.prepare.exclusions import excluding_claims, in_the_way
@@ -23,6 +27,7 @@ from kubeletplugin.prepare.node_devices import EditsByDevice, NodeDevices
 from kubeletplugin.prepare.plan import ClaimPlan
 from kubeletplugin.prepare.retiring import retire
 from kubeletplugin.prepare.storage import ClaimStorage
+from kubeletplugin.prepare.uses import UsesByDevice
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +88,21 @@ class Transaction:
         uses = self._devices.uses(plan, cards)
         changing = [use for use in uses.values() if _may_change(use)]
         if not changing:
-            return self._begin(plan, cards, (), removable, call)
+            return self._begin(plan, cards, uses, (), removable, call)
         with self._storage.card_locks(use.card.uuid for use in changing):
-            with self._storage.lock():
-                checkpoint = self._load()
+            checkpoint = self._peek()
             steps = self._known_steps(plan, cards, checkpoint)
             if steps is None:
                 steps = tuple(Step(action) for action in self._actions(plan, changing, checkpoint))
-            return self._begin(plan, cards, steps, removable, call)
+            return self._begin(plan, cards, uses, steps, removable, call)
+
+    def _peek(self) -> Checkpoint:
+        """The checkpoint, without the lock unless it is damaged."""
+        try:
+            return self._storage.peek()
+        except CorruptCheckpoint:
+            with self._storage.lock():
+                return self._load()
 
     def resume(self, claim: PreparedClaim, cards: tuple[Card, ...], call: Call) -> None:
         """Make again what a claim of an earlier boot had, if it is still recorded like this.
@@ -151,12 +163,13 @@ class Transaction:
         self,
         plan: ClaimPlan,
         cards: tuple[Card, ...],
+        uses: UsesByDevice,
         steps: tuple[Step, ...],
         removable: Mapping[str, PreparedClaim],
         call: Call,
     ) -> PrepareResult | Blocked:
         claim = PreparedClaim(plan, "started", self._boot_id, cards_of(plan, cards), steps)
-        edits = {} if steps else self._devices.edits(claim, cards)
+        edits = {} if steps else self._devices.edits(claim, uses)
         if not steps:
             check_environment(plan, edits)
         with self._storage.lock():
@@ -172,7 +185,7 @@ class Transaction:
                 claim = replace(claim, plan=known.plan, extra=known.extra)
             if again and known is not None and known.boot_id == self._boot_id:
                 claim = replace(claim, state="completed")
-            elif plan.results and (steps or not again) and known != claim:
+            elif known != claim and (steps or (known is not None and not again)):
                 checkpoint = checkpoint.with_claim(claim)
                 self._storage.save(checkpoint)
             if not steps:
@@ -180,7 +193,9 @@ class Transaction:
         return self._carry_out(claim, cards, call, again=again)
 
     def _is_prepared(self, known: PreparedClaim, claim: PreparedClaim, cards: Iterable[Card]) -> bool:
-        """Whether the claim is prepared with the same devices already.
+        """Whether the claim is prepared with the same devices already, or was before a reboot.
+
+        If it has something on a card that has another number since the reboot, that must be released first.
 
         Raises:
             OperatorFault: its containers may run, and a device is on another card now.
@@ -192,7 +207,7 @@ class Transaction:
                 f"{claim.plan.ref}: {'; '.join(faults)}: the cards of this node were numbered anew or exchanged; "
                 "delete the pods that use the claim"
             )
-        return True
+        return not _has_other_steps(known, claim.plan, claim.cards)
 
     def blocked(self, claim: PreparedClaim, cards: tuple[Card, ...], checkpoint: Checkpoint) -> Blocked | None:
         """What of the checkpoint is in the way of a claim; None if nothing is.
@@ -226,7 +241,7 @@ class Transaction:
                     call.check(claim.plan.ref)
                     handle = self._hardware.ensure(step.action)
                     claim = self._stored(claim, claim.with_handle(step.action.key, handle))
-            edits = self._devices.edits(claim, cards)
+            edits = self._devices.edits(claim, self._devices.uses(claim.plan, cards))
             check_environment(claim.plan, edits)
         except (HardwareRefusal, InvalidInput):
             if claim.state == "started":
@@ -262,12 +277,19 @@ class Transaction:
     ) -> PrepareResult:
         """Write the files and store the claim as completed, under the lock; ``checkpoint`` is what is stored."""
         plan = claim.plan
-        self._storage.write(plan.ref.uid, self._devices.files(claim, cards, edits, self._storage.paths))
+        files = self._devices.files(claim, cards, edits, self._storage.paths)
         done = checkpoint.without(plan.ref.uid)
         if plan.results:
             done = checkpoint.with_claim(replace(claim, state="completed"))
-        if done.claims != checkpoint.claims:
-            self._storage.save(done)
+        try:
+            self._storage.write(plan.ref.uid, files)
+            if done.claims != checkpoint.claims:
+                self._storage.save(done)
+        except OSError:
+            if plan.ref.uid not in checkpoint.claims:
+                with suppress(OSError):
+                    self._storage.remove(plan.ref.uid)
+            raise
         self._completed(done)
         self._log.info(
             "claim prepared", claim=str(plan.ref), devices=[str(r.device) for r in plan.results], again=again

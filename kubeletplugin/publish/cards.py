@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from driver.errors import LodeError, TransientFault
 from driver.observe import Logger
 from kubeletplugin.hardware import Card, CardState, Hardware, HardwareRefusal, Health
+from kubeletplugin.kubelet_devices import KubeletDevices
 from kubeletplugin.offers import CardOffer, Recorded, offer_of
+from kubeletplugin.publish.other_drivers import KnownCard, known_card, of_cards
 
 _HEALTHY = Health()
 
@@ -19,6 +21,10 @@ class NodeCards:
     health: Mapping[str, Health] = field(default_factory=dict)
     releasing: frozenset[str] = frozenset()
     """Names of devices that an earlier claim has not let go of."""
+    known: tuple[KnownCard, ...] = ()
+    """The cards, with what other drivers may call them."""
+    elsewhere: KubeletDevices | None = None
+    """What other programs hand out of the node's cards; None if the kubelet does not say it."""
 
     @property
     def unhealthy(self) -> frozenset[str]:
@@ -33,6 +39,7 @@ class CardMonitor:
     Args:
         releasing: returns the names of devices on these cards that an earlier claim has not let go of.
         recorded: returns what is recorded of the claims; may raise LodeError and OSError.
+        kubelet: returns what the kubelet hands out; None if it does not say it.
     """
 
     def __init__(
@@ -41,10 +48,12 @@ class CardMonitor:
         log: Logger,
         releasing: Callable[[Collection[Card]], Collection[str]],
         recorded: Callable[[], Recorded],
+        kubelet: Callable[[], KubeletDevices | None],
     ):
         self._hardware = hardware
         self._releasing = releasing
         self._recorded = recorded
+        self._kubelet = kubelet
         self._log = log
         self._last_record = Recorded()
         self._observed: dict[str, CardState] = {}
@@ -65,7 +74,13 @@ class CardMonitor:
         recorded = Recorded(before.keys | after.keys, after.devices)
         self._observed = observed
         offers = tuple(offer_of(card, observed[card.uuid], recorded) for card in cards)
-        state = NodeCards(offers, health, frozenset(self._releasing(cards)))
+        state = NodeCards(
+            offers,
+            health,
+            frozenset(self._releasing(cards)),
+            tuple(known_card(card, observed[card.uuid]) for card in cards),
+            of_cards(self._kubelet()) if cards else None,
+        )
         if state == self.state:
             return False
         for name, one in state.health.items():

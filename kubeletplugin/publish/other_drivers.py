@@ -1,10 +1,14 @@
-"""Which of the node's cards another driver hands out, by what the API says about the node. Pure."""
+"""Which of the node's cards another driver hands out, by what the API and the kubelet say about the node. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from driver.kube.api import Object
+from kubeletplugin.hardware import Card, CardState
 from kubeletplugin.hardware.card import Vendor
+from kubeletplugin.kubelet_devices import KubeletDevices
 
 _RESOURCES: Final[Mapping[str, Vendor]] = {
     "nvidia.com/gpu": "nvidia",
@@ -14,31 +18,148 @@ _RESOURCES: Final[Mapping[str, Vendor]] = {
 """How the extended resources of device plugins begin. Resources that DRA drivers serve are not in a Node's status."""
 _DRIVERS: Final[Mapping[str, Vendor]] = {"gpu.nvidia.com": "nvidia", "npu.huawei.com": "huawei"}
 """DRA drivers of cards."""
+_ASCEND: Final = re.compile(r"Ascend\w*-(?:.*-)?(\d+)")
+"""A device of Huawei's device plugin: ``Ascend910-3``, or of a vNPU ``Ascend910-2c-100-3``, on the chip 3."""
 
 
-def serving(node: Object, drivers: Collection[str]) -> Mapping[Vendor, str]:
-    """Who else hands out the cards of a vendor; vendors whose cards nobody else hands out are left out.
+@dataclass(frozen=True, slots=True)
+class OtherDevice:
+    """A device that another DRA driver publishes on this node."""
 
-    Nothing says which of the cards these are, so all of the vendor's count.
+    driver: str
+    texts: frozenset[str]
+    """The values of its attributes, of which one may be the uuid of its card."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCard:
+    """A card, and what it is known by."""
+
+    card: Card
+    uuids: frozenset[str]
+    """Its own, and those of the MIG instances on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sign:
+    """Something that another driver hands out, or may."""
+
+    vendor: Vendor
+    by: str
+    names: frozenset[str] = field(default_factory=frozenset)
+    """What may name a card; no names if it can be any."""
+
+
+def known_card(card: Card, state: CardState) -> KnownCard:
+    """The card, with what exists on it."""
+    instances = (each.handle.get("uuid", "") for each in state.found)
+    return KnownCard(card, frozenset(uuid for uuid in (card.uuid, *instances) if uuid))
+
+
+def devices_in(part: Object) -> frozenset[OtherDevice]:
+    """The devices of cards in a slice; those of other drivers than the vendors' are left out."""
+    spec = part["spec"]
+    driver = spec.get("driver", "")
+    if driver not in _DRIVERS:
+        return frozenset()
+    values = (
+        frozenset(str(value["string"]) for value in (device.get("attributes") or {}).values() if "string" in value)
+        for device in spec.get("devices") or ()
+    )
+    return frozenset(OtherDevice(driver, texts) for texts in values)
+
+
+def of_cards(devices: KubeletDevices | None) -> KubeletDevices | None:
+    """What of the kubelet's answer is about cards."""
+    if devices is None:
+        return None
+    return KubeletDevices(
+        frozenset(device for device in devices.offered if _vendor_of(device.resource)),
+        frozenset(device for device in devices.used if _vendor_of(device.resource)),
+        devices.drivers & _DRIVERS.keys(),
+    )
+
+
+def handed_out(
+    cards: Collection[KnownCard],
+    node: Object,
+    published: Collection[OtherDevice] = (),
+    kubelet: KubeletDevices | None = None,
+) -> Mapping[str, tuple[str, ...]]:
+    """Who else hands out each card, by its name; cards that nobody else hands out are left out.
+
+    A device that names no card of its vendor may be any of them. So all of them count for a device plugin that has
+    more devices than the kubelet names: those that do not work, or all if the kubelet cannot be asked.
 
     Args:
-        drivers: the names of the other drivers that publish devices of this node.
+        published: the devices that other drivers publish on this node.
+        kubelet: None if it cannot be asked.
     """
-    found: dict[Vendor, list[str]] = {}
-    for vendor, who in (*_plugins(node), *_dra_drivers(drivers)):
-        found.setdefault(vendor, []).append(who)
-    return {vendor: ", ".join(names) for vendor, names in found.items()}
+    signs = (*_of_node(node, kubelet), *_of_kubelet(kubelet, published), *_of_slices(published))
+    found: dict[str, dict[str, None]] = {}
+    for sign in signs:
+        own = [known for known in cards if known.card.vendor == sign.vendor]
+        named = [known for known in own if any(_names(name, known) for name in sign.names)]
+        for known in named or own:
+            found.setdefault(known.card.name, {})[sign.by] = None
+    return {name: tuple(by) for name, by in sorted(found.items())}
 
 
-def _plugins(node: Object) -> Iterator[tuple[Vendor, str]]:
-    allocatable: Mapping[str, object] = (node.get("status") or {}).get("allocatable") or {}
-    for resource, amount in sorted(allocatable.items()):
-        for prefix, vendor in _RESOURCES.items():
-            if resource.startswith(prefix) and str(amount) != "0":
-                yield vendor, f"the device plugin of {resource}"
+def resources_in(node: Object) -> Mapping[str, int]:
+    """How many devices of cards each device plugin has, those that do not work included; resources with none left out.
+
+    The count stays for a while when a device plugin has ended, so one that starts again keeps its cards.
+    """
+    status = node.get("status") or {}
+    found: dict[str, int] = {}
+    for amounts in (status.get("capacity") or {}, status.get("allocatable") or {}):
+        for resource, amount in amounts.items():
+            if _vendor_of(resource) and str(amount).isdigit() and int(amount):
+                found[resource] = max(int(amount), found.get(resource, 0))
+    return dict(sorted(found.items()))
 
 
-def _dra_drivers(drivers: Collection[str]) -> Iterator[tuple[Vendor, str]]:
-    for driver in sorted(drivers):
-        if driver in _DRIVERS:
-            yield _DRIVERS[driver], f"the DRA driver {driver}"
+def _of_node(node: Object, kubelet: KubeletDevices | None) -> Iterator[_Sign]:
+    named = [device.resource for device in kubelet.offered] if kubelet else []
+    for resource, count in resources_in(node).items():
+        vendor = _vendor_of(resource)
+        if vendor and count > named.count(resource):
+            yield _Sign(vendor, _plugin(resource))
+
+
+def _of_kubelet(kubelet: KubeletDevices | None, published: Iterable[OtherDevice]) -> Iterator[_Sign]:
+    if kubelet is None:
+        return
+    for devices, by in ((kubelet.offered, _plugin), (kubelet.used, _pods)):
+        for device in sorted(devices, key=lambda device: (device.resource, device.id)):
+            if vendor := _vendor_of(device.resource):
+                yield _Sign(vendor, by(device.resource), frozenset([device.id]))
+    present = {device.driver for device in published}
+    for driver in sorted(kubelet.drivers & _DRIVERS.keys() - present):
+        yield _Sign(_DRIVERS[driver], _pods(driver))
+
+
+def _of_slices(published: Iterable[OtherDevice]) -> Iterator[_Sign]:
+    for device in sorted(published, key=lambda device: (device.driver, sorted(device.texts))):
+        if vendor := _DRIVERS.get(device.driver):
+            yield _Sign(vendor, f"the DRA driver {device.driver}", device.texts)
+
+
+def _names(name: str, known: KnownCard) -> bool:
+    """Whether the name of a device is about a card: plugins add a number to the uuid for each share of a card."""
+    if any(uuid in name for uuid in known.uuids):
+        return True
+    chip = _ASCEND.fullmatch(name) if known.card.vendor == "huawei" else None
+    return chip is not None and int(chip[1]) == known.card.index
+
+
+def _vendor_of(resource: str) -> Vendor | None:
+    return next((vendor for prefix, vendor in _RESOURCES.items() if resource.startswith(prefix)), None)
+
+
+def _plugin(resource: str) -> str:
+    return f"the device plugin of {resource}"
+
+
+def _pods(what: str) -> str:
+    return f"pods that have {what}"

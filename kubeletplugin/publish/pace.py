@@ -1,7 +1,6 @@
 """How often the same slices are written again. Pure."""
 
 from driver.backoff import delay
-from kubeletplugin.publish.slices import DesiredPool
 
 FIRST_CONTEST_SECONDS = 0.2
 LONGEST_CONTEST_SECONDS = 30.0
@@ -13,13 +12,13 @@ class Pace:
     """Slows down when the same slices must be written again and again because another writer changes them."""
 
     def __init__(self) -> None:
-        self.confirmed: DesiredPool | None = None
-        """The pool last seen published in full; None while it is being written."""
+        self.confirmed = ""
+        """The digest of the pool last seen published in full; "" while it is being written."""
         self._written = float("-inf")
         self._repeats = 0
 
-    def wait(self, desired: DesiredPool, now: float) -> float:
-        """Seconds to wait before writing ``desired``; 0 counts as a write."""
+    def wait(self, desired: str, now: float) -> float:
+        """Seconds to wait before writing the pool with the digest ``desired``; 0 counts as a write."""
         if desired != self.confirmed or now - self._written > UNCONTESTED_SECONDS:
             self._repeats = 0
         else:
@@ -27,5 +26,5 @@ class Pace:
             if self._written + pause > now:
                 return self._written + pause - now
             self._repeats += 1
-        self._written, self.confirmed = now, None
+        self._written, self.confirmed = now, ""
         return 0.0

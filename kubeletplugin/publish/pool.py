@@ -10,7 +10,7 @@ from kubeletplugin.inventory import Inventory, fabric_from, taints_of
 from kubeletplugin.publish.cards import NodeCards
 from kubeletplugin.publish.dropped import DroppedFields
 from kubeletplugin.publish.metrics import PublishingMetrics
-from kubeletplugin.publish.other_drivers import serving
+from kubeletplugin.publish.other_drivers import OtherDevice, handed_out
 from kubeletplugin.publish.reports import ErrorReports
 from kubeletplugin.publish.slices import DesiredPool, build_slices
 from kubeletplugin.publish.validation import faults
@@ -34,11 +34,11 @@ class PoolBuilder:
         self._metrics = metrics
         self._reports = reports
 
-    def inventory(self, node: Object, state: NodeCards, other_drivers: Collection[str] = ()) -> Inventory:
+    def inventory(self, node: Object, state: NodeCards, others: Collection[OtherDevice] = ()) -> Inventory:
         """The devices that the node offers.
 
         Args:
-            other_drivers: the names of those that publish devices of this node, too.
+            others: the devices of cards that other drivers publish on this node.
         """
         labels = node["metadata"].get("labels") or {}
         offer = self._offer(labels.get(self._settings.node_labels.offer, ""))
@@ -53,7 +53,7 @@ class PoolBuilder:
                 self._settings.health_taints,
                 state.releasing,
                 self._names,
-                self._served_by_others(node, state, other_drivers),
+                self._served_by_others(node, state, others),
             ),
             {item.card.name: tuple(item.withheld) for item in state.offers},
             {item.card.name: item.taken for item in state.offers},
@@ -73,15 +73,18 @@ class PoolBuilder:
             return None
         return desired
 
-    def _served_by_others(self, node: Object, state: NodeCards, drivers: Collection[str]) -> frozenset[str]:
+    def _served_by_others(self, node: Object, state: NodeCards, others: Collection[OtherDevice]) -> Collection[str]:
         """The names of the cards that another driver hands out, too."""
         if self._settings.hardware == "simulated":
-            return frozenset()
-        found = serving(node, drivers)
-        for vendor, who in found.items():
+            return ()
+        found = handed_out(state.known, node, others, state.elsewhere)
+        by: dict[str, list[str]] = {}
+        for card, programs in found.items():
+            by.setdefault(", ".join(programs), []).append(card)
+        for who, cards in by.items():
             remedy = "remove that driver from this node, or exclude the node from this one; running pods keep running"
-            self._reports.once("cards are handed out by another driver", vendor=vendor, by=who, remedy=remedy)
-        return frozenset(item.card.name for item in state.offers if item.card.vendor in found)
+            self._reports.once("cards are handed out by another driver", cards=cards, by=who, remedy=remedy)
+        return found.keys()
 
     def _report(self, state: NodeCards, contents: Inventory, offer: tuple[Offer, ...]) -> None:
         offered = {item.card.name for item in contents.offered}

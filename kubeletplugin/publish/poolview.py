@@ -1,10 +1,23 @@
 """The Node and its slices as last observed. Thread-safe: reflectors feed it, the publisher reads and writes it."""
 
 import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from driver.kube.api import NODES, RESOURCE_SLICES, Object
+from driver.kube.codec import decode_object, encode_object
 from driver.kube.reflector import Delta, Removed, Synced, Unreadable
-from kubeletplugin.publish.other_drivers import serving
+from kubeletplugin.publish.other_drivers import OtherDevice, devices_in, resources_in
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A slice as text, which takes less memory than the object. It is read only when slices are compared."""
+
+    uid: str
+    version: str
+    generation: int
+    text: bytes
 
 
 class PoolView:
@@ -16,25 +29,27 @@ class PoolView:
         self._lock = threading.Lock()
         self._synced: set[str] = set()
         self._node: Object | None = None
-        self._slices: dict[str, Object] = {}
-        self._others: dict[str, str] = {}
-        """The drivers of other drivers' slices of this node, by the slices' names."""
+        self._slices: dict[str, _Stored] = {}
+        self._others: dict[str, frozenset[OtherDevice]] = {}
+        """The devices of cards in other drivers' slices of this node, by the slices' names."""
 
-    def observed(self) -> tuple[Object, list[Object]] | None:
+    def observed(self) -> tuple[Object, Iterator[Object]] | None:
         """The Node and its slices; None until both are listed, and while the Node does not exist."""
         with self._lock:
             complete = self._synced >= {NODES.plural, RESOURCE_SLICES.plural}
-            return (self._node, list(self._slices.values())) if complete and self._node is not None else None
+            if not complete or self._node is None:
+                return None
+            return self._node, (decode_object(stored.text) for stored in list(self._slices.values()))
 
-    def other_drivers(self) -> frozenset[str]:
-        """The names of the other drivers that publish devices of this node."""
+    def other_devices(self) -> frozenset[OtherDevice]:
+        """The devices of cards that other drivers publish on this node."""
         with self._lock:
-            return frozenset(self._others.values())
+            return frozenset[OtherDevice]().union(*self._others.values())
 
     def generation(self) -> int:
         """The highest generation among the slices, 0 without slices."""
         with self._lock:
-            return max((item["spec"]["pool"].get("generation", 0) for item in self._slices.values()), default=0)
+            return max((stored.generation for stored in self._slices.values()), default=0)
 
     def handle(self, delta: Delta) -> bool:
         """Apply a change; False if it changes nothing that slices depend on."""
@@ -47,7 +62,7 @@ class PoolView:
                     self._set_node(None)
                 elif delta.resource == RESOURCE_SLICES:
                     self._slices = {name: item for name, item in self._slices.items() if name in delta.keys}
-                    self._others = {name: driver for name, driver in self._others.items() if name in delta.keys}
+                    self._others = {name: each for name, each in self._others.items() if name in delta.keys}
                 return True
             if delta.resource == NODES:
                 return self._set_node(None if isinstance(delta, Removed) else delta.object)
@@ -58,7 +73,7 @@ class PoolView:
     def put(self, item: Object) -> None:
         """The slice was written, or read from the API."""
         with self._lock:
-            self._slices[item["metadata"]["name"]] = item
+            self._slices[item["metadata"]["name"]] = _stored(item)
 
     def forget(self, name: str) -> None:
         """The slice does not exist, or belongs to another driver or node."""
@@ -66,12 +81,12 @@ class PoolView:
             self._slices.pop(name, None)
 
     def _note(self, item: Object, *, there: bool) -> bool:
-        """Another driver's slice is there, or was deleted; whether other drivers came or went with it."""
-        before = set(self._others.values())
-        self._others.pop(item["metadata"]["name"], None)
-        if there:
-            self._others[item["metadata"]["name"]] = item["spec"].get("driver", "")
-        return set(self._others.values()) != before
+        """Another driver's slice is there, or was deleted; whether devices of cards came or went with it."""
+        name = item["metadata"]["name"]
+        before, after = self._others.pop(name, frozenset()), devices_in(item) if there else frozenset()
+        if after:
+            self._others[name] = after
+        return after != before
 
     def _set_node(self, node: Object | None) -> bool:
         before, self._node = self._node, node
@@ -79,14 +94,14 @@ class PoolView:
 
     def _upsert(self, item: Object) -> bool:
         known = self._slices.get(item["metadata"]["name"])
-        if known is not None and not _newer(item, known):
+        if known is not None and not _newer(str(item["metadata"]["resourceVersion"]), known.version):
             return False
-        self._slices[item["metadata"]["name"]] = item
+        self._slices[item["metadata"]["name"]] = _stored(item)
         return True
 
     def _remove(self, item: Object) -> bool:
         known = self._slices.get(item["metadata"]["name"])
-        if known is None or known["metadata"]["uid"] != item["metadata"]["uid"]:
+        if known is None or known.uid != item["metadata"]["uid"]:
             return False
         del self._slices[item["metadata"]["name"]]
         return True
@@ -94,10 +109,14 @@ class PoolView:
 
 def _identity(node: Object | None) -> object:
     """What slices depend on: uid, labels, and who else serves the cards."""
-    return (node["metadata"]["uid"], node["metadata"].get("labels") or {}, serving(node, ())) if node else None
+    return (node["metadata"]["uid"], node["metadata"].get("labels") or {}, resources_in(node)) if node else None
 
 
-def _newer(item: Object, known: Object) -> bool:
+def _stored(item: Object) -> _Stored:
+    metadata, generation = item["metadata"], item["spec"]["pool"].get("generation", 0)
+    return _Stored(metadata["uid"], str(metadata["resourceVersion"]), generation, encode_object(item))
+
+
+def _newer(new: str, old: str) -> bool:
     # Versions of one kind of object are ordered integers (KEP-5504). An own write may be newer than the watch's event.
-    new, old = str(item["metadata"]["resourceVersion"]), str(known["metadata"]["resourceVersion"])
     return int(new) > int(old) if new.isdigit() and old.isdigit() else new != old

@@ -5,7 +5,7 @@ new instance lists and compares. During a rolling update two instances want the 
 nothing to do. If they want different slices, each waits longer and longer before it overwrites the other's.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from driver.clock import Clock
 from driver.errors import TransientFault
@@ -14,6 +14,7 @@ from driver.kube.reflector import Delta, Reflector, Synced
 from driver.observe import Logger
 from driver.settings import Settings
 from kubeletplugin.hardware import Card, Hardware
+from kubeletplugin.kubelet_devices import KubeletDevices
 from kubeletplugin.offers import Recorded
 from kubeletplugin.publish.cards import CardMonitor
 from kubeletplugin.publish.dropped import DroppedFields
@@ -40,6 +41,7 @@ class Publisher:
         releasing: returns the names of devices on these cards that an earlier claim has not let go of. They are
             tainted.
         recorded: returns what is recorded of the claims; without it, every partition is somebody else's.
+        kubelet: returns what the kubelet hands out for other programs; None if it does not say it.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Publisher:
         wake: Callable[[], None] = lambda: None,
         releasing: Callable[[Collection[Card]], Collection[str]] = lambda _: (),
         recorded: Callable[[], Recorded] = Recorded,
+        kubelet: Callable[[], KubeletDevices | None] = lambda: None,
     ):
         dropped, reports = DroppedFields(), ErrorReports(log)
         self._clock = clock
@@ -61,7 +64,7 @@ class Publisher:
         self._log = log
         self._schedule = Schedule(clock, wake, node_name)
         self._view = PoolView(node_name, settings.driver_name)
-        self._cards = CardMonitor(hardware, log, releasing, recorded)
+        self._cards = CardMonitor(hardware, log, releasing, recorded, kubelet)
         self._builder = PoolBuilder(node_name, settings, dropped, metrics, reports)
         self._writer = SliceWriter(api, node_name, settings.driver_name, self._view, dropped, metrics, reports, log)
         self._pace = Pace()
@@ -123,8 +126,8 @@ class Publisher:
             self._failed("cannot write slices", error)
         return True
 
-    def _reconcile(self, node: Object, published: list[Object]) -> bool:
-        inventory = self._builder.inventory(node, self._cards.state, self._view.other_drivers())
+    def _reconcile(self, node: Object, published: Iterable[Object]) -> bool:
+        inventory = self._builder.inventory(node, self._cards.state, self._view.other_devices())
         desired = self._builder.pool(node, inventory)
         if desired is None:
             self.published = False
@@ -133,7 +136,7 @@ class Publisher:
         actions = plan_writes(desired, published)
         self.published = not actions
         if actions:
-            wait = self._pace.wait(desired, self._clock.monotonic())
+            wait = self._pace.wait(desired.digest, self._clock.monotonic())
             if wait > 0:
                 self._schedule.again(wait)
                 return False
@@ -141,7 +144,7 @@ class Publisher:
                 self._schedule.again(0.0)
                 return True
             self._log.info("slices published", pool=desired.slices[0].pool, writes=len(actions))
-        self._pace.confirmed = desired
+        self._pace.confirmed = desired.digest
         self.published = True
         self._schedule.succeeded()
         self._metrics.record(inventory, self._cards.state, self._view.generation())

@@ -27,23 +27,43 @@ class DesiredPool:
     slices: tuple[Slice, ...]
 
     @property
+    def digest(self) -> str:
+        """Equal pools have equal digests, within one run of the program."""
+        digest = hashlib.sha256(repr((self.node_name, self.node_uid, len(self.slices))).encode())
+        for part in self.slices:
+            for piece in (replace(part, devices=()), *part.devices):  # the text of all would take much memory
+                digest.update(repr(piece).encode())
+        return digest.hexdigest()
+
+    @property
     def owner(self) -> Json:
         """The owner reference by which the slices are deleted with the Node."""
         return {"apiVersion": "v1", "kind": "Node", "name": self.node_name, "uid": self.node_uid, "controller": True}
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
+class _Write:
+    slice: Slice
+    rest: Json
+    """What the object has beside the spec."""
+
+    @property
+    def name(self) -> str:
+        """The name of the slice."""
+        return self.slice.name
+
+    @property
+    def object(self) -> Json:
+        """What is sent. It is made when it is needed, so that the objects of one slice at a time take memory."""
+        return {**self.rest, "spec": slice_spec_to(self.slice)}
+
+
+class Create(_Write):
     """POST ``object``."""
 
-    object: Json
 
-
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(_Write):
     """PUT ``object``, with the resourceVersion that the decision is based on."""
-
-    object: Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +130,7 @@ def _has_lists(device: Device) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Published:
     object: Json
+    """Without its spec."""
     slice: Slice
 
     @property
@@ -128,7 +149,7 @@ def plan_writes(desired: DesiredPool, published: Iterable[Json]) -> tuple[Action
     - every slice of the highest generation is as it should be, and only others must be added (after a crash during the
       writes, or after the kubelet deleted slices).
     """
-    existing = [_Published(item, slice_from(item)) for item in published]
+    existing = [_Published({key: item[key] for key in item.keys() - {"spec"}}, slice_from(item)) for item in published]
     by_name = {part.name: part for part in desired.slices}
     names_kept = {
         item.slice.name
@@ -142,7 +163,7 @@ def plan_writes(desired: DesiredPool, published: Iterable[Json]) -> tuple[Action
     return (
         *(_delete(item) for item in sorted(obsolete, key=lambda item: item.slice.name)),
         *_updates(desired, by_name, kept, generation),
-        *(Create(_created(desired, part, generation)) for part in missing),
+        *(_created(desired, replace(part, generation=generation)) for part in missing),
     )
 
 
@@ -167,7 +188,7 @@ def _updates(
         part = by_name[item.slice.name]
         right = item.slice.generation == generation and same_content(item.slice, part)
         if not right or desired.owner not in item.owners:
-            yield Update(_updated(desired, part, generation, item))
+            yield _updated(desired, replace(part, generation=generation), item)
 
 
 def same_content(one: Slice, other: Slice) -> bool:
@@ -193,16 +214,12 @@ def _delete(item: _Published) -> Delete:
     return Delete(metadata["name"], metadata["uid"], metadata["resourceVersion"])
 
 
-def _created(desired: DesiredPool, part: Slice, generation: int) -> Json:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "ResourceSlice",
-        "metadata": {"name": part.name, "ownerReferences": [desired.owner]},
-        "spec": slice_spec_to(replace(part, generation=generation)),
-    }
+def _created(desired: DesiredPool, part: Slice) -> Create:
+    metadata = {"name": part.name, "ownerReferences": [desired.owner]}
+    return Create(part, {"apiVersion": API_VERSION, "kind": "ResourceSlice", "metadata": metadata})
 
 
-def _updated(desired: DesiredPool, part: Slice, generation: int, item: _Published) -> Json:
+def _updated(desired: DesiredPool, part: Slice, item: _Published) -> Update:
     others = [ref for ref in item.owners if not ref.get("controller") and ref.get("kind") != "Node"]
     metadata = {**item.object["metadata"], "ownerReferences": [desired.owner, *others]}
     metadata.pop("managedFields", None)
@@ -218,5 +235,5 @@ def _updated(desired: DesiredPool, part: Slice, generation: int, item: _Publishe
 
         return replace(device, taints=tuple(keep(taint) for taint in device.taints))
 
-    whole = replace(part, generation=generation, devices=tuple(date(device) for device in part.devices))
-    return {**item.object, "metadata": metadata, "spec": slice_spec_to(whole)}
+    whole = replace(part, devices=tuple(date(device) for device in part.devices))
+    return Update(whole, {**item.object, "metadata": metadata})

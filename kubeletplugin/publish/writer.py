@@ -56,14 +56,16 @@ class SliceWriter:
                     with suppress(NotFound):
                         self._api.delete(RESOURCE_SLICES, name, uid=uid, resource_version=version)
                     self._view.forget(name)
-                case Create(body):
+                case Create():
+                    body = action.object
                     self._stored(body, self._api.create(RESOURCE_SLICES, body))
-                case Update(body):
+                case Update():
+                    body = action.object
                     self._stored(body, self._api.update(RESOURCE_SLICES, body))
         except ApiError as error:
             self._metrics.writes.labels(operation, type(error).__name__).inc()
             if isinstance(error, (Conflict, AlreadyExists, NotFound)):
-                self._read_again(action.name if isinstance(action, Delete) else action.object["metadata"]["name"])
+                self._read_again(action.name)
             raise
         self._metrics.writes.labels(operation, "ok").inc()
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 
 from driver.clock import Clock, rfc3339
 from driver.errors import LodeError
@@ -116,7 +117,7 @@ class Kubelet(FakeComponent):
         pod = next((p for p in self._pods.all() if p["metadata"]["uid"] == uid), None)
         container = self._node.containers.get(uid)
         ended = container is not None and container.exit_phase
-        if pod is None or is_deleting(pod) or ended:
+        if pod is None or is_deleting(pod) or ended or (container and self._deadline_has_passed(uid, pod)):
             self._end(uid, pod)
         elif is_terminal(pod):
             return
@@ -125,20 +126,33 @@ class Kubelet(FakeComponent):
         elif pod_phase(pod) != "Running":
             self._report_running(pod)
 
+    def _deadline_has_passed(self, uid: str, pod: Object) -> bool:
+        """Whether ``activeDeadlineSeconds`` have passed since the start; if not, it is looked at again then."""
+        deadline, started = pod["spec"].get("activeDeadlineSeconds"), pod["status"].get("startTime")
+        if not deadline or not started or is_terminal(pod):
+            return False
+        left = datetime.fromisoformat(started).timestamp() + deadline - self.clock.now()
+        if left > 0:
+            self.queue.add(("pod", uid), left)
+        return bool(left <= 0)
+
     def _end(self, uid: str, pod: Object | None) -> None:
         """Stop the containers, then unprepare the claims, and only then report the pod as ended or remove it."""
         container = self._node.containers.get(uid)
         if container and (left := self._seconds_to_stop(container, pod)):
             self.queue.add(("pod", uid), left)
             return
-        outcome = container.exit_phase if container else ""
+        outcome: Object = {"phase": (container.exit_phase if container else "") or "Failed"}
+        if container and container.stops_at is not None and pod is not None and not is_deleting(pod):
+            message = "Pod was active on the node longer than the specified deadline"
+            outcome = {"phase": "Failed", "reason": "DeadlineExceeded", "message": message}
         if not self._unprepare(uid):
             self.queue.add(("pod", uid), UNPREPARE_RETRY_SECONDS * (1 + JITTER * self._jitter()))
             return
         if pod is not None and is_deleting(pod):
             delete_by_uid(self.api, PODS, pod, grace_period_seconds=0)
         elif pod is not None:
-            patch_conditions(self.api, pod, [_condition("Ready", "False", self.clock)], phase=outcome or "Failed")
+            patch_conditions(self.api, pod, [_condition("Ready", "False", self.clock)], **outcome)
         self._node.containers.pop(uid, None)
         self.cdi_ids.pop(uid, None)
 
@@ -246,7 +260,7 @@ class Kubelet(FakeComponent):
 
     def _report_running(self, pod: Object) -> None:
         conditions = [_condition(kind, "True", self.clock) for kind in ("Initialized", "Ready", "ContainersReady")]
-        started = rfc3339(self.clock.now())
+        started = pod["status"].get("startTime") or rfc3339(self.clock.now())
         patch_conditions(self.api, pod, conditions, phase="Running", startTime=started)
 
     def _record_event(self, pod: Object, message: str) -> None:

@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 NODE_NAME = "authentication.kubernetes.io/node-name"
 CONTROLLER = "system:serviceaccount:lode-system:lode-controller"
-PLUGIN = "system:serviceaccount:lode-system:lode-kubeletplugin"
+PLUGIN = "system:serviceaccount:lode-plugin:lode-kubeletplugin"
 RESOURCE_CLAIM_CONTROLLER = "system:serviceaccount:kube-system:resource-claim-controller"
 GARBAGE_COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
 SCHEDULER = "system:kube-scheduler"

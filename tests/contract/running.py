@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,11 +24,27 @@ def running(
     cards: Mapping[str, str] | None = None,
     flags: Mapping[str, Sequence[str]] | None = None,
 ) -> Iterator[tuple[ControlPlane, Api]]:
-    """The control plane and its administrator, with the driver installed and the controller running.
+    """As ``installed``, with the controller running.
+
+    Args:
+        tiers: the setting ``controller.volcanoTiers``.
+    """
+    with installed(nodes, {"volcanoTiers": tiers}, cards, flags) as (plane, api), running_controller(plane):
+        yield plane, api
+
+
+@contextmanager
+def installed(
+    nodes: Mapping[str, Mapping[str, str]],
+    settings: Object,
+    cards: Mapping[str, str] | None = None,
+    flags: Mapping[str, Sequence[str]] | None = None,
+) -> Iterator[tuple[ControlPlane, Api]]:
+    """The control plane and its administrator, with the driver and the CustomResourceDefinition of Volcano's PodGroup.
 
     Args:
         nodes: the labels of each node; each has four cards.
-        tiers: the setting ``controller.volcanoTiers``. The CustomResourceDefinition of Volcano's PodGroup is there.
+        settings: of the controller, its own section.
         cards: attributes of every card.
     """
     with ControlPlane(flags=flags) as plane:
@@ -39,16 +56,21 @@ def running(
         plane.kubectl("apply", "-f", "tests/data/crds/volcano-podgroup.yaml")
         eventually(lambda: api.get(SERVICE_ACCOUNTS, "default", "default"))
         eventually(lambda: _is_gated(api), 60)
-        settings = plane.folder / SETTINGS
-        settings.write_text(json.dumps({"observeAddress": "", "controller": {"volcanoTiers": tiers}}))
-        groups = ("system:serviceaccounts", "system:serviceaccounts:lode-system")
-        kubeconfig = str(plane.kubeconfig(CONTROLLER, groups))
-        command = [sys.executable, "-m", "controller", "--settings", str(settings), "--kubeconfig", kubeconfig]
-        process = start_process(command, plane.folder / "controller.log", dict(os.environ))
+        (plane.folder / SETTINGS).write_text(json.dumps({"observeAddress": "", "controller": settings}))
         yield plane, api
-        process.terminate()
-        process.wait(30)
         api.close()
+
+
+@contextmanager
+def running_controller(plane: ControlPlane, *program: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """The process of the controller, or of ``program``, which takes the same options."""
+    groups = ("system:serviceaccounts", "system:serviceaccounts:lode-system")
+    options = ["--settings", str(plane.folder / SETTINGS), "--kubeconfig", str(plane.kubeconfig(CONTROLLER, groups))]
+    command = [sys.executable, "-m", *(program or ("controller",)), *options]
+    process = start_process(command, plane.folder / "controller.log", dict(os.environ))
+    yield process
+    process.terminate()
+    process.wait(30)
 
 
 def _cards(node: str, attributes: Mapping[str, str]) -> Object:

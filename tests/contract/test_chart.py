@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,18 @@ import pytest
 import yaml
 
 from charts import CHART, built, generated
-from testclusters import helm_program
+from controller.policies import PolicyGuard, expected_policies
+from driver.kube.client import KubeClient
+from driver.observe import Metrics, logger
+from testclusters import ControlPlane, helm_program
+from tests.contract.identity import Identity, eventually
+from tests.contract.installed import SLICES, pod_with_claim, slice_of
 
 VERSION = "1.37.0"
 
 
-def template(*arguments: str, version: str = VERSION) -> "subprocess.CompletedProcess[str]":
-    command = [str(helm_program()), "template", "lode", str(CHART), "--kube-version", version, *arguments]
+def template(*arguments: str, version: str = VERSION, chart: Path = CHART) -> "subprocess.CompletedProcess[str]":
+    command = [str(helm_program()), "template", "lode", str(chart), "--kube-version", version, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -37,6 +43,14 @@ def by_name(objects: list[dict[str, Any]]) -> dict[tuple[str, str, str], dict[st
         if plain["kind"] == "ConfigMap":
             plain["data"] = {name: yaml.safe_load(text) for name, text in plain["data"].items()}
         found[plain["kind"], plain["metadata"].get("namespace", ""), plain["metadata"]["name"]] = plain
+    return found
+
+
+def settings_of(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The ConfigMap of each namespace."""
+    maps = [obj for obj in objects if obj["kind"] == "ConfigMap"]
+    found = {obj["metadata"]["namespace"]: obj for obj in maps}
+    assert len(found) == len(maps) == 2
     return found
 
 
@@ -76,14 +90,21 @@ def test_values_render_what_kustomize_builds(values: list[str], flavor: str, com
     assert by_name(rendered(*values)) == by_name(built(flavor, *components))
 
 
+def test_the_package_for_a_registry_renders_the_same(tmp_path: Path) -> None:
+    command = [str(helm_program()), "package", str(CHART), "--destination", str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    (package,) = tmp_path.iterdir()
+    assert template(chart=package).stdout == template().stdout != ""
+
+
 def test_a_change_of_settings_restarts_the_programs_and_reaches_them() -> None:
     plain, changed = rendered(), rendered("--set=settings.logLevel=debug")
-    settings = only(changed, "ConfigMap")
-    assert yaml.safe_load(settings["data"]["settings.yaml"])["logLevel"] == "debug"
-    names = {only(objects, "ConfigMap")["metadata"]["name"] for objects in (plain, changed)}
-    assert len(names) == 2
     for kind in ("DaemonSet", "Deployment"):
-        volumes = only(changed, kind)["spec"]["template"]["spec"]["volumes"]
+        workload = only(changed, kind)
+        before, settings = (settings_of(it)[workload["metadata"]["namespace"]] for it in (plain, changed))
+        assert yaml.safe_load(settings["data"]["settings.yaml"])["logLevel"] == "debug"
+        assert before["metadata"]["name"] != settings["metadata"]["name"]
+        volumes = workload["spec"]["template"]["spec"]["volumes"]
         used = [it["configMap"]["name"] for it in volumes if "configMap" in it]
         assert used == [settings["metadata"]["name"]]
 
@@ -91,8 +112,38 @@ def test_a_change_of_settings_restarts_the_programs_and_reaches_them() -> None:
 def test_the_folder_of_the_kubelet_is_the_same_in_the_pod_and_in_the_settings() -> None:
     objects = rendered("--set=kubeletRoot=/data/kubelet")
     assert "/var/lib/kubelet" not in yaml.safe_dump(objects)
-    settings = yaml.safe_load(only(objects, "ConfigMap")["data"]["settings.yaml"])
+    settings = yaml.safe_load(settings_of(objects)["lode-plugin"]["data"]["settings.yaml"])
     assert settings["kubeletplugin"]["kubeletRoot"] == "/data/kubelet"
+
+
+def test_a_driver_of_another_name_is_published_guarded_and_waited_for() -> None:
+    name, plugin = "gpu.example.com", "system:serviceaccount:lode-plugin:lode-kubeletplugin"
+    objects = rendered(f"--set=driverName={name}")
+    assert all(
+        yaml.safe_load(it["data"]["settings.yaml"])["driverName"] == name for it in settings_of(objects).values()
+    )
+    with ControlPlane(components=()) as plane:
+        plane.add_node("n1")
+        plane.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(objects))
+        account = str(plane.kubeconfig("system:serviceaccount:lode-system:lode-controller"))
+        with closing(KubeClient.from_environment(account)) as api:
+            guard = PolicyGuard(api, expected_policies(name), Metrics(), logger("test"))
+            guard.step()
+            assert guard.problem == ""
+        admin = Identity.admin(plane)
+
+        def published(user: Identity) -> int:
+            return user.request("POST", f"{SLICES}?dryRun=All", slice_of(name, "n1", f"n1-{name}-devices-000")).status
+
+        eventually("the policy is in force", lambda: published(admin) == 403, 60)
+        assert published(admin.as_user(plugin, node="n1")) == 201
+        path = "/api/v1/namespaces/default/pods?dryRun=All"
+        admin.request("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
+
+        def gates() -> object:
+            return admin.request("POST", path, pod_with_claim("none")).must()["spec"].get("schedulingGates")
+
+        eventually("the gate is in force", lambda: gates() == [{"name": f"{name}/allocation"}], 60)
 
 
 VALUES = """

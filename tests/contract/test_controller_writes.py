@@ -1,10 +1,14 @@
 """What a token of the controller may change of pods and claims: what the controller writes, and nothing else."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from tests.contract.identity import CONTROLLER, SCHEDULER, Identity, Object
+from controller.reconcile.updates import Allocate, Deallocate
+from driver.model import Consumer, OpaqueConfig
+from driver.wire import allocation_from, claim_from
+from tests.contract.identity import CONTROLLER, SCHEDULER, Identity, Object, Response
 from tests.contract.installed import (
     CLAIMS,
     GATE,
@@ -155,10 +159,34 @@ def test_it_allocates_no_device_of_another_driver(admin: Identity, controller: I
     assert patch_status(controller, {**foreign, "status": reserved}).status == 403
 
 
-def test_it_writes_no_status_of_devices(admin: Identity, controller: Identity) -> None:
-    stored = allocated_claim(admin, OUR_DRIVER)
-    result = stored["status"]["allocation"]["devices"]["results"][0]
-    known = [{"driver": OUR_DRIVER, "pool": result["pool"], "device": result["device"]}]
-    path = f"{CLAIMS}/{stored['metadata']['name']}/status"
-    refused = controller.request("PATCH", path, {"status": {"devices": known}})
+def test_of_devices_it_writes_the_status_of_its_own(admin: Identity, controller: Identity) -> None:
+    def write(driver: str) -> Response:
+        stored = allocated_claim(admin, driver)
+        (result,) = stored["status"]["allocation"]["devices"]["results"]
+        known = {"driver": driver, "pool": result["pool"], "device": result["device"], "data": {"sharing": "none"}}
+        path = f"{CLAIMS}/{stored['metadata']['name']}/status"
+        return controller.request("PATCH", path, {"status": {"devices": [known]}})
+
+    assert write(OUR_DRIVER).ok
+    refused = write(OTHER_DRIVER)
+    assert not refused.ok
     assert "resourceclaims/driver" in refused.message
+
+
+def test_what_limits_a_share_is_written_with_its_allocation_and_goes_with_it(
+    admin: Identity, controller: Identity
+) -> None:
+    wanted = allocated(admin.request("POST", CLAIMS, claim()).must(), OUR_DRIVER)
+    allocation = allocation_from(wanted["status"]["allocation"])
+    parameters = {"apiVersion": "lode.dev/v1alpha1", "kind": "GpuConfig", "sharing": "mps"}
+    config = OpaqueConfig(OUR_DRIVER, parameters, source="FromClaim")
+    update = Allocate("default/c", replace(allocation, config=(config,)), Consumer("pods", "p", "1"))
+    path = f"{CLAIMS}/{wanted['metadata']['name']}/status"
+    status = update.status_patch(claim_from(wanted))
+    written = controller.request("PATCH", path, {"status": status}).must()
+    (entry,) = written["status"]["devices"]
+    assert entry["data"]["sharing"] == "mps"
+    left = controller.request(
+        "PATCH", path, {"status": Deallocate("default/c").status_patch(claim_from(written))}
+    ).must()
+    assert not {"devices", "allocation"} & left.get("status", {}).keys()

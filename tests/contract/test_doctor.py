@@ -11,7 +11,7 @@ from cli import doctor
 from testclusters import ControlPlane
 
 NAME = "single-allocator.lode.dev"
-PLUGIN = "system:serviceaccount:lode-system:lode-kubeletplugin"
+PLUGIN = "system:serviceaccount:lode-plugin:lode-kubeletplugin"
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_as_installed_nothing_is_wrong_but_that_no_program_runs(
         ("deviceclass/mig.lode.dev", ("device classes", "mig.lode.dev"), "does not exist"),
         ("clusterrolebinding/lode-kubeletplugin", ("rights", PLUGIN), "may not get resourceslices.resource.k8s.io"),
         (
-            "-n=lode-system daemonset/lode-kubeletplugin",
+            "-n=lode-plugin daemonset/lode-kubeletplugin",
             ("programs", "DaemonSet lode-kubeletplugin"),
             "does not exist",
         ),

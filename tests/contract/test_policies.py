@@ -268,7 +268,7 @@ def test_other_users_cannot_write_slices_of_our_driver(admin: Identity) -> None:
             who.request("DELETE", path),
         ]
         assert [answer.status for answer in refused] == [403] * 3
-        assert all("only the service account lode-system/lode-kubeletplugin" in answer.message for answer in refused)
+        assert all("only the service account lode-plugin/lode-kubeletplugin" in answer.message for answer in refused)
 
 
 def test_everybody_can_write_a_slice_back_unchanged_as_the_storage_migrator_does(admin: Identity) -> None:

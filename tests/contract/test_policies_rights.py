@@ -50,6 +50,7 @@ CLUSTER_WIDE = {
     | rights("get", "", "pods")
     | rights("patch", DRA, "resourceclaims resourceclaims/status resourceclaims/binding")
     | rights("update", DRA, "resourceclaims")
+    | rights("arbitrary-node:patch", DRA, "resourceclaims/driver", "lode.dev")
     | rights("patch", "", "pods pods/status")
     | rights("create get patch", "", "events")
     | POLICIES,
@@ -87,7 +88,7 @@ def _granted(admin: Identity, user: str, namespace: str) -> set[Right]:
 @pytest.mark.parametrize("user", [CONTROLLER, PLUGIN])
 def test_a_service_account_has_exactly_the_rights_of_its_program(admin: Identity, user: str) -> None:
     assert granted(admin, user, "default") == CLUSTER_WIDE[user]
-    assert granted(admin, user, "lode-system") == CLUSTER_WIDE[user] | IN_OUR_NAMESPACE[user]
+    assert granted(admin, user, user.split(":")[2]) == CLUSTER_WIDE[user] | IN_OUR_NAMESPACE[user]
 
 
 REVIEWS = {
@@ -119,10 +120,11 @@ REVIEWS = {
 @pytest.mark.parametrize("user", [CONTROLLER, PLUGIN])
 def test_access_reviews_agree_with_the_rights(admin: Identity, user: str) -> None:
     answers = []
+    namespace = user.split(":")[2]
     for _, verb, group, resource, subresource, name in REVIEWS[user]:
-        attributes = {"namespace": "lode-system", "verb": verb, "group": group, "resource": resource}
+        attributes = {"namespace": namespace, "verb": verb, "group": group, "resource": resource}
         attributes |= {"subresource": subresource, "name": name}
-        groups = ["system:serviceaccounts", "system:serviceaccounts:lode-system", "system:authenticated"]
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
         review = {"spec": {"user": user, "groups": groups, "resourceAttributes": attributes}}
         path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
         answers.append(admin.request("POST", path, review).must()["status"]["allowed"])

@@ -28,7 +28,7 @@ def guard(plane: ControlPlane) -> Iterator[PolicyGuard]:
     plane.kubectl("apply", "-k", "manifests/controller-allocated")
     groups = ("system:serviceaccounts", "system:serviceaccounts:lode-system")
     with closing(KubeClient.from_environment(str(plane.kubeconfig(CONTROLLER, groups)))) as api:
-        yield PolicyGuard(api, expected_policies("lode-system"), Metrics(), logger("test"))
+        yield PolicyGuard(api, expected_policies(), Metrics(), logger("test"))
 
 
 def problem(guard: PolicyGuard) -> str:

@@ -87,7 +87,8 @@ def test_uninstalling_leaves_nothing_that_anybody_waits_for(cluster: tuple[Contr
     assert ours(admin) == {}
     assert admin.request("GET", f"{PODS}/{pod}").ok
     assert admin.request("GET", f"{SLICES}/{other}").ok
-    assert not plane.kubectl("get", "deployments,daemonsets,pods", "-n", "lode-system", "-o", "name").stdout
+    for namespace in ("lode-system", "lode-plugin"):
+        assert not plane.kubectl("get", "deployments,daemonsets,pods", "-n", namespace, "-o", "name").stdout
     assert call(plane) == 0, "a second call finds nothing to do"
     plane.kubectl("delete", "--ignore-not-found", "--wait=false", "-k", "manifests/controller-allocated")
 

@@ -34,8 +34,10 @@ def install(client: Client, flavor: Path, *replaced: Path) -> None:
 
 def wait_until_installed(client: Client) -> None:
     """Wait until all programs are ready and every node has published its slices."""
-    for workload in client.kubectl("-n", "lode-system", "get", "ds,deploy", "-o", "name").split():
-        client.kubectl("-n", "lode-system", "rollout", "status", workload, "--timeout=120s", timeout=130)
+    for workload in client.list("ds,deploy", "", "-l", "app.kubernetes.io/part-of=lode"):
+        namespace, name = workload["metadata"]["namespace"], workload["metadata"]["name"]
+        path = f"{workload['kind']}/{name}"
+        client.kubectl("-n", namespace, "rollout", "status", path, "--timeout=120s", timeout=130)
     pools = {f"{worker}/lode.dev" for worker in client.cluster.workers}
     eventually("every worker has published its cards", lambda: pools <= set(published_slices(client)))
 

@@ -6,11 +6,12 @@ from collections.abc import Collection, Mapping
 from tests.e2e.client import Client, Object
 
 PLUGIN = "/var/lib/kubelet/plugins/lode.dev"
-PLUGIN_ACCOUNT = "system:serviceaccount:lode-system:lode-kubeletplugin"
+PLUGIN_NAMESPACE = "lode-plugin"
+PLUGIN_ACCOUNT = f"system:serviceaccount:{PLUGIN_NAMESPACE}:lode-kubeletplugin"
 _HARDWARE = f"{PLUGIN}/simulated.json"
 _FILES = (
     f"find /var/run/cdi {PLUGIN} -type f \\( -name '*.json' -o -name '*.tmp' \\) "
-    f"! -name 'checkpoint*' ! -path {_HARDWARE} 2>/dev/null"
+    f"! -name 'checkpoint*' ! -name health.json ! -path {_HARDWARE} 2>/dev/null"
 )
 
 
@@ -53,6 +54,17 @@ def prepared_claims(client: Client, node: str) -> dict[str, Object]:
 def claim_files(client: Client, node: str) -> list[str]:
     """The CDI specs and metadata files of claims on a node, and temporary files."""
     return sorted(client.cluster.node_exec(node, "sh", "-c", _FILES, check=False).stdout.split())
+
+
+def own_files(client: Client) -> dict[str, list[str]]:
+    """All files and sockets of the plugin on the workers, but not the state of simulated cards."""
+    folders = f"{PLUGIN} /var/lib/kubelet/plugins_registry/lode.dev* /var/run/cdi/lode.dev*"
+    command = f"find {folders} ! -type d ! -path {_HARDWARE} 2>/dev/null"
+    found = {
+        node: client.cluster.node_exec(node, "sh", "-c", command, check=False).stdout.split()
+        for node in client.cluster.workers
+    }
+    return {node: files for node, files in found.items() if files}
 
 
 def on_hardware(client: Client, node: str) -> list[str]:

@@ -10,6 +10,7 @@ from testclusters import CommandFailed
 from tests.e2e import nodes
 from tests.e2e.client import Client, Object, results
 from tests.e2e.controller import SYSTEM
+from tests.e2e.nodes import PLUGIN_NAMESPACE
 
 BUDGET = 6000
 """Characters of the whole report."""
@@ -25,8 +26,8 @@ def state(client: Client, namespace: str) -> str:
         ("pods and claims", 1400, lambda: [*_pods(client, namespace), *_claims(client, namespace)]),
         ("warnings", 1300, lambda: _warnings(client, namespace)),
         ("our programs", 700, lambda: _programs(client)),
-        ("the controller's log", 1000, lambda: _log(client, "lode-controller")),
-        ("the plugins' log", 1000, lambda: _log(client, "lode-kubeletplugin")),
+        ("the controller's log", 1000, lambda: _log(client, SYSTEM, "lode-controller")),
+        ("the plugins' log", 1000, lambda: _log(client, PLUGIN_NAMESPACE, "lode-kubeletplugin")),
         ("prepared or left", 400, lambda: _leftovers(client)),
     )
     return "\n".join(f"{title}:\n{_section(get, size)}" for title, size, get in parts)[:BUDGET]
@@ -81,7 +82,7 @@ def _warnings(client: Client, namespace: str) -> Iterable[str]:
 
 
 def _programs(client: Client) -> Iterable[str]:
-    for pod in client.list("pods", SYSTEM):
+    for pod in client.list("pods", "", "-l", "app.kubernetes.io/part-of=lode"):
         for status in pod["status"].get("containerStatuses", []):
             ended = status.get("lastState", {}).get("terminated") or {}
             end = f", last ended {ended.get('finishedAt')} with {ended.get('exitCode')}" if ended else ""
@@ -89,10 +90,10 @@ def _programs(client: Client) -> Iterable[str]:
             yield f"{pod['metadata']['name']}: {state}, {status['restartCount']} restarts{end}"
 
 
-def _log(client: Client, name: str, lines: int = 30) -> Iterable[str]:
+def _log(client: Client, namespace: str, name: str, lines: int = 30) -> Iterable[str]:
     """The last lines in the logs of a program's replicas that are warnings, errors, or not JSON, as in a traceback."""
     label = f"app.kubernetes.io/name={name}"
-    text = client.kubectl("-n", SYSTEM, "logs", "-l", label, "--tail=1000", "--max-log-requests=20", check=False)
+    text = client.kubectl("-n", namespace, "logs", "-l", label, "--tail=1000", "--max-log-requests=20", check=False)
     return [problem for line in text.splitlines() if (problem := _warning(line))][-lines:]
 
 

@@ -97,6 +97,7 @@ def test_use_uninstall_and_install_again(
     eventually("nothing is left", lambda: not left_in_the_cluster(client))
     assert "schedulingGates" not in client.get("pod", "waiting", namespace)["spec"]
     assert not nodes.leftovers(client)
+    assert not nodes.own_files(client)
     client.delete(namespace, "pod", "waiting")
     install_with_kustomize(client)
     client.create(namespace, pod("again", "one"))
@@ -130,6 +131,7 @@ def test_every_waiting_pod_is_let_go_and_every_kind_of_claim_works_again(client:
     eventually("nothing is left", lambda: not left_in_the_cluster(client))
     assert not any(gates(client, name, namespace) for name in WAITING)
     assert not nodes.leftovers(client)
+    assert not nodes.own_files(client)
     client.delete(namespace, "pod", *WAITING)
     install_with_kustomize(client)
     client.create(namespace, *(pod(name, name) for name in RUNNING))

@@ -17,7 +17,7 @@ from tests.e2e.client import Client, eventually
 from tests.e2e.container import Published, container_view
 from tests.e2e.controller import LABEL, SYSTEM, check_usage_matches_claims, leader
 from tests.e2e.flavors import wait_until_installed
-from tests.e2e.nodes import prepared_claims, thaw
+from tests.e2e.nodes import PLUGIN_NAMESPACE, prepared_claims, thaw
 from tests.e2e.pods import pod, request, template
 from tests.e2e.watcher import Watcher
 
@@ -94,7 +94,7 @@ def check_everything(client: Client, namespace: str, watcher: Watcher) -> None:
 def kill_in_containers(client: Client, label: str) -> None:
     """SIGKILL the program of every container of these pods, on its node."""
     kill = ("ctr", "-n", "k8s.io", "task", "kill", "-s", "KILL")
-    for it in client.list("pods", SYSTEM, "-l", label):
+    for it in client.list("pods", "", "-l", label):
         for status in it["status"].get("containerStatuses", []):
             if identity := status.get("containerID", "").removeprefix("containerd://"):
                 client.cluster.node_exec(it["spec"]["nodeName"], *kill, identity, check=False)
@@ -114,7 +114,7 @@ def test_the_plugin_is_killed_in_the_middle_of_a_rolling_update(
     client: Client, namespace: str, watcher: Watcher
 ) -> None:
     with churning_pods(client, namespace, seconds=10):
-        client.kubectl("-n", SYSTEM, "rollout", "restart", "daemonset/lode-kubeletplugin")
+        client.kubectl("-n", PLUGIN_NAMESPACE, "rollout", "restart", "daemonset/lode-kubeletplugin")
         time.sleep(2)
         kill_in_containers(client, PLUGINS)
     wait_until_installed(client)

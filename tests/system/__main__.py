@@ -5,16 +5,17 @@ import os
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 from tests.system.history import HistoryFailed, play
 
 CHUNK = 8
 
 
-def failure(seed: int) -> str:
+def failure(seed: int, *, with_gangs: bool = False) -> str:
     """Why the history of ``seed`` fails; "" if it does not."""
     try:
-        play(seed)
+        play(seed, with_gangs=with_gangs)
     except HistoryFailed as failed:
         return str(failed)
     return ""
@@ -23,13 +24,16 @@ def failure(seed: int) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make histories", description=__doc__)
     parser.add_argument("seeds", help="first and last seed, such as 0-9999")
+    parser.add_argument("--gangs", action="store_true", help="histories with gangs, which are others")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
     first, _, last = options.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
     failed = []
     with ProcessPoolExecutor(options.workers) as pool:
-        for seed, problem in zip(seeds, pool.map(failure, seeds, chunksize=CHUNK), strict=True):
+        for seed, problem in zip(
+            seeds, pool.map(partial(failure, with_gangs=options.gangs), seeds, chunksize=CHUNK), strict=True
+        ):
             if problem:
                 failed.append(seed)
                 print(f"{problem}\n", flush=True)

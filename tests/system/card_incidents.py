@@ -15,7 +15,8 @@ LAST_ID = 31
 
 
 class CardIncidents:
-    """The actions of one seed. Some card of some node fails, is lost, hangs, is busy, or is divided by an operator."""
+    """The actions of one seed. Some card of some node fails, is lost, hangs, is busy, is divided by
+    an operator, or has another number after a reboot."""
 
     def __init__(self, randomness: random.Random, cluster: Cluster):
         self._random = randomness
@@ -26,6 +27,7 @@ class CardIncidents:
             (3, self._hangs),
             (3, self._is_busy),
             (3, self._is_divided),
+            (2, self._are_numbered_anew),
         ]
 
     def _fails(self) -> None:
@@ -66,6 +68,11 @@ class CardIncidents:
         if action is not None and not _is_used(card, action, recorded):
             hardware.make_foreign(action)
 
+    def _are_numbered_anew(self) -> None:
+        """The next start of the node finds its cards in another order."""
+        _, hardware = self._some()
+        hardware.moves = self._random.randrange(8)
+
     def _partition(self, card: Card) -> Action | None:
         if card.scheme is None:
             return None
@@ -86,6 +93,14 @@ def _is_used(card: Card, action: Action, recorded: Recorded) -> bool:
 
 def _recorded(cluster: Cluster, node: str) -> Recorded:
     return ClaimStorage(cluster.nodes[node].files, cluster.settings).load().recorded
+
+
+def number_cards_as_at_first(cluster: Cluster) -> None:
+    """Nodes whose cards have other numbers start once more, and find them in the first order."""
+    for node, hardware in cluster.hardware.items():
+        hardware.moves = -hardware.moved
+        if hardware.moves:
+            cluster.reboot(node)
 
 
 def mend_cards(cluster: Cluster) -> None:

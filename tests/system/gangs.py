@@ -3,19 +3,22 @@
 import random
 from collections.abc import Callable
 
-from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, Object
+from driver.kube.api import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Object
 from driver.kube.objects import controller_of, is_terminal
 from memoryapi import JOBS
 from simulation.cluster import Cluster
-from tests.system.objects import NAMESPACE, REQUESTS, job, template
+from tests.system.objects import NAMESPACE, REQUESTS, job, pod, template
 
 FABRIC_LABEL = "simulation/fabric"
 MOST_PODS = 24
 SIZES = (2, 3, 4)
 CPU = ("10m", "1", "3")
+DEADLINES = (30, 60, 150)
+WHOLE_CARDS = ("gpu-1", "gpu-1", "gpu-2", "npu-1")
+"""Requests of gangs that others have to wait for."""
 NAMED, OWNER, LABEL, KUEUE = "gang.name", "gang: {}", "label", "Kueue"
 SOURCES = (NAMED, NAMED, NAMED, OWNER, LABEL, KUEUE)
-"""What says that the pods are a gang. Writes are judged only for the first (``simulation.gang_write_checks``)."""
+"""What says that the pods are a gang."""
 
 
 def fabrics(nodes: list[str]) -> dict[str, dict[str, str]]:
@@ -24,17 +27,35 @@ def fabrics(nodes: list[str]) -> dict[str, dict[str, str]]:
 
 
 class RandomGangs:
-    """Actions with gangs."""
+    """Actions with gangs.
 
-    def __init__(self, seed: int, cluster: Cluster):
+    Args:
+        deadlines: whether most gangs end at a time that is known, so that others can use the nodes of those that wait.
+    """
+
+    def __init__(self, seed: int, cluster: Cluster, *, deadlines: bool):
         self._random = random.Random(f"gangs of {seed}")
+        self._cluster = cluster
+        self._deadlines = deadlines
         self._api = cluster.user
+        self._nodes = list(cluster.nodes)
         self._count = 0
+        self._lost: set[str] = set()
+        self.fabrics_were_lost = False
+        """Whether a node was in no fabric for a while."""
 
     @property
     def actions(self) -> list[tuple[int, Callable[[], None]]]:
         """Each action with its weight."""
-        return [(20, self._new_gang), (6, self._lose_members), (3, self._delete_gang)]
+        often, rare = (20, 0) if self._deadlines else (0, 20)
+        return [
+            (2 + rare, self._new_gang),
+            (often, self._new_gang_with_deadline),
+            (2 * often, self._pass_time),
+            (6, self._lose_members),
+            (3, self._delete_gang),
+            (3, self._lose_fabric),
+        ]
 
     def _new_gang(self) -> None:
         """A Job of which some or all pods have to start together."""
@@ -53,6 +74,22 @@ class RandomGangs:
             # A pod that takes the place of another one is in its group.
             made["spec"]["completionMode"] = "Indexed"
         self._api.create(JOBS, made)
+
+    def _new_gang_with_deadline(self) -> None:
+        """Some pods without an owner, which have to start together and end at a time that is known."""
+        if len([pod for pod in self._api.list(PODS).items if not is_terminal(pod)]) >= MOST_PODS:
+            return
+        self._count += 1
+        name, size = f"short-{self._count}", self._random.choice(SIZES)
+        request, levels = REQUESTS[self._random.choice(WHOLE_CARDS)], self._levels(size)
+        gang = {"name": name, "minAvailable": self._random.randint(1, size)}
+        self._api.create(RESOURCE_CLAIM_TEMPLATES, self._template(name, request, gang, levels))
+        cpu, deadline = self._random.choice(CPU), self._random.choice(DEADLINES)
+        for number in range(size):
+            self._api.create(PODS, pod(f"{name}-{number}", template_name=name, cpu=cpu, deadline=deadline))
+
+    def _pass_time(self) -> None:
+        self._cluster.advance(self._random.choice((5, 20, 40)))
 
     def _gang(self, source: str, name: str, size: int) -> Object | None:
         """What the claims say; None if only the pods do."""
@@ -95,8 +132,29 @@ class RandomGangs:
     def _lose_members(self) -> None:
         """One or two pods of a gang are lost at once; the Job makes new ones."""
         members = self._members()
-        for pod in self._random.sample(members, min(len(members), self._random.choice((1, 2)))):
-            self._api.delete(PODS, pod["metadata"]["name"], NAMESPACE, grace_period_seconds=0)
+        for lost in self._random.sample(members, min(len(members), self._random.choice((1, 2)))):
+            self._api.delete(PODS, lost["metadata"]["name"], NAMESPACE, grace_period_seconds=0)
+
+    def _lose_fabric(self) -> None:
+        """A node, or all nodes of a fabric, are in none any more; or all are where they were."""
+        if self._lost:
+            self.restore_fabrics()
+            return
+        fabric = self._random.choice(list(fabrics(self._nodes).values()))
+        nodes = [name for name, labels in fabrics(self._nodes).items() if labels == fabric]
+        for name in self._random.choice((nodes, nodes[:1])):
+            self._label(name, None)
+            self._lost.add(name)
+        self.fabrics_were_lost = True
+
+    def restore_fabrics(self) -> None:
+        """Put all nodes where they were."""
+        for name in sorted(self._lost):
+            self._label(name, fabrics(self._nodes)[name][FABRIC_LABEL])
+        self._lost.clear()
+
+    def _label(self, node: str, fabric: str | None) -> None:
+        self._api.patch(NODES, node, {"metadata": {"labels": {FABRIC_LABEL: fabric}}})
 
     def _delete_gang(self) -> None:
         jobs = [one for one in self._api.list(JOBS).items if one["metadata"]["name"].startswith("gang-")]

@@ -19,7 +19,7 @@ from simulation.settled_checks import (
     check_nobody_waits_behind_words,
     check_settled,
 )
-from tests.system.card_incidents import mend_cards
+from tests.system.card_incidents import mend_cards, number_cards_as_at_first
 from tests.system.gangs import RandomGangs, fabrics
 from tests.system.objects import REQUESTS, device_classes
 from tests.system.workload import RandomWorkload
@@ -83,18 +83,25 @@ class HistoryStart:
     faults: FaultProfile
     controllers: int
     settings: Settings
+    deadlines: bool
+    """Whether most pods have a deadline, and nodes are held back for gangs soon."""
 
     @classmethod
-    def of(cls, seed: int) -> "HistoryStart":
+    def of(cls, seed: int, *, with_gangs: bool = False) -> "HistoryStart":
         """The start of the history of ``seed``."""
         chance = random.Random(f"beginning of {seed}")
         plugin = KubeletPluginSettings(offer=chance.choice(OFFERS), slots=chance.choice((2, 100)))
         layout, faults = chance.choice(LAYOUTS), chance.choice(FAULT_PROFILES)
+        deadlines = with_gangs and random.Random(f"deadlines of {seed}").random() < 0.5
         return cls(
             layout,
             faults,
             2 if faults.late_renewal else chance.choice((1, 1, 2)),
-            Settings(kubeletplugin=plugin, controller=ControllerSettings(lease_seconds=100)),
+            Settings(
+                kubeletplugin=plugin,
+                controller=ControllerSettings(lease_seconds=100, hold_after_seconds=10 if deadlines else 300),
+            ),
+            deadlines,
         )
 
 
@@ -108,7 +115,7 @@ def play(seed: int, *, with_gangs: bool = False) -> None:
     Raises:
         HistoryFailed: with the seed, the command that reproduces it, and the last lines of the event log.
     """
-    start = HistoryStart.of(seed)
+    start = HistoryStart.of(seed, with_gangs=with_gangs)
     cluster = Cluster(
         seed,
         {name: cards(*profile) for name, profile in start.layout.items()},
@@ -121,20 +128,22 @@ def play(seed: int, *, with_gangs: bool = False) -> None:
     # What a history leaves behind is small, and looking for it again and again takes a sixth of its time.
     gc.disable()
     try:
-        _play(seed, cluster, start.faults, with_gangs)
+        _play(seed, cluster, start, with_gangs)
     except Exception as error:
         raise HistoryFailed(_report(seed, start, cluster, error, with_gangs)) from error
     finally:
         gc.enable()
 
 
-def _play(seed: int, cluster: Cluster, faults: FaultProfile, with_gangs: bool) -> None:
+def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) -> None:
     chance = random.Random(f"pace of {seed}")
     cluster.settle()
     published = cluster.invariants.pools()
     profiles = [cards(*profile) for layout in LAYOUTS for profile in layout.values()]
-    workload = RandomWorkload(seed, cluster, profiles, RandomGangs(seed, cluster).actions if with_gangs else ())
-    cluster.faults = faults
+    gangs = RandomGangs(seed, cluster, deadlines=start.deadlines)
+    more = gangs.actions if with_gangs else ()
+    workload = RandomWorkload(seed, cluster, profiles, more, deadlines=start.deadlines)
+    cluster.faults = faults = start.faults
     for _ in range(chance.randint(0, 6)):
         workload.new_pod()
     actions = chance.randint(*ACTIONS)
@@ -149,12 +158,15 @@ def _play(seed: int, cluster: Cluster, faults: FaultProfile, with_gangs: bool) -
     if faults.network.silence:
         check_nobody_waits_behind_words(cluster)
     cluster.faults = NO_FAULTS
+    gangs.restore_fabrics()
     workload.operators.undo()
     cluster.settle()
     check_settled(cluster)
-    check_gangs(cluster)
+    check_gangs(cluster, may_have_moved=gangs.fabrics_were_lost)
     check_no_writes_without_news(cluster)
     workload.delete_everything()
+    cluster.settle()
+    number_cards_as_at_first(cluster)
     cluster.settle()
     check_empty(cluster, published)
 

@@ -150,16 +150,20 @@ def pod_spec(
     grace: int = 1,
     priority: int = 0,
     missing: Sequence[str] = (),
+    deadline: int = 0,
 ) -> Object:
     """A pod with one claim, without a claim if neither name is given.
 
     Args:
+        deadline: its ``activeDeadlineSeconds``; 0 for none.
         beside: the template of another claim.
         missing: names of claims that do not exist.
     """
     resources: Object = {"requests": {"cpu": cpu, "memory": "8Mi"}}
     container: Object = {"name": "main", "image": "lode-test/busybox:1", "resources": resources}
     spec: Object = {"terminationGracePeriodSeconds": grace, "containers": [container], "priority": priority}
+    if deadline:
+        spec["activeDeadlineSeconds"] = deadline
     entries = [
         {"name": "device", "resourceClaimTemplateName": template_name, "resourceClaimName": claim_name},
         {"name": "beside", "resourceClaimTemplateName": beside, "resourceClaimName": ""},

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -49,7 +50,16 @@ def _does_not_publish_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Publisher, "republish_now", lambda publisher: None)
 
 
-def _records_nothing_before_the_files(patch: pytest.MonkeyPatch) -> None:
+def _records_no_claim_without_hardware(patch: pytest.MonkeyPatch) -> None:
+    save = ClaimStorage.save
+
+    def partly(storage: ClaimStorage, checkpoint: Checkpoint) -> None:
+        save(storage, replace(checkpoint, claims={uid: it for uid, it in checkpoint.claims.items() if it.steps}))
+
+    patch.setattr(ClaimStorage, "save", partly)
+
+
+def _records_nothing_before_the_hardware_changes(patch: pytest.MonkeyPatch) -> None:
     save = ClaimStorage.save
 
     def late(storage: ClaimStorage, checkpoint: Checkpoint) -> None:
@@ -94,7 +104,8 @@ DEFECTS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
     _ignores_claims_for_several_cards: "is exclusive, held by",
     _keeps_files_of_deleted_claims: "the checkpoint does not know its claim",
     _does_not_publish_again: "",
-    _records_nothing_before_the_files: "the checkpoint does not know its claim",
+    _records_no_claim_without_hardware: "the checkpoint does not know its claim",
+    _records_nothing_before_the_hardware_changes: "are in MIG mode|memory is used by vnpu",
     _writes_files_in_any_order: "which are not there",
     _does_not_sync_files: "is not synced, though its writer has gone on",
     _does_not_sync_folders: "is not synced, though its writer has gone on",

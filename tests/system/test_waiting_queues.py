@@ -1,4 +1,9 @@
-"""A crowd of pods waits for two nodes: who comes first is served first, and waiting itself costs no writes."""
+"""A crowd of pods waits for two nodes: who comes first is served first, and waiting itself costs no writes.
+
+``LODE_WAITING=n`` has ``n`` pods wait. Thousands take minutes.
+"""
+
+import os
 
 import pytest
 
@@ -11,7 +16,7 @@ from simulation.settled_checks import check_no_writes_without_news, check_settle
 from tests.system.history import cards
 from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, template
 
-WAITING = 120
+WAITING = int(os.environ.get("LODE_WAITING", "120"))
 NODES = 2
 CARDS = 2
 FAULTS = {

@@ -38,6 +38,8 @@ WANTED = {**REQUESTS, **OF_ADMINS}
 CPU = ("10m", "10m", "10m", "1", "3", "9", "9")
 """Requests of pods; a node has 16 CPUs."""
 PRIORITIES = (0, 0, 0, 0, 1000, -10)
+DEADLINES = (0, 30, 30, 60, 60, 150)
+"""``activeDeadlineSeconds`` of pods, in histories with deadlines."""
 LONGEST_NAME = 253
 
 
@@ -47,6 +49,7 @@ class RandomWorkload:
     Args:
         profiles: what the cards of a node may be changed to.
         more: further actions, each with its weight.
+        deadlines: whether pods may have one.
     """
 
     def __init__(
@@ -55,10 +58,13 @@ class RandomWorkload:
         cluster: Cluster,
         profiles: Sequence[Profile],
         more: Iterable[tuple[int, Callable[[], None]]] = (),
+        *,
+        deadlines: bool = False,
     ):
         self._random = random.Random(f"users of {seed}")
         self.operators = Operators(self._random, cluster, profiles)
         self._cluster = cluster
+        self._deadlines = deadlines
         self._api = cluster.user
         self._count = 0
         self._api.patch(NAMESPACES, NAMESPACE, {"metadata": {"labels": {ADMIN_ACCESS: "true"}}})
@@ -135,6 +141,7 @@ class RandomWorkload:
         cpu = self._random.choice(CPU)
         beside = self._random.choice(self._beside) if template_name and self._random.random() < 0.1 else ""
         priority = self._random.choice(PRIORITIES)
+        deadline = self._random.choice(DEADLINES) if self._deadlines else 0
         return pod(
             name,
             template_name=template_name,
@@ -143,6 +150,7 @@ class RandomWorkload:
             cpu=cpu,
             priority=priority,
             refused_on=refused,
+            deadline=deadline,
         )
 
     def _plain_pod(self) -> None:

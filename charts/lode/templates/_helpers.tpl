@@ -6,16 +6,25 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* The settings file: the one of the hardware, with the values of `settings` over it. */ -}}
-{{- define "lode.settings" -}}
+{{- define "lode.driver" -}}
+{{- if ne .Values.driverName "lode.dev" }}{{ dict "driverName" .Values.driverName | toYaml }}{{ end -}}
+{{- end -}}
+
+{{- /* The settings file of the plugin: the one of the hardware, with the values of `settings` over it. */ -}}
+{{- define "lode.settings.kubeletplugin" -}}
 {{- $file := .Files.Get (printf "files/settings/%s.yaml" .Values.hardware) | fromYaml -}}
 {{- if ne .Values.kubeletRoot "/var/lib/kubelet" -}}
 {{- $file = mergeOverwrite $file (dict "kubeletplugin" (dict "kubeletRoot" .Values.kubeletRoot)) -}}
 {{- end -}}
-{{- mergeOverwrite $file .Values.settings | toYaml }}
+{{- mergeOverwrite $file .Values.settings (include "lode.driver" . | fromYaml) | toYaml }}
 {{ end -}}
 
-{{- /* The name has a digest of the settings, so that a change of them restarts the programs. */ -}}
+{{- define "lode.settings.controller" -}}
+{{- $file := .Files.Get "files/settings/controller.yaml" | fromYaml -}}
+{{- mergeOverwrite $file .Values.settings (include "lode.driver" . | fromYaml) | toYaml }}
+{{ end -}}
+
+{{- /* The name has a digest of the settings, so that a change of them restarts their program. */ -}}
 {{- define "lode.settingsName" -}}
-lode-settings-{{ include "lode.settings" . | sha256sum | trunc 10 }}
+lode-settings-{{ . | sha256sum | trunc 10 }}
 {{- end -}}

@@ -63,16 +63,20 @@ class Refusals:
     ) -> Unsatisfiable:
         """Why the node does not satisfy the demands: by request if one fails alone, else by conflicts in the search."""
         lost: tuple[Exclusion, ...] = ()
+        for_good = False
         if failure.search is None or failure.faulty is not None:
-            every = [shortage for demand in wanted for shortage in self._shortages(node, claims, demand)]
-            short = tuple(shortage for shortage in every if shortage.missing or _has_selector_error(shortage))
+            every = [tuple(self._shortages(node, claims, demand)) for demand in wanted]
+            for_good = any(all(choice.for_good for choice in choices) for choices in every)
+            short = tuple(
+                choice for choices in every for choice in choices if choice.missing or _has_selector_error(choice)
+            )
         else:
             deepest, losses = failure.search.loss()
             lost = exclusions(_conflicts(losses))
             decided = deepest >= 0 and not failure.undecided
             short = tuple(self._shortages(node, claims, wanted[deepest])) if decided else ()
         problems = [f"{'/'.join(pool.key)} {pool.problem}" for pool, _ in node.pools if pool.problem]
-        return Unsatisfiable((), short, lost, tuple(problems[:_MOST_POOLS]), failure.undecided)
+        return Unsatisfiable((), short, lost, tuple(problems[:_MOST_POOLS]), failure.undecided, for_good)
 
     def _shortages(self, node: NodeCandidates, claims: Sequence[Claim], demand: Demand) -> Iterator[Shortage]:
         for choice in demand.choices:

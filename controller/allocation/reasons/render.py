@@ -10,7 +10,7 @@ from driver.limits import MAX_EVENT_MESSAGE
 def render(
     answer: Unsatisfiable | Summary | Mapping[str, Unsatisfiable], limit: int = MAX_EVENT_MESSAGE, between: str = ". "
 ) -> str:
-    """The reasons in at most ``limit`` characters, nodes with the same reasons in one group, the largest group first.
+    """The reasons in at most ``limit`` characters, in the order of the summary.
 
     The closest miss is always part of the text. ``between`` separates the groups.
     """

@@ -90,7 +90,8 @@ class Summary:
     Attributes:
         nodes: how many nodes there are.
         faults: what is wrong with the claims as written. If there are faults, nodes do not matter.
-        groups: nodes with the same reasons, the largest group first. The last group may sum up many.
+        groups: nodes with the same reasons. Nodes that other claims keep from fitting come first, then those that the
+            pod cannot go to, then those that never have enough; of these, the largest group. The last may sum up many.
     """
 
     nodes: int
@@ -124,10 +125,17 @@ def summarise(refused: Mapping[str, NodeReasons]) -> Summary:
         if group is None:
             group = groups[key] = _NodeGroup(key)
         group.add(node, reasons)
-    ordered = sorted(groups.values(), key=lambda group: (-group.nodes, group.named))
+    ordered = sorted(groups.values(), key=lambda group: (_promise(group.key), -group.nodes, group.named))
     if len(ordered) > MOST_GROUPS:
         ordered[MOST_GROUPS - 1 :] = [_rest(ordered[MOST_GROUPS - 1 :])]
     return Summary(len(refused), (), tuple(group.result() for group in ordered), closest.result())
+
+
+def _promise(reasons: NodeReasons) -> int:
+    """What is most likely to change comes first: devices in use, then the node, then what never fits."""
+    if reasons.devices is None:
+        return 1
+    return 2 if reasons.devices.for_good else 0
 
 
 @dataclass(slots=True)
@@ -197,6 +205,7 @@ def _rest(groups: Sequence[_NodeGroup]) -> _NodeGroup:
         exclusions(lost.items()),
         tuple(dict.fromkeys(pool for answer in answers for pool in answer.pools))[:MOST_NAMED],
         any(answer.undecided for answer in answers),
+        all(answer.for_good for answer in answers),
     )
     result = _NodeGroup(NodeReasons(tuple(predicates)[:MOST_GROUPS], devices if answers else None), summed=True)
     result.nodes = sum(group.nodes for group in groups)

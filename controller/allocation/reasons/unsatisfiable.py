@@ -118,6 +118,11 @@ class Shortage:
         """A bound on the devices that would fit if nothing was in use: partitions of one card all count."""
         return self.seen - sum(one.count for one in self.exclusions if one.by in _FOR_GOOD)
 
+    @property
+    def for_good(self) -> bool:
+        """Whether the nodes lack devices for this choice whatever is in use."""
+        return self.at_most < (self.wanted if isinstance(self.wanted, int) else 1)
+
     def to_json(self) -> Json:
         """With the keys claim, request, deviceClass, wanted, devices, fit, excluded, inUseBy, inUseByMore, freeing."""
         return {
@@ -144,6 +149,7 @@ class Unsatisfiable:
         together: if every request fits alone: what excludes devices from the last request that failed.
         pools: pools of the node that cannot be used, and why.
         undecided: whether the search was cut short, so that the claims may fit all the same.
+        for_good: whether a request cannot be satisfied whatever is in use, so that waiting for other claims is no help.
     """
 
     faults: tuple[ClaimFault, ...] = ()
@@ -151,6 +157,7 @@ class Unsatisfiable:
     together: tuple[Exclusion, ...] = ()
     pools: tuple[str, ...] = ()
     undecided: bool = False
+    for_good: bool = False
 
     @property
     def reasons(self) -> tuple[str, ...]:

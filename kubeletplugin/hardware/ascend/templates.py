@@ -119,6 +119,11 @@ def scheme_of(chip: Chip, generation: Generation) -> tuple[Scheme | None, tuple[
     if not templates:
         return None, ()
     warnings = _disagreements(chip, table, listed) if table and listed is not None else ()
+    if table and listed is None:
+        warnings = (
+            f"chip {chip.vdie} ({chip.name}): the driver lists no vNPU templates; those of the built-in table "
+            f"{table.name} are offered",
+        )
     totals = _totals(chip, generation, table, templates)
     # What the driver keeps of the memory is not in the names of the templates.
     nominal = totals["memory"]

@@ -79,5 +79,5 @@ def nvidia_hardware(
         MpsDaemons(nvml, node.root, services, run, node.unit_prefix),
         HamiRegions(node.host, run, node.hami_library),
     )
-    finder, watch = Finder(nvml, Sysfs(node.sys), ask), HealthWatch(nvml, ask)
+    finder, watch = Finder(nvml, Sysfs(node.sys), ask), HealthWatch(nvml, run, ask)
     return NvidiaHardware(nvml, finder, watch, DeviceNodes(node.root, node.proc), of_driver, sharing, node.mig, log)

@@ -27,6 +27,7 @@ from kubeletplugin.hardware.nvidia.health import HealthWatch
 from kubeletplugin.hardware.nvidia.mig import MigPartitions, mode_needs_reset, switches_in_place
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts
 from kubeletplugin.hardware.nvidia.nvml.library import LOST, Code, Nvml, NvmlError
+from kubeletplugin.hardware.nvidia.schemes import says_placements
 from kubeletplugin.hardware.nvidia.sharing.hami import HamiRegions
 from kubeletplugin.hardware.nvidia.sharing.mps import MpsDaemons
 from kubeletplugin.hardware.nvidia.sharing.timeslicing import TimeSlices
@@ -71,6 +72,8 @@ class NvidiaHardware:
         self._watch = watch
         self._log = log
         self._reported: frozenset[str] = frozenset()
+        self._guessed: frozenset[str] = frozenset()
+        """The cards whose driver does not say where MIG instances can be, by uuid."""
 
     def cards(self) -> tuple[Card, ...]:
         """See ``Hardware``. A card without device nodes is left out, and one that was lost stays."""
@@ -196,6 +199,7 @@ class NvidiaHardware:
             for each in found
             if isinstance(each.action, MigInstance) and each.complete
         }
+        self._watch.forget_others(card.uuid, frozenset(numbers.values()))
         return {
             card.part_name(part): faults[card.uuid, number]
             for part in (card.scheme.partitions if card.scheme else ())
@@ -283,12 +287,16 @@ class NvidiaHardware:
         return handle
 
     def _report(self, found: FoundCards, missing: Mapping[str, str]) -> None:
-        """Log what is wrong with cards, when it changes."""
+        """Log what is wrong with cards, and what their driver does not say, when it changes."""
         reasons = {f"card {index}: {why}" for index, why in found.unread.items()}
         reasons |= {f"card {uuid}: {why}" for uuid, why in {**missing, **found.lost}.items()}
         if new := reasons - self._reported:
             self._log.warning("cards that cannot be used", reasons=sorted(new))
         self._reported = frozenset(reasons)
+        guessed = frozenset(uuid for uuid, gpu in found.gpus.items() if not says_placements(gpu.profiles))
+        if unsaid := guessed - self._guessed:
+            self._log.warning("placements of MIG instances are those of NVIDIA's manual", cards=sorted(unsaid))
+        self._guessed = guessed
 
 
 @contextmanager

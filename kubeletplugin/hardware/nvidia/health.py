@@ -1,7 +1,9 @@
 """Whether cards and MIG instances work: the recovery action that the driver asks for, memory, and Xid events."""
 
+import json
 import threading
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -9,6 +11,7 @@ from driver.errors import TransientFault
 from kubeletplugin.hardware.asking import Ask, ask_patiently
 from kubeletplugin.hardware.nvidia.nvml.events import Condition, Events, XidEvent, read_condition
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml
+from kubeletplugin.hardware.nvidia.runfolder import RunFolder
 from kubeletplugin.hardware.port import Health, HealthState, Recovery
 
 _OF_APPLICATIONS: Final = frozenset({13, 31, 43, 45, 68, 109})
@@ -24,6 +27,9 @@ _ACTIONS: Mapping[int, tuple[HealthState, Recovery, str]] = {
     7: ("fatal", "reboot", "the driver asks for a reboot of the system"),
 }
 """``NVML_GPU_RECOVERY_ACTION_*``; 0 is none."""
+_MOST_RETIRED_PAGES: Final = 64
+"""How many pages of a card can be retired. Source: NVIDIA, "Dynamic Page Retirement"."""
+_FILE = "xids.json"
 
 
 def health_of(condition: Condition, xids: Collection[int]) -> Health:
@@ -44,8 +50,13 @@ def health_of(condition: Condition, xids: Collection[int]) -> Health:
         return Health("fatal", "a faulty row of memory could not be replaced", code, "replace")
     if condition.recovery_action is None and (faults := serious(xids)):
         return Health("fatal", f"the driver reported Xid {faults[-1]}", f"Xid {faults[-1]}", "reset")
+    if condition.retired_pages >= _MOST_RETIRED_PAGES:
+        message = f"{condition.retired_pages} pages of memory are retired, and no further one can be"
+        return Health("degraded", message, code, "replace")
     if condition.remapping_pending:
         return Health("degraded", "a faulty row of memory is replaced with the next reset of the card", code, "reset")
+    if condition.retirement_pending:
+        return Health("degraded", "a faulty page of memory is retired with the next reset of the card", code, "reset")
     return Health()
 
 
@@ -55,26 +66,34 @@ def serious(xids: Iterable[int]) -> list[int]:
 
 
 class HealthWatch:
-    """Remembers events until their card needs no recovery any more; where the driver does not say it, for good.
+    """Remembers events until their card needs no recovery any more.
 
-    Thread-safe.
+    A driver that does not say which recovery a card needs does not say either when it was taken. Then events count
+    until the machine is started again: they are kept in ``run``. Thread-safe.
 
     Args:
+        run: a folder that a reboot empties.
         ask: asks about one card.
     """
 
-    def __init__(self, nvml: Nvml, ask: Ask = ask_patiently):
+    def __init__(self, nvml: Nvml, run: RunFolder, ask: Ask = ask_patiently):
         self._nvml = nvml
+        self._run = run
         self._ask = ask
         self._lock = threading.Lock()
         self._events = Events(nvml)
-        self._xids: dict[str, list[XidEvent]] = {}
+        self._stored: Mapping[str, tuple[XidEvent, ...]] = _read(run)
+        self._found: dict[str, tuple[XidEvent, ...]] = dict(self._stored)
+        """By the uuid of the card; each event once, the last one last."""
+        self._saying: set[str] = set()
+        """The cards whose driver says which recovery they need."""
 
     def ask(self, cards: Collection[str]) -> tuple[Mapping[str, Health], Mapping[tuple[str, int], Health]]:
         """The health of each card by uuid, and of GPU instances with faults of their own by uuid and id."""
         with self._lock:
             for event in self._events.take(cards):
-                self._xids.setdefault(event.card, []).append(event)
+                others = (known for known in self._found.get(event.card, ()) if known != event)
+                self._found[event.card] = (*others, event)
             of_cards: dict[str, Health] = {}
             of_instances: dict[tuple[str, int], Health] = {}
             for card in cards:
@@ -83,13 +102,46 @@ class HealthWatch:
                 except TransientFault as error:
                     of_cards[card] = Health("fatal", str(error), recovery="reboot")
                     continue
-                events = self._xids.get(card, [])
+                events = self._found.get(card, ())
                 of_cards[card] = health_of(condition, [event.xid for event in events if event.gpu_instance is None])
                 if condition.recovery_action is None:
                     of_instances |= _instances(card, events)
-                elif condition.recovery_action == 0:
-                    self._xids.pop(card, None)
+                    continue
+                self._saying.add(card)
+                if condition.recovery_action == 0:
+                    self._found.pop(card, None)
+            self._store()
             return of_cards, of_instances
+
+    def forget_others(self, card: str, instances: Collection[int]) -> None:
+        """Only these GPU instances of the card exist: an instance that is made anew has no fault of an earlier one."""
+        with self._lock:
+            kept = [e for e in self._found.get(card, ()) if e.gpu_instance is None or e.gpu_instance in instances]
+            self._found[card] = tuple(kept)
+            self._store()
+
+    def _store(self) -> None:
+        lasting = {
+            card: kept
+            for card, events in sorted(self._found.items())
+            if card not in self._saying and (kept := tuple(event for event in events if serious([event.xid])))
+        }
+        if lasting == self._stored:
+            return
+        lines = [[event.card, event.xid, event.gpu_instance] for events in lasting.values() for event in events]
+        with suppress(TransientFault):  # then they count as long as this program runs
+            self._run.write(_FILE, text=json.dumps(lines))
+            self._stored = lasting
+
+
+def _read(run: RunFolder) -> dict[str, tuple[XidEvent, ...]]:
+    """The events of cards that were stored during this boot."""
+    found: dict[str, tuple[XidEvent, ...]] = {}
+    with suppress(TransientFault, ValueError, TypeError):
+        for card, xid, instance in json.loads(run.read(_FILE) or "[]"):
+            event = XidEvent(str(card), int(xid), None if instance is None else int(instance))
+            found[event.card] = (*found.get(event.card, ()), event)
+    return found
 
 
 def _instances(card: str, events: Iterable[XidEvent]) -> Mapping[tuple[str, int], Health]:

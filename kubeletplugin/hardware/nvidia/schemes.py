@@ -62,6 +62,11 @@ def placements_of(profile: ProfileFacts, whole: ProfileFacts) -> tuple[tuple[int
     return tuple((start, size) for start in starts)
 
 
+def says_placements(profiles: Iterable[ProfileFacts]) -> bool:
+    """Whether the device itself says where instances of each profile can be."""
+    return all(profile.placements for profile in profiles)
+
+
 def name_of(profile: ProfileFacts, memory_mib: int) -> str:
     """The profile's name; where an old driver does not say it, made as NVIDIA's tools make it: ``2g.10gb``.
 

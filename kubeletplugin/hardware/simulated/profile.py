@@ -19,8 +19,8 @@ from driver.errors import Fault, InvalidInput
 from driver.files import Files
 from driver.limits import MAX_ATTRIBUTE_BYTES
 from kubeletplugin.hardware.card import Card, Vendor
-from kubeletplugin.hardware.partitions import SCHEMES, Scheme
-from kubeletplugin.hardware.simulated.schemes import SchemeEntry
+from kubeletplugin.hardware.partitions import Scheme
+from kubeletplugin.hardware.simulated.schemes import SCHEMES, SchemeEntry
 
 
 def _fits_attribute(text: str) -> str:

@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from driver.errors import InvalidInput
 from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.partitions import SCHEMES, Scheme
+from kubeletplugin.hardware.partitions import Scheme
 from kubeletplugin.hardware.simulated.profile import CardEntry, faults_of
-from kubeletplugin.hardware.simulated.schemes import scheme_to
+from kubeletplugin.hardware.simulated.schemes import SCHEMES, scheme_to
 
 WIDTH = 120
 

@@ -1,4 +1,4 @@
-"""Partition schemes as a profile writes them, for cards whose scheme this program does not know by name.
+"""Partition schemes: those that a profile may name, and others as a profile writes them.
 
 A scheme is a mapping with ``kind``, ``counters`` and ``partitions``; a partition has ``profile``, ``slot``,
 ``memoryMiB``, ``cores``, ``draws`` and ``sizes``. The fields mean what they mean in ``Scheme`` and ``Partition``.
@@ -10,7 +10,35 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from driver.kinds import PartitionKind
-from kubeletplugin.hardware.partitions import Partition, Scheme
+from kubeletplugin.hardware.ascend.generations import A910, B910, P310
+from kubeletplugin.hardware.ascend.templates import (
+    A910_16G,
+    A910_32G,
+    CORES_20_32G,
+    CORES_20_64G,
+    CORES_24,
+    P310_24G,
+    P310_48G,
+    table_scheme,
+)
+from kubeletplugin.hardware.partitions import A100_40GB, A100_80GB, H100_80GB, Partition, Scheme
+
+SCHEMES: Mapping[str, Scheme] = {
+    scheme.name: scheme
+    for scheme in (
+        A100_40GB,
+        A100_80GB,
+        H100_80GB,
+        table_scheme(P310_24G, 24576, P310),
+        table_scheme(P310_48G, 49152, P310),
+        table_scheme(A910_32G, 32768, A910),
+        table_scheme(A910_16G, 16384, A910),
+        table_scheme(CORES_24, 65536, B910),
+        table_scheme(CORES_20_64G, 65536, B910),
+        table_scheme(CORES_20_32G, 32768, B910),
+    )
+}
+"""Every scheme that a profile may name, for chips with the nominal amount of memory."""
 
 Amount = Annotated[int, Field(ge=0)]
 

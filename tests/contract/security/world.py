@@ -24,6 +24,17 @@ VICTIM, ATTACKER = "n1", "n2"
 USED, FREE, FOREIGN_USED, FOREIGN_FREE = "used", "free", "foreign-used", "foreign-free"
 POD, GATED = "victim", "gated"
 SLICE = f"{VICTIM}-lode.dev-devices-000"
+_RESTRICTED = {
+    "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+    "containers": [
+        {
+            "name": "main",
+            "image": "none",
+            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        }
+    ],
+}
+"""A pod that the controller's namespace admits."""
 _DEVICE = {"request": "card", "driver": "lode.dev", "pool": f"{VICTIM}/lode.dev", "device": "gpu-0"}
 
 
@@ -105,15 +116,14 @@ def _actors(plane: ControlPlane, admin: Identity, flavor: Flavor) -> Mapping[str
     found = {
         "tenant": _with_token(plane, admin, OWN, "tenant"),
         "tenant with claim status": _with_token(plane, admin, OWN, "tenant-with-status"),
-        "plugin's token": _with_token(plane, admin, "lode-system", "lode-kubeletplugin"),
-        "controller's token": _with_token(plane, admin, "lode-system", "lode-controller"),
+        "plugin's token": _with_token(plane, admin, "lode-plugin", "lode-kubeletplugin"),
         "other driver": _with_token(plane, admin, "default", "other-driver"),
         "kube-scheduler": Identity.with_certificate(plane, "system:kube-scheduler"),
         "kubelet": Identity.with_certificate(plane, f"system:node:{ATTACKER}", "system:nodes"),
         "administrator": admin,
     }
-    if flavor == "scheduler-allocated":
-        del found["controller's token"]
+    if flavor == "controller-allocated":
+        found["controller's token"] = _with_token(plane, admin, "lode-system", "lode-controller")
     return found
 
 
@@ -141,7 +151,7 @@ def _with_token(plane: ControlPlane, admin: Identity, namespace: str, account: s
     accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
     if not admin.request("GET", f"{accounts}/{account}").ok:
         admin.request("POST", accounts, {"metadata": {"name": account}}).must()
-    spec = {"serviceAccountName": account, "nodeName": ATTACKER, "containers": [{"name": "main", "image": "none"}]}
+    spec = {"serviceAccountName": account, "nodeName": ATTACKER, **_RESTRICTED}
     pods = f"/api/v1/namespaces/{namespace}/pods"
     pod = admin.request("POST", pods, {"metadata": {"name": f"of-{account}"}, "spec": spec}).must()["metadata"]
     bound = {"apiVersion": "v1", "kind": "Pod", "name": pod["name"], "uid": pod["uid"]}

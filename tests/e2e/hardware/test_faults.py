@@ -47,6 +47,7 @@ def test_a_fault_taints_the_card_blocks_claims_shows_in_the_pod_and_ends(
     eventually("the card is tainted", lambda: tainted(client, machine).get(f"{kind}-0") == ["lode.dev/unhealthy"])
     assert all(name.startswith(f"{kind}-0") for name in tainted(client, machine))
     eventually("the pod's status says so", lambda: reported_health(client, namespace, "user") == {"Unhealthy"})
+    eventually("an Event says so", lambda: "device is unhealthy" in client.messages(namespace, "user"))
     client.delete(namespace, "pods", "user")
     client.create(namespace, pod("next", "first"))
     eventually("the next pod waits", lambda: "taint" in client.messages(namespace, "next"))

@@ -240,6 +240,34 @@ int nvmlDeviceGetRemappedRows(Handle device, unsigned *corrected, unsigned *unco
     return leave(value && sscanf(value, "%u %u %u %u", corrected, uncorrected, pending, failed) == 4 ? SUCCESS : NOT_SUPPORTED);
 }
 
+/* "retired" has the pages retired for single-bit errors, those for double-bit errors, and whether some are pending. */
+static int retired_of(int card, unsigned *single, unsigned *twofold, unsigned *pending) {
+    const char *value = get("gpu.%d.retired", card);
+    return value && sscanf(value, "%u %u %u", single, twofold, pending) == 3 ? SUCCESS : NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetRetiredPagesPendingStatus(Handle device, unsigned *pending) {
+    int card = card_of(device);
+    unsigned single, twofold;
+    ENTER(card);
+    return leave(retired_of(card, &single, &twofold, pending));
+}
+
+int nvmlDeviceGetRetiredPages(Handle device, unsigned cause, unsigned *count, unsigned long long *addresses) {
+    int card = card_of(device);
+    unsigned single, twofold, pending, room = *count;
+    ENTER(card);
+    int code = retired_of(card, &single, &twofold, &pending);
+    if (code != SUCCESS)
+        return leave(code);
+    *count = cause == 0 ? single : twofold;
+    if (*count > room)
+        return leave(INSUFFICIENT_SIZE);
+    for (unsigned i = 0; i < *count; i++)
+        addresses[i] = 0x1000ull * (i + 1);
+    return leave(SUCCESS);
+}
+
 int nvmlDeviceGetTotalEccErrors(Handle device, unsigned type, unsigned counter, unsigned long long *errors) {
     int card = card_of(device);
     ENTER(card);

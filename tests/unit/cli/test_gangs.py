@@ -3,18 +3,33 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pytest
 
 from cli import explain, live
+from cli.checks import DEPLOYMENTS
 from cli.shipped import device_classes
-from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
+from cli.tiers import CONFIG_MAPS
+from driver.kube.api import (
+    DEVICE_CLASSES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    VOLCANO_POD_GROUPS,
+    Api,
+    Forbidden,
+    Object,
+)
+from driver.kube.decorator import ApiCall, ApiDecorator
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from tests.unit.cli.cluster import Answer, node, pod, simulation, slices, template
 
 Simulate = Callable[..., Answer]
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -140,17 +155,43 @@ def test_settings_that_cannot_be_used_are_refused(simulated: Simulate, tmp_path:
     assert (answer.status, str(settings) in answer.err) == (2, True)
 
 
-def test_explain_shows_a_gang_and_the_verdict_on_every_domain(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = VirtualClock()
-    api = MemoryApi(clock)
+Explained = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def api() -> MemoryApi:
+    """A cluster with a node of two cards in each of two fabrics."""
+    api = MemoryApi(VirtualClock(), custom=(VOLCANO_POD_GROUPS, DEPLOYMENTS))
     for obj in device_classes():
         api.create(DEVICE_CLASSES, obj)
     for name, fabric in (("a1", "a"), ("b1", "b")):
         api.create(NODES, node(name, fabric=fabric))
         for part in slices(name, "t4x2", ("whole",)):
             api.create(RESOURCE_SLICES, part)
+    return api
+
+
+@pytest.fixture
+def explained(api: MemoryApi, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Explained:
+    """The exit status of ``lode explain``, and all that it says."""
+    reading: list[Api] = [api]
+
+    @contextmanager
+    def connected(kubeconfig: str, context: str = "") -> Iterator[tuple[Api, str]]:
+        yield reading[0], "default"
+
+    def call(target: str, *, through: Api = api) -> tuple[int, str]:
+        reading[0] = through
+        status = explain.main([target])
+        said = capsys.readouterr()
+        return status, said.err + said.out
+
+    monkeypatch.setattr(live, "cluster", connected)
+    monkeypatch.setattr("time.time", lambda: VirtualClock().now() + 60)
+    return call
+
+
+def test_explain_shows_a_gang_and_the_verdict_on_every_domain(api: MemoryApi, explained: Explained) -> None:
     made, *_ = gang(0, 2)
     for number in range(2):
         spec = made["spec"]["spec"]
@@ -159,18 +200,68 @@ def test_explain_shows_a_gang_and_the_verdict_on_every_domain(
         member = pod(f"train-{number}", f"train-{number}")
         member["spec"]["schedulingGates"] = [{"name": "lode.dev/allocation"}]
         api.create(PODS, member, "default")
-
-    @contextmanager
-    def connected(kubeconfig: str, context: str = "") -> Iterator[tuple[Api, str]]:
-        yield api, "default"
-
-    monkeypatch.setattr(live, "cluster", connected)
-    monkeypatch.setattr("time.time", lambda: clock.now() + 60)
     for target in ("gang/train", "pod/train-1"):
-        assert explain.main([target]) == 1
-        said = capsys.readouterr()
-        assert "gang default/train: 2 members exist, at least 2 start together" in said.err
+        status, said = explained(target)
+        assert status == 1
+        assert "gang default/train: 2 members exist, at least 2 start together" in said
         for fabric in ("a", "b"):
-            assert f"gang default/train: 1 of 2 members fit in {fabric}" in said.err
-    assert explain.main(["gang/none"]) == 2
-    assert "no gang none in namespace default" in capsys.readouterr().err
+            assert f"gang default/train: 1 of 2 members fit in {fabric}" in said
+    assert explained("gang/none")[0] == 2
+
+
+# Tiers of Volcano, which the settings of the controller say
+
+
+class Installed(ApiDecorator):
+    """The API of a cluster with the controller, for a user who may read its settings or not."""
+
+    def __init__(self, api: Api, *, readable: bool):
+        super().__init__(api)
+        self._readable = readable
+        volumes = [{"name": "settings", "configMap": {"name": "lode-settings-5f2k"}}]
+        spec = {"template": {"spec": {"volumes": volumes}}}
+        api.create(NAMESPACES, {"metadata": {"name": "lode-system"}})
+        api.create(DEPLOYMENTS, {"metadata": {"name": "lode-controller", "namespace": "lode-system"}, "spec": spec})
+
+    def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
+        if call.resource != CONFIG_MAPS:
+            return proceed()
+        if not self._readable:
+            raise Forbidden("you may not", status=403)
+        assert (call.namespace, call.name) == ("lode-system", "lode-settings-5f2k")
+        data = {"settings.yaml": "controller: {volcanoTiers: {1: {nodeLabel: fabric}}}"}
+        return cast("T", {"metadata": {"name": call.name, "namespace": call.namespace}, "data": data})
+
+
+def group_with_a_tier(api: MemoryApi) -> None:
+    """Two pods of a PodGroup of Volcano."""
+    spec = {"minMember": 2, **TIER}
+    api.create(VOLCANO_POD_GROUPS, {"metadata": {"name": "train", "namespace": "default"}, "spec": spec})
+    for number in range(2):
+        claim = {"metadata": {"name": f"train-{number}", "namespace": "default"}}
+        api.create(RESOURCE_CLAIMS, {**claim, "spec": template("train", count=2)["spec"]["spec"]})
+        member = pod(f"train-{number}", f"train-{number}")
+        member["metadata"]["annotations"] = {"scheduling.volcano.sh/group-name": "train"}
+        member["spec"]["schedulingGates"] = [{"name": "lode.dev/allocation"}]
+        api.create(PODS, member, "default")
+
+
+def test_explain_reads_tiers_from_the_settings_of_the_controller(api: MemoryApi, explained: Explained) -> None:
+    group_with_a_tier(api)
+    status, said = explained("pod/train-0", through=Installed(api, readable=True))
+    assert status == 1
+    assert "gang default/train: 1 of 2 members fit in a" in said
+
+
+def test_explain_says_what_to_do_if_it_cannot_know_the_tiers(api: MemoryApi, explained: Explained) -> None:
+    group_with_a_tier(api)
+    status, said = explained("pod/train-0")
+    assert (status, "no controller is installed in namespace lode-system" in said) == (1, True)
+    assert "--settings" in said
+
+
+def test_explain_names_the_right_to_read_the_settings(api: MemoryApi, explained: Explained) -> None:
+    group_with_a_tier(api)
+    _, said = explained("pod/train-0", through=Installed(api, readable=False))
+    assert "you may not get configmaps in namespace lode-system" in said
+    assert "--settings" in said

@@ -226,7 +226,8 @@ def test_it_says_which_pods_the_controller_does_not_place_for_reasons_that_no_ob
         ),
         ([pod("p", "c", cpu="9"), claim("c"), node("g")], "Unallocatable", "insufficient cpu"),
         ([pod("p", "c"), claim("c"), node("g", ready=False)], "Unallocatable", "the node is not ready"),
-        ([pod("p", "c"), claim("c", count=3)], "Unallocatable", "wants 3 of gpu.lode.dev"),
+        ([pod("p", "c"), claim("c", count=3)], "Impossible", "Waiting does not help"),
+        ([pod("p", "c"), claim("c", count=3)], "Impossible", "wants 3 of gpu.lode.dev"),
     ],
 )
 def test_a_pod_that_waits_says_why_in_the_controllers_words(

@@ -19,7 +19,7 @@ def test_the_table_is_that_of_the_tests(flavor: Flavor) -> None:
 
 
 def test_every_policy_is_listed() -> None:
-    names = {policy["metadata"]["name"] for policy in expected_policies("lode-system")}
+    names = {policy["metadata"]["name"] for policy in expected_policies()}
     assert set(re.findall(r"^\| `([a-z-]+\.lode\.dev)` \|", PAGE, re.MULTILINE)) == names
 
 

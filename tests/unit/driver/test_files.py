@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.files import Files, SystemDisk, SystemFiles
+from driver.files import Files, Loss, SystemDisk, SystemFiles
 from simulation.files import MemoryDisk, MemoryFiles
 
 Place = tuple[Files, str]
@@ -118,6 +118,21 @@ def test_a_write_that_is_killed_at_any_call_leaves_the_old_content_or_the_new(be
             return
 
 
+@pytest.mark.parametrize(
+    ("may_lose", "left"), [("nothing", [b"new"]), ("change", [b"old", b"new"]), ("content", [b"old", b"new", b""])]
+)
+def test_a_loss_of_power_undoes_no_more_of_a_write_than_allowed(may_lose: Loss, left: list[bytes]) -> None:
+    for folder_is_synced in (False, True):
+        files = MemoryFiles()
+        files.write("/d/a", b"old")
+        files.write("/d/a", b"new", may_lose)
+        assert files.read("/d/a") == b"new"
+        if folder_is_synced:
+            files.write("/d/b", b"")
+        files.disk.lose_power()
+        assert files.read("/d/a") in left
+
+
 def test_what_is_removed_does_not_return_after_a_loss_of_power() -> None:
     files = MemoryFiles()
     files.write("/d/a", b"old")
@@ -159,6 +174,16 @@ def test_on_a_machine_a_file_and_every_new_folder_is_synced(tmp_path: Path, monk
     assert synced[2].name.startswith(".a.")
 
 
+@pytest.mark.parametrize(("may_lose", "syncs"), [("nothing", 2), ("change", 1), ("content", 0)])
+def test_what_may_be_lost_is_not_waited_for(
+    may_lose: Loss, syncs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    SystemFiles().write(f"{tmp_path}/a", b"", may_lose)
+    assert len(synced) == syncs
+
+
 def test_a_folder_that_another_program_makes_at_the_same_time_is_no_fault(tmp_path: Path) -> None:
     class SharedDisk(SystemDisk):
         """The other program makes the next folder whenever this one has made one."""
@@ -192,3 +217,31 @@ def test_a_lock_is_exclusive_across_processes_and_ends_with_its_holder(tmp_path:
         holder.kill()
     with SystemFiles().lock(str(path)):
         pass
+
+
+COUNTED = """
+import sys
+from pathlib import Path
+from driver.files import SystemFiles
+files, count = SystemFiles(), Path(sys.argv[2])
+for _ in range(200):
+    with files.lock(sys.argv[1]):
+        count.write_text(str(int(count.read_text()) + 1))
+    files.remove_lock(sys.argv[1])
+"""
+
+
+def test_a_lock_that_its_holders_remove_stays_exclusive(tmp_path: Path) -> None:
+    path, count = tmp_path / "lock", tmp_path / "count"
+    count.write_text("0")
+    programs = [subprocess.Popen([sys.executable, "-c", COUNTED, path, count]) for _ in range(3)]
+    assert [program.wait() for program in programs] == [0, 0, 0]
+    assert (count.read_text(), path.exists()) == ("600", False)
+
+
+def test_a_lock_that_somebody_holds_is_not_removed(place: Place) -> None:
+    files, root = place
+    files.remove_lock(f"{root}/lock")
+    with files.lock(f"{root}/lock"):
+        files.remove_lock(f"{root}/lock")
+        assert isinstance(files, MemoryFiles) or files.names(root) == ["lock"]

@@ -2,6 +2,9 @@
 
 import threading
 
+from structlog.testing import capture_logs
+
+from driver.errors import TransientFault
 from driver.observe import logger
 from driver.settings import Settings
 from kubeletplugin.hardware import Card
@@ -28,3 +31,29 @@ def test_a_card_that_appears_is_reported() -> None:
     assert {item.device.split("-")[1] for item in next(reports)} == {"0", "1"}
     ended.set()
     assert list(reports) == []
+
+
+class Silent(SimulatedHardware):
+    """Hardware that does not answer before the fourth question."""
+
+    asked = 0
+
+    def cards(self) -> tuple[Card, ...]:
+        self.asked += 1
+        if self.asked < 4:
+            raise TransientFault("the library hangs")
+        return super().cards()
+
+
+class Quick(threading.Event):
+    """An event whose waits end at once."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return self.is_set()
+
+
+def test_hardware_that_does_not_answer_is_said_once() -> None:
+    hardware, ended = Silent(load_profile("t4x2", MemoryFiles()), "n1"), Quick()
+    with capture_logs() as lines:
+        assert next(HealthFeed(hardware, VirtualClock(), Settings(), "n1", logger("test")).reports(ended))
+    assert [line["reason"] for line in lines] == ["the library hangs"]

@@ -11,6 +11,7 @@ import yaml
 from controller.policies import expected_policies, policy_resource
 from driver.names import Names
 from driver.settings import Settings, settings_from
+from kubeletplugin.podresources import socket_paths
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 EXAMPLES = sorted(file for file in (MANIFESTS / "examples").glob("*/*.yaml") if file.stem != "kustomization")
@@ -71,7 +72,7 @@ def test_the_policy_adds_the_gate_that_the_controller_removes() -> None:
 def test_the_controller_may_read_exactly_the_policies_that_it_expects() -> None:
     rules = [rule for role in installed("ClusterRole") for rule in role["rules"]]
     (rule,) = [rule for rule in rules if rule["apiGroups"] == ["admissionregistration.k8s.io"]]
-    expected = expected_policies("lode-system")
+    expected = expected_policies()
     assert set(rule["resourceNames"]) == {policy["metadata"]["name"] for policy in expected}
     assert set(rule["resources"]) == {policy_resource(policy).plural for policy in expected}
 
@@ -86,6 +87,7 @@ def test_no_role_has_a_wildcard() -> None:
 def test_programs_run_without_privileges_and_answer_probes(kind: str) -> None:
     (workload,) = installed(kind)
     (container,) = workload["spec"]["template"]["spec"]["containers"]
+    assert workload["spec"]["template"]["spec"]["enableServiceLinks"] is False
     security = container["securityContext"]
     assert security["capabilities"] == {"drop": ["ALL"]}
     assert security["readOnlyRootFilesystem"]
@@ -192,6 +194,26 @@ def test_no_taint_evicts_the_plugin_before_the_pods_whose_claims_it_unprepares()
     assert plugin_pod()["tolerations"] == [{"operator": "Exists"}]
 
 
+def test_the_controller_runs_on_control_planes_and_is_evicted_by_every_taint() -> None:
+    (workload,) = installed("Deployment")
+    (toleration,) = workload["spec"]["template"]["spec"]["tolerations"]
+    assert (toleration["key"], toleration["effect"]) == ("node-role.kubernetes.io/control-plane", "NoSchedule")
+
+
+def test_where_priorities_of_the_system_have_a_quota_both_namespaces_can_have_one() -> None:
+    quotas = objects(MANIFESTS / "priority-quota" / "quotas.yaml")
+    used = {
+        (workload["metadata"]["namespace"], workload["spec"]["template"]["spec"]["priorityClassName"])
+        for workload in installed("DaemonSet") + installed("Deployment")
+    }
+    allowed = set()
+    for quota in quotas:
+        (scope,) = quota["spec"]["scopeSelector"]["matchExpressions"]
+        assert (scope["scopeName"], scope["operator"]) == ("PriorityClass", "In")
+        allowed |= {(quota["metadata"]["namespace"], name) for name in scope["values"]}
+    assert allowed == used
+
+
 def test_the_plugin_sees_no_folder_of_another_driver() -> None:
     folders = {volume["hostPath"]["path"] for volume in plugin_pod()["volumes"] if "hostPath" in volume}
     assert folders == {
@@ -215,6 +237,17 @@ def test_only_nodes_with_ascend_npus_have_a_privileged_plugin() -> None:
     host = next(mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "host")
     assert settings.driver_root == host
     assert settings.ascend.library == f"{host}{Settings().kubeletplugin.ascend.library}"
+
+
+@pytest.mark.parametrize("component", ["nvidia/plugin.yaml", "ascend/driver.yaml"])
+def test_a_plugin_with_real_cards_sees_the_socket_at_which_the_kubelet_says_what_it_hands_out(component: str) -> None:
+    (patch,) = objects(MANIFESTS / component)
+    pod = patch["spec"]["template"]["spec"]
+    (mount,) = [mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == "host"]
+    (volume,) = [volume for volume in pod["volumes"] if volume["name"] == "host"]
+    settings = settings_from((MANIFESTS / component).with_name("settings.yaml").read_text())
+    assert volume["hostPath"]["path"] == "/"
+    assert socket_paths(settings)[0].startswith(f"{mount['mountPath']}/var/lib/kubelet/")
 
 
 def test_programs_are_observed_on_ipv4_and_ipv6() -> None:

@@ -1,8 +1,10 @@
 """What is wrong with single writes of a controller about gangs."""
 
+from typing import Any
+
 import pytest
 
-from driver.kube.api import NODES, RESOURCE_CLAIMS, Object
+from driver.kube.api import JOBS, NODES, PODS, RESOURCE_CLAIMS, Object
 from driver.names import FINALIZER
 from tests.unit.simulation.test_write_checks import Rig
 
@@ -11,20 +13,30 @@ LEVEL: Object = {"nodeLabel": "fabric"}
 
 
 class Gangs(Rig):
-    """Nodes of two fabrics, and two pods of a gang of which both have to start together."""
+    """Nodes of two fabrics, and two pods of a gang of which both have to start together.
 
-    def __init__(self, minimum: int = 2, **level: object):
+    Args:
+        said: what the claims say about it.
+        metadata: of the pods.
+    """
+
+    def __init__(self, minimum: int = 2, said: Object | None = None, metadata: Object | None = None, **level: object):
         super().__init__()
+        self._said = {"gang": {"name": "train", "minAvailable": minimum}} if said is None else said
+        self._metadata = metadata or {}
         for name, fabric in NODES_OF.items():
             status = {"allocatable": {"cpu": "16"}}
             self.memory.create(NODES, {"metadata": {"name": name, "labels": {"fabric": fabric}}, "status": status})
         for name in ("w0", "w1"):
-            self._claim_of(name, minimum, {**LEVEL, **level})
+            self._claim_of(name, {**LEVEL, **level})
         self.pods = {name: self.pod(name, name) for name in ("w0", "w1")}
 
-    def _claim_of(self, name: str, minimum: int, level: Object) -> None:
-        gang = {"name": "train", "minAvailable": minimum}
-        parameters = {"apiVersion": "lode.dev/v1alpha1", "kind": "PlacementConfig", "gang": gang, "topology": [level]}
+    def pod(self, name: str = "p", claim: str = "c", **options: Any) -> Object:
+        made = super().pod(name, claim, **options)
+        return self.memory.patch(PODS, name, {"metadata": self._metadata}, namespace="default") or made
+
+    def _claim_of(self, name: str, level: Object) -> None:
+        parameters = {"apiVersion": "lode.dev/v1alpha1", "kind": "PlacementConfig", **self._said, "topology": [level]}
         want = {"name": "r", "exactly": {"deviceClassName": "gpu.lode.dev"}}
         config = [{"opaque": {"driver": "lode.dev", "parameters": parameters}}]
         metadata = {"name": name, "namespace": "default", "finalizers": [FINALIZER]}
@@ -69,4 +81,49 @@ def test_all_members_are_placed_before_the_first_is_let_go() -> None:
         rig.give(name, "a1")
     for pod in rig.pods.values():
         rig.let_go(pod)
+    assert not rig.found
+
+
+JOB: Object = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "j", "controller": True}
+SOURCES: dict[str, tuple[Object, Object]] = {
+    "owner": ({"gang": {}}, {"ownerReferences": [JOB]}),
+    "owner, with a minimum": ({"gang": {"minAvailable": 2}}, {"ownerReferences": [JOB]}),
+    "label": ({}, {"ownerReferences": [JOB], "labels": {"lode.dev/gang": ""}}),
+    "Kueue": (
+        {},
+        {
+            "labels": {"kueue.x-k8s.io/pod-group-name": "train"},
+            "annotations": {"kueue.x-k8s.io/pod-group-total-count": "2"},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_gangs_of_every_source_are_judged(source: str) -> None:
+    said, metadata = SOURCES[source]
+    rig = Gangs(said=said, metadata=metadata)
+    template = {"spec": {"containers": [{"name": "c", "image": "i:1"}], "restartPolicy": "Never"}}
+    spec = {"parallelism": 2, "completions": 2, "template": template}
+    rig.memory.create(JOBS, {"metadata": {"name": "job", "namespace": "default"}, "spec": spec})
+    rig.give("w0", "a1")
+    rig.let_go(rig.pods["w0"])
+    assert "with 1 of 2 members placed" in rig.found[0]
+    rig.found.clear()
+    rig.give("w1", "b1")
+    assert "split over domains of fabric" in rig.found[0]
+
+
+def test_a_node_that_has_lost_its_label_is_still_where_its_gang_is() -> None:
+    rig = Gangs()
+    rig.give("w0", "a1")
+    rig.memory.patch(NODES, "a1", {"metadata": {"labels": {"fabric": None}}})
+    rig.give("w1", "b1")
+    assert "split over domains of fabric: ['a', 'b']" in rig.found[0]
+
+
+def test_members_that_may_move_are_not_judged_by_their_domain() -> None:
+    rig = Gangs(said={"gang": {"name": "train", "minAvailable": 2, "onDomainLoss": "move"}})
+    rig.give("w0", "a1")
+    rig.give("w1", "b1")
     assert not rig.found

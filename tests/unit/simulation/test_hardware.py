@@ -74,3 +74,18 @@ def test_a_reboot_removes_mig_instances_whoever_made_them(node: NodeHardware) ->
     node.make_foreign(MigInstance(first_card(node).uuid, "1g.5gb", 0))
     node.reboot()
     assert (existing(node), node.foreign) == (set(), set())
+
+
+def test_after_a_reboot_cards_may_have_other_numbers_and_keep_their_uuids(node: NodeHardware) -> None:
+    before = {card.uuid: card.index for card in node.cards_of_node.cards()}
+    node.moves = 1
+    assert {card.uuid: card.index for card in node.cards_of_node.cards()} == before
+    node.reboot()
+    cards = node.of(lambda: None).cards()
+    assert [card.index for card in cards] == [0, 1, 2, 3]
+    assert {card.uuid: (card.index - 1) % 4 for card in cards} == before
+    node.reboot()
+    assert node.cards_of_node.cards() == cards
+    node.moves = -node.moved
+    node.reboot()
+    assert {card.uuid: card.index for card in node.cards_of_node.cards()} == before

@@ -235,6 +235,17 @@ def test_the_right_writes_of_an_allocation_have_no_problems() -> None:
     assert rig.found == []
 
 
+def test_nominating_a_pod_that_is_bound_is_no_mistake_if_kube_scheduler_dropped_its_reservation() -> None:
+    rig = Rig()
+    rig.claim()
+    pod = rig.pod(gate="")
+    rig.allocate(pod)
+    rig.memory.bind("default", "p", "n1")
+    rig.set_status({"reservedFor": []}, api=rig.memory)
+    rig.tell(pod, {"nominatedNodeName": "n1"})
+    assert rig.found == []
+
+
 def test_a_patch_for_a_pod_that_another_has_replaced_is_no_mistake() -> None:
     rig = Rig()
     rig.claim()

@@ -13,6 +13,10 @@ _WAIT_MILLISECONDS = 1
 _MOST_EVENTS = 1000
 """The most events that one question takes; the rest is left to the next."""
 _NO_INSTANCE = 0xFFFFFFFF
+_RETIREMENT_CAUSES = (
+    pynvml.NVML_PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS,
+    pynvml.NVML_PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,10 @@ class Condition:
     """A faulty row of memory could not be replaced by a spare one."""
     remapping_pending: bool = False
     """A faulty row of memory is replaced with the next reset."""
+    retirement_pending: bool = False
+    """A faulty page of memory is retired with the next reset: cards without spare rows."""
+    retired_pages: int = 0
+    """How many pages of memory are retired for good."""
 
 
 class Events:
@@ -96,8 +104,11 @@ def read_condition(nvml: Nvml, card: str) -> Condition:
     values = nvml.ask((), "nvmlDeviceGetFieldValues", handle, [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
     said = [value.value.uiVal for value in values if value.nvmlReturn == pynvml.NVML_SUCCESS]
     rows = nvml.ask((0, 0, 0, 0), "nvmlDeviceGetRemappedRows", handle)
+    retired = [nvml.ask((), "nvmlDeviceGetRetiredPages", handle, cause) for cause in _RETIREMENT_CAUSES]
     return Condition(
         recovery_action=said[0] if said else None,
         remapping_failed=bool(rows[3]),
         remapping_pending=bool(rows[2]),
+        retirement_pending=bool(nvml.ask(0, "nvmlDeviceGetRetiredPagesPendingStatus", handle)),
+        retired_pages=sum(map(len, retired)),
     )

@@ -14,6 +14,7 @@ PREPARED = ClusterFacts(
     version="v1.37.1",
     served={"resource.k8s.io/v1 resourceclaims": True},
     plugin=Program(1, 1),
+    other_plugins=(),
     controller=Program(2, 2),
     lease=Lease("lode-controller-1", 12.0),
     controller_allocates=True,
@@ -23,7 +24,7 @@ PREPARED = ClusterFacts(
     nodes=(NODE,),
     unread={},
 )
-PLUGIN = "system:serviceaccount:lode-system:lode-kubeletplugin"
+PLUGIN = "system:serviceaccount:lode-plugin:lode-kubeletplugin"
 SLICES = Right(PLUGIN, "create", "resource.k8s.io", "resourceslices")
 
 
@@ -66,6 +67,15 @@ def test_a_cluster_that_has_everything_passes(change: dict[str, Any]) -> None:
         ({"version": "?"}, ("unknown", "version", "API server", "says '?'")),
         ({"served": {"g/v1 things": False}}, ("failed", "API", "g/v1 things", "not served")),
         ({"plugin": None}, ("failed", "programs", "DaemonSet lode-kubeletplugin", "does not exist")),
+        (
+            {"other_plugins": ("old",)},
+            (
+                "failed",
+                "programs",
+                "DaemonSet old/lode-kubeletplugin",
+                "a second plugin on its nodes, of another version",
+            ),
+        ),
         ({"controller": None}, ("failed", "programs", "Deployment lode-controller", "does not exist")),
         (
             {"controller": Program(2, 1)},

@@ -13,14 +13,16 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from controller.__main__ import Connections, ControllerProcess, connections, main
+from controller.__main__ import Connections, ControllerProcess, Inbox, connections, main, take_in
 from driver.clock import SystemClock
 from driver.kube.api import LEASES, NAMESPACES, RESOURCE_CLAIMS, Api, Conflict, Forbidden, NotFound, Unavailable
 from driver.kube.client import KubeClient
 from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.reflector import Synced
 from driver.observe import logger
 from driver.settings import Settings
 from memoryapi import MemoryApi
+from simulation.clock import VirtualClock
 from tests.unit.controller.loop.world import GATE, World
 
 # A thread that dies as it should may be noticed only while the next test runs.
@@ -115,12 +117,16 @@ def get(address: str, path: str) -> tuple[int, str]:
 
 def test_policies_that_are_not_in_force_make_the_program_unready_and_idle() -> None:
     world = blocking()
-    (public,) = (f"127.0.0.1:{port}" for port in free_ports(1))
-    settings = {"observeAddress": public, "controller": {**CONTROLLER, "verifyPolicies": True}}
+    public, private = (f"127.0.0.1:{port}" for port in free_ports(2))
+    settings = {"observeAddress": public, "controller": {**CONTROLLER, "verifyPolicies": True, "debugAddress": private}}
     world.add_claim("a")
     world.add_pod("p", "a")
-    with running(WithoutPolicies(world.api), Settings.model_validate(settings)):
+    with running(WithoutPolicies(world.api), Settings.model_validate(settings)) as (process, _):
         eventually(lambda: "single-allocator.lode.dev: does not exist" in get(public, "/readyz")[1])
+        eventually(lambda: leads(process))
+        for _ in range(20):
+            # The main loop answers between two decisions, so it has had the time for some.
+            assert get(private, "/debug/usage") == (200, "{}")
     assert world.gates("p") == [GATE]
 
 
@@ -269,6 +275,55 @@ def test_when_it_is_stopped_writes_under_way_end_and_only_then_the_lease_is_rele
         go_on.set()
     assert (world.devices("a"), world.gates("p")) == (["n1/gpu-0"], [])
     assert (status, holder(world)) == ([0], "")
+
+
+def test_the_lease_is_not_released_while_a_write_does_not_end() -> None:
+    world = blocking()
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        arrived.set()
+        go_on.wait(10)
+
+    settings = {"observeAddress": "", "controller": {**CONTROLLER, "writeSeconds": 0.05}}
+    with running(Hooked(world.api, hang), Settings.model_validate(settings)) as (process, status):
+        world.add_claim("a")
+        world.add_pod("p", "a")
+        assert arrived.wait(10)
+        process.stop()
+        eventually(lambda: status == [0])
+        assert holder(world), "the write may still be made"
+        go_on.set()
+
+
+def test_as_many_pods_are_written_at_once_as_the_settings_say() -> None:
+    world = blocking()
+    both = threading.Barrier(2, timeout=10)
+
+    def meet() -> None:
+        both.wait()
+
+    settings = {"observeAddress": "", "controller": {**CONTROLLER, "writesInFlight": 2}}
+    with running(Hooked(world.api, meet), Settings.model_validate(settings)):
+        for name in "ab":
+            world.add_claim(name)
+            world.add_pod(f"p{name}", name)
+        eventually(lambda: world.gates("pa") == world.gates("pb") == [])
+
+
+def test_a_long_list_is_taken_in_piece_by_piece() -> None:
+    clock, inbox, taken = VirtualClock(), Inbox(), list[int]()
+
+    def handle(_: object) -> None:
+        clock.advance(0.4)
+        taken[-1] += 1
+
+    for number in range(7):
+        inbox.put(Synced(RESOURCE_CLAIMS, frozenset(), str(number)))
+    while not inbox.empty():
+        taken.append(0)
+        take_in(inbox, 0, handle, clock)
+    assert taken == [3, 3, 1], "after a second, the program does what else is due"
 
 
 def test_the_lease_is_not_released_while_a_write_is_in_doubt() -> None:

@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from controller.placement import Needs, NodeFacts, Nodes, PodCheck, needs_of
+from controller.placement.nodes import HOSTNAME
 
 
 def needs(cpu: int) -> Needs:
@@ -93,3 +96,59 @@ def test_terms_of_pods_on_nodes_tell_shapes_apart_only_while_they_exist() -> Non
     assert nodes.shape_of(one) != nodes.shape_of(other)
     nodes.discount("ns/p")
     assert nodes.shape_of(one) == nodes.shape_of(other)
+
+
+def pod_on(selector: dict[str, str] | None = None, *terms: Any) -> Needs:
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [*terms]}}}
+    spec = {"nodeSelector": selector or {}, **({"affinity": affinity} if terms else {})}
+    return needs_of({"metadata": {"namespace": "ns"}, "spec": spec})
+
+
+def expressions(*pairs: tuple[str, str, list[str]]) -> Any:
+    return {
+        "matchExpressions": [{"key": key, "operator": operator, "values": values} for key, operator, values in pairs]
+    }
+
+
+ON_N1 = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+HOSTS = expressions((HOSTNAME, "In", ["h1", "h2"]))
+POOL = expressions(("pool", "In", ["x"]))
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        (pod_on(), None),
+        (pod_on({"pool": "x"}), None),
+        (pod_on({HOSTNAME: "h1"}), {"n1"}),
+        (pod_on({HOSTNAME: "h1", "pool": "x"}), {"n1"}),
+        (pod_on({HOSTNAME: "same"}), {"n3", "n4"}),
+        (pod_on({HOSTNAME: "none"}), set()),
+        (pod_on(None, ON_N1), {"n1"}),
+        (pod_on(None, HOSTS), {"n1", "n2"}),
+        (pod_on(None, ON_N1, HOSTS), {"n1", "n2"}),
+        (pod_on(None, HOSTS, POOL), None),
+        (pod_on(None, expressions((HOSTNAME, "NotIn", ["h1"]))), None),
+        (pod_on(None, expressions((HOSTNAME, "In", ["h1"]), ("pool", "In", ["x"]))), {"n1"}),
+    ],
+)
+def test_a_pod_can_be_on_no_other_nodes_than_those_that_it_names(asked: Needs, named: set[str] | None) -> None:
+    nodes = Nodes()
+    for name, host in (("n1", "h1"), ("n2", "h2"), ("n3", "same"), ("n4", "same"), ("n5", "")):
+        nodes.upsert(NodeFacts(name, ready=True, labels={HOSTNAME: host} if host else {}, allocatable={"pods": 10**10}))
+    found = nodes.named_by(asked)
+    assert (found if found is None else set(found)) == named
+    passing = {name for name in nodes if PodCheck("ns/p", asked, nodes).passes(name)}
+    assert found is None or passing <= set(found)
+
+
+def test_the_nodes_that_a_pod_names_follow_their_labels() -> None:
+    nodes, asked = Nodes(), pod_on({HOSTNAME: "h1"})
+    nodes.upsert(NodeFacts("n1", labels={HOSTNAME: "h1"}))
+    assert nodes.named_by(asked) == {"n1"}
+    nodes.upsert(NodeFacts("n1", labels={HOSTNAME: "h2"}))
+    nodes.upsert(NodeFacts("n2", labels={HOSTNAME: "h1"}))
+    assert nodes.named_by(asked) == {"n2"}
+    nodes.remove("n2")
+    nodes.upsert(NodeFacts("n1"))
+    assert not nodes.named_by(asked)

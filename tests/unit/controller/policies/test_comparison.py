@@ -9,7 +9,7 @@ import pytest
 from controller.policies import deviation, expected_policies
 from driver.kube.api import Object
 
-POLICIES = {f"{one['kind']} {one['metadata']['name']}": one for one in expected_policies("lode-system")}
+POLICIES = {f"{one['kind']} {one['metadata']['name']}": one for one in expected_policies()}
 SINGLE = "ValidatingAdmissionPolicy single-allocator.lode.dev"
 BINDING = "ValidatingAdmissionPolicyBinding single-allocator.lode.dev"
 GATE = "MutatingAdmissionPolicy allocation-gate.lode.dev"
@@ -84,7 +84,21 @@ def test_labels_and_annotations_do_not_matter() -> None:
         assert deviation(policy, marked) == ""
 
 
-def test_the_service_account_is_that_of_the_namespace() -> None:
-    moved = {one["metadata"]["name"]: one for one in expected_policies("elsewhere") if "Binding" not in one["kind"]}
+def test_the_service_accounts_are_those_of_the_namespaces() -> None:
+    policies = expected_policies("lode.dev", "elsewhere", "lode-system")
+    moved = {one["metadata"]["name"]: one for one in policies if "Binding" not in one["kind"]}
     assert "system:serviceaccount:elsewhere:lode-controller" in str(moved["single-allocator.lode.dev"])
     assert "spec.validations[0]" in deviation(moved["single-allocator.lode.dev"], POLICIES[SINGLE])
+    assert "system:serviceaccount:lode-system:lode-kubeletplugin" in str(moved["own-slices.lode.dev"])
+
+
+def test_the_name_of_the_driver_is_everywhere_but_in_labels_of_namespaces_and_nodes() -> None:
+    text = str(expected_policies("gpu.example.com"))
+    assert "gpu[.]example[.]com" in text
+    assert "gpu.example.com/allocation" in text
+    labels = {"lode.dev/kubeletplugin": "", "lode.dev/gate": ""}
+    for label in labels:
+        assert label in text
+        text = text.replace(label, "")
+    assert "lode.dev" not in text
+    assert "lode[.]dev" not in text

@@ -9,7 +9,7 @@ from controller.policies import PolicyGuard, expected_policies
 from driver.kube.api import Api, ApiError, Forbidden, NotFound, Object, Unavailable
 from driver.observe import Metrics, logger
 
-POLICIES = expected_policies("lode-system")
+POLICIES = expected_policies()
 NAME = "single-allocator.lode.dev"
 POLICY, BINDING = f"ValidatingAdmissionPolicy {NAME}", f"ValidatingAdmissionPolicyBinding {NAME}"
 

@@ -207,7 +207,8 @@ def test_a_node_held_back_for_another_pod_is_not_chosen(unplaced: Scene) -> None
 def test_a_node_asked_about_a_like_pod_is_tried_after_others_and_before_those_that_refused(unplaced: Scene) -> None:
     order = NodeOrder(asked=("n2",))
     history = refused_on(unplaced, "n1", "n3")
-    assert about(decide(unplaced.state, "default/p", NOW, order=order)) == "place n1 a=n1/gpu-0"
+    asked_first = NodeOrder(asked=("n1",))
+    assert about(decide(unplaced.state, "default/p", NOW, order=asked_first)) == "place n2 a=n2/gpu-0"
     for name in ("n1", "n3"):
         unplaced.put(NODES, node(name, cpu="16"))
     assert about(decide(unplaced.state, "default/p", NOW, history, order=order)) == "place n2 a=n2/gpu-0"

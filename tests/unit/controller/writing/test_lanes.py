@@ -1,5 +1,6 @@
 """Which sequence starts next: in order, bounded by lane, and never two about one object."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,23 @@ def test_no_two_under_way_share_an_object_and_no_lane_exceeds_its_bound(moves: l
         for lane in Lane:
             count = sum(execution.sequence.lane is lane for execution in under_way)
             assert count == lanes.under_way(lane) <= BOUNDS[lane]
+
+
+@pytest.mark.parametrize("lane", Lane)
+def test_a_lane_starts_no_more_than_its_bound_until_one_has_ended(lane: Lane) -> None:
+    lanes = Lanes(BOUNDS)
+    for name in "abcd":
+        execution = sequence(name, lane)
+        if lane is Lane.PLACING:
+            lanes.add(execution)
+        else:
+            lanes.tell(((PODS, name), "reason"), execution)
+    started = [lanes.start(lane) for _ in "abcd"]
+    assert [execution is not None for execution in started] == [number < BOUNDS[lane] for number in range(4)]
+    assert started[0]
+    lanes.end(started[0])
+    assert lanes.start(lane)
+    assert not lanes.start(lane)
 
 
 @given(st.lists(Names, max_size=20), st.randoms())

@@ -9,13 +9,12 @@ import pytest
 from kubeletplugin.hardware.partitions import (
     A100_40GB,
     A100_80GB,
-    ASCEND_310P,
-    ASCEND_910B3,
     H100_80GB,
-    SCHEMES,
     Scheme,
 )
+from kubeletplugin.hardware.simulated.schemes import SCHEMES
 
+ASCEND_310P, ASCEND_910B3 = SCHEMES["vnpu-310p"], SCHEMES["vnpu-910b3"]
 MIG = (A100_40GB, A100_80GB, H100_80GB)
 
 

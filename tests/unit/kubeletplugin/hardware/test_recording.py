@@ -11,8 +11,8 @@ from driver.errors import InvalidInput
 from driver.kinds import EVERY_OFFER, Offer
 from driver.names import Names
 from kubeletplugin.hardware import Card, Partition, Scheme
-from kubeletplugin.hardware.partitions import SCHEMES
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, profile_from, profile_of, shipped_profiles
+from kubeletplugin.hardware.simulated.schemes import SCHEMES
 from kubeletplugin.inventory import Fabric, Inventory, build_inventory
 from simulation.files import MemoryFiles
 

@@ -8,13 +8,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from driver.observe import logger
 from kubeletplugin.hardware import Health
+from kubeletplugin.hardware.decorator import HardwareDecorator
+from kubeletplugin.hardware.failures import FailureFile
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.hardware.steady import LONGEST_RECOVERY_SECONDS, SteadyHealth, after_report
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
 
 RECOVERY = 60.0
+FILE = "/plugin/health.json"
+
+
+class Parted(HardwareDecorator):
+    """A backend of which partitions have faults of their own."""
+
+    faults: Mapping[str, Health] = {}
+
+    def health(self) -> Mapping[str, Health]:
+        return {**super().health(), **self.faults}
+
+
+def full(operation: str, _path: str) -> None:
+    """A disk that is full."""
+    if operation == "create":
+        raise OSError("no space left on device")
 
 
 class Scene:
@@ -23,7 +42,13 @@ class Scene:
     def __init__(self) -> None:
         self.clock, self.files = VirtualClock(), MemoryFiles()
         backend = SimulatedHardware(load_profile("t4x2", self.files), "n1", self.files, "/faults")
-        self.steady = SteadyHealth(backend, self.clock, RECOVERY)
+        self.backend = backend
+        self.start()
+
+    def start(self, boot_id: str = "boot-1") -> None:
+        """Start the program anew."""
+        file = FailureFile(self.files, FILE, boot_id, logger("test"))
+        self.steady = SteadyHealth(self.backend, self.clock, RECOVERY, file)
 
     def fail(self, reason: bytes = b"Xid 79") -> None:
         self.files.write("/faults/gpu-1", reason)
@@ -110,3 +135,98 @@ def test_a_card_that_does_not_work_never_counts_as_healthy(history: list[tuple[b
         scene.clock.sleep(seconds)
         assert works or not scene.health()["gpu-1"].healthy
         assert scene.health()["gpu-0"].healthy
+
+
+def test_a_restart_of_the_program_neither_shortens_nor_lengthens_the_while() -> None:
+    scene = Scene()
+    for _ in range(2):
+        scene.fail()
+        scene.health()
+        scene.work()
+        scene.health()
+        scene.clock.sleep(0.9 * RECOVERY)
+        scene.start()
+        assert scene.health()["gpu-1"] == Health("fatal", "Xid 79")
+    assert scene.recovers_after() == 2 * RECOVERY - 0.9 * RECOVERY
+    scene.start()
+    assert scene.health()["gpu-1"].healthy
+
+
+def test_another_boot_of_the_machine_begins_anew() -> None:
+    scene = Scene()
+    scene.fail()
+    scene.health()
+    scene.work()
+    scene.start("boot-2")
+    assert scene.health()["gpu-1"].healthy
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"bootId": "boot-1"}', b'{"bootId": "boot-1", "failures": {"a": 1}}']
+)
+def test_a_file_that_is_damaged_is_one_without_failures(content: bytes) -> None:
+    scene = Scene()
+    scene.files.write(FILE, content)
+    scene.start()
+    assert all(health.healthy for health in scene.health().values())
+    scene.fail()
+    assert not scene.health()["gpu-1"].healthy
+
+
+def test_a_disk_that_cannot_be_written_keeps_no_health_from_being_told() -> None:
+    scene = Scene()
+    scene.steady = SteadyHealth(
+        scene.backend, scene.clock, RECOVERY, FailureFile(MemoryFiles(full), FILE, "b", logger("test"))
+    )
+    scene.fail()
+    assert not scene.health()["gpu-1"].healthy
+    scene.work()
+    assert not scene.health()["gpu-1"].healthy
+
+
+def test_the_file_is_written_only_when_a_failure_begins_or_ends() -> None:
+    scene = Scene()
+    scene.fail()
+    scene.health()
+    scene.files.remove(FILE)
+    for _ in range(3):
+        scene.clock.sleep(5)
+        scene.health()
+    assert scene.files.read(FILE) is None
+
+
+def test_a_failure_that_is_forgotten_leaves_no_file() -> None:
+    scene = Scene()
+    scene.fail()
+    scene.health()
+    assert scene.files.read(FILE)
+    scene.recovers_after()
+    scene.clock.sleep(2 * LONGEST_RECOVERY_SECONDS)
+    scene.health()
+    assert scene.files.read(FILE) is None
+
+
+def test_a_plugin_that_stops_keeps_the_failures_of_cards_that_count_as_failed_only() -> None:
+    scene = Scene()
+    scene.fail()
+    scene.health()
+    scene.steady.leave()
+    scene.start()
+    scene.work()
+    assert not scene.health()["gpu-1"].healthy
+    scene.recovers_after()
+    scene.steady.leave()
+    assert scene.files.read(FILE) is None
+
+
+def test_a_partition_that_is_gone_leaves_nothing() -> None:
+    scene, failed = Scene(), Health("fatal", "Xid 94")
+    part = "gpu-0-mig-1g-5gb-6"
+    backend = Parted(scene.backend)
+    scene.steady = SteadyHealth(backend, scene.clock, RECOVERY)
+    backend.faults = {part: failed}
+    assert scene.health()[part] == failed
+    backend.faults = {}
+    assert part not in scene.health()
+    backend.faults = {part: Health()}
+    assert scene.health()[part].healthy

@@ -108,6 +108,16 @@ def test_the_names_by_request_do_not_change_with_the_device(annotations: Mapping
         }
 
 
+@pytest.mark.parametrize("name", ["../../etc", "a/b", "A", "a=b\nLD_PRELOAD", "-a", "a" * 64])
+def test_a_name_that_would_be_part_of_a_path_in_the_container_is_a_label(name: str) -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")], annotations={"resource.kubernetes.io/pod-claim-name": name})
+    error = refused(rig.plugin(), ref)
+    assert error.reason == "invalid"
+    assert "metadata.annotations[resource.kubernetes.io/pod-claim-name]" in error.message
+    assert rig.claim_files() == set()
+
+
 def test_a_container_sees_the_device_files_of_its_request_and_no_others() -> None:
     rig = Rig()
     ref = rig.claim("c", [result("gpu-0", "a"), share("gpu-1-share", SHARE_A, request="b")])
@@ -484,20 +494,22 @@ def test_of_a_call_withdrawn_at_any_moment_an_unprepare_leaves_nothing(looks: in
     assert (rig.plugin().prepared(), rig.claim_files()) == ({}, set())
 
 
-def test_a_full_disk_is_the_operators_to_mend_and_loses_nothing() -> None:
+@pytest.mark.parametrize("file", ["dra-device-metadata/", "cdi/", "checkpoint.json"])
+def test_a_full_disk_is_the_operators_to_mend_and_loses_nothing(file: str) -> None:
     rig = Rig()
     held, ref = rig.claim("held", [result("gpu-1")]), rig.claim("c", [result("gpu-0")])
     prepare(rig.plugin(), held)
+    before = rig.claim_files()
 
     def full(operation: str, path: str) -> None:
-        if operation == "create":
+        if operation == "create" and file in path:
             raise OSError(28, "No space left on device", path)
 
     rig.files.disk.before = full
     error = refused(rig.plugin(), ref)
     assert (error.reason, "No space left" in error.message) == ("operator", True)
     rig.files.disk.before = None
-    assert set(rig.plugin().prepared()) == {held.uid}
+    assert (set(rig.plugin().prepared()), rig.claim_files()) == ({held.uid}, before)
     prepare(rig.plugin(), ref)
 
 
@@ -728,3 +740,15 @@ def test_the_metadata_mount_is_where_pod_authors_expect_it() -> None:
     for mount in mounts:
         assert "ro" in mount["options"]
         assert rig.files.read(mount["hostPath"]) is not None
+
+
+def test_a_plugin_that_stops_leaves_a_checkpoint_if_and_only_if_it_has_claims() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    prepare(rig.plugin(), ref)
+    rig.plugin().leave()
+    assert set(rig.plugin().prepared()) == {ref.uid}
+    assert rig.plugin().unprepare([ref]) == {ref.uid: None}
+    rig.plugin().leave()
+    assert rig.files.disk.content() == {}
+    prepare(rig.plugin(), ref)

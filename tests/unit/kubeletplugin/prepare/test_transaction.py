@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from driver.errors import TransientFault
 from driver.kube.api import RESOURCE_CLAIMS
@@ -155,6 +156,21 @@ def test_what_was_left_on_a_card_that_was_exchanged_does_not_hold_the_card_in_it
     assert records(rig)[ref.uid].state == "stopping"
 
 
+def test_what_is_left_on_a_card_that_is_gone_for_good_is_said_once(rig: Rig) -> None:
+    ref = rig.claim("c", [result(MIG_6)])
+    prepare(rig.plugin(), ref)
+    unprepare(rig.plugin(), ref)
+    rig.hardware = SimulatedHardware(Profile(()))
+    with capture_logs() as lines:
+        plugin = rig.plugin()
+        for _ in range(10):
+            release(rig, plugin)
+            rig.clock.advance(120)
+    said = [line for line in lines if line["event"] == "what a claim had is not released yet"]
+    assert len(said) == 1
+    assert "is not there" in said[0]["reason"]
+
+
 def test_a_partition_that_processes_use_is_released_when_they_have_ended(rig: Rig) -> None:
     plugin, ref = rig.plugin(), rig.claim("c", [result(MIG_6)])
     prepare(plugin, ref)
@@ -234,6 +250,25 @@ def test_after_a_reboot_partitions_are_made_again_before_their_claims_are_prepar
     assert plugin.prepared() == {ref.uid: before}
     assert records(rig)[ref.uid].handles == {a.key: handle for a, handle in rig.store.load().existing.values()}
     assert prepare(plugin, ref) == before
+
+
+@pytest.mark.parametrize(("profile", "device"), [("a100x2", MIG_6), ("ascend310px4", "npu-0-vir01-0")])
+def test_after_a_reboot_a_partition_is_on_the_card_that_has_the_number_now_and_on_no_other(
+    profile: str, device: str
+) -> None:
+    rig = Rig(profile)
+    ref = rig.claim("c", [result(device)])
+    prepare(rig.plugin(), ref)
+    first, second, *others = rig.hardware.cards()
+    moved = Profile((replace(first, index=1), replace(second, index=0), *others))
+    rig.hardware = SimulatedHardware(moved, store=rig.store)
+    rig.reboot()
+    plugin = rig.plugin()
+    recover(plugin)
+    prepare(plugin, ref)
+    assert {action.card for action, _ in rig.store.load().existing.values()} == {second.uuid}
+    assert {step.action.card for step in records(rig)[ref.uid].steps} == {second.uuid}
+    prepare(plugin, rig.claim("d", [result(second.name)]))
 
 
 def test_what_a_claim_had_before_the_reboot_and_needs_no_more_is_released() -> None:

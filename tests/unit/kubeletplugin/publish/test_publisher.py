@@ -15,6 +15,7 @@ from kubeletplugin.hardware import Card, CardState
 from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.hardware.steady import SteadyHealth
+from kubeletplugin.kubelet_devices import KubeletDevices, PluginDevice
 from kubeletplugin.offers import Recorded
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from memoryapi import MemoryApi
@@ -98,6 +99,7 @@ class Rig:
         self.hardware = Broken(load_profile(profile, self.files), NODE, self.files, "/faults")
         self.journal = Journal()
         self.recorded = Recorded()
+        self.kubelet: KubeletDevices | None = None
 
     def node(self, **labels: str) -> None:
         metadata = {"name": NODE, "labels": labels}
@@ -136,6 +138,7 @@ class Running:
             PublishingMetrics(self.metrics),
             rig.journal,
             recorded=lambda: rig.recorded,
+            kubelet=lambda: rig.kubelet,
         )
 
     def hear(self) -> None:
@@ -268,6 +271,26 @@ def test_cards_that_a_device_plugin_hands_out_are_tainted_until_it_is_gone() -> 
     (line,) = rig.journal.fields("cards are handed out by another driver")
     assert line["by"] == "the device plugin of nvidia.com/gpu"
     assert "remove that driver" in line["remedy"]
+
+
+def test_only_the_cards_that_the_kubelet_names_are_tainted_and_pods_that_run_on_keep_theirs() -> None:
+    rig, one = running()
+    uuids = [card.uuid for card in rig.hardware.cards()]
+    offered = frozenset(PluginDevice("nvidia.com/gpu", uuid) for uuid in uuids[:2])
+    used = frozenset(PluginDevice("nvidia.com/gpu", uuid) for uuid in uuids[:1])
+
+    def tainted(devices: int) -> set[str]:
+        node = rig.memory.get(NODES, NODE)
+        rig.memory.update(NODES, node | {"status": {"capacity": {"nvidia.com/gpu": str(devices)}}}, "status")
+        one.run(10)
+        return {name.split("-")[1] for name, device in rig.devices().items() if device.get("taints")}
+
+    rig.kubelet = KubeletDevices(offered, used)
+    assert tainted(2) == {"0", "1"}
+    rig.kubelet = KubeletDevices(used=used)
+    assert tainted(0) == {"0"}, "the device plugin is gone, and a pod of it runs"
+    rig.kubelet = KubeletDevices()
+    assert tainted(0) == set()
 
 
 @pytest.mark.parametrize(

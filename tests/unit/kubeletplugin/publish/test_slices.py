@@ -58,11 +58,13 @@ class Server:
             case Delete(name, uid, version):
                 metadata = self.pool.pop(name)["metadata"]
                 assert (metadata["uid"], metadata["resourceVersion"]) == (uid, version)
-            case Create(body):
+            case Create():
+                body = action.object
                 name = body["metadata"]["name"]
                 assert name not in self.pool
                 self._store({**deepcopy(body), "metadata": {**body["metadata"], "uid": f"uid-{self._version}"}})
-            case Update(body):
+            case Update():
+                body = action.object
                 known = self.pool[body["metadata"]["name"]]
                 assert body["metadata"]["resourceVersion"] == known["metadata"]["resourceVersion"]
                 self._store(deepcopy(body))

@@ -177,3 +177,37 @@ def test_a_pod_without_a_reservation_is_refused(rig: NodeRig) -> None:
     rig.api.bind("default", "p", "n1")
     rig.settle()
     assert "is not allowed to use ResourceClaim" in rig.api.list(EVENTS).items[0]["message"]
+
+
+def test_a_pod_ends_when_its_deadline_has_passed() -> None:
+    rig = NodeRig()
+    rig.kubelet = Kubelet(rig.as_user("kubelet"), rig.clock, rig.simulated_node, rig.plugin, lambda: 1.0)
+    rig.components = [*rig.components[:2], rig.kubelet]
+    pod = rig.pod(activeDeadlineSeconds=100)
+    rig.settle()
+    rig.allocate(reserve=pod)
+    rig.remove_gate()
+    rig.settle()
+    rig.advance(99)
+    assert [container.stops_at for container in rig.simulated_node.containers.values()] == [None]
+    rig.advance(2)
+    assert rig.get()["status"]["phase"] == "Running", "its containers have their grace period"
+    rig.advance(31)
+    status = rig.get()["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+    assert rig.plugin.calls[-1] == "unprepare"
+    assert rig.claims() == []
+
+
+def test_a_deadline_counts_from_the_start_of_the_pod_whatever_restarts(rig: NodeRig) -> None:
+    pod = rig.pod(activeDeadlineSeconds=100)
+    rig.settle()
+    rig.allocate(reserve=pod)
+    rig.remove_gate()
+    rig.settle()
+    rig.advance(60)
+    rig.start_kubelet()
+    rig.simulated_node.containers.clear()
+    rig.settle()
+    rig.advance(41)
+    assert rig.get()["status"]["phase"] == "Failed"

@@ -173,7 +173,7 @@ def test_masks_tell_of_a_node_what_its_devices_tell(
     slot = index.slot(NODE, {})
     assert isinstance(request, CompiledRequest)
     by_masks, by_devices = (
-        node_score(index.order(slot), request, index, built._costs, lambda: built._of_node(slot), masks=masks)
+        node_score(index.order(slot), request, index, built._costs, lambda: built._search.node(slot), masks=masks)
         for masks in (True, False)
     )
     assert by_masks == by_devices

@@ -24,7 +24,8 @@ from driver.model import (
 )
 from driver.names import Names
 from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.partitions import SCHEMES, Scheme
+from kubeletplugin.hardware.partitions import Scheme
+from kubeletplugin.hardware.simulated.schemes import SCHEMES
 from kubeletplugin.inventory import Fabric, build_inventory
 from tests.unit.controller.allocation.rig import NODE, demand, names, nodes
 

@@ -256,11 +256,20 @@ def test_the_largest_group_comes_first_and_equal_ones_in_the_order_of_their_node
     assert [group.named for group in equal.groups] == [("n1",), ("n2",)]
 
 
+def test_what_is_most_likely_to_change_comes_before_what_never_fits_on_many_nodes() -> None:
+    few, enough = fleet(*pool(device("g0"))), fleet(*pool(device("g0"), device("g1")))
+    hold(enough, claim(want(), name="holder"))
+    never, later = (NodeReasons(devices=refused(it.allocate(NODE, {}, [claim(want(count=2))]))) for it in (few, enough))
+    off = NodeReasons(("node taint node-role.kubernetes.io/control-plane is not tolerated",))
+    groups = summarise({"n1": never, "n2": never, "n3": never, "n4": off, "n5": off, "n6": later}).groups
+    assert [(group.nodes, group.named[0]) for group in groups] == [(1, "n6"), (2, "n4"), (3, "n1")]
+
+
 def test_what_remains_of_many_groups_is_summed_up() -> None:
     refusals = {}
     for number in range(40):
-        built = fleet(*pool(*[device(f"g{i}") for i in range(number % 20 + 1)]))
-        hold(built, claim(want(), name=f"h{number}"))
+        built = fleet(*pool(*[device(f"g{i}") for i in range(30)]))
+        hold(built, claim(want(count=number % 20 + 1), name=f"h{number}"))
         refusals[f"n{number:02}"] = NodeReasons(devices=refused(built.allocate(NODE, {}, [claim(want(count=30))])))
     told = summarise({**refusals, "n99": NodeReasons(("the node is not ready",))})
     assert (told.nodes, len(told.groups)) == (41, MOST_GROUPS)
@@ -273,7 +282,7 @@ def test_what_remains_of_many_groups_is_summed_up() -> None:
     assert rest.reasons.predicates == ("the node is not ready",)
     assert f"{rest.nodes} other nodes, together: the node is not ready; claim ns/c" in render(told, 10**6)
     assert told.closest is not None
-    assert (told.closest.nodes, told.closest.fit, told.closest.wanted) == (2, 19, 30)
+    assert (told.closest.nodes, told.closest.fit, told.closest.wanted) == (2, 29, 30)
 
 
 def test_where_the_claims_in_the_way_differ_the_node_is_named() -> None:
@@ -410,3 +419,6 @@ def test_every_device_is_counted_once_and_every_no_has_a_reason(
         for uid in answer.shortages[0].freeing:
             built.forget(uid)
         assert isinstance(built.allocate(NODE, {}, [asked]), tuple)
+    if answer.for_good:
+        untainted = fleet(*pool(*made[0], sets=made[1]), step_limit=100_000)
+        assert not isinstance(untainted.allocate(NODE, {}, [asked]), tuple), "nothing in use, and no taint"

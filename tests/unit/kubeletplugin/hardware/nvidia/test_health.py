@@ -95,6 +95,59 @@ def test_memory_that_cannot_be_repaired_is_fatal(bench: NvidiaBench, rows: str, 
     assert (health.state, health.recovery) == (state, recovery)
 
 
+@pytest.mark.parametrize(
+    ("pages", "state", "recovery"),
+    [("3 1 0", "healthy", "none"), ("3 2 1", "degraded", "reset"), ("40 24 0", "degraded", "replace")],
+)
+def test_pages_that_wait_for_their_retirement_and_a_full_table_of_retired_ones_are_told(
+    bench: NvidiaBench, pages: str, state: str, recovery: str
+) -> None:
+    bench.nvml.change({"gpu.0.remapped": None, "gpu.0.retired": pages})
+    health = bench.start().health()["gpu-0"]
+    assert (health.state, health.recovery) == (state, recovery)
+
+
+def test_without_a_recovery_action_an_event_counts_over_restarts_until_the_machine_starts_again(
+    bench: NvidiaBench,
+) -> None:
+    bench.nvml.change({RECOVERY: None, **xid(79)})
+    assert bench.start().health()["gpu-0"].code == "Xid 79"
+    for _ in range(2):
+        assert {name: each.code for name, each in bench.start().health().items()} == {"gpu-0": "Xid 79", "gpu-1": ""}
+    bench.reboot()
+    assert bench.start().health()["gpu-0"].healthy
+
+
+def test_an_event_that_is_kept_ends_when_a_newer_driver_needs_no_recovery(bench: NvidiaBench) -> None:
+    bench.nvml.change({RECOVERY: None, **xid(79)})
+    assert not bench.start().health()["gpu-0"].healthy
+    bench.nvml.change({RECOVERY: 0})
+    assert bench.start().health()["gpu-0"].healthy
+    bench.nvml.change({RECOVERY: None})
+    assert bench.start().health()["gpu-0"].healthy
+
+
+def test_a_file_of_events_that_cannot_be_read_is_one_without_events(bench: NvidiaBench) -> None:
+    Path(bench.machine.run).mkdir(parents=True, exist_ok=True)
+    Path(bench.machine.run, "xids.json").write_text('[["GPU-1", "x"]')
+    assert bench.start().health()["gpu-0"].healthy
+
+
+def test_an_instance_that_is_made_anew_has_no_fault_of_the_one_before(bench: NvidiaBench) -> None:
+    hardware = bench.start()
+    action = MigInstance(hardware.cards()[0].uuid, "1g.10gb", 3)
+    bench.nvml.change({RECOVERY: None, "gpu.0.mig": "1 1"})
+    before = hardware.ensure(action)
+    bench.nvml.change(xid(94, int(before["gpuInstance"])))
+    assert not bench.start().health()["gpu-0-mig-1g-10gb-3"].healthy, "a restart forgets no fault"
+    hardware.health()
+    hardware.release(action, before)
+    hardware.health()
+    after = hardware.ensure(action)
+    assert after["gpuInstance"] == before["gpuInstance"]
+    assert all(each.healthy for each in hardware.health().values())
+
+
 def test_a_card_that_is_lost_is_fatal_and_the_others_are_not(bench: NvidiaBench) -> None:
     hardware = bench.start()
     hardware.health()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from driver.errors import TransientFault
 from kubeletplugin.hardware import Action, Card, Hardware, NoRoom, Unsupported, Use
@@ -267,3 +268,23 @@ def test_a_card_without_static_instances_is_offered_whole(state: Path) -> None:
     hardware = NvidiaBench(state, A100, 1, mig="static").start()
     (card,) = hardware.cards()
     assert (card.scheme, hardware.observe(card).excluded) == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [
+        ((), []),
+        (
+            ("nvmlDeviceGetGpuInstancePossiblePlacements_v2",),
+            ["placements of MIG instances are those of NVIDIA's manual"],
+        ),
+    ],
+)
+def test_a_driver_that_does_not_say_placements_is_said_once(
+    state: Path, without: Sequence[str], said: Sequence[str]
+) -> None:
+    hardware = NvidiaBench(state, A100, 1, without=without).start()
+    with capture_logs() as lines:
+        for _ in range(2):
+            assert hardware.cards()
+    assert [line["event"] for line in lines] == said

@@ -1,4 +1,4 @@
-"""What an API server sends is decoded as JSON says, and lists object by object."""
+"""What an API server sends and takes is JSON; lists are decoded object by object."""
 
 import json
 from functools import partial
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driver.kube.api import Unavailable
-from driver.kube.decoding import decode_object, decode_page
+from driver.kube.codec import decode_object, decode_page, encode_object
 
 KIND = {"apiVersion": "v1", "kind": "Pod"}
 VALUES = st.recursive(
@@ -31,6 +31,7 @@ def page(**fields: Any) -> bytes:
 @given(obj=OBJECTS)
 def test_an_object_is_what_its_json_says(obj: dict[str, Any]) -> None:
     assert decode_object(json.dumps(obj).encode()) == obj
+    assert json.loads(encode_object(obj)) == obj
 
 
 @given(objects=st.lists(OBJECTS, max_size=4))

@@ -1,4 +1,4 @@
-"""The JSON that an API server sends. Only this module uses msgspec."""
+"""The JSON that an API server sends and takes. Only this module uses msgspec."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, overload
@@ -50,6 +50,15 @@ class Items(Sequence[Object]):
             return {**self._added, **decode_object(self._raws[index])}
         except ValueError as error:
             raise Unavailable(f"item {index} of a list is not a JSON object: {error}") from error
+
+
+def encode_object(obj: object) -> bytes:
+    """The JSON of an object: mappings, lists, texts, numbers, booleans and None.
+
+    Raises:
+        TypeError: a value of another type is in it.
+    """
+    return msgspec.json.encode(obj)
 
 
 def decode_object(data: bytes | msgspec.Raw) -> Object:

@@ -1,0 +1,77 @@
+"""The search for devices on one node, where picking one after the other does not do."""
+
+from collections.abc import Sequence
+
+from controller.allocation.devices.device_index import DeviceIndex
+from controller.allocation.devices.node_availability import NodeMemory
+from controller.allocation.devices.pools import NodeSlot
+from controller.allocation.nodefit.candidates import NodeCandidates
+from controller.allocation.nodefit.fingerprint import fingerprint
+from controller.allocation.nodefit.shortages import Failure
+from controller.allocation.ordering.partition_cost import PartitionCosts
+from controller.allocation.requests.compiled import CompiledRequest
+from controller.allocation.search.attempt import Attempt, FaultyDevice, Pick
+from controller.allocation.search.search import Search, SearchEnded, first_fit
+from driver.model import Claim
+
+
+class NodeSearch:
+    """Searches nodes of a fleet.
+
+    Args:
+        costs: what partitions cost.
+    """
+
+    def __init__(self, index: DeviceIndex, costs: PartitionCosts):
+        self._index = index
+        self._costs = costs
+
+    def node(self, slot: NodeSlot) -> NodeCandidates:
+        """The devices of the node."""
+        return NodeCandidates(self._index.order(slot), self._index, self._costs)
+
+    def remembered(
+        self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim], memory: NodeMemory, steps: int
+    ) -> Sequence[Pick] | None:
+        """What the search finds; None, which is remembered, if nothing.
+
+        It finds the same for nodes that are alike, so a failure holds for all.
+        """
+        state = fingerprint(self._index.order(slot), request, self._index) if request.maskable else None
+        known = None if state is None else memory.count(state)
+        # Below 0 are the steps that were too few to find out.
+        if known is None or -steps < known < 0:
+            found = self.search(self.node(slot), request, claims, steps)
+            if not isinstance(found, Failure):
+                return found
+            known = -steps if found.undecided else 0
+            if state is not None:
+                memory.learn_count(state, known)
+            if found.lasting:
+                memory.learn_impossible(slot)
+        memory.learn_no_fit(slot, self._index.shared_usage_version, too_few_steps=-known)
+        return None
+
+    @staticmethod
+    def search(
+        node: NodeCandidates, request: CompiledRequest, claims: Sequence[Claim], steps: int
+    ) -> Sequence[Pick] | Failure:
+        """What the search finds in so many steps, or why it finds nothing."""
+        try:
+            attempt = Attempt(claims)
+            picks = first_fit(attempt, node.offers(request.demands, attempt))
+            if picks is not None:
+                return picks
+        except FaultyDevice as faulty:
+            return Failure(faulty=faulty)
+        # A pick would have to be undone.
+        tasks = node.tasks(request.demands)
+        if tasks is None:
+            return Failure()
+        search = Search(claims, tasks, steps)
+        try:
+            return search.picks if search.run() else Failure(search)
+        except SearchEnded:
+            return Failure(search, undecided=True)
+        except FaultyDevice as faulty:
+            return Failure(search, faulty=faulty)

@@ -1,0 +1,243 @@
+"""The searches in domains that may take the gang, best first: a way to place it in the best of them."""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from controller.allocation import Fleet
+from controller.gangs.choice import Figures, Rank
+from controller.gangs.counting import Counts
+from controller.gangs.gang import Gang, Standing
+from controller.gangs.packing import Budget, OutOfSteps, Packing, Slack
+from controller.gangs.staging import Staging
+from controller.gangs.tiers import Tier
+from controller.gangs.topology import Path, Places
+from controller.gangs.unfinished import Search, Unfinished
+from controller.gangs.units import Unit, leader_and_first, positions_of, together
+from controller.gangs.verdicts import NOT_TOGETHER, Verdicts
+from controller.placement import Nodes, Placement
+
+_LEADER_STEPS: Final = 200
+
+_Found = tuple[Rank, Sequence[Placement]]
+"""What a search in a domain found, and how good the domain is with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A domain that may take the gang, with the best rank that it can have."""
+
+    path: Path
+    places: Sequence[int]
+    least: Rank
+    figures: Figures
+    children: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What the domains of one attempt have in common: the levels that hold, the places, and what these take at most."""
+
+    tier: Tier
+    places: Places
+    counts: Counts
+
+
+class Searches:
+    """The searches of one decision.
+
+    Args:
+        standing: members that stand, and where.
+        needed: how many more have to be placed.
+        needed_of_tasks: the same for tasks that have a minimum.
+        rank: how good a domain is if so many domains of the next level are used.
+        effort: how much longer a search for devices on a node may be.
+        unfinished: those that ran out of steps before.
+    """
+
+    def __init__(
+        self,
+        gang: Gang,
+        units: Sequence[Unit],
+        standing: Sequence[tuple[Standing, Path]],
+        needed: int,
+        needed_of_tasks: Mapping[str, int],
+        fleet: Fleet,
+        nodes: Nodes,
+        verdicts: Verdicts,
+        rank: Callable[[Path, int, Figures], Rank],
+        budget: Budget,
+        effort: int,
+        unfinished: Unfinished | None,
+    ):
+        self._gang = gang
+        self._units = units
+        self._standing = standing
+        self._needed = needed
+        self._needed_of_tasks = needed_of_tasks
+        self._fleet = fleet
+        self._nodes = nodes
+        self._verdicts = verdicts
+        self._rank = rank
+        self._budget = budget
+        self._effort = effort
+        self._unfinished = unfinished
+
+    def best(self, candidates: Sequence[Candidate], inside: Inside) -> Sequence[Placement] | None:
+        """The placements in the best of the domains; None if none is found. What was found instead is noted."""
+        best: _Found | None = None
+        undecided: list[Candidate] = []
+        for number, candidate in enumerate(candidates):
+            if best is not None and best[0] < candidate.least:
+                break
+            share = self._budget.part(len(candidates) - number)
+            try:
+                found = self._search(candidate, inside, share)
+            except OutOfSteps:
+                undecided.append(candidate)
+                continue
+            finally:
+                self._budget.left += share.left
+            if found is not None and (best is None or found[0] < best[0]):
+                best = found
+        if best is not None:
+            return best[1]
+        for candidate in undecided:
+            try:
+                found = self._search(candidate, inside, self._budget)
+            except OutOfSteps:
+                most = inside.counts.members(candidate.places)
+                self._verdicts.note(candidate.path, most, "not decided", decided=False)
+                continue
+            if found is not None:
+                return found[1]
+        return None
+
+    def _search(self, candidate: Candidate, inside: Inside, budget: Budget) -> _Found | None:
+        """The placements with the fewest domains of the next level; None if there are none.
+
+        Raises:
+            OutOfSteps: the budget ran out before any were found.
+        """
+        least = candidate.least[0]
+        found: _Found | None = None
+        limits = [least, None, *range(least + 1, candidate.children)] if candidate.children > 1 else [None]
+        for limit in limits:
+            share = budget.part(1 if limit is None else 2)
+            try:
+                answer = self._pack(candidate, inside, share, limit)
+            except OutOfSteps:
+                if limit is None:
+                    raise
+                continue
+            finally:
+                budget.left += share.left
+            if answer is None and limit is None:
+                return None
+            found = answer or found
+            if answer is not None and (limit is not None or answer[0][0] <= least):
+                break
+        return found and self._with_leader(found, candidate, inside)
+
+    def _pack(self, candidate: Candidate, inside: Inside, budget: Budget, limit: int | None) -> _Found | None:
+        """A way to place enough of the units; without a limit, it is noted if there is none.
+
+        Raises:
+            OutOfSteps: the budget ran out.
+        """
+        key = inside.tier, candidate.path, limit
+        search = self._taken_up(key, candidate, inside)
+        if search is True:
+            search = self._begin(self._units, candidate, inside, limit)
+        if isinstance(search, Search):
+            try:
+                if found := self._run(search, candidate, budget):
+                    return found
+            except OutOfSteps:
+                self._keep(key, search, candidate, inside)
+                raise
+            if not search.staging.undecided:
+                self._keep(key, None, candidate, inside)
+        if limit is None:
+            learnt = inside.counts.members(candidate.places)
+            reason = NOT_TOGETHER if learnt >= self._needed else inside.counts.limits(candidate.places)
+            decided = not (isinstance(search, Search) and search.staging.undecided)
+            self._verdicts.note(candidate.path, min(self._needed - 1, learnt), reason, decided=decided)
+        return None
+
+    def _taken_up(self, key: Hashable, candidate: Candidate, inside: Inside) -> Search | bool:
+        if self._unfinished is None:
+            return True
+        return self._unfinished.take(key, inside.places, candidate.places, self._fleet, self._nodes)
+
+    def _keep(self, key: Hashable, search: Search | None, candidate: Candidate, inside: Inside) -> None:
+        if self._unfinished is not None:
+            self._unfinished.keep(key, search, inside.places, candidate.places, self._fleet, self._nodes)
+
+    def _begin(
+        self,
+        units: Sequence[Unit],
+        candidate: Candidate,
+        inside: Inside,
+        limit: int | None,
+        *,
+        leader_first: bool = False,
+    ) -> Search:
+        tier, places = inside.tier, inside.places
+        staging = Staging(self._fleet, self._nodes, places, self._effort)
+        packing = Packing(
+            units, places, candidate.places, inside.counts, tier.groups, staging, child_depth=tier.depth + 1,
+            most_children=limit, slack=self._slack(), anchors=self._anchors(tier), close=leader_and_first(units),
+            leader_first=leader_first,
+        )  # fmt: skip
+        return Search(staging, packing)
+
+    def _run(self, search: Search, candidate: Candidate, budget: Budget) -> _Found | None:
+        with search.staging:
+            if search.packing.run(budget):
+                rank = self._rank(candidate.path, search.packing.children, candidate.figures)
+                return rank, [placement for _, placement in search.staging.placements()]
+        return None
+
+    def _slack(self) -> Slack:
+        """Which members may be left out."""
+        there = Counter(member.task for member in self._gang.members)
+        of_tasks = {task: there[task] - needed for task, needed in self._needed_of_tasks.items()}
+        return Slack(len(self._gang.members) - self._needed, of_tasks)
+
+    def _with_leader(self, found: _Found, candidate: Candidate, inside: Inside) -> _Found:
+        """The same with leader and rank 0 on one node if that is possible, else with them close to each other."""
+        pair = leader_and_first(self._units)
+        nodes = {placement.pod: placement.node for placement in found[1]}
+        if pair is None or len({nodes.get(unit.members[0].demand.key) for unit in pair}) == 1:
+            return found
+        both = together(*pair, self._fleet)
+        inside.counts.count(both.kind, inside.places, candidate.places, self._fleet, self._nodes)
+        for units in ([both, *(unit for unit in self._units if unit not in pair)], self._units):
+            search = self._begin(units, candidate, inside, found[0][0], leader_first=units is self._units)
+            try:
+                better = self._run(search, candidate, Budget(_LEADER_STEPS))
+            except OutOfSteps:
+                continue
+            if better is not None:
+                return better
+        return found
+
+    def _anchors(self, tier: Tier) -> Mapping[tuple[int, int], Path]:
+        """The domains of groups of which members stand; of several, that of the most members.
+
+        A group whose members stand in no domain of a required level has one that does not exist, unless it moves.
+        """
+        if not self._standing:
+            return {}
+        positions = positions_of(self._gang)
+        found: dict[tuple[int, int], Counter[Path]] = {}
+        for standing, path in self._standing:
+            for group in tier.groups:
+                paths = found.setdefault((group.depth, group.number(positions[standing.pod])), Counter())
+                if path[group.depth - 1]:
+                    paths[path[: group.depth]] += 1
+                elif self._gang.levels[group.depth - 1].required and not self._gang.moves:
+                    paths[("",) * group.depth] += 0
+        return {key: min(paths, key=lambda path: (-paths[path], path)) for key, paths in found.items() if paths}

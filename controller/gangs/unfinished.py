@@ -1,0 +1,86 @@
+"""Searches for places of one gang that ran out of steps, and go on where they ended."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from controller.allocation import Fleet
+from controller.gangs.gang import Gang
+from controller.gangs.packing import Packing
+from controller.gangs.staging import Staging
+from controller.gangs.topology import Places
+from controller.gangs.units import Unit
+from controller.placement import Nodes
+
+_MOST: Final = 16
+"""Searches that are kept. Others begin anew, until these have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search in one domain, with the units that are on places."""
+
+    staging: Staging
+    packing: Packing
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    places: Places
+    version: Hashable
+    search: Search | None
+    """None if the search has ended without a way."""
+
+
+class Unfinished:
+    """What was searched for one gang; it counts only while the gang asks for the same and its domain has not changed.
+
+    Attributes:
+        tries: how many decisions about the gang have ended without one.
+    """
+
+    def __init__(self) -> None:
+        self.tries = 0
+        self._asked: object = None
+        self._social = False
+        self._kept: dict[Hashable, _Kept] = {}
+
+    def ask(self, gang: Gang, units: Sequence[Unit], nodes: Nodes) -> bool:
+        """Forget what was searched for another question; False if nothing can be kept for this one."""
+        if nodes.on_trial:
+            return False
+        asked = replace(gang, elapsed=0.0), [unit.kind.key for unit in units]
+        if asked != self._asked:
+            self._kept.clear()
+            self._asked = asked
+        self._social = any(unit.kind.social for unit in units)
+        return True
+
+    def take(self, key: Hashable, places: Places, inside: Sequence[int], fleet: Fleet, nodes: Nodes) -> Search | bool:
+        """The search ``key`` in a domain, to go on with it. Otherwise whether there may be a way."""
+        kept = self._kept.pop(key, None)
+        if kept is None or kept.places is not places or kept.version != self._version(places, inside, fleet, nodes):
+            return True
+        if kept.search is None:
+            self._kept[key] = kept
+            return False
+        return kept.search
+
+    def keep(
+        self,
+        key: Hashable,
+        search: Search | None,
+        places: Places,
+        inside: Sequence[int],
+        fleet: Fleet,
+        nodes: Nodes,
+    ) -> None:
+        """Keep a search that ran out of steps; None if it has ended without a way."""
+        if search is None or sum(one.search is not None for one in self._kept.values()) < _MOST:
+            self._kept[key] = _Kept(places, self._version(places, inside, fleet, nodes), search)
+
+    def _version(self, places: Places, inside: Sequence[int], fleet: Fleet, nodes: Nodes) -> Hashable:
+        """Changes with everything that decides which units the places take."""
+        everywhere = nodes.generation if self._social else 0
+        stamps = places.stamps()
+        return nodes.common_version, fleet.shared_usage, everywhere, tuple([stamps[at] for at in inside])

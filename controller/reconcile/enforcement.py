@@ -1,0 +1,67 @@
+"""What keeps the containers that share a card within their parts, as ``status.devices`` of a claim says it. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from driver.model import Allocation, OpaqueConfig, Result
+
+_STRATEGIES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    "none": ((), "containers see their amounts, and nothing keeps them within these"),
+    "timeSlicing": (("time",), "the driver lets processes take turns; memory is not limited"),
+    "mps": (
+        ("memory", "cores"),
+        "an MPS daemon limits pinned device memory and active threads; a container can change its environment",
+    ),
+    "hamiCore": (
+        ("memory", "cores"),
+        "a library that is loaded into processes limits them; programs that are linked statically are not limited",
+    ),
+}
+"""What each strategy of ``GpuConfig`` enforces, and what to know about it. docs/nvidia.md has the same table."""
+
+
+def device_statuses(allocation: Allocation) -> list[dict[str, Any]]:
+    """The entries of ``status.devices`` for what is shared; nothing is said about other devices.
+
+    ``data`` has ``sharing``, the strategy; ``enforces``, the amounts that it enforces for this claim (``time``,
+    ``memory``, ``cores``); and ``note``. Limits are those of shares: a whole card under MPS has none.
+    """
+    return [
+        {**_key(result), "data": {"sharing": sharing, "enforces": _enforced(sharing, result), "note": note}}
+        for result in allocation.results
+        if not result.admin_access
+        and ((sharing := _sharing(allocation.config, result)) != "none" or result.share_id)
+        and (note := _STRATEGIES.get(sharing, ((), ""))[1])
+    ]
+
+
+def _sharing(config: Iterable[OpaqueConfig], result: Result) -> str:
+    """The strategy that counts: the last one named. Entries of the class come before those of the claim."""
+    named = [
+        entry.parameters["sharing"]
+        for entry in config
+        if entry.driver == result.device.driver
+        and entry.parameters.get("kind") == "GpuConfig"
+        and "sharing" in entry.parameters
+        and _is_for(entry, result.request)
+    ]
+    return str(named[-1]) if named else "none"
+
+
+def _is_for(entry: OpaqueConfig, request: str) -> bool:
+    return not entry.requests or request in entry.requests or request.partition("/")[0] in entry.requests
+
+
+def _enforced(sharing: str, result: Result) -> list[str]:
+    present = {"time"}
+    if result.share_id:
+        present.add("memory")
+    if result.share_id and "cores" in result.consumed and result.consumed["cores"].value > 0:
+        present.add("cores")
+    return [amount for amount in _STRATEGIES[sharing][0] if amount in present]
+
+
+def _key(result: Result) -> dict[str, str]:
+    """What the API knows the entry by."""
+    key = {"driver": result.device.driver, "pool": result.device.pool, "device": result.device.device}
+    return {**key, "shareID": result.share_id} if result.share_id else key

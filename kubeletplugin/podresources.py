@@ -1,0 +1,74 @@
+"""Asks the kubelet which devices it can give to containers, and which it has given (PodResources API, version 1)."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from driver.observe import Logger
+from driver.settings import Settings
+from kubeletplugin.kubelet_devices import KubeletDevices, PluginDevice
+from kubeletplugin.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
+
+ANSWER_SECONDS = 2.0
+_MOST_BYTES = 16 * 1024 * 1024
+"""The longest answer of a kubelet (``podresources.DefaultMaxMsgSize``)."""
+
+
+def socket_paths(settings: Settings) -> tuple[str, ...]:
+    """Where the kubelet's socket can be: below the host's file system as the plugin's pod sees it, and as it is."""
+    section = settings.kubeletplugin
+    path = f"{section.kubelet_root}/pod-resources/kubelet.sock"
+    return f"{section.nvidia.host_root}{path}", path
+
+
+class PodResources:
+    """The kubelet of this node.
+
+    Args:
+        paths: where its socket can be.
+    """
+
+    def __init__(self, paths: Sequence[str], log: Logger):
+        self._paths = paths
+        self._log = log
+        self._fault = ""
+
+    def devices(self) -> KubeletDevices | None:
+        """What the kubelet says now; None if it cannot be asked, which is logged when the reason is new."""
+        path = next((path for path in self._paths if Path(path).is_socket()), None)
+        if path is None:
+            self._report(f"no socket at {' or '.join(self._paths)}")
+            return None
+        options = [("grpc.max_receive_message_length", _MOST_BYTES)]
+        try:
+            with grpc.insecure_channel(f"unix:{path}", options) as channel:
+                kubelet: Any = podresources_v1_pb2_grpc.PodResourcesListerStub(channel)
+                request = podresources_v1_pb2.AllocatableResourcesRequest()
+                offered = kubelet.GetAllocatableResources(request, timeout=ANSWER_SECONDS)
+                given = kubelet.List(podresources_v1_pb2.ListPodResourcesRequest(), timeout=ANSWER_SECONDS)
+        except grpc.RpcError as error:
+            self._report(f"{path}: {error.code().name}: {error.details()}")
+            return None
+        self._report("")
+        containers = [container for pod in given.pod_resources for container in pod.containers]
+        return KubeletDevices(
+            _devices(offered.devices),
+            frozenset(device for container in containers for device in _devices(container.devices)),
+            frozenset(
+                claimed.driver_name
+                for container in containers
+                for resource in container.dynamic_resources
+                for claimed in resource.claim_resources
+            ),
+        )
+
+    def _report(self, fault: str) -> None:
+        if fault not in ("", self._fault):
+            self._log.warning("the kubelet does not say which devices it hands out", reason=fault)
+        self._fault = fault
+
+
+def _devices(entries: Iterable[Any]) -> frozenset[PluginDevice]:
+    return frozenset(PluginDevice(entry.resource_name, name) for entry in entries for name in entry.device_ids)
