@@ -73,7 +73,12 @@ class Publisher:
             Reflector(api, RESOURCE_SLICES, self.handle, field_selector=f"spec.nodeName={node_name}"),
         ]
         self.published = False
-        """Whether everything that this node offers was found published when last compared."""
+        """Whether everything that this node offers has been published, and none of it was refused since.
+
+        It stays so while the slices are written anew. In a rolling update, an instance that wants other slices ends
+        only when this one is ready, and until then each overwrites what the other has written."""
+        self._complete = False
+        """Whether everything was found published when last compared."""
 
     @property
     def node(self) -> Object | None:
@@ -114,7 +119,7 @@ class Publisher:
             return False
         try:
             changed = self._cards.refresh()
-            if changed or trigger > Trigger.POLL or not self.published:
+            if changed or trigger > Trigger.POLL or not self._complete:
                 return self._reconcile(*observed)
             self._schedule.again(HEALTH_SECONDS)
             return False
@@ -130,11 +135,11 @@ class Publisher:
         inventory = self._builder.inventory(node, self._cards.state, self._view.other_devices())
         desired = self._builder.pool(node, inventory)
         if desired is None:
-            self.published = False
+            self.published = self._complete = False
             self._schedule.again(LONGEST_RETRY_SECONDS)
             return False
         actions = plan_writes(desired, published)
-        self.published = not actions
+        self._complete = not actions
         if actions:
             wait = self._pace.wait(desired.digest, self._clock.monotonic())
             if wait > 0:
@@ -145,7 +150,7 @@ class Publisher:
                 return True
             self._log.info("slices published", pool=desired.slices[0].pool, writes=len(actions))
         self._pace.confirmed = desired.digest
-        self.published = True
+        self.published = self._complete = True
         self._schedule.succeeded()
         self._metrics.record(inventory, self._cards.state, self._view.generation())
         self._schedule.again(HEALTH_SECONDS)

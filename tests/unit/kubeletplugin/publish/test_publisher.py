@@ -18,6 +18,7 @@ from kubeletplugin.hardware.steady import SteadyHealth
 from kubeletplugin.kubelet_devices import KubeletDevices, PluginDevice
 from kubeletplugin.offers import Recorded
 from kubeletplugin.publish import Publisher, PublishingMetrics
+from kubeletplugin.publish.pace import LONGEST_CONTEST_SECONDS
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
@@ -344,6 +345,24 @@ def test_two_instances_starting_at_once_publish_one_and_the_same_pool() -> None:
     assert rig.generations() == {1}
     assert one.publisher.published
     assert two.publisher.published
+
+
+def test_a_rolling_update_whose_instances_want_other_slices_ends() -> None:
+    rig, one = running("a100x4")
+    rig.hardware = Broken(load_profile("t4x2", rig.files), NODE, rig.files, "/faults")
+    two = rig.start()
+    two.run()
+    ready, owners = [], set()
+    for _ in range(1200):
+        one.run(0)
+        owners.add(len(rig.devices()))
+        two.run(0)
+        owners.add(len(rig.devices()))
+        ready.append(two.publisher.published)
+    assert owners == {80, 4}, "each overwrites what the other has written"
+    assert all(ready), "what the DaemonSet's controller waits for before it ends the first"
+    two.run(LONGEST_CONTEST_SECONDS)
+    assert len(rig.devices()) == 4
 
 
 def test_labels_of_the_node_become_attributes_and_changes_follow() -> None:
