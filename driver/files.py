@@ -140,12 +140,17 @@ class Files:
 
 
 class SystemDisk:
-    """The file systems of this machine."""
+    """The file systems of this machine.
+
+    It opens paths as they are. ``pathlib`` keeps the names in every path as strings of the interpreter, and a table of
+    these that grows takes megabytes for a moment; the name of each claim's files is new.
+    """
 
     def read(self, path: str) -> bytes | None:
         """See ``Disk``."""
         try:
-            return Path(path).read_bytes()
+            with open(path, "rb") as file:
+                return file.read()
         except FileNotFoundError:
             return None
 
@@ -184,12 +189,12 @@ class SystemDisk:
 
     def rename(self, source: str, target: str) -> None:
         """See ``Disk``."""
-        Path(source).replace(target)
+        os.replace(source, target)
 
     def unlink(self, path: str) -> bool:
         """See ``Disk``."""
         try:
-            Path(path).unlink()
+            os.unlink(path)
         except FileNotFoundError:
             return False
         return True
@@ -253,6 +258,6 @@ def _sync(path: str, flags: int) -> None:
 def _is_at(descriptor: int, path: str) -> bool:
     """Whether the open file has this path."""
     try:
-        return os.path.samestat(os.fstat(descriptor), Path(path).stat())
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
         return False

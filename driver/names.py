@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 DEFAULT_DRIVER = "lode.dev"
 """Driver name and API group unless the settings say otherwise."""
@@ -83,4 +84,10 @@ class Names:
 
     def attribute(self, name: str) -> str:
         """The fully qualified name of an attribute of the driver, such as ``lode.dev/type``."""
-        return f"{self.driver}/{name}"
+        return _qualified(self.driver, name)
+
+
+@lru_cache(maxsize=256)
+def _qualified(driver: str, name: str) -> str:
+    """The same text each time, because every device has all of them."""
+    return f"{driver}/{name}"

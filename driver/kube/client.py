@@ -328,18 +328,21 @@ def _error(code: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
 def _events(resource: Resource, response: urllib3.BaseHTTPResponse) -> Iterator[WatchEvent]:
     """The changes of an open watch."""
     try:
-        for line in _lines(response):
-            event = decode_object(line)
-            if event["type"] == "ERROR":
-                status = event["object"]
-                raise error_from(status.get("code") or 500, status)
-            yield WatchEvent(event["type"], event["object"])
+        yield from map(_event, _lines(response))
     except ReadTimeoutError:
         return
     except (HTTPError, OSError, ValueError) as error:
         raise Unavailable(f"watch {resource.plural}: connection lost: {error}") from error
     finally:
         response.close()
+
+
+def _event(line: bytes) -> WatchEvent:
+    event = decode_object(line)
+    if event["type"] == "ERROR":
+        status = event["object"]
+        raise error_from(status.get("code") or 500, status)
+    return WatchEvent(event["type"], event["object"])
 
 
 def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:

@@ -8,6 +8,7 @@ time. The reflector continues from the last version it received (bookmarks inclu
 that this version is gone.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -137,8 +138,7 @@ class Reflector:
                 timeout_seconds=self._watch_seconds,
             )
             self.error = None
-            for event in events:
-                self._take(event)
+            deque(map(self._take, events), maxlen=0)  # a loop would keep the last event until the next one comes
         except Gone:
             self._version = ""
 
