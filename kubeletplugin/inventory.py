@@ -10,6 +10,7 @@ the partitions card by card (for the order within a card see ``kubeletplugin.har
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from driver.kinds import EVERY_OFFER, KIND_ATTRIBUTE, SHARE_KINDS, SHARE_OF, DeviceKind, Offer
@@ -247,12 +248,18 @@ def _device_name(card: Card, kind: DeviceKind, partition: Partition | None) -> s
     return card.share_name if kind in SHARE_KINDS else card.part_name(partition)
 
 
+@lru_cache(maxsize=1024)  # many devices have the same
 def _mebibytes(amount: int) -> Quantity:
     return Quantity.of(amount * MEBI, "BinarySI")
 
 
+@lru_cache(maxsize=1024)
+def _number(amount: int) -> Quantity:
+    return Quantity.of(amount)
+
+
 def _counters(amounts: Mapping[str, int]) -> dict[str, Quantity]:
-    return {name: _mebibytes(n) if name == "memory" else Quantity.of(n) for name, n in amounts.items()}
+    return {name: _mebibytes(n) if name == "memory" else _number(n) for name, n in amounts.items()}
 
 
 def _totals(card: Card) -> dict[str, Quantity]:
@@ -333,15 +340,15 @@ class _DeviceBuilder:
         if partition:
             return {
                 "memory": Capacity(_mebibytes(partition.memory_mib)),
-                "cores": Capacity(Quantity.of(partition.cores)),
-                **{name: Capacity(Quantity.of(amount)) for name, amount in partition.sizes.items()},
+                "cores": Capacity(_number(partition.cores)),
+                **{name: Capacity(_number(amount)) for name, amount in partition.sizes.items()},
             }
-        memory, percent = _mebibytes(card.memory_mib), Quantity.of(100)
+        memory, percent = _mebibytes(card.memory_mib), _number(100)
         if kind not in SHARE_KINDS:
             return {"memory": Capacity(memory), "cores": Capacity(percent)}
-        one = Quantity.of(1)
+        one = _number(1)
         return {
             "memory": _shareable(memory, memory, _mebibytes(1), _mebibytes(1)),
-            "cores": _shareable(percent, Quantity.of(0), Quantity.of(0), one, capped=True),
-            "slots": _shareable(Quantity.of(self.slots), one, one, one),
+            "cores": _shareable(percent, _number(0), _number(0), one, capped=True),
+            "slots": _shareable(_number(self.slots), one, one, one),
         }
