@@ -40,14 +40,14 @@ def find_hardware(
         return any(DeviceFiles(folder).find(name) for folder in folders)
 
     choices = [
-        Choice("nvidia", lambda: has("nvidiactl"), lambda: _nvidia(settings, files, log)),
+        Choice("nvidia", lambda: has("nvidiactl"), lambda: _nvidia(settings, log)),
         Choice("ascend", lambda: has("davinci_manager"), lambda: _ascend(settings, log)),
     ]
     sysfs = Sysfs(section.sys_root)
     return AttachedHardware(chosen(section.hardware, choices), sysfs, section.infiniband_exclude, clock, log)
 
 
-def _nvidia(settings: Settings, files: Files, log: Logger) -> Hardware:
+def _nvidia(settings: Settings, log: Logger) -> Hardware:
     # Only nodes with these cards pay for the memory of the library's binding.
     from kubeletplugin.hardware.nvidia.assembly import NvidiaNode, nvidia_hardware
     from kubeletplugin.hardware.nvidia.commands import SystemCommands
@@ -60,7 +60,6 @@ def _nvidia(settings: Settings, files: Files, log: Logger) -> Hardware:
         host=host,
         root=DriverRoot(own.driver_root, str(host.seen(own.driver_root)), str(host.seen("/dev"))),
         run_folder=own.run_folder,
-        hook=f"{section.kubelet_root}/plugins/{driver}/nvidia-linker-hook",
         unit_prefix=driver,
         toolkit=str(host.seen(own.nvidia_ctk)) if own.nvidia_ctk else "",
         hami_library=own.hami_library,
@@ -68,7 +67,7 @@ def _nvidia(settings: Settings, files: Files, log: Logger) -> Hardware:
         proc=section.proc_root,
         sys=section.sys_root,
     )
-    return nvidia_hardware(node, files, SystemCommands(), log, Guard(CARD_SECONDS))
+    return nvidia_hardware(node, SystemCommands(), log, Guard(CARD_SECONDS))
 
 
 def _ascend(settings: Settings, log: Logger) -> Hardware:

@@ -72,9 +72,9 @@ class SteadyHealth(HardwareDecorator):
         """Forget the failures of cards that count as healthy again, for a plugin that stops and may not come back."""
         with self._lock:
             failing = {key: each for key, each in self._failures.items() if not self._recovered(each)}
-            if self._file and failing != self._failures:
-                self._file.save(failing)
             self._failures = failing
+            if self._file:  # also if nothing changes: there may be a file of an earlier boot
+                self._file.save(failing)
 
     def _steady(self, key: str, health: Health) -> Health:
         now = self._clock.monotonic()

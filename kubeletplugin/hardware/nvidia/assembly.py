@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from driver.errors import TransientFault
-from driver.files import Files
 from driver.observe import Logger
 from kubeletplugin.hardware.asking import Ask, ask_patiently
 from kubeletplugin.hardware.nvidia.backend import MigUse, NvidiaHardware, Sharing
@@ -35,8 +34,6 @@ class NvidiaNode:
     """The driver's files, which may be those of a container."""
     run_folder: str
     """A folder that a reboot empties, at the same path here and on the host."""
-    hook: str
-    """A file that this program writes, at the same path here and on the host: the hook of containers."""
     unit_prefix: str
     """What the names of services of the host begin with."""
     toolkit: str = ""
@@ -50,9 +47,7 @@ class NvidiaNode:
     """Path of the library; by default it is looked for in the driver's files."""
 
 
-def nvidia_hardware(
-    node: NvidiaNode, files: Files, commands: Commands, log: Logger, ask: Ask = ask_patiently
-) -> NvidiaHardware:
+def nvidia_hardware(node: NvidiaNode, commands: Commands, log: Logger, ask: Ask = ask_patiently) -> NvidiaHardware:
     """The backend for a node.
 
     Args:
@@ -71,7 +66,7 @@ def nvidia_hardware(
     nvml, run = Nvml(path), RunFolder(node.run_folder)
     host_path = str(node.host.seen("/"))
     services = SystemdServices(commands, host_path)
-    of_driver: DriverFiles = FoundFiles(node.root, files, node.hook)
+    of_driver: DriverFiles = FoundFiles(node.root)
     if node.toolkit:
         of_driver = ToolkitFiles(node.root, commands, node.toolkit)
     sharing = Sharing(

@@ -3,7 +3,6 @@
 from typing import Protocol
 
 from driver.errors import TransientFault
-from driver.files import Files
 from kubeletplugin.hardware.edits import Edits, Hook, Mount
 from kubeletplugin.hardware.nvidia.root import DriverRoot
 
@@ -20,12 +19,9 @@ _LINKED = {"libcuda.so": "libcuda.so.1"}
 _FILE = ("ro", "nosuid", "nodev", "rbind", "rprivate")
 _SOCKET = ("nosuid", "nodev", "noexec", "rbind", "rprivate")
 
-HOOK = r"""#!/bin/sh
-# Run by the container runtime before a container starts (OCI hook createContainer). Makes the names by which programs
-# link to the driver's libraries, and the linker's cache, in the container's root. The arguments are library folders.
 # ldconfig changes its root before it reads anything, so the content of the image cannot lead it to the host's files.
 # The first match counts: later in the text are annotations, which users write.
-text() { tr -d '\n' | grep -o "$1" | head -n 1 | sed 's/.*"\([^"]*\)"$/\1/'; }
+HOOK = r"""text() { tr -d '\n' | grep -o "$1" | head -n 1 | sed 's/.*"\([^"]*\)"$/\1/'; }
 bundle=$(text '"bundle" *: *"[^"]*"')
 [ -r "$bundle/config.json" ] || { echo "no container configuration in $bundle" >&2; exit 1; }
 root=$(text '"root" *: *{[^}]*"path" *: *"[^"]*"' <"$bundle/config.json")
@@ -39,6 +35,10 @@ for ldconfig in /sbin/ldconfig.real /usr/sbin/ldconfig.real /sbin/ldconfig /usr/
 done
 echo "no ldconfig on this host: programs find the driver's libraries only in the linker's default folders" >&2
 """
+"""A shell script that the container runtime runs before a container starts (OCI hook createContainer).
+
+It makes the names by which programs link to the driver's libraries, and the linker's cache, in the container's root.
+The arguments are library folders. The script is part of the CDI spec, so that a node has no file of it."""
 
 
 class DriverFiles(Protocol):
@@ -50,22 +50,16 @@ class DriverFiles(Protocol):
 
 
 class FoundFiles:
-    """What is found below the driver's root.
+    """What is found below the driver's root."""
 
-    Args:
-        hook: the path, here and on the host, at which the hook is written.
-    """
-
-    def __init__(self, root: DriverRoot, files: Files, hook: str):
+    def __init__(self, root: DriverRoot):
         self._root = root
-        self._files = files
-        self._hook = hook
 
     def edits(self, version: str) -> Edits:
         """See ``DriverFiles``.
 
         Raises:
-            TransientFault: there are no libraries of this version, or the hook cannot be written.
+            TransientFault: there are no libraries of this version.
         """
         libraries = self._root.libraries(version)
         if not libraries:
@@ -83,15 +77,7 @@ class FoundFiles:
                 mounts.append(self._mount(path_of, f"/usr/bin/{name}", _FILE))
         mounts += [self._mount(path, path, _SOCKET) for path in _SOCKETS if self._root.exists(path)]
         folders = sorted({path.rpartition("/")[0] for path in libraries})
-        return Edits(mounts=tuple(mounts), hooks=(self._linker(tuple(folders)),))
+        return Edits(mounts=tuple(mounts), hooks=(Hook("/bin/sh", ("sh", "-c", HOOK, "linker", *folders)),))
 
     def _mount(self, path: str, inside: str, options: tuple[str, ...]) -> Mount:
         return Mount(self._root.on_host(path), inside, options)
-
-    def _linker(self, folders: tuple[str, ...]) -> Hook:
-        if self._files.read(self._hook) != HOOK.encode():
-            try:
-                self._files.write(self._hook, HOOK.encode())
-            except OSError as error:
-                raise TransientFault(f"{self._hook}: cannot be written: {error}") from error
-        return Hook("/bin/sh", ("sh", self._hook, *folders))

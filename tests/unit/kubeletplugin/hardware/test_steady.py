@@ -219,6 +219,15 @@ def test_a_plugin_that_stops_keeps_the_failures_of_cards_that_count_as_failed_on
     assert scene.files.read(FILE) is None
 
 
+def test_a_plugin_that_stops_leaves_no_file_of_an_earlier_boot() -> None:
+    scene = Scene()
+    scene.fail()
+    scene.health()
+    scene.start("boot-2")
+    scene.steady.leave()
+    assert scene.files.read(FILE) is None
+
+
 def test_a_partition_that_is_gone_leaves_nothing() -> None:
     scene, failed = Scene(), Health("fatal", "Xid 94")
     part = "gpu-0-mig-1g-5gb-6"

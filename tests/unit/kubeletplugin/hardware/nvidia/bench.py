@@ -3,7 +3,6 @@
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from driver.files import SystemFiles
 from driver.observe import logger
 from driver.parameters import GpuConfig, NpuConfig
 from kubeletplugin.hardware import Action, Card, Hardware, Share, Use
@@ -50,7 +49,6 @@ class NvidiaBench:
             host=machine.root,
             root=machine.root,
             run_folder=machine.run,
-            hook=f"{machine.folder}/hook",
             unit_prefix="lode.dev",
             toolkit=self.toolkit,
             mig=self.mig,
@@ -58,7 +56,7 @@ class NvidiaBench:
             sys="/missing",
             nvml=str(self.library),
         )
-        return nvidia_hardware(node, SystemFiles(), machine.commands, logger("test"), ask)
+        return nvidia_hardware(node, machine.commands, logger("test"), ask)
 
     def uses(self) -> Sequence[Use]:
         first, second, *others = self.start().cards()

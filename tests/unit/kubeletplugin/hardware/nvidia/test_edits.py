@@ -88,15 +88,11 @@ def test_a_driver_without_libraries_prepares_nothing(bench: NvidiaBench) -> None
         hardware.edits(Use("claim", card), {})
 
 
-def test_the_hook_is_written_before_a_container_needs_it(bench: NvidiaBench) -> None:
+def test_the_hook_needs_no_file_on_the_node(bench: NvidiaBench) -> None:
     hardware = bench.start()
     (hook,) = hardware.edits(Use("claim", hardware.cards()[0]), {}).hooks
-    assert (hook.path, hook.stage, hook.args) == (
-        "/bin/sh",
-        "createContainer",
-        ("sh", f"{bench.machine.folder}/hook", f"/{LIBRARIES}"),
-    )
-    assert Path(hook.args[1]).read_text() == HOOK
+    assert (hook.path, hook.stage) == ("/bin/sh", "createContainer")
+    assert hook.args == ("sh", "-c", HOOK, "linker", f"/{LIBRARIES}")
 
 
 @pytest.mark.parametrize("root", ["rootfs", "", "absolute"])
@@ -104,18 +100,26 @@ def test_the_hook_runs_the_linker_inside_the_containers_root(tmp_path: Path, roo
     bundle, rootfs = tmp_path / "bundle", tmp_path / "elsewhere" if root == "absolute" else tmp_path / "bundle/rootfs"
     (rootfs / "etc").mkdir(parents=True)
     bundle.mkdir(exist_ok=True)
-    config = {"annotations": {"root": '"root": {"path": "/tmp"}'}, "root": {"path": str(rootfs) if root else "rootfs"}}
+    config = {
+        "annotations": {"root": '"root": {"path": "/tmp"}'},
+        "hooks": {"createContainer": [{"path": "/bin/sh", "args": ["sh", "-c", HOOK]}]},
+        "root": {"path": str(rootfs) if root else "rootfs"},
+    }
     if root == "":
         del config["root"]
     (bundle / "config.json").write_text(json.dumps(config, indent=2))
     program = tmp_path / "ldconfig"
     program.write_text('#!/bin/sh\necho "$@"\n')
     program.chmod(0o755)
-    script = tmp_path / "hook"
-    script.write_text(HOOK.replace("/sbin/ldconfig.real /usr/sbin/ldconfig.real /sbin/ldconfig", str(program), 1))
+    script = HOOK.replace("/sbin/ldconfig.real /usr/sbin/ldconfig.real /sbin/ldconfig", str(program), 1)
     state = json.dumps({"ociVersion": "1.0.2", "bundle": str(bundle), "annotations": {"bundle": 'a "bundle": "/tmp"'}})
     done = subprocess.run(
-        ["sh", str(script), "/usr/lib64"], input=state, capture_output=True, text=True, check=True, timeout=60
+        ["sh", "-c", script, "linker", "/usr/lib64"],
+        input=state,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     assert done.stdout == f"-r {rootfs} /usr/lib64\n"
 
@@ -123,10 +127,8 @@ def test_the_hook_runs_the_linker_inside_the_containers_root(tmp_path: Path, roo
 def test_the_hook_leaves_a_root_without_etc_alone(tmp_path: Path) -> None:
     (tmp_path / "rootfs").mkdir()
     (tmp_path / "config.json").write_text('{"root": {"path": "rootfs"}}')
-    script = tmp_path / "hook"
-    script.write_text(HOOK)
     state = json.dumps({"bundle": str(tmp_path)})
-    done = subprocess.run(["sh", str(script)], input=state, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(["sh", "-c", HOOK], input=state, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == ""
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from driver.files import SystemFiles
 from driver.observe import logger
 from kubeletplugin.hardware import Hardware, Use
 from kubeletplugin.hardware.nvidia.assembly import NvidiaNode, nvidia_hardware
@@ -24,8 +23,8 @@ pytestmark = [
 
 @pytest.fixture
 def hardware(tmp_path: Path) -> Hardware:
-    node = NvidiaNode(ROOT, ROOT, str(tmp_path / "run"), str(tmp_path / "hook"), "lode-test")
-    hardware = nvidia_hardware(node, SystemFiles(), SystemCommands(), logger("test"))
+    node = NvidiaNode(ROOT, ROOT, str(tmp_path / "run"), "lode-test")
+    hardware = nvidia_hardware(node, SystemCommands(), logger("test"))
     if not hardware.cards():
         pytest.skip("the driver has no card with device nodes")
     return hardware
