@@ -1,6 +1,7 @@
 """``lode kubeletplugin``: wires everything together and starts the only threads."""
 
 import argparse
+import gc
 import os
 import signal
 import sys
@@ -16,7 +17,6 @@ from driver.errors import InvalidInput, LodeError, OperatorFault
 from driver.files import SystemFiles
 from driver.kube.api import NODES, Api
 from driver.kube.reflector_loop import ReflectorLoop
-from driver.memory import give_back
 from driver.observe import Logger, Metrics, ObserveServer, configure_logs, logger
 from driver.settings import Settings, settings_from
 from driver.threads import start_thread
@@ -62,7 +62,7 @@ class PluginProcess:
 
     def run(self) -> int:
         """Serve until ``stop`` is called; the exit status of the process."""
-        give_back()
+        gc.collect()  # what imports and settings leave
         observe = self._observe()
         try:
             boot_id = self._retry(self._boot_id)
@@ -210,7 +210,7 @@ class PluginProcess:
             if waited_for and not self.ready():
                 waited_for = False
                 self._log.info("ready", seconds=round(self._metrics.mark_ready(), 3))
-                give_back()
+                gc.collect()
             if not publisher.step():
                 due = publisher.next_due()
                 self._wake.wait(None if due is None else max(0.0, due - self._clock.monotonic()))
