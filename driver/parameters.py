@@ -160,6 +160,16 @@ class Configured:
     requests: tuple[str, ...] = ()
 
 
+def main_request(request: str) -> str:
+    """``main`` of ``main`` or ``main/sub``."""
+    return request.partition("/")[0]
+
+
+def applies_to(entry: OpaqueConfig | Configured, request: str) -> bool:
+    """Whether a config entry is for ``request``: no names means all, and ``main`` means each ``main/sub``."""
+    return not entry.requests or request in entry.requests or main_request(request) in entry.requests
+
+
 def parameters_of(
     config: Iterable[OpaqueConfig],
     names: Names,

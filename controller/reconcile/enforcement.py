@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from driver.model import Allocation, OpaqueConfig, Result
+from driver.parameters import applies_to
 
 _STRATEGIES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "none": ((), "containers see their amounts, and nothing keeps them within these"),
@@ -43,13 +44,9 @@ def _sharing(config: Iterable[OpaqueConfig], result: Result) -> str:
         if entry.driver == result.device.driver
         and entry.parameters.get("kind") == "GpuConfig"
         and "sharing" in entry.parameters
-        and _is_for(entry, result.request)
+        and applies_to(entry, result.request)
     ]
     return str(named[-1]) if named else "none"
-
-
-def _is_for(entry: OpaqueConfig, request: str) -> bool:
-    return not entry.requests or request in entry.requests or request.partition("/")[0] in entry.requests
 
 
 def _enforced(sharing: str, result: Result) -> list[str]:

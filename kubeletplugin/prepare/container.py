@@ -22,10 +22,11 @@ from dataclasses import dataclass, replace
 
 from driver.errors import Fault, InvalidInput
 from driver.model import Device, Result
+from driver.parameters import main_request
 from kubeletplugin.hardware import Edits, Mount
 from kubeletplugin.prepare import cdi, metadata
 from kubeletplugin.prepare.claims import ClaimRef, PreparedDevice, PrepareResult
-from kubeletplugin.prepare.plan import ClaimPlan, main_request
+from kubeletplugin.prepare.plan import ClaimPlan
 
 CDI_CLASS = "claim"
 _SHARE_ID_LETTERS = 8

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from driver.model import Device, Result
+from driver.parameters import main_request
 from driver.wire import device_to
 from kubeletplugin.prepare.claims import ClaimRef
-from kubeletplugin.prepare.plan import ClaimPlan, main_request
+from kubeletplugin.prepare.plan import ClaimPlan
 
 API_VERSIONS = ("metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1")
 CONTAINER_ROOT = "/var/run/kubernetes.io/dra-device-attributes"

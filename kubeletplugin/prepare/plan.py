@@ -8,7 +8,7 @@ from driver.kube.api import Object
 from driver.limits import is_dns_label
 from driver.model import OpaqueConfig, Result
 from driver.names import POD_CLAIM_NAME, Names
-from driver.parameters import Configured, parameters_of
+from driver.parameters import applies_to, parameters_of
 from driver.wire import allocation_from
 from kubeletplugin.inventory import Fabric
 from kubeletplugin.prepare.claims import ClaimRef
@@ -76,16 +76,6 @@ def plan_claim(claim: Object, ref: ClaimRef, node: NodeEnvironment) -> ClaimPlan
         if entry.driver == node.names.driver and any(applies_to(entry, result.request) for result in results)
     )
     return ClaimPlan(ref, results, pod_claim_name, node.fabric, config)
-
-
-def main_request(request: str) -> str:
-    """``main`` of ``main`` or ``main/sub``."""
-    return request.partition("/")[0]
-
-
-def applies_to(entry: OpaqueConfig | Configured, request: str) -> bool:
-    """Whether a config entry is for ``request``: no names means all, and ``main`` means each ``main/sub``."""
-    return not entry.requests or request in entry.requests or main_request(request) in entry.requests
 
 
 def _unknown_devices(results: tuple[Result, ...], node: NodeEnvironment) -> Iterator[Fault]:

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 
 from driver.model import Result
 from driver.names import Names
-from driver.parameters import Configured, GpuConfig, NpuConfig, parameters_of
+from driver.parameters import Configured, GpuConfig, NpuConfig, applies_to, main_request, parameters_of
 from kubeletplugin.hardware import Card, Share, Use
 from kubeletplugin.inventory import OfferedDevice
-from kubeletplugin.prepare.plan import ClaimPlan, applies_to, main_request
+from kubeletplugin.prepare.plan import ClaimPlan
 
 _MEBI = 1024**2
 

@@ -14,7 +14,7 @@ from typing import Final, Literal
 from driver.errors import Fault, InvalidInput
 from driver.model import Claim, DeviceClass, OpaqueConfig, Want
 from driver.names import NUMA_NODE, PCIE_ROOT, Names
-from driver.parameters import Configured, Parameters, PlacementConfig, parameters_of
+from driver.parameters import Configured, Parameters, PlacementConfig, applies_to, parameters_of
 
 MILLION: Final = 10**6
 """A load of 1."""
@@ -96,7 +96,7 @@ class Preferences:
         subject = f"device class {device_class.name}"
         field = f"{subject}: spec.config"
         given, faults = _read(device_class.config, self._names, subject, field, of_class=True)
-        own = [entry.parameters for entry in self._own if _covers(entry.requests, request)]
+        own = [entry.parameters for entry in self._own if applies_to(entry, request)]
         asks = "memory" in want.capacity
         preference = _merged([entry.parameters for entry in given], own, self._names, own_only=asks)
         if preference.memory_percent:
@@ -113,10 +113,6 @@ def _read(
         return parameters_of(config, names, subject, field, PlacementConfig.__name__, of_class=of_class), ()
     except InvalidInput as error:
         return (), error.faults
-
-
-def _covers(requests: Sequence[str], request: str) -> bool:
-    return not requests or request in requests or request.split("/")[0] in requests
 
 
 def _merged(given: Sequence[Parameters], own: Sequence[Parameters], names: Names, *, own_only: bool) -> Preference:
