@@ -213,8 +213,7 @@ class Simulator:
             return verdict(decision)
         refusals = node_refusals(self._state, decision, self._memory)
         self._memory.remember_refusals(decision.shape, refusals)
-        in_vain = not decision.bound_to and impossible(self._state, decision, refusals)
-        return verdict(decision, refusals, in_vain)
+        return verdict(decision, refusals, impossible(self._state, decision, refusals))
 
 
 def _may_be_pending(pod: PodView) -> bool:

@@ -86,12 +86,15 @@ def node_refusals(
 def impossible(state: State, decision: Unallocatable, refusals: Mapping[str, NodeRefusal]) -> bool:
     """Whether no node has devices for the claims even if nothing was in use, so that the pod waits in vain.
 
+    Of a pod that is bound this is not asked: it starts on its node or nowhere.
     Nodes that refuse the pod for other reasons count: it could go there later, if they have the devices.
 
     Args:
         refusals: the answer of ``node_refusals``.
     """
-    if not refusals or any(refusal.devices and not refusal.devices.for_good for refusal in refusals.values()):
+    if decision.bound_to or not refusals:
+        return False
+    if any(refusal.devices and not refusal.devices.for_good for refusal in refusals.values()):
         return False
     claims = [state.claims[key].claim for key in decision.claims]
     for name, refusal in refusals.items():

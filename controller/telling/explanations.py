@@ -49,7 +49,7 @@ class Explanations:
         if known is None or (known.generation != state.nodes.generation and now - known.at >= FRESH_SECONDS):
             refusals = node_refusals(state, decision, memory)
             memory.remember_refusals(decision.shape, refusals)
-            in_vain = not decision.bound_to and impossible(state, decision, refusals)
+            in_vain = impossible(state, decision, refusals)
             explanation = explanation_of(refusals, decision.claims, decision.bound_to, in_vain)
             known = _Found(state.nodes.generation, now, explanation)
             self._found[shape] = known
