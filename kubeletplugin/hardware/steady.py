@@ -71,10 +71,10 @@ class SteadyHealth(HardwareDecorator):
     def leave(self) -> None:
         """Forget the failures of cards that count as healthy again, for a plugin that stops and may not come back."""
         with self._lock:
-            failing = {key: each for key, each in self._failures.items() if not self._recovered(each)}
-            self._failures = failing
+            now = self._clock.monotonic()
+            self._failures = {key: each for key, each in self._failures.items() if not self._recovered(each, now)}
             if self._file:  # also if nothing changes: there may be a file of an earlier boot
-                self._file.save(failing)
+                self._file.save(self._failures)
 
     def _steady(self, key: str, health: Health) -> Health:
         now = self._clock.monotonic()
@@ -82,11 +82,11 @@ class SteadyHealth(HardwareDecorator):
         if failure is None:
             return health
         self._failures[key] = failure
-        return health if self._recovered(failure) else failure.health
+        return health if self._recovered(failure, now) else failure.health
 
-    def _recovered(self, failure: Failure) -> bool:
+    def _recovered(self, failure: Failure, now: float) -> bool:
         since = failure.working_since
-        return since is not None and self._clock.monotonic() - since >= recovery(failure, self._recovery_seconds)
+        return since is not None and now - since >= recovery(failure, self._recovery_seconds)
 
 
 def _is_part(key: str, cards: Iterable[str]) -> bool:
