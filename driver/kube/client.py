@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import urllib3
 from urllib3.connection import HTTPConnection
@@ -46,6 +46,7 @@ _CONTENT_TYPES: Mapping[PatchType, str] = {
     "json": "application/json-patch+json",
     "apply": "application/apply-patch+yaml",
 }
+_HEADERS = {"Accept": "application/json", "User-Agent": "lode"}
 _STRICT = {"fieldValidation": "Strict"}
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _KEEP_ALIVE_OPTIONS = {"TCP_KEEPIDLE": 30, "TCP_KEEPALIVE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
@@ -91,7 +92,6 @@ class KubeClient:
             "retries": False,
             "timeout": timeout,
             "socket_options": [*HTTPConnection.default_socket_options, *keep_alive()],
-            "headers": {"Accept": "application/json", "User-Agent": "lode"},
         }
         if access.server.startswith("https:"):
             settings |= {
@@ -101,8 +101,13 @@ class KubeClient:
                 "key_file": access.key_file or None,
                 "server_hostname": access.server_name or None,
             }
-        proxy = access.proxy
-        self._pool = urllib3.ProxyManager(proxy, **settings) if proxy else urllib3.PoolManager(**settings)
+        self._pool: urllib3.PoolManager | urllib3.HTTPConnectionPool
+        if access.proxy:
+            proxy = urllib3.ProxyManager(access.proxy, **settings)
+            self._pool, self._base, self._close = proxy, access.server, proxy.clear
+        else:  # the pool of this server: a pool for any server looks at its address in each request
+            pool = urllib3.connection_from_url(access.server, **settings)
+            self._pool, self._base, self._close = pool, urlsplit(access.server).path, pool.close
 
     @classmethod
     def from_environment(
@@ -123,7 +128,7 @@ class KubeClient:
 
     def close(self) -> None:
         """Close the idle connections."""
-        self._pool.clear()
+        self._close()
 
     def server_version(self) -> str:
         """The version of the API server, such as ``v1.37.1``; "" if it does not say."""
@@ -276,8 +281,8 @@ class KubeClient:
     ) -> urllib3.BaseHTTPResponse:
         if method != "GET":
             query = {**query, **self._server_timeout}
-        url = self._access.server + quote(path) + (f"?{urlencode(query)}" if query else "")
-        headers = dict(self._pool.headers)
+        url = self._base + quote(path) + (f"?{urlencode(query)}" if query else "")
+        headers = dict(_HEADERS)
         if body is not None:
             headers["Content-Type"] = content_type
         if token := self._access.token():
@@ -286,9 +291,8 @@ class KubeClient:
         if stream:
             more["timeout"] = urllib3.Timeout(connect=CONNECT_SECONDS, read=WATCH_IDLE_SECONDS)
         try:
-            return self._pool.request(
-                method, url, body=None if body is None else encode_object(body), headers=headers, redirect=False, **more
-            )
+            content = None if body is None else encode_object(body)
+            return self._pool.urlopen(method, url, body=content, headers=headers, redirect=False, **more)
         except (HTTPError, OSError) as error:
             raise Unavailable(f"{method} {path}: {error}") from error
 

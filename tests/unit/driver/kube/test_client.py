@@ -300,3 +300,26 @@ def test_a_client_with_a_bound_gives_up_and_has_the_server_give_up(server: Serve
     writing, reading = (path for _, path, _, _ in server.requests)
     assert writing.endswith("?fieldValidation=Strict&timeout=0.2s")
     assert "timeout" not in reading
+
+
+@pytest.mark.parametrize(
+    ("access", "path", "host"),
+    [
+        (lambda url: Access(f"{url}/clusters/a"), "/clusters/a/api/v1/namespaces/n/pods/p", None),
+        (
+            lambda url: Access("http://api.example:8080/clusters/a", proxy=url),
+            "http://api.example:8080/clusters/a/api/v1/namespaces/n/pods/p",
+            "api.example:8080",
+        ),
+    ],
+    ids=["a server below a path", "a server behind a proxy"],
+)
+def test_a_server_need_not_be_at_the_root_of_a_host_nor_be_reached_directly(
+    server: Server, access: Callable[[str], Access], path: str, host: str | None
+) -> None:
+    client = KubeClient(access(server.url))
+    client.get(PODS, "p", "n")
+    client.close()
+    (_, asked, headers, _) = server.requests[0]
+    assert asked == path
+    assert headers["Host"] == (host or server.url.removeprefix("http://"))
