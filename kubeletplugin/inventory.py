@@ -206,13 +206,24 @@ def find_device(
 
     All kinds count, whatever is offered now: a device allocated before the operator narrowed the offer is still found.
     """
+    if (found := _find(device_name, cards)) is None:
+        return None
+    card, kind, partition = found
+    counted = _counted({card.name: _parts(card, EVERY_OFFER)})
+    return _DeviceBuilder(fabric, slots, names, counted, {}).offered(card, kind, partition)
+
+
+def has_device(device_name: str, cards: Iterable[Card]) -> bool:
+    """Whether ``find_device`` finds the device."""
+    return _find(device_name, cards) is not None
+
+
+def _find(device_name: str, cards: Iterable[Card]) -> tuple[Card, DeviceKind, Partition | None] | None:
     for card in cards:
         if device_name == card.name or device_name.startswith(f"{card.name}-"):
-            parts = _parts(card, EVERY_OFFER)
-            builder = _DeviceBuilder(fabric, slots, names, _counted({card.name: parts}), {})
-            for _, kind, partition in parts:
+            for _, kind, partition in _parts(card, EVERY_OFFER):
                 if _device_name(card, kind, partition) == device_name:
-                    return builder.offered(card, kind, partition)
+                    return card, kind, partition
     return None
 
 

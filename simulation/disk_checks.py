@@ -68,9 +68,9 @@ class DiskChecks:
 
     def _may_be_lost(self, claims: Mapping[str, PreparedClaim] | None) -> bool:
         """Whether a loss of power would only forget, of the checkpoint, claims that have nothing on the hardware."""
-        then = self._claims(self._disk.after_a_loss_of_power(self._checkpoint_path))
-        if claims is None or then is None:
+        if claims is None:
             return False
+        then = self._claims(self._disk.after_a_loss_of_power(self._checkpoint_path)) or {}
         on_hardware = [{uid: claim for uid, claim in known.items() if claim.steps} for known in (claims, then)]
         return then.keys() <= claims.keys() and on_hardware[0] == on_hardware[1]
 
@@ -90,7 +90,7 @@ class DiskChecks:
         self._completed = completed
 
     def _claims(self, data: bytes | None) -> Mapping[str, PreparedClaim] | None:
-        """The claims in a checkpoint; None if power was lost while it was written."""
+        """The claims in a checkpoint; None if its content was lost with the power."""
         if data is None:
             return {}
         try:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from driver.errors import Fault, InvalidInput
+from driver.kube.codec import encode_object
 from kubeletplugin.hardware.edits import DeviceNode, Edits, Hook
 
 _VENDOR_OR_CLASS = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]")
@@ -69,7 +70,7 @@ def encode(spec: Spec) -> bytes:
         **({"annotations": dict(spec.annotations)} if spec.annotations else {}),
         "devices": [{"name": device.name, "containerEdits": _edits(device.edits)} for device in spec.devices],
     }
-    return json.dumps(document).encode() + b"\n"
+    return encode_object(document) + b"\n"
 
 
 def annotation(content: bytes, name: str) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from driver.errors import LodeError, OperatorFault
+from driver.kube.codec import encode_object
 from driver.model import Allocation
 from driver.wire import allocation_from, allocation_to
 from kubeletplugin.hardware.actions import Action, Handle, action_from, action_to
@@ -133,9 +134,9 @@ class Checkpoint:
 def encode(checkpoint: Checkpoint) -> bytes:
     """The file's content."""
     claims = {uid: _claim_to(claim) for uid, claim in checkpoint.claims.items()}
-    body = json.dumps({**checkpoint.extra, "claims": claims}).encode() + b"\n"
+    body = encode_object({**checkpoint.extra, "claims": claims}) + b"\n"
     header = {"kind": _KIND, "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
-    return json.dumps(header).encode() + b"\n" + body
+    return encode_object(header) + b"\n" + body
 
 
 def decode(data: bytes, path: str) -> Checkpoint:
@@ -169,7 +170,7 @@ def decode(data: bytes, path: str) -> Checkpoint:
 def encode_record(claim: PreparedClaim) -> str:
     """A prepared claim as one line of text, for a file of its own."""
     raw = {"uid": claim.plan.ref.uid, "cards": dict(claim.cards), "steps": _steps_to(claim.steps)}
-    return json.dumps({**raw, **_plan_to(claim.plan)})
+    return encode_object({**raw, **_plan_to(claim.plan)}).decode()
 
 
 def decode_record(text: str, boot_id: str) -> PreparedClaim | None:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from driver.kube.codec import encode_object
 from driver.model import Device, Result
 from driver.parameters import main_request
 from driver.wire import device_to
@@ -65,8 +66,7 @@ def _document(plan: ClaimPlan, request: str, devices: Sequence[dict[str, Any]]) 
         "requests": [{"name": request, "devices": devices}],
     }
     return b"".join(
-        json.dumps({"kind": "DeviceMetadata", "apiVersion": version, **content}).encode() + b"\n"
-        for version in API_VERSIONS
+        encode_object({"kind": "DeviceMetadata", "apiVersion": version, **content}) + b"\n" for version in API_VERSIONS
     )
 
 

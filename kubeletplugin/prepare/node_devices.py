@@ -1,6 +1,7 @@
 """The node's devices as claims need them: the claim from the API, the devices from the hardware."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from driver.errors import Fault, InvalidInput
 from driver.kinds import EVERY_OFFER
@@ -50,12 +51,9 @@ class NodeDevices:
             claim = self._api.get(RESOURCE_CLAIMS, ref.name, ref.namespace)
         except NotFound as error:
             raise InvalidInput(str(ref), [Fault("", "does not exist; delete the pod that uses it")]) from error
-        cards, fabric = self._hardware.cards(), self._fabric()
-
-        def has_device(name: str) -> bool:
-            return self._find(name, cards, fabric) is not None
-
-        environment = NodeEnvironment(self._names, self._names.pool(self._node_name), has_device, fabric)
+        cards = self._hardware.cards()
+        has_device = partial(inventory.has_device, cards=cards)
+        environment = NodeEnvironment(self._names, self._names.pool(self._node_name), has_device, self._fabric())
         return plan_claim(claim, ref, environment), cards
 
     def uses(self, plan: ClaimPlan, cards: Iterable[Card]) -> UsesByDevice:
@@ -108,10 +106,9 @@ class NodeDevices:
 
     def _offered(self, plan: ClaimPlan, cards: Iterable[Card]) -> dict[str, OfferedDevice]:
         names, known = {result.device.device for result in plan.results}, tuple(cards)
-        return {name: device for name in names if (device := self._find(name, known, plan.fabric))}
-
-    def _find(self, name: str, cards: Iterable[Card], fabric: Fabric) -> OfferedDevice | None:
-        return inventory.find_device(name, cards, fabric, self._settings.kubeletplugin.slots, self._names)
+        slots = self._settings.kubeletplugin.slots
+        found = {name: inventory.find_device(name, known, plan.fabric, slots, self._names) for name in names}
+        return {name: device for name, device in found.items() if device is not None}
 
     def _fabric(self) -> Fabric:
         try:

@@ -83,12 +83,12 @@ class ClaimStorage:
         """Replace the checkpoint.
 
         What claims may have on the hardware is written before to a file of its own, so that it is known as this
-        program's own even if the checkpoint is damaged before a claim has any other file. A loss of power may take back
-        a change that concerns only claims without anything on the hardware and removes none: no container of them is
-        left then, and the kubelet has them prepared again.
+        program's own even if the checkpoint is damaged before a claim has any other file. A loss of power may take the
+        records of claims without anything on the hardware: no container of them is left then, and the kubelet has them
+        prepared again. It may take back a change that only adds such claims, and the whole file if it has no others.
         """
         last, self._last = self._last, None
-        may_lose: Loss = "change" if last is not None and _adds_only(last[1], checkpoint) else "nothing"
+        may_lose = _may_lose(last[1], checkpoint) if last is not None else "nothing"
         if may_lose == "nothing":
             self._save_actions(checkpoint.to_undo)
         data = codec.encode(checkpoint)
@@ -128,8 +128,10 @@ class ClaimStorage:
             return ()
 
     def quarantine(self) -> str:
-        """Copy an unreadable checkpoint for a person to look at; the path of the copy."""
-        data = self._files.read(self.checkpoint_path) or b""
+        """Copy an unreadable checkpoint for a person to look at; the path of the copy, "" if there is nothing in it."""
+        data = self._files.read(self.checkpoint_path)
+        if not data:
+            return ""
         copy = f"{self.checkpoint_path}.corrupt-{hashlib.sha256(data).hexdigest()[:12]}"
         self._files.write(copy, data)
         return copy
@@ -139,8 +141,8 @@ class ClaimStorage:
 
         A loss of power may take their content: the next start writes them again, before any container can use them.
         """
-        obsolete = [path for path in self._existing(uid) if path not in wanted]
-        if obsolete:
+        obsolete = [path for path in self._metadata_files(uid) if path not in wanted]
+        if obsolete or not wanted:
             # The CDI spec mounts them. It is written again last.
             self._files.remove(self.paths.cdi_file(uid))
         for path in obsolete:
@@ -152,7 +154,7 @@ class ClaimStorage:
     def remove(self, uid: str) -> None:
         """Remove the claim's files: the CDI spec first, because it refers to the others."""
         self._files.remove(self.paths.cdi_file(uid))
-        for path in self._existing(uid):
+        for path in self._metadata_files(uid):
             self._files.remove(path)
         self.sweep()
 
@@ -193,10 +195,16 @@ class ClaimStorage:
     def _spec(self, uid: str) -> bytes:
         return self._files.read(self.paths.cdi_file(uid)) or b""
 
-    def _existing(self, uid: str) -> list[str]:
+    def _metadata_files(self, uid: str) -> list[str]:
         names = self._files.names(self.paths.metadata_root)
-        paths = [posixpath.join(self.paths.metadata_root, name) for name in names if metadata.claim_uid(name) == uid]
-        return [self.paths.cdi_file(uid), *paths] if uid in self.uids_with_cdi_spec() else paths
+        return [posixpath.join(self.paths.metadata_root, name) for name in names if metadata.claim_uid(name) == uid]
+
+
+def _may_lose(before: Checkpoint, after: Checkpoint) -> Loss:
+    """What a loss of power may take of the checkpoint that is written."""
+    if not _adds_only(before, after):
+        return "nothing"
+    return "change" if any(claim.steps for claim in after.claims.values()) else "content"
 
 
 def _adds_only(before: Checkpoint, after: Checkpoint) -> bool:

@@ -289,3 +289,28 @@ def test_a_checkpoint_of_the_first_version_is_read_and_replaced_and_its_claims_k
     assert rig.spec(ref) == spec
     assert json.loads((rig.files.read(CHECKPOINT) or b"").partition(b"\n")[0])["version"] == VERSION
     assert refused(plugin, ref).reason == "operator"
+
+
+@pytest.mark.parametrize(("other", "waits"), [("gpu-1", False), ("gpu-1-mig-1g-5gb-6", True)])
+def test_a_prepare_waits_for_the_disk_only_if_a_claim_has_something_on_the_hardware(other: str, waits: bool) -> None:
+    rig = Rig()
+    plugin = rig.plugin()
+    prepare(plugin, rig.claim("other", [result(other)]))
+    operations: list[str] = []
+    rig.files.disk.before = lambda operation, _: operations.append(operation)
+    prepare(plugin, rig.claim("a", [result("gpu-0")]))
+    assert "rename" in operations
+    assert ("sync" in operations) == waits
+
+
+def test_power_lost_takes_records_of_claims_without_anything_on_the_hardware_and_the_kubelet_asks_again() -> None:
+    rig = Rig()
+    refs = [rig.claim(name, [result(device)]) for name, device in (("a", "gpu-0"), ("b", "gpu-1"))]
+    plugin = rig.plugin()
+    first = [prepare(plugin, ref) for ref in refs]
+    rig.files.disk.lose_power()
+    rig.reboot()
+    plugin = rig.plugin()
+    recover(plugin)
+    assert [prepare(plugin, ref) for ref in refs] == first
+    assert rig.damaged_checkpoints() == []
