@@ -27,7 +27,8 @@ NODE = "bench-node"
 ACCOUNT = "bench"
 """The service account of our plugin, in the namespace default."""
 CARDS = 8
-OURS, PEER = "lode", "example driver"
+OURS, LEAST, PEER = "lode", "least in Python", "example driver"
+_LEAST_DRIVER = "least.example.com"
 _WHOLE_CARD = re.compile(r"gpu-\d+")
 _STOP_SECONDS = 30.0
 
@@ -88,6 +89,19 @@ def lode(plane: ControlPlane, folders: Folders) -> Program:
     }
     settings = folders.kubelet / "settings.yaml"
     settings.write_text(json.dumps({"observeAddress": f"127.0.0.1:{free_port()}", "kubeletplugin": section}))
+    return _in_python(OURS, DEFAULT_DRIVER, "benchmarks.prepare.inpod", [str(settings), NODE], plane, folders)
+
+
+def least(plane: ControlPlane, folders: Folders) -> Program:
+    """The least that a plugin in Python does, with as many cards."""
+    arguments = [_LEAST_DRIVER, str(CARDS), NODE, str(folders.kubelet), str(folders.cdi)]
+    return _in_python(LEAST, _LEAST_DRIVER, "benchmarks.prepare.least", arguments, plane, folders)
+
+
+def _in_python(
+    name: str, driver: str, module: str, arguments: Sequence[str], plane: ControlPlane, folders: Folders
+) -> Program:
+    """A module that is run as in our plugin's pod; its last argument is the folder of the service account."""
     account = folders.kubelet / "serviceaccount"
     account.mkdir()
     (account / "token").write_text(plane.kubectl("create", "token", ACCOUNT).stdout)
@@ -101,8 +115,7 @@ def lode(plane: ControlPlane, folders: Folders) -> Program:
         "KUBERNETES_SERVICE_HOST": str(server.hostname),
         "KUBERNETES_SERVICE_PORT": str(server.port),
     }
-    own = ["-P", "-m", "benchmarks.prepare.inpod", str(settings), NODE, str(account)]
-    return Program(OURS, DEFAULT_DRIVER, [python, *own], environment)
+    return Program(name, driver, [python, "-P", "-m", module, *arguments, str(account)], environment)
 
 
 def _code(python: str, folder: Path) -> Path:

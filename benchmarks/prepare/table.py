@@ -32,7 +32,7 @@ def _row(results: Mapping[str, Figures], name: str) -> list[str]:
         f"{mine.processor / len(mine.prepare) * 1000:.1f}",
         f"{mine.peak:.1f}",
         f"{mine.resident:.1f}",
-        f"{times(results):.2f}" if name == OURS and PEER in results else "-",
+        f"{times(results, name):.2f}" if name != PEER and PEER in results else "-",
         verdict(results) if name == OURS else "-",
     ]
 
@@ -44,9 +44,9 @@ def _percentiles(seconds: Sequence[float]) -> list[str]:
     return [f"{statistics.median(ordered) * 1000:.2f}", f"{ordered[len(ordered) * 99 // 100] * 1000:.2f}"]
 
 
-def times(results: Mapping[str, Figures]) -> float:
-    """Our median of prepare divided by the peer's."""
-    return statistics.median(results[OURS].prepare) / statistics.median(results[PEER].prepare)
+def times(results: Mapping[str, Figures], name: str = OURS) -> float:
+    """A plugin's median of prepare divided by the peer's."""
+    return statistics.median(results[name].prepare) / statistics.median(results[PEER].prepare)
 
 
 def verdict(results: Mapping[str, Figures]) -> str:
