@@ -22,10 +22,8 @@ from driver.settings import Settings, settings_from
 from driver.threads import start_thread
 from kubeletplugin.finding import find_hardware
 from kubeletplugin.hardware import Hardware
-from kubeletplugin.hardware.failures import FailureFile
 from kubeletplugin.hardware.guarded import GuardedHardware
-from kubeletplugin.hardware.known import KnownCards
-from kubeletplugin.hardware.steady import SteadyHealth
+from kubeletplugin.hardware.remembered import remembered
 from kubeletplugin.known_node import KnownNode
 from kubeletplugin.kubelet_devices import KubeletDevices
 from kubeletplugin.prepare import Preparer, Retiring
@@ -128,8 +126,8 @@ class PluginProcess:
         """
         api, clock, node, settings, log = self._api, self._clock, self._node_name, self._settings, self._log
         guarded = GuardedHardware(self._find_hardware, clock)
-        failures = FailureFile(self._files, f"{plugin_directory(settings)}/health.json", boot_id, log)
-        hardware = SteadyHealth(KnownCards(guarded), clock, settings.kubeletplugin.recovery_seconds, failures)
+        folder, recovery = plugin_directory(settings), settings.kubeletplugin.recovery_seconds
+        hardware = remembered(guarded, folder, boot_id, recovery, self._files, clock, log)
         release = threading.Event()
         known = KnownNode(api, node, lambda: publisher.node)
         preparer = Preparer(

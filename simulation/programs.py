@@ -17,7 +17,9 @@ from driver.names import CONTROLLER_NAMESPACE
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
 from kubeletplugin.hardware import Hardware
+from kubeletplugin.hardware.remembered import remembered
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer
+from kubeletplugin.prepare.storage import plugin_directory
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from simulation.decision_checks import CheckedWrites, DecisionChecks
 from simulation.faults import Crash
@@ -158,6 +160,8 @@ class SimulatedPlugin:
         log: Logger,
     ):
         metrics = Metrics()
+        folder, recovery = plugin_directory(settings), settings.kubeletplugin.recovery_seconds
+        hardware = remembered(hardware, folder, boot_id, recovery, files, clock, log)
         self.preparer = Preparer(api, files, clock, node, settings, hardware, boot_id, metrics, log)
         self.publisher = Publisher(
             api,

@@ -53,7 +53,7 @@ class Items(Sequence[Object]):
 
 
 def encode_object(obj: object) -> bytes:
-    """The JSON of an object: mappings, lists, texts, numbers, booleans and None.
+    """The JSON of an object: mappings, dataclasses, lists, texts, numbers, booleans and None.
 
     Raises:
         TypeError: a value of another type is in it.
@@ -78,6 +78,18 @@ def decode_page(data: bytes, added: Mapping[str, str]) -> Page:
     """
     page = _decoded(data, _List)
     return Page(Items(page.items or (), added), page.metadata.resource_version, page.metadata.continue_token)
+
+
+def decoded_as(value: object, kind: type[T]) -> T:
+    """A decoded value as a type of dataclasses, lists, mappings, texts and numbers, which ``encode_object`` took.
+
+    Raises:
+        ValueError: it is not of this type.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from error
 
 
 def _decoded(data: bytes | msgspec.Raw, kind: type[T]) -> T:

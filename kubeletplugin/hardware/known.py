@@ -4,6 +4,7 @@ import threading
 from collections.abc import Mapping
 
 from driver.errors import TransientFault
+from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.decorator import HardwareDecorator
 from kubeletplugin.hardware.port import Hardware, HardwareRefusal, Health
@@ -13,17 +14,23 @@ _LOST = Health("fatal", "the card is not there any more: it has fallen off the b
 
 
 class KnownCards(HardwareDecorator):
-    """``Hardware`` that goes on reporting a card that it has lost, with fatal health, as long as this object lives.
+    """``Hardware`` that goes on reporting a card that it has lost, with fatal health, until the machine starts again.
 
     A card that vanishes from what is published would take its taint and the health of its pods with it. It is forgotten
     when another card has its number. While the backend does not answer, because one card hangs, the cards are those
     that were seen, and those that do not answer by themselves do not work. Thread-safe.
+
+    Args:
+        file: where lost cards are kept, so that a restart of the program does not end them; without it, they are
+            forgotten with this object.
     """
 
-    def __init__(self, hardware: Hardware):
+    def __init__(self, hardware: Hardware, file: BootFile[list[Card]] | None = None):
         super().__init__(hardware)
+        self._file = file
         self._lock = threading.Lock()
-        self._seen: dict[str, Card] = {}
+        self._lost = (file.load() if file else None) or []
+        self._seen = {card.name: card for card in self._lost}
         """By ``Card.name``."""
         self._reported: Mapping[str, Health] = {}
         """What the backend said last."""
@@ -36,10 +43,13 @@ class KnownCards(HardwareDecorator):
             if known := self._known():
                 return known
             raise
-        moved = {card.uuid for card in present}
+        found, taken = {card.uuid for card in present}, {card.name for card in present}
         with self._lock:
-            kept = {name: card for name, card in self._seen.items() if card.uuid not in moved}
-            self._seen = kept | {card.name: card for card in present}
+            lost = [card for name, card in self._seen.items() if card.uuid not in found and name not in taken]
+            self._seen = {card.name: card for card in (*lost, *present)}
+            if self._file and lost != self._lost:
+                self._file.save(lost or None)
+            self._lost = lost
         return self._known()
 
     def health(self) -> Mapping[str, Health]:

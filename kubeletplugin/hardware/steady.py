@@ -2,15 +2,30 @@
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from driver.backoff import delay
 from driver.clock import Clock
+from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.decorator import HardwareDecorator
-from kubeletplugin.hardware.failures import Failure, FailureFile
 from kubeletplugin.hardware.port import Hardware, Health
 
 LONGEST_RECOVERY_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a card failed. Times are seconds of ``Clock.monotonic``, which all programs of one boot share."""
+
+    health: Health
+    times: int
+    """How often it failed; a failure long after the last one counts as the first."""
+    working_since: float | None = None
+    """Since when it has worked again without a break; None while it does not."""
+
+
+Failures = dict[str, Failure]
+"""By the uuid of the card, or the name of the partition."""
 
 
 def after_report(failure: Failure | None, health: Health, now: float, recovery_seconds: float) -> Failure | None:
@@ -46,14 +61,15 @@ class SteadyHealth(HardwareDecorator):
             forgotten with this object.
     """
 
-    def __init__(self, hardware: Hardware, clock: Clock, recovery_seconds: float, file: FailureFile | None = None):
+    def __init__(
+        self, hardware: Hardware, clock: Clock, recovery_seconds: float, file: BootFile[Failures] | None = None
+    ):
         super().__init__(hardware)
         self._clock = clock
         self._recovery_seconds = recovery_seconds
         self._file = file
         self._lock = threading.Lock()
-        self._failures: dict[str, Failure] = file.load() if file else {}
-        """By the uuid of the card, or the name of the partition."""
+        self._failures: Failures = (file.load() if file else None) or {}
 
     def health(self) -> Mapping[str, Health]:
         """See ``Hardware``; the message of a card that works again says how it failed."""
@@ -65,7 +81,7 @@ class SteadyHealth(HardwareDecorator):
             self._failures = {key: each for key, each in before.items() if key in reported or not _is_part(key, uuids)}
             steady = {name: self._steady(key, health) for key, (name, health) in reported.items()}
             if self._file and self._failures != before:
-                self._file.save(self._failures)
+                self._file.save(self._failures or None)
             return steady
 
     def leave(self) -> None:
@@ -74,7 +90,7 @@ class SteadyHealth(HardwareDecorator):
             now = self._clock.monotonic()
             self._failures = {key: each for key, each in self._failures.items() if not self._recovered(each, now)}
             if self._file:  # also if nothing changes: there may be a file of an earlier boot
-                self._file.save(self._failures)
+                self._file.save(self._failures or None)
 
     def _steady(self, key: str, health: Health) -> Health:
         now = self._clock.monotonic()

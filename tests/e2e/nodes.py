@@ -11,7 +11,7 @@ PLUGIN_ACCOUNT = f"system:serviceaccount:{PLUGIN_NAMESPACE}:lode-kubeletplugin"
 _HARDWARE = f"{PLUGIN}/simulated.json"
 _FILES = (
     f"find /var/run/cdi {PLUGIN} -type f \\( -name '*.json' -o -name '*.tmp' \\) "
-    f"! -name 'checkpoint*' ! -name health.json ! -path {_HARDWARE} 2>/dev/null"
+    f"! -name 'checkpoint*' ! -name health.json ! -name lost-cards.json ! -path {_HARDWARE} 2>/dev/null"
 )
 
 

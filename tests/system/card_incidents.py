@@ -5,10 +5,13 @@ from collections.abc import Callable
 
 from kubeletplugin.hardware import Action, Card
 from kubeletplugin.hardware.actions import MigInstance, VnpuInstance
+from kubeletplugin.hardware.steady import LONGEST_RECOVERY_SECONDS
 from kubeletplugin.offers import Recorded
 from kubeletplugin.prepare.storage import ClaimStorage
+from kubeletplugin.publish.publisher import HEALTH_SECONDS
 from simulation.cluster import Cluster
 from simulation.hardware import NodeHardware
+from simulation.invariants import Violation
 
 LAST_ID = 31
 """An operator chooses the ids of vNPUs from above, and the plugin from below."""
@@ -107,3 +110,45 @@ def mend_cards(cluster: Cluster) -> None:
     """All cards answer, and operators remove their partitions; faults stay."""
     for node, hardware in cluster.hardware.items():
         hardware.mend(_recorded(cluster, node).keys)
+
+
+def check_lost_cards(cluster: Cluster) -> None:
+    """Lose a card of each node: it is published as unhealthy, by a plugin that starts afterwards, too.
+
+    Raises:
+        Violation: lists the cards that are not, or that still are long after they were found again.
+    """
+    lost = {node: hardware.cards_of_node.cards()[0] for node, hardware in cluster.hardware.items()}
+    for node, card in lost.items():
+        cluster.hardware[node].lost.add(card.name)
+    cluster.idle(2 * HEALTH_SECONDS)
+    for node in lost:
+        cluster.slots.kill(f"plugin-{node}")
+    cluster.settle()
+    healthy = [
+        f"{node}: {card.name} is lost and not published as unhealthy"
+        for node, card in lost.items()
+        if not _published(cluster, card) or False in _published(cluster, card)
+    ]
+    for node, card in lost.items():
+        cluster.hardware[node].lost.discard(card.name)
+    cluster.idle(2 * LONGEST_RECOVERY_SECONDS)
+    cluster.settle()
+    unhealthy = [
+        f"{node}: {card.name} works and is published as unhealthy"
+        for node, card in lost.items()
+        if card.name not in cluster.hardware[node].faults and True in _published(cluster, card)
+    ]
+    if healthy or unhealthy:
+        raise Violation("\n".join([*healthy, *unhealthy]))
+
+
+def _published(cluster: Cluster, card: Card) -> set[bool]:
+    """Whether the devices of a card are published as unhealthy; empty if none is published."""
+    uuid, taint = cluster.names.attribute("uuid"), cluster.names.unhealthy
+    return {
+        taint in {each.key for each in device.taints}
+        for part in cluster.invariants.slices().values()
+        for device in part.devices
+        if device.attributes.get(uuid) == card.uuid
+    }

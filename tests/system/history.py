@@ -19,7 +19,7 @@ from simulation.settled_checks import (
     check_nobody_waits_behind_words,
     check_settled,
 )
-from tests.system.card_incidents import mend_cards, number_cards_as_at_first
+from tests.system.card_incidents import check_lost_cards, mend_cards, number_cards_as_at_first
 from tests.system.gangs import RandomGangs, fabrics
 from tests.system.objects import REQUESTS, device_classes
 from tests.system.workload import RandomWorkload
@@ -164,6 +164,7 @@ def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) ->
     check_settled(cluster)
     check_gangs(cluster, may_have_moved=gangs.fabrics_were_lost)
     check_no_writes_without_news(cluster)
+    check_lost_cards(cluster)
     workload.delete_everything()
     cluster.settle()
     number_cards_as_at_first(cluster)

@@ -6,18 +6,28 @@ from dataclasses import replace
 import pytest
 
 from driver.errors import TransientFault
+from driver.observe import logger
 from kubeletplugin.hardware import Card, CardState, Hardware, Health
+from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.decorator import HardwareDecorator
 from kubeletplugin.hardware.known import KnownCards
 from kubeletplugin.hardware.simulated import MemoryStore, SimulatedHardware, load_profile
+from kubeletplugin.hardware.simulated.profile import shipped_profiles
 from simulation.files import MemoryFiles
+
+FILE = "/plugin/lost-cards.json"
 
 
 class Node:
     def __init__(self) -> None:
         self.store = MemoryStore()
         self.backend = SimulatedHardware(load_profile("t4x2", MemoryFiles()), "n1", store=self.store)
-        self.hardware = KnownCards(self.backend)
+        self.files = MemoryFiles()
+        self.start()
+
+    def start(self, boot_id: str = "boot-1") -> None:
+        """Start the program anew."""
+        self.hardware = KnownCards(self.backend, BootFile(self.files, FILE, boot_id, list[Card], logger("test")))
 
     def lose(self, *names: str) -> None:
         all_cards = SimulatedHardware(load_profile("t4x2", MemoryFiles()), "n1").cards()
@@ -36,6 +46,38 @@ def test_a_lost_card_stays_with_the_reason_until_it_is_back() -> None:
     assert health["gpu-1"] == Health()
     node.lose()
     assert (node.hardware.cards(), node.hardware.health()) == (before, {"gpu-0": Health(), "gpu-1": Health()})
+
+
+def test_a_lost_card_stays_lost_over_restarts_until_it_is_back() -> None:
+    node = Node()
+    before = node.hardware.cards()
+    assert node.files.read(FILE) is None
+    node.lose("gpu-0")
+    node.hardware.cards()
+    for _ in range(2):
+        node.start()
+        assert node.hardware.cards() == before
+        assert node.hardware.health()["gpu-0"].state == "fatal"
+    node.lose()
+    node.hardware.cards()
+    assert node.files.read(FILE) is None
+
+
+def test_after_a_reboot_a_card_that_is_not_there_is_not_missed() -> None:
+    node = Node()
+    node.hardware.cards()
+    node.lose("gpu-0")
+    node.hardware.cards()
+    node.start("boot-2")
+    assert [card.name for card in node.hardware.cards()] == ["gpu-1"]
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"bootId": "boot-1", "value": [{"index": 0}]}'])
+def test_a_file_of_lost_cards_that_is_damaged_names_none(content: bytes) -> None:
+    node = Node()
+    node.files.write(FILE, content)
+    node.start()
+    assert [card.name for card in node.hardware.cards()] == ["gpu-0", "gpu-1"]
 
 
 def test_a_card_that_was_never_seen_is_not_missed() -> None:
@@ -104,3 +146,11 @@ def test_while_every_card_answers_a_failed_question_is_asked_again() -> None:
     node.hardware.decorated = Hanging(node.backend)
     with pytest.raises(TransientFault):
         node.hardware.health()
+
+
+def test_every_field_of_a_lost_card_is_kept() -> None:
+    files = MemoryFiles()
+    cards = [card for name in shipped_profiles() for card in load_profile(name, files).cards]
+    file = BootFile(files, FILE, "boot-1", list[Card], logger("test"))
+    file.save(cards)
+    assert file.load() == cards

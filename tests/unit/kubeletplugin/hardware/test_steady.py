@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from driver.observe import logger
 from kubeletplugin.hardware import Health
+from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.decorator import HardwareDecorator
-from kubeletplugin.hardware.failures import FailureFile
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
-from kubeletplugin.hardware.steady import LONGEST_RECOVERY_SECONDS, SteadyHealth, after_report
+from kubeletplugin.hardware.steady import LONGEST_RECOVERY_SECONDS, Failures, SteadyHealth, after_report
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
 
@@ -47,7 +47,7 @@ class Scene:
 
     def start(self, boot_id: str = "boot-1") -> None:
         """Start the program anew."""
-        file = FailureFile(self.files, FILE, boot_id, logger("test"))
+        file = BootFile(self.files, FILE, boot_id, Failures, logger("test"))
         self.steady = SteadyHealth(self.backend, self.clock, RECOVERY, file)
 
     def fail(self, reason: bytes = b"Xid 79") -> None:
@@ -162,7 +162,7 @@ def test_another_boot_of_the_machine_begins_anew() -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b'{"bootId": "boot-1"}', b'{"bootId": "boot-1", "failures": {"a": 1}}']
+    "content", [b"", b"{", b"[]", b'{"bootId": "boot-1"}', b'{"bootId": "boot-1", "value": {"a": 1}}']
 )
 def test_a_file_that_is_damaged_is_one_without_failures(content: bytes) -> None:
     scene = Scene()
@@ -175,9 +175,8 @@ def test_a_file_that_is_damaged_is_one_without_failures(content: bytes) -> None:
 
 def test_a_disk_that_cannot_be_written_keeps_no_health_from_being_told() -> None:
     scene = Scene()
-    scene.steady = SteadyHealth(
-        scene.backend, scene.clock, RECOVERY, FailureFile(MemoryFiles(full), FILE, "b", logger("test"))
-    )
+    file = BootFile(MemoryFiles(full), FILE, "b", Failures, logger("test"))
+    scene.steady = SteadyHealth(scene.backend, scene.clock, RECOVERY, file)
     scene.fail()
     assert not scene.health()["gpu-1"].healthy
     scene.work()

@@ -1,0 +1,24 @@
+"""The hardware together with what this and earlier programs of the same boot have seen of it."""
+
+from driver.clock import Clock
+from driver.files import Files
+from driver.observe import Logger
+from kubeletplugin.hardware.boot_file import BootFile
+from kubeletplugin.hardware.card import Card
+from kubeletplugin.hardware.known import KnownCards
+from kubeletplugin.hardware.port import Hardware
+from kubeletplugin.hardware.steady import Failures, SteadyHealth
+
+
+def remembered(
+    hardware: Hardware, folder: str, boot_id: str, recovery_seconds: float, files: Files, clock: Clock, log: Logger
+) -> SteadyHealth:
+    """The hardware whose lost cards stay, and whose health does not flap, over restarts of the program, too.
+
+    Args:
+        folder: where the plugin keeps its files; there is none while no card is lost and none has failed.
+        recovery_seconds: how long a card must work again before it counts as healthy.
+    """
+    lost = BootFile(files, f"{folder}/lost-cards.json", boot_id, list[Card], log)
+    failures = BootFile(files, f"{folder}/health.json", boot_id, Failures, log)
+    return SteadyHealth(KnownCards(hardware, lost), clock, recovery_seconds, failures)
