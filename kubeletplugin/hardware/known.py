@@ -21,17 +21,17 @@ class KnownCards(HardwareDecorator):
     that were seen, and those that do not answer by themselves do not work. Thread-safe.
 
     Args:
-        file: where lost cards are kept, so that a restart of the program does not end them; without it, they are
-            forgotten with this object.
+        file: where the cards are kept that do not work, so that one that is lost is not forgotten with this object.
     """
 
     def __init__(self, hardware: Hardware, file: BootFile[list[Card]] | None = None):
         super().__init__(hardware)
         self._file = file
         self._lock = threading.Lock()
-        self._lost = (file.load() if file else None) or []
-        self._seen = {card.name: card for card in self._lost}
-        """By ``Card.name``."""
+        self._failed = (file.load() if file else None) or []
+        """The cards that do not work, as they are in the file."""
+        self._seen: dict[str, Card] = {}
+        """By ``Card.name``; empty until the backend has answered, because the file does not have all cards."""
         self._reported: Mapping[str, Health] = {}
         """What the backend said last."""
 
@@ -43,17 +43,24 @@ class KnownCards(HardwareDecorator):
             if known := self._known():
                 return known
             raise
-        found, taken = {card.uuid for card in present}, {card.name for card in present}
+        found = {card.uuid for card in present}
         with self._lock:
-            lost = [card for name, card in self._seen.items() if card.uuid not in found and name not in taken]
-            self._seen = {card.name: card for card in (*lost, *present)}
-            if self._file and lost != self._lost:
-                self._file.save(lost or None)
-            self._lost = lost
+            before = self._seen or {card.name: card for card in self._failed}
+            kept = {name: card for name, card in before.items() if card.uuid not in found}
+            self._seen = kept | {card.name: card for card in present}
         return self._known()
 
     def health(self) -> Mapping[str, Health]:
         """See ``Hardware``; a card that the backend knows nothing of is lost."""
+        health = self._health()
+        with self._lock:
+            failed = [card for name, card in sorted(self._seen.items()) if health.get(name, Health()).state == "fatal"]
+            if self._file and failed != self._failed:
+                self._file.save(failed or None)
+            self._failed = failed
+        return health
+
+    def _health(self) -> Mapping[str, Health]:
         try:
             reported = self._reported = self.decorated.health()
         except TransientFault:

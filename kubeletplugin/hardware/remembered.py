@@ -19,6 +19,6 @@ def remembered(
         folder: where the plugin keeps its files; there is none while no card is lost and none has failed.
         recovery_seconds: how long a card must work again before it counts as healthy.
     """
-    lost = BootFile(files, f"{folder}/lost-cards.json", boot_id, list[Card], log)
+    failed = BootFile(files, f"{folder}/failed-cards.json", boot_id, list[Card], log)
     failures = BootFile(files, f"{folder}/health.json", boot_id, Failures, log)
-    return SteadyHealth(KnownCards(hardware, lost), clock, recovery_seconds, failures)
+    return SteadyHealth(KnownCards(hardware, failed), clock, recovery_seconds, failures)

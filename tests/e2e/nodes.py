@@ -7,11 +7,13 @@ from tests.e2e.client import Client, Object
 
 PLUGIN = "/var/lib/kubelet/plugins/lode.dev"
 PLUGIN_NAMESPACE = "lode-plugin"
+PLUGINS = "app.kubernetes.io/name=lode-kubeletplugin"
+"""Selects the plugins' pods."""
 PLUGIN_ACCOUNT = f"system:serviceaccount:{PLUGIN_NAMESPACE}:lode-kubeletplugin"
 _HARDWARE = f"{PLUGIN}/simulated.json"
 _FILES = (
     f"find /var/run/cdi {PLUGIN} -type f \\( -name '*.json' -o -name '*.tmp' \\) "
-    f"! -name 'checkpoint*' ! -name health.json ! -name lost-cards.json ! -path {_HARDWARE} 2>/dev/null"
+    f"! -name 'checkpoint*' ! -name health.json ! -name failed-cards.json ! -path {_HARDWARE} 2>/dev/null"
 )
 
 

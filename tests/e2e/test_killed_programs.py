@@ -17,11 +17,9 @@ from tests.e2e.client import Client, eventually
 from tests.e2e.container import Published, container_view
 from tests.e2e.controller import LABEL, SYSTEM, check_usage_matches_claims, leader
 from tests.e2e.flavors import wait_until_installed
-from tests.e2e.nodes import PLUGIN_NAMESPACE, prepared_claims, thaw
+from tests.e2e.nodes import PLUGIN_NAMESPACE, PLUGINS, prepared_claims, thaw
 from tests.e2e.pods import pod, request, template
 from tests.e2e.watcher import Watcher
-
-PLUGINS = "app.kubernetes.io/name=lode-kubeletplugin"
 
 
 @contextmanager

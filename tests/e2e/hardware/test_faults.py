@@ -2,10 +2,12 @@
 
 import pytest
 
+from tests.e2e import flavors
 from tests.e2e.client import Client, eventually, eventually_none
 from tests.e2e.hardware.conftest import Machines
 from tests.e2e.hardware.machines import Machine
 from tests.e2e.hardware.test_cards import FIRST, MIG, VNPU, config, environment
+from tests.e2e.nodes import PLUGIN_NAMESPACE, PLUGINS
 from tests.e2e.pods import pod, request, template
 
 GPU_RESET = {"gpu.0.field.230": 1}
@@ -55,6 +57,25 @@ def test_a_fault_taints_the_card_blocks_claims_shows_in_the_pod_and_ends(
     machine.end_faults()
     eventually_none("the taint is gone", lambda: tainted(client, machine))
     client.wait_until_ready(namespace, "next")
+
+
+@pytest.mark.parametrize(
+    ("vendor", "device", "lost"),
+    [("nvidia", "gpu-1", {"gpu.1.fault": 15}), ("ascend", "npu-1", {"chip.1.fault": -8008})],
+)
+def test_a_card_that_does_not_answer_stays_published_as_unhealthy_when_the_plugin_starts_again(
+    client: Client, machines: Machines, vendor: str, device: str, lost: dict[str, str | int | None]
+) -> None:
+    machine: Machine = getattr(machines, vendor)
+    machine.library.change(lost)
+    eventually("the card is tainted", lambda: tainted(client, machine).get(device) == ["lode.dev/unhealthy"])
+    before = tainted(client, machine)
+    on_node = f"--field-selector=spec.nodeName={machine.node}"
+    client.kubectl("-n", PLUGIN_NAMESPACE, "delete", "pod", "--selector", PLUGINS, on_node)
+    flavors.wait_until_installed(client)
+    assert tainted(client, machine) == before
+    machine.end_faults()
+    eventually_none("the taint is gone", lambda: tainted(client, machine))
 
 
 @pytest.mark.parametrize("faults", [HANGS, DRIVER_GONE], ids=["hangs", "is gone"])

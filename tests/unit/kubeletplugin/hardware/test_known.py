@@ -15,19 +15,25 @@ from kubeletplugin.hardware.simulated import MemoryStore, SimulatedHardware, loa
 from kubeletplugin.hardware.simulated.profile import shipped_profiles
 from simulation.files import MemoryFiles
 
-FILE = "/plugin/lost-cards.json"
+FILE = "/plugin/failed-cards.json"
 
 
 class Node:
     def __init__(self) -> None:
-        self.store = MemoryStore()
-        self.backend = SimulatedHardware(load_profile("t4x2", MemoryFiles()), "n1", store=self.store)
-        self.files = MemoryFiles()
+        self.store, self.files = MemoryStore(), MemoryFiles()
+        profile = load_profile("t4x2", self.files)
+        self.backend = SimulatedHardware(profile, "n1", self.files, "/faults", store=self.store)
         self.start()
 
     def start(self, boot_id: str = "boot-1") -> None:
         """Start the program anew."""
         self.hardware = KnownCards(self.backend, BootFile(self.files, FILE, boot_id, list[Card], logger("test")))
+
+    def ask(self) -> tuple[Card, ...]:
+        """Ask for the cards and their health, as publishing does."""
+        cards = self.hardware.cards()
+        self.hardware.health()
+        return cards
 
     def lose(self, *names: str) -> None:
         all_cards = SimulatedHardware(load_profile("t4x2", MemoryFiles()), "n1").cards()
@@ -50,34 +56,56 @@ def test_a_lost_card_stays_with_the_reason_until_it_is_back() -> None:
 
 def test_a_lost_card_stays_lost_over_restarts_until_it_is_back() -> None:
     node = Node()
-    before = node.hardware.cards()
+    before = node.ask()
     assert node.files.read(FILE) is None
     node.lose("gpu-0")
-    node.hardware.cards()
+    node.ask()
     for _ in range(2):
         node.start()
-        assert node.hardware.cards() == before
+        assert node.ask() == before
         assert node.hardware.health()["gpu-0"].state == "fatal"
     node.lose()
-    node.hardware.cards()
+    node.ask()
     assert node.files.read(FILE) is None
+
+
+def test_a_card_that_failed_before_it_was_lost_is_known_to_the_next_program() -> None:
+    node = Node()
+    before = node.hardware.cards()
+    node.files.write("/faults/gpu-0", b"Xid 79")
+    node.ask()
+    node.lose("gpu-0")
+    node.start()
+    assert node.ask() == before
+    assert "fallen off the bus" in node.hardware.health()["gpu-0"].message
+
+
+def test_a_program_that_has_no_answer_yet_does_not_take_the_failed_cards_for_all() -> None:
+    node = Node()
+    node.ask()
+    node.lose("gpu-0")
+    node.ask()
+    node.start()
+    node.hardware.decorated = Hanging(node.backend)
+    with pytest.raises(TransientFault):
+        node.hardware.cards()
 
 
 def test_after_a_reboot_a_card_that_is_not_there_is_not_missed() -> None:
     node = Node()
-    node.hardware.cards()
+    node.ask()
     node.lose("gpu-0")
-    node.hardware.cards()
+    node.ask()
     node.start("boot-2")
-    assert [card.name for card in node.hardware.cards()] == ["gpu-1"]
+    assert [card.name for card in node.ask()] == ["gpu-1"]
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"bootId": "boot-1", "value": [{"index": 0}]}'])
-def test_a_file_of_lost_cards_that_is_damaged_names_none(content: bytes) -> None:
+def test_a_damaged_file_names_no_cards(content: bytes) -> None:
     node = Node()
     node.files.write(FILE, content)
     node.start()
-    assert [card.name for card in node.hardware.cards()] == ["gpu-0", "gpu-1"]
+    assert [card.name for card in node.ask()] == ["gpu-0", "gpu-1"]
 
 
 def test_a_card_that_was_never_seen_is_not_missed() -> None:
@@ -148,7 +176,7 @@ def test_while_every_card_answers_a_failed_question_is_asked_again() -> None:
         node.hardware.health()
 
 
-def test_every_field_of_a_lost_card_is_kept() -> None:
+def test_every_field_of_a_failed_card_is_kept() -> None:
     files = MemoryFiles()
     cards = [card for name in shipped_profiles() for card in load_profile(name, files).cards]
     file = BootFile(files, FILE, "boot-1", list[Card], logger("test"))
