@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.__main__ import UNNOTICED, recorded_histories, written_changes
+from tests.mutants.__main__ import UNNOTICED, WRITTEN, recorded_histories, written_changes
 from tests.mutants.alone import tell
 from tests.mutants.trial import Change, FailingTests
 
@@ -85,3 +85,8 @@ def test_at_least_half_of_the_written_changes_have_a_history_that_notices_them()
     assert recorded.keys() <= names
     assert 2 * len(recorded) >= len(names)
     assert all(0 <= seed < HISTORIES_OF_TESTS for seed in recorded.values())
+
+
+def test_every_written_change_fits_its_file() -> None:
+    changes = [change for name in WRITTEN for change in written_changes(name)]
+    assert [(change.path, change.name) for change in changes if change.before == change.after] == []
