@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from controller.placement.podterms import (
@@ -244,7 +245,12 @@ def _container_requests(container: Json, granted: Mapping[str, Mapping[str, int]
 
 
 def _amounts(raw: Json | None) -> dict[str, int]:
-    return {name: Quantity.parse(str(value)).nanos for name, value in (raw or {}).items()}
+    return {name: _nanos(str(value)) for name, value in (raw or {}).items()}
+
+
+@lru_cache(maxsize=4096)  # most pods ask for the same
+def _nanos(text: str) -> int:
+    return Quantity.parse(text).nanos
 
 
 def _largest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

@@ -7,7 +7,7 @@ from typing import Final
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.selectors import Budget, DeviceView, InvalidAttribute, Selector, SelectorFault, view
 from driver.bounded import BoundedCache
-from driver.model import SharedAttributes, Version
+from driver.model import AttributeValue, SharedAttributes, Version
 
 Outcome = bool | SelectorFault
 """Whether a selector matches, or the error that it fails with."""
@@ -23,6 +23,7 @@ _MOST_OUTCOMES: Final = 1 << 18
 _MOST_SELECTORS: Final = 2048
 _MOST_VERSIONS: Final = 2048
 _MOST_VIEWS: Final = 1024
+_MOST_VALID: Final = 4096
 
 
 class Evaluation:
@@ -36,6 +37,8 @@ class Evaluation:
         """What metered selectors may still cost, if less than ``_ALLOWANCE``."""
         self._versions: BoundedCache[str, None] = BoundedCache(_MOST_VERSIONS)
         """Attribute values known to be valid semantic versions."""
+        self._valid: BoundedCache[int, Mapping[str, AttributeValue]] = BoundedCache(_MOST_VALID)
+        """Attributes known to be valid, which many devices share, by their ``id``."""
         self._invalid: dict[Pool, Mapping[int, SelectorFault]] = {}
 
     def forget(self, pool: Pool) -> None:
@@ -88,7 +91,8 @@ class Evaluation:
 
     def _fault(self, device: PoolDevice) -> SelectorFault | None:
         attributes = device.spec.attributes
-        parts = (attributes.common, attributes.own) if isinstance(attributes, SharedAttributes) else (attributes,)
+        shared = (attributes.common, attributes.own) if isinstance(attributes, SharedAttributes) else (attributes,)
+        parts = [part for part in shared if self._valid.get(id(part)) is not part]
         for value in chain.from_iterable(part.values() for part in parts):
             if type(value) in _ALWAYS_VALID or (isinstance(value, Version) and value.text in self._versions):
                 continue
@@ -98,4 +102,6 @@ class Evaluation:
                 return fault
             if isinstance(value, Version):
                 self._versions[value.text] = None
+        for part in parts:
+            self._valid[id(part)] = part
         return None
