@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 from kubeletplugin.hardware import Action, Card
 from kubeletplugin.hardware.actions import MigInstance, VnpuInstance
-from kubeletplugin.hardware.steady import LONGEST_RECOVERY_SECONDS
 from kubeletplugin.offers import Recorded
 from kubeletplugin.prepare.storage import ClaimStorage
 from kubeletplugin.publish.publisher import HEALTH_SECONDS
@@ -13,6 +12,10 @@ from simulation.cluster import Cluster
 from simulation.hardware import NodeHardware
 from simulation.invariants import Violation
 
+RECOVERY_SECONDS = 1.0
+"""How long a card that failed once must work before it counts as healthy (``kubeletplugin.recoverySeconds``)."""
+RECOVERED_SECONDS = 200.0
+"""How long a card works until it counts as healthy again, even if it failed seven times."""
 LAST_ID = 31
 """An operator chooses the ids of vNPUs from above, and the plugin from below."""
 
@@ -132,7 +135,7 @@ def check_lost_cards(cluster: Cluster) -> None:
     ]
     for node, card in lost.items():
         cluster.hardware[node].lost.discard(card.name)
-    cluster.idle(2 * LONGEST_RECOVERY_SECONDS)
+    cluster.idle(RECOVERED_SECONDS)
     cluster.settle()
     unhealthy = [
         f"{node}: {card.name} works and is published as unhealthy"

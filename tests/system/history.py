@@ -19,7 +19,7 @@ from simulation.settled_checks import (
     check_nobody_waits_behind_words,
     check_settled,
 )
-from tests.system.card_incidents import check_lost_cards, mend_cards, number_cards_as_at_first
+from tests.system.card_incidents import RECOVERY_SECONDS, check_lost_cards, mend_cards, number_cards_as_at_first
 from tests.system.gangs import RandomGangs, fabrics
 from tests.system.objects import REQUESTS, device_classes
 from tests.system.workload import RandomWorkload
@@ -90,7 +90,9 @@ class HistoryStart:
     def of(cls, seed: int, *, with_gangs: bool = False) -> "HistoryStart":
         """The start of the history of ``seed``."""
         chance = random.Random(f"beginning of {seed}")
-        plugin = KubeletPluginSettings(offer=chance.choice(OFFERS), slots=chance.choice((2, 100)))
+        plugin = KubeletPluginSettings(
+            offer=chance.choice(OFFERS), slots=chance.choice((2, 100)), recovery_seconds=RECOVERY_SECONDS
+        )
         layout, faults = chance.choice(LAYOUTS), chance.choice(FAULT_PROFILES)
         deadlines = with_gangs and random.Random(f"deadlines of {seed}").random() < 0.5
         return cls(
