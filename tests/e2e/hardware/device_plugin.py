@@ -31,7 +31,7 @@ def pod(node: str, resource: str, *devices: str) -> dict[str, Any]:
                     "name": "main",
                     "image": "lode-dra:dev",
                     "imagePullPolicy": "IfNotPresent",
-                    "command": ["python", "-c", Path(__file__).read_text(), resource, *devices],
+                    "command": ["python3", "-c", Path(__file__).read_text(), resource, *devices],
                     "securityContext": {"runAsUser": 0},
                     "volumeMounts": [{"name": "kubelet", "mountPath": FOLDER}],
                 }
