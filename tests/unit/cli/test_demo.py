@@ -16,7 +16,7 @@ def test_the_demo_runs_every_example_and_leaves_nothing(capsys: pytest.CaptureFi
     assert len(re.findall(r"^\S+ +allocated,reserved +\S+$", shown.out, re.MULTILINE)) == 17
     assert re.search(r"^LODE_MEMORY_MIB_GPU_\d_SHARE_\w{8}=4096$", shown.out, re.MULTILINE)
     assert "/dev/lode/gpu-" in shown.out
-    assert '"apiVersion": "metadata.resource.k8s.io/v1beta1"' in shown.out
+    assert '"apiVersion":"metadata.resource.k8s.io/v1beta1"' in shown.out
     assert re.search(r"^pod/one-too-many: 0 of 3 nodes can take the pod", shown.out, re.MULTILINE)
     assert "No claim, no allocation, no checkpoint entry" in shown.out
 
