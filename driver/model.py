@@ -46,6 +46,10 @@ class SharedAttributes(Mapping[str, AttributeValue]):
     def __getitem__(self, name: str) -> AttributeValue:
         return self.own[name] if name in self.own else self.common[name]
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """See ``Mapping``, whose own method raises and catches an error for each name that is missing."""
+        return self.own[name] if name in self.own else self.common.get(name, default)
+
     def __iter__(self) -> Iterator[str]:
         yield from self.common
         yield from self.own

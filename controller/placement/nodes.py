@@ -343,4 +343,7 @@ class Nodes(Mapping[str, NodeView]):
             self._softly_tainted.discard(name)
 
     def _stored_view(self, name: str) -> NodeView:
-        return self._views.setdefault(name, NodeView(name))
+        view = self._views.get(name)
+        if view is None:
+            view = self._views[name] = NodeView(name)
+        return view

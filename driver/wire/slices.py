@@ -1,6 +1,7 @@
 """ResourceSlices and their devices."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from driver.model import (
     NO_VALUE,
@@ -19,6 +20,11 @@ from driver.quantity import Quantity
 from driver.wire.fields import Json, many, sparse
 from driver.wire.nodes import node_selector_from, node_selector_to
 from driver.wire.taints import taint_from
+
+_SCALARS: Final[tuple[tuple[str, Callable[[Any], Scalar]], ...]] = (
+    ("int", int), ("bool", bool), ("string", str), ("version", Version),
+)  # fmt: skip
+_LISTS: Final = tuple((f"{key}s", convert) for key, convert in _SCALARS)
 
 
 def slice_from(raw: Json) -> Slice:
@@ -98,16 +104,12 @@ def qualify(name: str, driver: str) -> str:
 
 
 def _attribute_from(raw: Json) -> AttributeValue:
-    def version(text: str) -> Scalar:
-        return Version(text)
-
-    kinds = (("int", int), ("bool", bool), ("string", str), ("version", version))
-    for key, convert in kinds:
-        if raw.get(key + "s") is not None:
-            return tuple(convert(item) for item in raw[key + "s"])
-    for key, convert in kinds:
-        if raw.get(key) is not None:
-            return convert(raw[key])
+    for key, convert in _LISTS:
+        if (items := raw.get(key)) is not None:
+            return tuple(convert(item) for item in items)
+    for key, convert in _SCALARS:
+        if (value := raw.get(key)) is not None:
+            return convert(value)
     return NO_VALUE
 
 
