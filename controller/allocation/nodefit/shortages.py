@@ -156,7 +156,7 @@ class _Count:
         self.available += fitting.bit_count()
         self.blocked += (left & ~fitting).bit_count()
         self._exhausted(pool, left & pool.exhausted, freed)
-        self._without_counters(pool, left & ~pool.exhausted & ~pool.available, freed)
+        self._without_counters(pool, left & ~pool.exhausted & ~pool.available, fitting, freed)
         for (uid, _), count in freed.items():
             self.freed[uid] += count
 
@@ -215,10 +215,14 @@ class _Count:
         if len(holders) == 1:
             freed.update((uid, _card(pool, index)) for uid in holders)
 
-    def _without_counters(self, pool: Pool, devices: int, freed: _Freed) -> None:
-        """Devices of which a counter is insufficient because of other devices in use."""
+    def _without_counters(self, pool: Pool, devices: int, fitting: int, freed: _Freed) -> None:
+        """Devices of which a counter is insufficient because of other devices in use.
+
+        One of a card with a device that fits, such as a share, does not count as freed: it may exclude that one.
+        """
         if not devices:
             return
+        available = {_card(pool, index) for index in bits(fitting)}
         by_counter: dict[int, set[str]] = {}
         for index in bits(pool.used):
             for counter, amount in pool.devices[index].draws:
@@ -230,9 +234,9 @@ class _Count:
             self.causes["counter", _NUMBER.sub("-*", name.counter)] += 1
             holders = set[str]().union(*(by_counter.get(counter, ()) for counter in lacking))
             self.holders |= holders
-            if len(holders) == 1:
+            if len(holders) == 1 and (card := _card(pool, index)) not in available:
                 for uid in holders:
-                    freed.setdefault((uid, _card(pool, index)), 1)
+                    freed.setdefault((uid, card), 1)
 
 
 def _card(pool: Pool, index: int) -> tuple[bool, int]:

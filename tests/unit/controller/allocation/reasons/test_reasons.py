@@ -220,6 +220,18 @@ def test_of_the_devices_of_one_card_only_one_is_said_to_become_free() -> None:
     assert shortage.freeing == ("uid-a",)
 
 
+def test_a_device_that_excludes_a_share_that_fits_is_not_said_to_become_free() -> None:
+    every = {"card-0.slice-0": 1, "card-0.slice-1": 1}
+    memory = Capacity(q("4Gi"), RequestPolicy(q("1Gi")))
+    shared = device("s0", {"kind": "share"}, draws=every, capacity={"memory": memory}, shared=True)
+    built = fleet(*pool(part("whole", 0, 1), shared, sets=CUT))
+    hold(built, claim(want("share"), name="a"))
+    (shortage,) = refused(built.allocate(NODE, {}, [claim(want("any", count=2))])).shortages
+    assert (shortage.available, shortage.freeing) == (1, ())
+    (shortage,) = refused(built.allocate(NODE, {}, [claim(want("mig"))])).shortages
+    assert shortage.freeing == ("uid-a",)
+
+
 @pytest.mark.parametrize(
     ("count", "held", "said"),
     [(5, 0, True), (5, 3, True), (4, 1, False), (4, 4, False)],
