@@ -12,6 +12,8 @@ SHELL := /bin/bash
 
 CACHE := $(or $(LODE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lode)
 UV := $(or $(shell command -v uv),$(CACHE)/uv/bin/uv)
+# The image's Python, where this machine has it: one that was built without optimization is a third slower.
+PYTHON ?= $(wildcard /usr/bin/python3.11)
 VENV := .venv/synced
 CLUSTERS := .venv/bin/python -m testclusters
 
@@ -120,7 +122,7 @@ clean: ## remove everything that make created in the checkout (not the cache)
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV): pyproject.toml uv.lock | $(UV)
-	$(UV) sync --locked
+	$(UV) sync --locked $(addprefix --python ,$(PYTHON))
 	@touch $@
 
 $(CACHE)/uv/bin/uv:
