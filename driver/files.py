@@ -4,16 +4,22 @@
 synced is lost with the power: the content of a file without ``sync``, a changed name without ``sync_folder``.
 """
 
+import ctypes
+import errno
 import fcntl
 import os
 import posixpath
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Literal, Protocol
 
 _TEMPORARY = ".tmp"
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+"""Of Linux: paths are as they are, and both files of a renameat2(2) keep a name."""
+_LIBRARY = ctypes.CDLL(None, use_errno=True)
+_CANNOT_EXCHANGE = frozenset({errno.ENOENT, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 
 Loss = Literal["nothing", "change", "content"]
 """What a loss of power may undo of a file that is written: ``change``: the file is as before or as written;
@@ -49,6 +55,13 @@ class Disk(Protocol):
 
     def rename(self, source: str, target: str) -> None:
         """Give the file another name, which another file may have had. The names may be lost with the power."""
+        ...
+
+    def exchange(self, one: str, other: str) -> bool:
+        """Give each of two files the name of the other, at once; False if one is missing, or the file system cannot.
+
+        The names may be lost with the power.
+        """
         ...
 
     def unlink(self, path: str) -> bool:
@@ -91,6 +104,10 @@ class Files:
         try:
             if may_lose != "content":
                 self._disk.sync(temporary)
+            elif self._disk.exchange(temporary, path):
+                # After a rename over another file ext4 writes the content out: 0.3 ms, and 4 ms on a busy disk.
+                self._disk.unlink(temporary)
+                return
             self._disk.rename(temporary, path)
         except BaseException:
             self._disk.unlink(temporary)
@@ -191,6 +208,15 @@ class SystemDisk:
         """See ``Disk``."""
         os.replace(source, target)
 
+    def exchange(self, one: str, other: str) -> bool:
+        """See ``Disk``."""
+        if _exchange(one, other):
+            return True
+        number = ctypes.get_errno()
+        if number in _CANNOT_EXCHANGE:
+            return False
+        raise OSError(number, os.strerror(number), one, None, other)
+
     def unlink(self, path: str) -> bool:
         """See ``Disk``."""
         try:
@@ -245,6 +271,15 @@ class SystemFiles(Files):
 
     def __init__(self) -> None:
         super().__init__(SystemDisk())
+
+
+def _exchange(one: str, other: str) -> bool:
+    """Whether renameat2(2) has exchanged the names; else errno says why not. Python has no function for it."""
+    rename: Callable[..., int] | None = getattr(_LIBRARY, "renameat2", None)
+    if rename is None:
+        ctypes.set_errno(errno.ENOSYS)
+        return False
+    return rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0
 
 
 def _sync(path: str, flags: int) -> None:

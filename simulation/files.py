@@ -70,6 +70,15 @@ class MemoryDisk:
         self._files[target] = self._files.pop(source)
         self.changes += 1
 
+    def exchange(self, one: str, other: str) -> bool:
+        """See ``Disk``."""
+        self._announce("exchange", other)
+        if one not in self._files or other not in self._files:
+            return False
+        self._files[one], self._files[other] = self._files[other], self._files[one]
+        self.changes += 1
+        return True
+
     def unlink(self, path: str) -> bool:
         """See ``Disk``."""
         self._announce("unlink", path)

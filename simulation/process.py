@@ -119,6 +119,11 @@ class ProcessDisk:
         self._process.call()
         self._disk.rename(source, target)
 
+    def exchange(self, one: str, other: str) -> bool:
+        """See ``Disk``."""
+        self._process.call()
+        return self._disk.exchange(one, other)
+
     def unlink(self, path: str) -> bool:
         """See ``Disk``."""
         self._process.call()

@@ -1,5 +1,7 @@
 """What holds of a machine's files and of those in memory alike; and what a killed writer or lost power leaves."""
 
+import ctypes
+import errno
 import fcntl
 import itertools
 import os
@@ -101,14 +103,18 @@ def _killed_before(files: MemoryFiles, calls: int, act: Callable[[], None]) -> b
     return False
 
 
-@pytest.mark.parametrize("power", ["stays", "lost"])
+@pytest.mark.parametrize(
+    ("may_lose", "power"), [("nothing", "stays"), ("nothing", "lost"), ("change", "stays"), ("content", "stays")]
+)
 @pytest.mark.parametrize("before", [None, b"old"])
-def test_a_write_that_is_killed_at_any_call_leaves_the_old_content_or_the_new(before: bytes | None, power: str) -> None:
+def test_a_write_that_is_killed_at_any_call_leaves_the_old_content_or_the_new(
+    before: bytes | None, may_lose: Loss, power: str
+) -> None:
     for calls in itertools.count():
         files = MemoryFiles()
         if before is not None:
             files.write("/d/a", before)
-        killed = _killed_before(files, calls, partial(files.write, "/d/a", b"new"))
+        killed = _killed_before(files, calls, partial(files.write, "/d/a", b"new", may_lose))
         if power == "lost":
             files.disk.lose_power()
         assert files.read("/d/a") in ((before, b"new") if killed else (b"new",))
@@ -182,6 +188,37 @@ def test_what_may_be_lost_is_not_waited_for(
     monkeypatch.setattr(os, "fsync", synced.append)
     SystemFiles().write(f"{tmp_path}/a", b"", may_lose)
     assert len(synced) == syncs
+
+
+def test_a_file_that_may_be_lost_takes_the_place_of_another_without_a_wait(place: Place) -> None:
+    files, root = place
+    for content in (b"one", b"two", b"three"):
+        files.write(f"{root}/a", content, "content")
+        assert files.read(f"{root}/a") == content
+    assert (files.names(root), files.unfinished(root)) == (["a"], [])
+
+
+@pytest.mark.parametrize("why", [errno.EINVAL, errno.ENOSYS])
+def test_a_file_system_that_exchanges_no_names_is_written_all_the_same(
+    why: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_one: str, _other: str) -> bool:
+        ctypes.set_errno(why)
+        return False
+
+    monkeypatch.setattr("driver.files._exchange", refused)
+    for content in (b"one", b"two"):
+        SystemFiles().write(f"{tmp_path}/a", content, "content")
+        assert SystemFiles().read(f"{tmp_path}/a") == content
+    assert not SystemFiles().unfinished(str(tmp_path))
+
+
+def test_why_names_are_not_exchanged_is_said(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "a").write_bytes(b"")
+    with pytest.raises(OSError, match="folder") as error:
+        SystemDisk().exchange(f"{tmp_path}/a/b", f"{tmp_path}/folder")
+    assert error.value.errno == errno.ENOTDIR
 
 
 def test_a_folder_that_another_program_makes_at_the_same_time_is_no_fault(tmp_path: Path) -> None:
