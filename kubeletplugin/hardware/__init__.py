@@ -5,6 +5,7 @@ from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.edits import DeviceNode, Edits, Hook, Mount
 from kubeletplugin.hardware.partitions import Partition, Scheme
 from kubeletplugin.hardware.port import (
+    Assessment,
     CardState,
     Found,
     Gone,
@@ -19,6 +20,7 @@ from kubeletplugin.hardware.use import Share, Use
 
 __all__ = [
     "Action",
+    "Assessment",
     "Card",
     "CardState",
     "DeviceNode",

@@ -22,7 +22,7 @@ class Choice:
     """May raise LodeError or OSError, and is called again then."""
 
 
-class ChosenHardware:
+class ChosenHardware(Hardware):
     """``Hardware`` of all backends whose hardware the node has, now or later; without any, no cards. Thread-safe."""
 
     def __init__(self, choices: Collection[Choice]):

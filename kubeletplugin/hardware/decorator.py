@@ -9,8 +9,8 @@ from kubeletplugin.hardware.port import CardState, Hardware, Health
 from kubeletplugin.hardware.use import Use
 
 
-class HardwareDecorator:
-    """``Hardware`` that answers as another."""
+class HardwareDecorator(Hardware):
+    """``Hardware`` that answers as another. What it is asked together, it asks the other one by one."""
 
     def __init__(self, hardware: Hardware):
         self.decorated = hardware

@@ -11,7 +11,7 @@ from driver.threads import SpareThreads
 from kubeletplugin.hardware.actions import Action, Handle
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.edits import Edits
-from kubeletplugin.hardware.port import CardState, Hardware, HardwareRefusal, Health
+from kubeletplugin.hardware.port import Assessment, CardState, Hardware, HardwareRefusal, Health
 from kubeletplugin.hardware.use import Use
 
 ANSWER_SECONDS = 5.0
@@ -26,7 +26,7 @@ _NODE = ""
 T = TypeVar("T")
 
 
-class GuardedHardware:
+class GuardedHardware(Hardware):
     """``Hardware`` that is found when it is first asked. Its methods raise TransientFault and HardwareRefusal only.
 
     Calls into a vendor's library can hang for ever. So each question is asked in another thread and given up after
@@ -63,6 +63,10 @@ class GuardedHardware:
     def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
         """See ``Hardware``."""
         return self._ask(use.card.uuid, lambda backend: backend.actions(use, taken))
+
+    def assess(self, use: Use, taken: Collection[str]) -> Assessment:
+        """See ``Hardware``."""
+        return self._ask(use.card.uuid, lambda backend: backend.assess(use, taken))
 
     def ensure(self, action: Action) -> Handle:
         """See ``Hardware``."""

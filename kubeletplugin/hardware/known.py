@@ -1,13 +1,14 @@
 """Cards that have been seen stay known: a card that is lost is reported as a card that does not work."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from driver.errors import TransientFault
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.decorator import HardwareDecorator
-from kubeletplugin.hardware.port import Hardware, HardwareRefusal, Health
+from kubeletplugin.hardware.port import Assessment, Hardware, HardwareRefusal, Health
+from kubeletplugin.hardware.use import Use
 
 _SILENT = Health("fatal", "the card does not answer", recovery="reboot")
 _LOST = Health("fatal", "the card is not there any more: it has fallen off the bus or was removed", recovery="reboot")
@@ -59,6 +60,10 @@ class KnownCards(HardwareDecorator):
                 self._file.save(failed or None)
             self._failed = failed
         return health
+
+    def assess(self, use: Use, taken: Collection[str]) -> Assessment:
+        """See ``Hardware``."""
+        return self.decorated.assess(use, taken)
 
     def _health(self) -> Mapping[str, Health]:
         try:

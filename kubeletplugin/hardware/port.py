@@ -87,8 +87,23 @@ class CardState:
     the partitions and modes in ``found`` is not repeated here (``kubeletplugin.offers``)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What must be known of a use before it is prepared."""
+
+    actions: tuple[Action, ...]
+    """See ``Hardware.actions``."""
+    state: CardState
+    """See ``Hardware.observe``."""
+    edits: Edits | None
+    """See ``Hardware.edits``; None if something must be made before, or is on the card and may be in the way."""
+
+
 class Hardware(Protocol):
-    """The cards of this node. Every method may raise ``TransientFault``; the caller retries later."""
+    """The cards of this node. Every method may raise ``TransientFault``; the caller retries later.
+
+    Backends and decorators derive from this, and so have ``assess``.
+    """
 
     def cards(self) -> tuple[Card, ...]:
         """The cards present, in order of unit and index. A card that cannot be read is left out; the others are not."""
@@ -127,6 +142,15 @@ class Hardware(Protocol):
             Gone: the card is not there.
         """
         ...
+
+    def assess(self, use: Use, taken: Collection[str]) -> Assessment:
+        """The answers of ``actions``, ``observe`` and ``edits`` together: where each can hang, one wait is shorter.
+
+        Raises:
+            Unsupported, NoRoom, Gone: one of the questions raised it.
+        """
+        actions, state = self.actions(use, taken), self.observe(use.card)
+        return Assessment(actions, state, None if actions or state.found else self.edits(use, {}))
 
     def ensure(self, action: Action) -> Handle:
         """Make what the action says exist, and return its handle.

@@ -1,14 +1,15 @@
 """Health that does not flap: a card that failed counts as unhealthy until it has worked again for a while."""
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from driver.backoff import delay
 from driver.clock import Clock
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.decorator import HardwareDecorator
-from kubeletplugin.hardware.port import Hardware, Health
+from kubeletplugin.hardware.port import Assessment, Hardware, Health
+from kubeletplugin.hardware.use import Use
 
 LONGEST_RECOVERY_SECONDS = 3600.0
 
@@ -83,6 +84,10 @@ class SteadyHealth(HardwareDecorator):
             if self._file and self._failures != before:
                 self._file.save(self._failures or None)
             return steady
+
+    def assess(self, use: Use, taken: Collection[str]) -> Assessment:
+        """See ``Hardware``."""
+        return self.decorated.assess(use, taken)
 
     def leave(self) -> None:
         """Forget the failures of cards that count as healthy again, for a plugin that stops and may not come back."""

@@ -60,9 +60,12 @@ class NodeDevices:
         """What the claim makes of each of its devices that the node has."""
         return uses_of(plan, self._offered(plan, cards), self._names)
 
-    def edits(self, claim: PreparedClaim, uses: UsesByDevice) -> EditsByDevice:
-        """What containers need for each use of the claim's devices, after the claim's steps."""
-        return {device: self._hardware.edits(use, claim.handles) for device, use in uses.items()}
+    def edits(self, claim: PreparedClaim, uses: UsesByDevice, known: EditsByDevice) -> EditsByDevice:
+        """What containers need for each use of the claim's devices after its steps, as far as it is not known."""
+        return {
+            device: known[device] if device in known else self._hardware.edits(use, claim.handles)
+            for device, use in uses.items()
+        }
 
     def files(
         self, claim: PreparedClaim, cards: Iterable[Card], edits: EditsByDevice, paths: ClaimPaths

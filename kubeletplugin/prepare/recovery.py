@@ -105,7 +105,7 @@ class Recovery:
         for uid, claim in checkpoint.claims.items():
             if claim.state == "completed" and not self._is_past(claim):
                 try:
-                    edits[uid] = self._devices.edits(claim, self._devices.uses(claim.plan, cards))
+                    edits[uid] = self._devices.edits(claim, self._devices.uses(claim.plan, cards), {})
                 except HardwareRefusal as refusal:
                     self._not_restored(claim, refusal)
         return HardwareAnswers(cards, edits)

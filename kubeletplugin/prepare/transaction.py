@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from driver.errors import Fault, InvalidInput, OperatorFault
 from driver.observe import Logger
-from kubeletplugin.hardware import Action, Card, Hardware, HardwareRefusal, Use
+from kubeletplugin.hardware import Action, Card, Edits, Hardware, HardwareRefusal, Use
 from kubeletplugin.hardware.actions import MpsDaemon
 from kubeletplugin.offers import foreign_partitions
 from kubeletplugin.prepare.calls import Call, CallWithdrawnError
@@ -86,15 +86,17 @@ class Transaction:
             TransientFault, OSError: call again; what was begun is continued.
         """
         uses = self._devices.uses(plan, cards)
-        changing = [use for use in uses.values() if _may_change(use)]
+        changing = {device: use for device, use in uses.items() if _may_change(use)}
         if not changing:
-            return self._begin(plan, cards, uses, (), removable, call)
-        with self._storage.card_locks(use.card.uuid for use in changing):
+            return self._begin(plan, cards, uses, {}, (), removable, call)
+        with self._storage.card_locks(use.card.uuid for use in changing.values()):
             checkpoint = self._peek()
+            edits: EditsByDevice = {}
             steps = self._known_steps(plan, cards, checkpoint)
             if steps is None:
-                steps = tuple(Step(action) for action in self._actions(plan, changing, checkpoint))
-            return self._begin(plan, cards, uses, steps, removable, call)
+                actions, edits = self._assessed(plan, changing, checkpoint)
+                steps = tuple(Step(action) for action in actions)
+            return self._begin(plan, cards, uses, edits, steps, removable, call)
 
     def _peek(self) -> Checkpoint:
         """The checkpoint, without the lock unless it is damaged."""
@@ -132,8 +134,10 @@ class Transaction:
             return known.steps
         return _not_carried_out(known.steps) or None
 
-    def _actions(self, plan: ClaimPlan, uses: Iterable[Use], checkpoint: Checkpoint) -> tuple[Action, ...]:
-        """What must exist on the cards for the claim; nothing is changed.
+    def _assessed(
+        self, plan: ClaimPlan, uses: UsesByDevice, checkpoint: Checkpoint
+    ) -> tuple[tuple[Action, ...], EditsByDevice]:
+        """What must exist on the cards for the claim, and the edits that are known already; nothing is changed.
 
         Raises:
             OperatorFault: partitions that this program did not make are in the way.
@@ -142,9 +146,10 @@ class Transaction:
         others = checkpoint.others(plan.ref.uid)
         taken = frozenset(key for other in others for key in other.keys)
         wanted: dict[str, Action] = {}
-        for use in uses:
-            actions = self._hardware.actions(use, taken)
-            foreign = foreign_partitions(self._hardware.observe(use.card), checkpoint.recorded.keys)
+        edits: dict[tuple[str, str], Edits] = {}
+        for device, use in uses.items():
+            assessment = self._hardware.assess(use, taken)
+            actions, foreign = assessment.actions, foreign_partitions(assessment.state, checkpoint.recorded.keys)
             if way := in_the_way(use, actions, foreign):
                 raise OperatorFault(
                     f"{plan.ref}: {use.device}: card {use.card.uuid} has partitions that this program did not make: "
@@ -157,19 +162,22 @@ class Transaction:
             mps = MpsDaemon(use.card.uuid)
             if mps.key in wanted and mps not in actions:
                 raise _excluding(plan, use)
-        return tuple(wanted.values())
+            if assessment.edits is not None:
+                edits[device] = assessment.edits
+        return tuple(wanted.values()), edits
 
     def _begin(
         self,
         plan: ClaimPlan,
         cards: tuple[Card, ...],
         uses: UsesByDevice,
+        known_edits: EditsByDevice,
         steps: tuple[Step, ...],
         removable: Mapping[str, PreparedClaim],
         call: Call,
     ) -> PrepareResult | Blocked:
         claim = PreparedClaim(plan, "started", self._boot_id, cards_of(plan, cards), steps)
-        edits = {} if steps else self._devices.edits(claim, uses)
+        edits = {} if steps else self._devices.edits(claim, uses, known_edits)
         if not steps:
             check_environment(plan, edits)
         with self._storage.lock():
@@ -241,7 +249,7 @@ class Transaction:
                     call.check(claim.plan.ref)
                     handle = self._hardware.ensure(step.action)
                     claim = self._stored(claim, claim.with_handle(step.action.key, handle))
-            edits = self._devices.edits(claim, self._devices.uses(claim.plan, cards))
+            edits = self._devices.edits(claim, self._devices.uses(claim.plan, cards), {})
             check_environment(claim.plan, edits)
         except (HardwareRefusal, InvalidInput):
             if claim.state == "started":

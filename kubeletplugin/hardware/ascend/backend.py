@@ -20,12 +20,12 @@ from kubeletplugin.hardware.asking import Ask, ask_patiently
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.edits import Edits
-from kubeletplugin.hardware.port import CardState, Gone, Health, InUse, NoRoom, Unsupported
+from kubeletplugin.hardware.port import CardState, Gone, Hardware, Health, InUse, NoRoom, Unsupported
 from kubeletplugin.hardware.sysfs import Sysfs
 from kubeletplugin.hardware.use import Use
 
 
-class AscendHardware:
+class AscendHardware(Hardware):
     """``Hardware`` with the NPUs that DCMI reports, or, where it cannot be loaded, those that ``npu-smi`` lists.
 
     Args:

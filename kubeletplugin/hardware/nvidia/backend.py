@@ -31,7 +31,7 @@ from kubeletplugin.hardware.nvidia.schemes import says_placements
 from kubeletplugin.hardware.nvidia.sharing.hami import HamiRegions
 from kubeletplugin.hardware.nvidia.sharing.mps import MpsDaemons
 from kubeletplugin.hardware.nvidia.sharing.timeslicing import TimeSlices
-from kubeletplugin.hardware.port import CardState, Gone, Health, Unsupported
+from kubeletplugin.hardware.port import CardState, Gone, Hardware, Health, Unsupported
 from kubeletplugin.hardware.use import Use
 
 MigUse = Literal["dynamic", "static"]
@@ -49,7 +49,7 @@ class Sharing:
     regions: HamiRegions
 
 
-class NvidiaHardware:
+class NvidiaHardware(Hardware):
     """``Hardware`` of NVIDIA's cards, through NVML and the driver's files."""
 
     def __init__(

@@ -27,7 +27,7 @@ from kubeletplugin.hardware.actions import (
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.edits import DeviceNode, Edits
 from kubeletplugin.hardware.partitions import Partition
-from kubeletplugin.hardware.port import CardState, Found, Gone, Health, InUse, NoRoom, Unsupported
+from kubeletplugin.hardware.port import CardState, Found, Gone, Hardware, Health, InUse, NoRoom, Unsupported
 from kubeletplugin.hardware.simulated.profile import Profile
 from kubeletplugin.hardware.simulated.state import MemoryStore, SimulatedState, Store
 from kubeletplugin.hardware.use import Use
@@ -40,7 +40,7 @@ MOST_VNPUS = 32
 _UUID_SPACE = uuid.UUID("6c6f6465-0000-5000-8000-73696d756c61")
 
 
-class SimulatedHardware:
+class SimulatedHardware(Hardware):
     """``Hardware`` with the cards of a profile.
 
     Args:

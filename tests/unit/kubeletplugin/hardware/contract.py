@@ -122,6 +122,15 @@ class HardwareContract:
             assert hardware.actions(use, ()) == hardware.actions(use, ()) == bench.start().actions(use, ())
         assert found(hardware) == {}
 
+    def test_what_is_asked_together_is_answered_as_one_by_one(self, bench: Bench) -> None:
+        hardware = bench.start()
+        for use in bench.uses():
+            assessment, actions = hardware.assess(use, ()), hardware.actions(use, ())
+            assert (assessment.actions, assessment.state) == (actions, hardware.observe(use.card))
+            assert assessment.edits == (None if actions else hardware.edits(use, {}))
+        make_all(bench, hardware)
+        assert all(hardware.assess(use, ()).edits is None for use in bench.uses() if hardware.observe(use.card).found)
+
     def test_actions_survive_the_checkpoint(self, bench: Bench) -> None:
         for use in bench.uses():
             for action in bench.start().actions(use, ()):

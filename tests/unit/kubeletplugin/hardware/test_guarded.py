@@ -30,6 +30,8 @@ def test_it_answers_as_its_backend() -> None:
         use = Use("claim", card, config=GpuConfig(sharing="mps"))
         assert hardware.observe(card) == backend.observe(card)
         assert hardware.edits(use, {}) == backend.edits(use, {})
+        for each in (use, Use("claim", card)):
+            assert hardware.assess(each, ()) == backend.assess(each, ())
         (action,) = hardware.actions(use, ())
         assert hardware.ensure(action) == backend.ensure(action)
         assert [found.action for found in hardware.observe(card).found] == [action]
