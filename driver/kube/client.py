@@ -4,15 +4,10 @@ Nothing is retried or cached here: only the caller knows what a repeated call wo
 """
 
 import re
-import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
-
-import urllib3
-from urllib3.connection import HTTPConnection
-from urllib3.exceptions import HTTPError, ReadTimeoutError
+from urllib.parse import quote, urlencode
 
 from driver.kube.access import Access, from_environment
 from driver.kube.api import (
@@ -31,11 +26,12 @@ from driver.kube.api import (
     WatchEvent,
 )
 from driver.kube.codec import decode_object, decode_page, encode_object
+from driver.kube.connections import Connections, Response
 
 T = TypeVar("T")
 
-CONNECT_SECONDS = 5.0
 READ_SECONDS = 30.0
+"""How long the server may send nothing before its answer is complete."""
 WATCH_IDLE_SECONDS = 90.0
 """A watch without data for so long ends. Bookmarks come about every minute once anything of the kind has changed, and
 reopening an idle watch is cheap. This detects connections that broke without a reset."""
@@ -49,15 +45,6 @@ _CONTENT_TYPES: Mapping[PatchType, str] = {
 _HEADERS = {"Accept": "application/json", "User-Agent": "lode"}
 _STRICT = {"fieldValidation": "Strict"}
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
-_KEEP_ALIVE_OPTIONS = {"TCP_KEEPIDLE": 30, "TCP_KEEPALIVE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-"""Seconds without data before the first probe (macOS: TCP_KEEPALIVE), seconds between probes, and their number."""
-
-
-def keep_alive(platform: Any = socket) -> list[tuple[int, int, int]]:
-    """The socket options that find broken connections, as far as the platform's module ``socket`` has them."""
-    known = [(getattr(platform, name, None), value) for name, value in _KEEP_ALIVE_OPTIONS.items()]
-    options = [(platform.IPPROTO_TCP, option, value) for option, value in known if option is not None]
-    return [(platform.SOL_SOCKET, platform.SO_KEEPALIVE, 1), *options]
 
 
 def _ignore(_: str) -> None:
@@ -86,28 +73,8 @@ class KubeClient:
         self._on_warning = on_warning
         self.call_seconds = call_seconds
         self._server_timeout = {"timeout": f"{call_seconds:g}s"} if call_seconds else {}
-        timeout = urllib3.Timeout(total=call_seconds or None, connect=CONNECT_SECONDS, read=READ_SECONDS)
-        settings: dict[str, Any] = {
-            "maxsize": connections,
-            "retries": False,
-            "timeout": timeout,
-            "socket_options": [*HTTPConnection.default_socket_options, *keep_alive()],
-        }
-        if access.server.startswith("https:"):
-            settings |= {
-                "cert_reqs": "CERT_REQUIRED" if access.verify else "CERT_NONE",
-                "ca_certs": access.ca_file or None,
-                "cert_file": access.cert_file or None,
-                "key_file": access.key_file or None,
-                "server_hostname": access.server_name or None,
-            }
-        self._pool: urllib3.PoolManager | urllib3.HTTPConnectionPool
-        if access.proxy:
-            proxy = urllib3.ProxyManager(access.proxy, **settings)
-            self._pool, self._base, self._close = proxy, access.server, proxy.clear
-        else:  # the pool of this server: a pool for any server looks at its address in each request
-            pool = urllib3.connection_from_url(access.server, **settings)
-            self._pool, self._base, self._close = pool, urlsplit(access.server).path, pool.close
+        self._seconds = min(call_seconds or READ_SECONDS, READ_SECONDS)
+        self._connections = Connections(access, connections)
 
     @classmethod
     def from_environment(
@@ -128,7 +95,7 @@ class KubeClient:
 
     def close(self) -> None:
         """Close the idle connections."""
-        self._close()
+        self._connections.close()
 
     def server_version(self) -> str:
         """The version of the API server, such as ``v1.37.1``; "" if it does not say."""
@@ -181,14 +148,9 @@ class KubeClient:
             fieldSelector=field_selector,
             timeoutSeconds=str(timeout_seconds),
         )
-        response = self._send("GET", resource.path(namespace), query, stream=True)
+        response = self._send("GET", resource.path(namespace), query, seconds=WATCH_IDLE_SECONDS)
         if response.status >= 400:
-            try:
-                raise _error(response.status, response.read(), response.headers)
-            except (HTTPError, OSError) as error:
-                raise Unavailable(f"watch {resource.plural}: connection lost: {error}") from error
-            finally:
-                response.close()
+            raise _error(response, _body(response, f"watch {resource.plural}"))
         return _events(resource, response)
 
     def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
@@ -257,13 +219,14 @@ class KubeClient:
         content_type: str = "application/json",
     ) -> T:
         response = self._send(method, path, query or {}, body, content_type)
-        for text in response.headers.getlist("Warning"):
+        for text in response.headers.get_all("Warning", ()):
             for warning in _WARNING.finditer(text):
                 self._on_warning(warning[1])
+        data = _body(response, f"{method} {path}")
         if response.status >= 400:
-            raise _error(response.status, response.data, response.headers)
+            raise _error(response, data)
         try:
-            return decoded(response.data)
+            return decoded(data)
         except ValueError as error:
             raise Unavailable(
                 f"{method} {path}: the response cannot be decoded: {error}", status=response.status
@@ -277,23 +240,20 @@ class KubeClient:
         body: Any = None,
         content_type: str = "application/json",
         *,
-        stream: bool = False,
-    ) -> urllib3.BaseHTTPResponse:
+        seconds: float = 0,
+    ) -> Response:
         if method != "GET":
             query = {**query, **self._server_timeout}
-        url = self._base + quote(path) + (f"?{urlencode(query)}" if query else "")
+        target = quote(path) + (f"?{urlencode(query)}" if query else "")
         headers = dict(_HEADERS)
         if body is not None:
             headers["Content-Type"] = content_type
-        if token := self._access.token():
-            headers["Authorization"] = f"Bearer {token}"
-        more: dict[str, Any] = {"preload_content": False} if stream else {}
-        if stream:
-            more["timeout"] = urllib3.Timeout(connect=CONNECT_SECONDS, read=WATCH_IDLE_SECONDS)
         try:
+            if token := self._access.token():
+                headers["Authorization"] = f"Bearer {token}"
             content = None if body is None else encode_object(body)
-            return self._pool.urlopen(method, url, body=content, headers=headers, redirect=False, **more)
-        except (HTTPError, OSError) as error:
+            return self._connections.send(method, target, headers, content, seconds or self._seconds)
+        except (Unavailable, OSError) as error:
             raise Unavailable(f"{method} {path}: {error}") from error
 
 
@@ -318,24 +278,29 @@ def error_from(code: int, status: Mapping[str, Any], retry_after: float = 0.0) -
     return kind(message, status=code, reason=reason, retry_after=retry_after)
 
 
-def _error(code: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
+def _body(response: Response, request: str) -> bytes:
+    try:
+        return response.read()
+    except Unavailable as error:
+        raise Unavailable(f"{request}: {error}") from error
+
+
+def _error(response: Response, body: bytes) -> ApiError:
     try:
         status: Object | None = decode_object(body)
     except ValueError:
         status = None
     if status is None:
         status = {"message": body.decode(errors="replace").strip()}
-    wait = headers.get("Retry-After", "")
-    return error_from(code, status, float(wait) if wait.isdigit() else 0.0)
+    wait = response.headers.get("Retry-After", "")
+    return error_from(response.status, status, float(wait) if wait.isdigit() else 0.0)
 
 
-def _events(resource: Resource, response: urllib3.BaseHTTPResponse) -> Iterator[WatchEvent]:
-    """The changes of an open watch."""
+def _events(resource: Resource, response: Response) -> Iterator[WatchEvent]:
+    """The changes of an open watch; ends when the server ends it or sends nothing for long."""
     try:
-        yield from map(_event, _lines(response))
-    except ReadTimeoutError:
-        return
-    except (HTTPError, OSError, ValueError) as error:
+        yield from map(_event, _lines(response.chunks()))
+    except ValueError as error:
         raise Unavailable(f"watch {resource.plural}: connection lost: {error}") from error
     finally:
         response.close()
@@ -349,10 +314,10 @@ def _event(line: bytes) -> WatchEvent:
     return WatchEvent(event["type"], event["object"])
 
 
-def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Complete lines as they come; an incomplete last line is dropped."""
     rest = b""
-    for chunk in response.stream(1 << 16):
+    for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
         yield from filter(None, lines)
 

@@ -20,7 +20,8 @@ from driver.kube.api import (
     NotFound,
     Unavailable,
 )
-from driver.kube.client import KubeClient, error_from, keep_alive
+from driver.kube.client import KubeClient, error_from
+from driver.kube.connections import keep_alive
 
 Answer = tuple[int, dict[str, str], bytes]
 

@@ -1,12 +1,15 @@
 """The client and the API server know each other by their certificates."""
 
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,6 +17,30 @@ from driver.kube.access import Access
 from driver.kube.api import PODS, Unavailable
 from driver.kube.client import KubeClient
 from testclusters import Authority
+
+
+class Proxy(StreamRequestHandler):
+    """Passes on what is encrypted, to whatever address it is told; the name there may be another."""
+
+    asked: ClassVar[list[str]] = []
+
+    def handle(self) -> None:
+        self.asked.append(self.rfile.readline().decode().split(" ")[1])
+        while self.rfile.readline().strip():
+            pass
+        self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        with socket.create_connection(("127.0.0.1", int(self.asked[-1].rpartition(":")[2]))) as other:
+            back = threading.Thread(target=_copy, args=(other, self.connection))
+            back.start()
+            _copy(self.connection, other)
+            back.join()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    while data := source.recv(1 << 16):
+        target.sendall(data)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -46,7 +73,6 @@ def access(tmp_path: Path) -> Iterator[Access]:
         thread.join()
 
 
-@pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
 @pytest.mark.parametrize(
     ("change", "answered"),
     [
@@ -70,3 +96,17 @@ def test_a_server_is_spoken_to_if_each_side_trusts_the_other(
                 client.get(PODS, "p", "n")
     finally:
         client.close()
+
+
+def test_a_server_behind_a_proxy_is_spoken_to_as_without_one(access: Access) -> None:
+    address = access.server.removeprefix("https://127.0.0.1:")
+    with ThreadingTCPServer(("127.0.0.1", 0), Proxy) as proxy:
+        thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        through = replace(access, server=f"https://api.internal:{address}", server_name="")
+        client = KubeClient(replace(through, proxy=f"http://127.0.0.1:{proxy.server_address[1]}"))
+        assert client.get(PODS, "p", "n") == {}
+        client.close()
+        proxy.shutdown()
+        thread.join()
+    assert Proxy.asked == [f"api.internal:{address}"]

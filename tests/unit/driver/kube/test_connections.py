@@ -1,0 +1,98 @@
+"""Connections are used again as long as they are good, and no longer."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from driver.errors import OperatorFault
+from driver.kube.access import Access
+from driver.kube.connections import Connections
+
+CONNECTIONS: list[Any] = []
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers with the number of its connection; ends that after the answer without a word if it is asked to."""
+
+    protocol_version = "HTTP/1.1"
+
+    def setup(self) -> None:
+        super().setup()
+        CONNECTIONS.append(self)
+
+    def do_GET(self) -> None:
+        if self.path == "/together":
+            TOGETHER.wait(5)
+        number = str(CONNECTIONS.index(self)).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(number)))
+        self.end_headers()
+        self.wfile.write(number)
+        self.close_connection = self.path == "/last"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+TOGETHER = threading.Barrier(3)
+CLOSED = threading.Event()
+
+
+class Server(ThreadingHTTPServer):
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        CLOSED.set()
+
+
+@pytest.fixture
+def connections() -> Iterator[Connections]:
+    CONNECTIONS.clear()
+    CLOSED.clear()
+    with Server(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        made = Connections(Access(f"http://127.0.0.1:{server.server_port}"), idle=2)
+        yield made
+        made.close()
+        server.shutdown()
+        thread.join()
+
+
+def ask(connections: Connections, path: str = "/") -> int:
+    """The number of the connection that was used."""
+    return int(connections.send("GET", path, {}, None, 5.0).read())
+
+
+def test_a_connection_is_used_again(connections: Connections) -> None:
+    assert [ask(connections) for _ in range(3)] == [0, 0, 0]
+
+
+def test_a_connection_that_the_server_has_closed_is_not_used_again(connections: Connections) -> None:
+    assert ask(connections, "/last") == 0
+    assert CLOSED.wait(5)
+    assert ask(connections) == 1
+
+
+def test_requests_at_the_same_time_have_connections_of_their_own_and_no_more_than_wanted_are_kept(
+    connections: Connections,
+) -> None:
+    with ThreadPoolExecutor(3) as threads:
+        used = set(threads.map(lambda _: ask(connections, "/together"), range(3)))
+    assert used == {0, 1, 2}
+    responses = [connections.send("GET", "/", {}, None, 5.0) for _ in range(3)]
+    assert len({int(response.read()) for response in responses} - used) == 1, "two were kept"
+
+
+def test_an_answer_that_nobody_reads_takes_its_connection_along(connections: Connections) -> None:
+    connections.send("GET", "/", {}, None, 5.0).close()
+    assert ask(connections) == 1
+
+
+@pytest.mark.parametrize("proxy", ["https://proxy.example:3128", "socks5://proxy.example", "proxy.example:3128"])
+def test_a_proxy_that_is_not_reached_over_http_is_refused(proxy: str) -> None:
+    with pytest.raises(OperatorFault, match=r"must be http://HOST:PORT"):
+        Connections(Access("https://api.example", proxy=proxy), idle=1)
