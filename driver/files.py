@@ -7,15 +7,16 @@ synced is lost with the power: the content of a file without ``sync``, a changed
 import ctypes
 import errno
 import fcntl
+import itertools
 import os
 import posixpath
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Literal, Protocol
 
 _TEMPORARY = ".tmp"
+_NUMBERS = itertools.count()
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 """Of Linux: paths are as they are, and both files of a renameat2(2) keep a name."""
 _LIBRARY = ctypes.CDLL(None, use_errno=True)
@@ -189,7 +190,7 @@ class SystemDisk:
 
     def create(self, folder: str, prefix: str, suffix: str, data: bytes) -> str:
         """See ``Disk``."""
-        descriptor, path = tempfile.mkstemp(suffix, prefix, folder)
+        descriptor, path = _created(folder, prefix, suffix)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
@@ -271,6 +272,16 @@ class SystemFiles(Files):
 
     def __init__(self) -> None:
         super().__init__(SystemDisk())
+
+
+def _created(folder: str, prefix: str, suffix: str) -> tuple[int, str]:
+    """A new file that is open, and its path. ``tempfile`` takes as long for a name as the system takes for the file."""
+    while True:
+        path = posixpath.join(folder, f"{prefix}{os.getpid()}-{next(_NUMBERS)}{suffix}")
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), path
+        except FileExistsError:  # of a program that was killed, or has the same number in another pod
+            continue
 
 
 def _exchange(one: str, other: str) -> bool:

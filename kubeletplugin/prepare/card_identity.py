@@ -39,29 +39,30 @@ def exchanged(recorded: Mapping[str, str], plan: ClaimPlan, cards: Iterable[Card
     )
 
 
-def results_in_use(claim: PreparedClaim, cards: Iterable[Card], boot_id: str) -> tuple[Result, ...]:
+def results_in_use(claim: PreparedClaim, cards: Mapping[str, Card], boot_id: str) -> tuple[Result, ...]:
     """What the claim holds, and the same on the card that it was prepared with if that has another number now.
 
     After a reboot no container is left, and only the names of the allocation count. Of a claim that was given up,
     neither a container nor an allocation is left, and only the cards count that it was prepared with.
+
+    Args:
+        cards: by uuid.
     """
-    known = tuple(cards)
     if claim.state == "stopping":
-        return tuple(_on_recorded_cards(claim, known))
+        return tuple(_on_recorded_cards(claim, cards))
     held = claim.plan.results
-    moved = (it for it in _on_recorded_cards(claim, known) if it not in held) if claim.boot_id == boot_id else ()
+    moved = (it for it in _on_recorded_cards(claim, cards) if it not in held) if claim.boot_id == boot_id else ()
     return (*held, *moved)
 
 
-def _on_recorded_cards(claim: PreparedClaim, cards: Iterable[Card]) -> Iterator[Result]:
+def _on_recorded_cards(claim: PreparedClaim, cards: Mapping[str, Card]) -> Iterator[Result]:
     """The claim's results as they are called now on the cards that it was prepared with; those of lost cards are not.
 
     Records of the first version do not say the card.
     """
-    by_uuid = {card.uuid: card for card in cards}
     for result in claim.plan.results:
         name = result.device.device
-        card = by_uuid.get(claim.cards.get(name, ""))
+        card = cards.get(claim.cards.get(name, ""))
         if name not in claim.cards or (card is not None and is_on(name, card)):
             yield result
         elif card is not None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from driver.errors import LodeError, OperatorFault
-from driver.kube.codec import encode_object
+from driver.kube.codec import encode_object, encoded_once
 from driver.model import Allocation
 from driver.wire import allocation_from, allocation_to
 from kubeletplugin.hardware.actions import Action, Handle, action_from, action_to
@@ -131,12 +131,28 @@ class Checkpoint:
         return tuple(claim for other, claim in self.claims.items() if other != uid)
 
 
+class Encoder:
+    """Encodes checkpoints that follow each other: a claim that stays as it is is encoded once."""
+
+    def __init__(self) -> None:
+        self._encoded: dict[str, tuple[PreparedClaim, object]] = {}
+
+    def encode(self, checkpoint: Checkpoint) -> bytes:
+        """The file's content."""
+        last, self._encoded = self._encoded, {}
+        for uid, claim in checkpoint.claims.items():
+            known = last.get(uid)
+            same = known is not None and known[0] is claim
+            self._encoded[uid] = known if known and same else (claim, encoded_once(_claim_to(claim)))
+        claims = {uid: encoded for uid, (_, encoded) in self._encoded.items()}
+        body = encode_object({**checkpoint.extra, "claims": claims}) + b"\n"
+        header = {"kind": _KIND, "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
+        return encode_object(header) + b"\n" + body
+
+
 def encode(checkpoint: Checkpoint) -> bytes:
     """The file's content."""
-    claims = {uid: _claim_to(claim) for uid, claim in checkpoint.claims.items()}
-    body = encode_object({**checkpoint.extra, "claims": claims}) + b"\n"
-    header = {"kind": _KIND, "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
-    return encode_object(header) + b"\n" + body
+    return Encoder().encode(checkpoint)
 
 
 def decode(data: bytes, path: str) -> Checkpoint:

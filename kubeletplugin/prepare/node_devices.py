@@ -1,6 +1,7 @@
 """The node's devices as claims need them: the claim from the API, the devices from the hardware."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
 from driver.errors import Fault, InvalidInput
@@ -23,8 +24,17 @@ EditsByDevice = Mapping[tuple[str, str], Edits]
 """By the name of the device and the id of the share."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The devices of these cards that were looked for, by name."""
+
+    cards: tuple[Card, ...]
+    fabric: Fabric
+    devices: dict[str, OfferedDevice | None] = field(default_factory=dict)
+
+
 class NodeDevices:
-    """Plans and files for claims on one node. Nothing is cached.
+    """Plans and files for claims on one node. Nothing of the API or the hardware is cached.
 
     ``plan`` asks the API and the hardware, ``cards`` and ``edits`` the hardware: they may raise ApiError,
     TransientFault and HardwareRefusal. The other methods do not wait for anything.
@@ -36,6 +46,7 @@ class NodeDevices:
         self._settings = settings
         self._names = settings.names
         self._node_name = node_name
+        self._last = _Found((), NO_FABRIC)
 
     def cards(self) -> tuple[Card, ...]:
         """The cards of this node."""
@@ -96,8 +107,9 @@ class NodeDevices:
             name = result.device.device
             return name in wanted or any(is_on(name, card) for card in own)
 
+        by_uuid = {card.uuid: card for card in known}
         results = {
-            claim.plan.ref.uid: [it for it in results_in_use(claim, known, boot_id) if matters(it)] for claim in held
+            claim.plan.ref.uid: [it for it in results_in_use(claim, by_uuid, boot_id) if matters(it)] for claim in held
         }
         if len(plan.results) == 1 and not any(results.values()):
             return frozenset()
@@ -108,9 +120,12 @@ class NodeDevices:
         return conflicts.conflicting_claims(plan.ref.uid, plan.results, results, devices, contents.counter_sets)
 
     def _offered(self, plan: ClaimPlan, cards: Iterable[Card]) -> dict[str, OfferedDevice]:
-        names, known = {result.device.device for result in plan.results}, tuple(cards)
-        slots = self._settings.kubeletplugin.slots
-        found = {name: inventory.find_device(name, known, plan.fabric, slots, self._names) for name in names}
+        known, slots, last = tuple(cards), self._settings.kubeletplugin.slots, self._last
+        if (last.cards, last.fabric) != (known, plan.fabric):
+            last = self._last = _Found(known, plan.fabric)
+        for name in {result.device.device for result in plan.results} - last.devices.keys():
+            last.devices[name] = inventory.find_device(name, known, plan.fabric, slots, self._names)
+        found = {result.device.device: last.devices[result.device.device] for result in plan.results}
         return {name: device for name, device in found.items() if device is not None}
 
     def _fabric(self) -> Fabric:

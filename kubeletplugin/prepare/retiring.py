@@ -73,7 +73,7 @@ class Retiring:
         Args:
             cards: those of the node; a card that took the number of another one is not what a claim holds.
         """
-        known, stopping = tuple(cards), self._stopping
+        known, stopping = {card.uuid: card for card in cards}, self._stopping
         stuck = [stopping[uid] for uid in self.reasons if uid in stopping]
         held = (results_in_use(claim, known, "") for claim in (*stuck, *self._awaited.copy().values()))
         return frozenset(result.device.device for results in held for result in results)

@@ -38,6 +38,7 @@ class ClaimStorage:
         self._lock_path = posixpath.join(directory, f"prepare{_LOCK}")
         self._card_lock_prefix = posixpath.join(directory, "card-")
         self._files = files
+        self._encoder = codec.Encoder()
         self._last: tuple[bytes, Checkpoint] | None = None
         """What the disk had when the lock was held last, and what it says: most of the time nothing has changed."""
 
@@ -91,7 +92,7 @@ class ClaimStorage:
         may_lose = _may_lose(last[1], checkpoint) if last is not None else "nothing"
         if may_lose == "nothing":
             self._save_actions(checkpoint.to_undo)
-        data = codec.encode(checkpoint)
+        data = self._encoder.encode(checkpoint)
         self._files.write(self.checkpoint_path, data, may_lose)
         self._last = data, checkpoint
 

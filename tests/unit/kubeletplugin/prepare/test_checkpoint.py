@@ -9,7 +9,15 @@ from driver.errors import OperatorFault
 from driver.model import DeviceId, Result
 from driver.quantity import Quantity
 from kubeletplugin.inventory import Fabric
-from kubeletplugin.prepare.checkpoint import VERSION, Checkpoint, CorruptCheckpoint, PreparedClaim, decode, encode
+from kubeletplugin.prepare.checkpoint import (
+    VERSION,
+    Checkpoint,
+    CorruptCheckpoint,
+    Encoder,
+    PreparedClaim,
+    decode,
+    encode,
+)
 from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.plan import ClaimPlan
 
@@ -106,3 +114,12 @@ def test_fields_of_a_newer_minor_version_survive_being_rewritten_by_this_one() -
 def test_a_newer_version_is_the_operators_to_handle_not_damage() -> None:
     with pytest.raises(OperatorFault, match=f"reads up to {VERSION}.*drain the node and remove the file"):
         decode(written({"anything": True}, VERSION + 1), PATH)
+
+
+@given(st.lists(checkpoints, min_size=1, max_size=4))
+def test_checkpoints_that_follow_each_other_are_written_as_each_alone(following: list[Checkpoint]) -> None:
+    encoder = Encoder()
+    for checkpoint in following:
+        grown = Checkpoint({**following[0].claims, **checkpoint.claims}, checkpoint.extra)
+        for each in (checkpoint, grown, grown):
+            assert encoder.encode(each) == encode(each)
