@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from driver.kube.api import NODES, Api, Object, Resource
+from driver.kube.api import NODES, Api, Object, Resource, nothing
 from driver.kube.decorator import ApiDecorator
 
 
@@ -18,8 +18,11 @@ class KnownNode(ApiDecorator):
         self._node_name = node_name
         self._watched = watched
 
-    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+    def get(
+        self, resource: Resource, name: str, namespace: str = "", *, meanwhile: Callable[[], object] = nothing
+    ) -> Object:
         """See ``Api``. The Node can be as old as the watch lags behind; its labels decide nothing about devices."""
         if resource == NODES and name == self._node_name and (node := self._watched()) is not None:
+            meanwhile()
             return node
-        return super().get(resource, name, namespace)
+        return super().get(resource, name, namespace, meanwhile=meanwhile)

@@ -3,7 +3,7 @@
 import copy
 import random
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from driver.clock import Clock
@@ -18,6 +18,7 @@ from driver.kube.api import (
     PatchType,
     Resource,
     WatchEvent,
+    nothing,
 )
 from memoryapi import claims, pods, server_side_apply, simple_kinds, slices
 from memoryapi.kind_rules import KindRules, at
@@ -111,8 +112,11 @@ class MemoryApi:
 
     # ParsedObject
 
-    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+    def get(
+        self, resource: Resource, name: str, namespace: str = "", *, meanwhile: Callable[[], object] = nothing
+    ) -> Object:
         """The object, complete."""
+        meanwhile()
         with self._changed:
             kind = self._kind(resource)
             return self._read(self._entry(kind, name, namespace))

@@ -4,7 +4,7 @@ Two implementations pass the same contract tests: ``driver.kube.client`` (a real
 ``memoryapi`` (in memory).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -125,11 +125,21 @@ class Unavailable(ApiError):
     """No valid response (connection lost, timeout, 429, 5xx). **The write may have happened.** Read before a retry."""
 
 
+def nothing() -> None:
+    """What is done meanwhile, if nothing is."""
+
+
 class Api(Protocol):
     """The calls that the programs make. Every call may raise any ApiError."""
 
-    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
-        """The object, complete, with ``apiVersion`` and ``kind``."""
+    def get(
+        self, resource: Resource, name: str, namespace: str = "", *, meanwhile: Callable[[], object] = nothing
+    ) -> Object:
+        """The object, complete, with ``apiVersion`` and ``kind``.
+
+        Args:
+            meanwhile: called while the server works; what it raises is raised in the place of the answer.
+        """
         ...
 
     def list(

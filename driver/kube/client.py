@@ -24,6 +24,7 @@ from driver.kube.api import (
     Resource,
     Unavailable,
     WatchEvent,
+    nothing,
 )
 from driver.kube.codec import decode_object, decode_page, encode_object
 from driver.kube.connections import Connections, Response
@@ -101,9 +102,12 @@ class KubeClient:
         """The version of the API server, such as ``v1.37.1``; "" if it does not say."""
         return str(self._call("GET", "/version").get("gitVersion", ""))
 
-    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
-        """The object, complete, with ``apiVersion`` and ``kind``."""
-        return self._call("GET", _path(resource, namespace, name))
+    def get(
+        self, resource: Resource, name: str, namespace: str = "", *, meanwhile: Callable[[], object] = nothing
+    ) -> Object:
+        """The object, complete, with ``apiVersion`` and ``kind``; see ``Api``."""
+        path = _path(resource, namespace, name)
+        return self._answer(decode_object, "GET", path, self._send("GET", path, {}, meanwhile=meanwhile))
 
     def list(
         self,
@@ -218,7 +222,9 @@ class KubeClient:
         body: Any = None,
         content_type: str = "application/json",
     ) -> T:
-        response = self._send(method, path, query or {}, body, content_type)
+        return self._answer(decoded, method, path, self._send(method, path, query or {}, body, content_type))
+
+    def _answer(self, decoded: Callable[[bytes], T], method: str, path: str, response: Response) -> T:
         for text in response.headers.get_all("Warning", ()):
             for warning in _WARNING.finditer(text):
                 self._on_warning(warning[1])
@@ -241,6 +247,7 @@ class KubeClient:
         content_type: str = "application/json",
         *,
         seconds: float = 0,
+        meanwhile: Callable[[], object] = nothing,
     ) -> Response:
         if method != "GET":
             query = {**query, **self._server_timeout}
@@ -248,12 +255,12 @@ class KubeClient:
         headers = dict(_HEADERS)
         if body is not None:
             headers["Content-Type"] = content_type
+        if token := self._access.token():
+            headers["Authorization"] = f"Bearer {token}"
+        content = None if body is None else encode_object(body)
         try:
-            if token := self._access.token():
-                headers["Authorization"] = f"Bearer {token}"
-            content = None if body is None else encode_object(body)
-            return self._connections.send(method, target, headers, content, seconds or self._seconds)
-        except (Unavailable, OSError) as error:
+            return self._connections.send(method, target, headers, content, seconds or self._seconds, meanwhile)
+        except Unavailable as error:
             raise Unavailable(f"{method} {path}: {error}") from error
 
 

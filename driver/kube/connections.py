@@ -7,14 +7,14 @@ import select
 import socket
 import ssl
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from driver.errors import OperatorFault
 from driver.kube.access import Access
-from driver.kube.api import Unavailable
+from driver.kube.api import Unavailable, nothing
 
 CONNECT_SECONDS = 5.0
 _CHUNK_BYTES = 1 << 16
@@ -51,13 +51,20 @@ class Connections:
         self._idle: deque[HTTPConnection] = deque()
 
     def send(
-        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, seconds: float
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        seconds: float,
+        meanwhile: Callable[[], object] = nothing,
     ) -> "Response":
         """Send a request and wait for the head of the answer.
 
         Args:
             target: path and query below the address of the server.
             seconds: how long the server may send nothing.
+            meanwhile: called while the server works; what it raises is raised in the place of the answer.
 
         Raises:
             Unavailable: there is no answer. Whether the server has carried out the request is not known.
@@ -68,10 +75,15 @@ class Connections:
                 connection.connect()
             connection.sock.settimeout(seconds)
             connection.request(method, self._base + target, body, headers)
-            return Response(connection, connection.getresponse(), self)
         except (HTTPException, OSError) as error:
             connection.close()
             raise Unavailable(f"{error}") from error
+        try:
+            meanwhile()
+            try:
+                return Response(connection, connection.getresponse(), self)
+            except (HTTPException, OSError) as error:
+                raise Unavailable(f"{error}") from error
         except BaseException:
             connection.close()
             raise

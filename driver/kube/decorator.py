@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
 
-from driver.kube.api import Api, Object, Page, PatchType, Resource, WatchEvent
+from driver.kube.api import Api, Object, Page, PatchType, Resource, WatchEvent, nothing
 
 T = TypeVar("T")
 
@@ -61,10 +61,12 @@ class ApiDecorator:
         """The changes that a watch delivers; by default a watch goes through ``around`` as any other call."""
         return self.around(call, proceed)
 
-    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+    def get(
+        self, resource: Resource, name: str, namespace: str = "", *, meanwhile: Callable[[], object] = nothing
+    ) -> Object:
         """As ``Api.get``."""
         call = ApiCall("get", resource, namespace, name)
-        return self.around(call, lambda: self._api.get(resource, name, namespace))
+        return self.around(call, lambda: self._api.get(resource, name, namespace, meanwhile=meanwhile))
 
     def list(
         self,

@@ -1,12 +1,12 @@
 """The node's devices as claims need them: the claim from the API, the devices from the hardware."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 from driver.errors import Fault, InvalidInput
 from driver.kinds import EVERY_OFFER
-from driver.kube.api import NODES, RESOURCE_CLAIMS, Api, NotFound
+from driver.kube.api import NODES, RESOURCE_CLAIMS, Api, NotFound, nothing
 from driver.model import Result
 from driver.settings import Settings
 from kubeletplugin import inventory
@@ -52,17 +52,23 @@ class NodeDevices:
         """The cards of this node."""
         return self._hardware.cards()
 
-    def plan(self, ref: ClaimRef) -> tuple[ClaimPlan, tuple[Card, ...]]:
-        """What to prepare for a claim, and the cards of this node.
+    def plan(self, ref: ClaimRef, meanwhile: Callable[[], object] = nothing) -> tuple[ClaimPlan, tuple[Card, ...]]:
+        """What to prepare for a claim, and the cards of this node; ``meanwhile`` as of ``Api.get``.
 
         Raises:
             InvalidInput: the claim does not exist, or cannot be prepared here as it is.
         """
+        cards: tuple[Card, ...] = ()
+
+        def ask() -> None:
+            nonlocal cards
+            cards = self._hardware.cards()
+            meanwhile()
+
         try:
-            claim = self._api.get(RESOURCE_CLAIMS, ref.name, ref.namespace)
+            claim = self._api.get(RESOURCE_CLAIMS, ref.name, ref.namespace, meanwhile=ask)
         except NotFound as error:
             raise InvalidInput(str(ref), [Fault("", "does not exist; delete the pod that uses it")]) from error
-        cards = self._hardware.cards()
         has_device = partial(inventory.has_device, cards=cards)
         environment = NodeEnvironment(self._names, self._names.pool(self._node_name), has_device, self._fabric())
         return plan_claim(claim, ref, environment), cards

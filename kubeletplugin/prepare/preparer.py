@@ -190,7 +190,7 @@ class Preparer:
     def _prepare(self, ref: ClaimRef, call: Call) -> PrepareResult:
         if not ref.has_file_name:
             raise InvalidInput(str(ref), [Fault("uid", "is not a uid of the API server")])
-        plan, cards = self._retry(call, ref, partial(self._devices.plan, ref))
+        plan, cards = self._retry(call, ref, partial(self._devices.plan, ref, self._storage.tidy))
         removable: dict[str, PreparedClaim] = {}
         while True:
             answer = self._retry(call, ref, partial(self._transaction.attempt, plan, cards, removable, call))

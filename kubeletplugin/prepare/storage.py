@@ -159,6 +159,10 @@ class ClaimStorage:
             self._files.remove(path)
         self.sweep()
 
+    def tidy(self) -> None:
+        """Remove what the last ``save`` has left, while nobody waits for it."""
+        self._files.tidy()
+
     def sweep(self) -> None:
         """Remove the temporary files of an instance that was killed during a write."""
         self._files.sweep(self.paths.cdi_root, self.paths.cdi_prefix)

@@ -45,9 +45,9 @@ class User:
         self.clock = clock
         self.asked: list[tuple[str, str]] = []
 
-    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+    def get(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Object:
         self._check("get", resource, namespace)
-        return self.api.get(resource, name, namespace)
+        return self.api.get(resource, name, namespace, **options)
 
     def list(self, resource: Resource, *, namespace: str = "", **options: Any) -> Page:
         self._check("list", resource, namespace)

@@ -86,7 +86,7 @@ class Snapshot:
     def __init__(self, objects: dict[Resource, list[Object]]):
         self._objects = objects
 
-    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+    def get(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Object:
         return next(obj for obj in self._objects.get(resource, []) if obj["metadata"]["name"] == name)
 
     def list(self, resource: Resource, **options: Any) -> Page:

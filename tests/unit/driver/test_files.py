@@ -195,7 +195,10 @@ def test_a_file_that_may_be_lost_takes_the_place_of_another_without_a_wait(place
     for content in (b"one", b"two", b"three"):
         files.write(f"{root}/a", content, "content")
         assert files.read(f"{root}/a") == content
+    assert (files.names(root), len(files.unfinished(root))) == (["a"], 2)
+    files.tidy()
     assert (files.names(root), files.unfinished(root)) == (["a"], [])
+    files.tidy()
 
 
 @pytest.mark.parametrize("why", [errno.EINVAL, errno.ENOSYS])

@@ -15,11 +15,11 @@ class Unsteady:
         self._api = api
         self._left = failures
 
-    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+    def get(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Object:
         if self._left > 0:
             self._left -= 1
             raise Unavailable("connection refused")
-        return self._api.get(resource, name, namespace)
+        return self._api.get(resource, name, namespace, **options)
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(f"preparing must not call {name}")
@@ -83,6 +83,6 @@ class _CountedApi(Unsteady):
         super().__init__(api, failures=0)
         self._calls = calls
 
-    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+    def get(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Object:
         self._calls.before("get", name)
-        return super().get(resource, name, namespace)
+        return super().get(resource, name, namespace, **options)

@@ -124,10 +124,10 @@ class Late:
         self._api = api
         self.reachable = False
 
-    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+    def get(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Object:
         if not self.reachable:
             raise Unavailable("connection refused")
-        return self._api.get(resource, name, namespace)
+        return self._api.get(resource, name, namespace, **options)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._api, name)

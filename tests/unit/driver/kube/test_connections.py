@@ -92,6 +92,23 @@ def test_an_answer_that_nobody_reads_takes_its_connection_along(connections: Con
     assert ask(connections) == 1
 
 
+def test_something_is_done_while_the_server_works(connections: Connections) -> None:
+    done: list[int] = []
+    response = connections.send("GET", "/", {}, None, 5.0, lambda: done.append(1))
+    assert (response.read(), done) == (b"0", [1])
+
+
+def test_what_is_raised_meanwhile_is_raised_and_the_answer_is_not_taken_for_that_of_the_next_request(
+    connections: Connections,
+) -> None:
+    def fail() -> None:
+        raise OSError("disk")
+
+    with pytest.raises(OSError, match="disk"):
+        connections.send("GET", "/", {}, None, 5.0, fail)
+    assert ask(connections) == 1
+
+
 @pytest.mark.parametrize("proxy", ["https://proxy.example:3128", "socks5://proxy.example", "proxy.example:3128"])
 def test_a_proxy_that_is_not_reached_over_http_is_refused(proxy: str) -> None:
     with pytest.raises(OperatorFault, match=r"must be http://HOST:PORT"):

@@ -11,7 +11,7 @@ from driver.kube.decorator import ApiCall, ApiDecorator
 T = TypeVar("T")
 
 CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
-    "get": ((PODS, "p", "ns"), {}),
+    "get": ((PODS, "p", "ns"), {"meanwhile": list}),
     "list": (
         (PODS,),
         {"namespace": "ns", "label_selector": "a=b", "field_selector": "c=d", "limit": 7, "continue_token": "t"},

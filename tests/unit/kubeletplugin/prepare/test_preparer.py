@@ -584,9 +584,9 @@ class Slow(Unsteady):
         self._clock = rig.clock
         self._seconds = seconds
 
-    def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+    def get(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Object:
         self._clock.sleep(self._seconds)
-        return super().get(resource, name, namespace)
+        return super().get(resource, name, namespace, **options)
 
 
 def test_a_slow_api_keeps_no_pod_from_ending() -> None:

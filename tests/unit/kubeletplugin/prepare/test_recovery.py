@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -211,8 +212,8 @@ def test_a_claim_found_stale_and_prepared_again_meanwhile_stays() -> None:
     class Late(Unsteady):
         """The claim is allocated anew and prepared as soon as the plugin has read it."""
 
-        def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
-            found = super().get(resource, name, namespace)
+        def get(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Object:
+            found = super().get(resource, name, namespace, **options)
             rig.allocate(claim, [result("gpu-1")])
             prepare(rig.plugin(), ref)
             return found
