@@ -16,7 +16,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, Protocol
 
-_TEMPORARY = ".tmp"
+TEMPORARY = ".tmp"
+"""The end of the names of temporary files, which begin with a dot. They may be gone or return at any time."""
 _NUMBERS = itertools.count()
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 """Of Linux: paths are as they are, and both files of a renameat2(2) keep a name."""
@@ -95,14 +96,14 @@ class Files:
         """The content, or None if there is no such file."""
         return self._disk.read(path)
 
-    def write(self, path: str, data: bytes, may_lose: Loss = "nothing") -> None:
+    def write(self, path: str, data: bytes, may_lose: Loss = "nothing", *, free_later: bool = False) -> None:
         """Replace the content atomically, making folders as needed.
 
         A program that is killed meanwhile leaves the file as it was and perhaps a temporary file (``sweep``).
 
         Args:
-            may_lose: what a loss of power may undo afterwards; less takes longer. If it may take the content, the file
-                that was there stays as a temporary one until ``tidy`` is called.
+            may_lose: what a loss of power may undo afterwards; less takes longer.
+            free_later: the file that was there may stay as a temporary one until ``tidy`` is called.
         """
         folder, name = posixpath.split(path)
         temporary = self._created(folder, f".{name}.", data)
@@ -113,6 +114,8 @@ class Files:
                 # After a rename over another file ext4 writes the content out, and frees the place of the other: 0.3 ms
                 # each, and 4 ms on a busy disk.
                 self._replaced.append(temporary)
+                if not free_later:
+                    self.tidy()
                 return
             self._disk.rename(temporary, path)
         except BaseException:
@@ -122,17 +125,17 @@ class Files:
             self._disk.sync_folder(folder)
 
     def tidy(self) -> None:
-        """Remove the files whose place others have taken; to be called when nobody waits. May raise OSError."""
+        """Remove the files whose place others have taken. May raise OSError."""
         with suppress(IndexError):
             while True:
                 self._disk.unlink(self._replaced.popleft())
 
     def _created(self, folder: str, prefix: str, data: bytes) -> str:
         try:
-            return self._disk.create(folder, prefix, _TEMPORARY, data)
+            return self._disk.create(folder, prefix, TEMPORARY, data)
         except FileNotFoundError:
             self._disk.make_folder(folder)
-            return self._disk.create(folder, prefix, _TEMPORARY, data)
+            return self._disk.create(folder, prefix, TEMPORARY, data)
 
     def remove(self, path: str) -> None:
         """Remove the file durably; absent is success."""
@@ -146,7 +149,7 @@ class Files:
     def unfinished(self, directory: str, prefix: str = "") -> list[str]:
         """Names of the temporary files of killed writers in ``directory``, for files with names of this ``prefix``."""
         names = self._disk.names(directory)
-        return [name for name in names if name.startswith(f".{prefix}") and name.endswith(_TEMPORARY)]
+        return [name for name in names if name.startswith(f".{prefix}") and name.endswith(TEMPORARY)]
 
     def sweep(self, directory: str, prefix: str = "") -> None:
         """Remove the temporary files of killed writers in ``directory``, for files whose names begin with ``prefix``.

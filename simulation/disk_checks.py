@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 
+from driver.files import TEMPORARY
 from driver.settings import Settings
 from kubeletplugin.prepare import checkpoint as codec
 from kubeletplugin.prepare import metadata
@@ -58,7 +59,9 @@ class DiskChecks:
         content = self._disk.content()
         claims = self._claims(content.get(self._checkpoint_path))
         for path in self._disk.unsynced(self._folder):
-            if not path.endswith(_OF_ONE_BOOT) and not (path == self._checkpoint_path and self._may_be_lost(claims)):
+            if not path.endswith((*_OF_ONE_BOOT, TEMPORARY)) and not (
+                path == self._checkpoint_path and self._may_be_lost(claims)
+            ):
                 yield f"{path} is not synced, though its writer has gone on"
         if claims is None:
             return

@@ -93,7 +93,7 @@ class ClaimStorage:
         if may_lose == "nothing":
             self._save_actions(checkpoint.to_undo)
         data = self._encoder.encode(checkpoint)
-        self._files.write(self.checkpoint_path, data, may_lose)
+        self._files.write(self.checkpoint_path, data, may_lose, free_later=True)
         self._last = data, checkpoint
 
     def _save_actions(self, actions: Checkpoint) -> None:
@@ -160,7 +160,7 @@ class ClaimStorage:
         self.sweep()
 
     def tidy(self) -> None:
-        """Remove what the last ``save`` has left, while nobody waits for it."""
+        """Remove the checkpoint that the last one has replaced, while nobody waits for it."""
         self._files.tidy()
 
     def sweep(self) -> None:

@@ -193,10 +193,10 @@ def test_what_may_be_lost_is_not_waited_for(
 def test_a_file_that_may_be_lost_takes_the_place_of_another_without_a_wait(place: Place) -> None:
     files, root = place
     for content in (b"one", b"two", b"three"):
-        files.write(f"{root}/a", content, "content")
+        files.write(f"{root}/a", content, "content", free_later=True)
         assert files.read(f"{root}/a") == content
     assert (files.names(root), len(files.unfinished(root))) == (["a"], 2)
-    files.tidy()
+    files.write(f"{root}/a", b"four", "content")
     assert (files.names(root), files.unfinished(root)) == (["a"], [])
     files.tidy()
 
