@@ -74,7 +74,6 @@ class KubeClient:
         self._on_warning = on_warning
         self.call_seconds = call_seconds
         self._server_timeout = {"timeout": f"{call_seconds:g}s"} if call_seconds else {}
-        self._seconds = min(call_seconds or READ_SECONDS, READ_SECONDS)
         self._connections = Connections(access, connections)
 
     @classmethod
@@ -152,7 +151,7 @@ class KubeClient:
             fieldSelector=field_selector,
             timeoutSeconds=str(timeout_seconds),
         )
-        response = self._send("GET", resource.path(namespace), query, seconds=WATCH_IDLE_SECONDS)
+        response = self._send("GET", resource.path(namespace), query, seconds=WATCH_IDLE_SECONDS, in_all=0)
         if response.status >= 400:
             raise _error(response, _body(response, f"watch {resource.plural}"))
         return _events(resource, response)
@@ -246,7 +245,8 @@ class KubeClient:
         body: Any = None,
         content_type: str = "application/json",
         *,
-        seconds: float = 0,
+        seconds: float = READ_SECONDS,
+        in_all: float | None = None,
         meanwhile: Callable[[], object] = nothing,
     ) -> Response:
         if method != "GET":
@@ -258,8 +258,9 @@ class KubeClient:
         if token := self._access.token():
             headers["Authorization"] = f"Bearer {token}"
         content = None if body is None else encode_object(body)
+        bound = self.call_seconds if in_all is None else in_all
         try:
-            return self._connections.send(method, target, headers, content, seconds or self._seconds, meanwhile)
+            return self._connections.send(method, target, headers, content, seconds, bound, meanwhile)
         except Unavailable as error:
             raise Unavailable(f"{method} {path}: {error}") from error
 

@@ -3,9 +3,11 @@
 The standard library's client is enough for one server, and takes half the time for a request that larger ones take.
 """
 
+import math
 import select
 import socket
 import ssl
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse
@@ -57,6 +59,7 @@ class Connections:
         headers: Mapping[str, str],
         body: bytes | None,
         seconds: float,
+        in_all: float = 0,
         meanwhile: Callable[[], object] = nothing,
     ) -> "Response":
         """Send a request and wait for the head of the answer.
@@ -64,16 +67,18 @@ class Connections:
         Args:
             target: path and query below the address of the server.
             seconds: how long the server may send nothing.
+            in_all: how long it may take until the answer begins; 0 sets no bound.
             meanwhile: called while the server works; what it raises is raised in the place of the answer.
 
         Raises:
             Unavailable: there is no answer. Whether the server has carried out the request is not known.
         """
-        connection = self._taken() or self._opened(seconds)
+        deadline = time.monotonic() + in_all if in_all else math.inf
+        connection = self._taken() or self._opened(_left(CONNECT_SECONDS, deadline))
         try:
             if connection.sock is None:
                 connection.connect()
-            connection.sock.settimeout(seconds)
+            connection.sock.settimeout(_left(seconds, deadline))
             connection.request(method, self._base + target, body, headers)
         except (HTTPException, OSError) as error:
             connection.close()
@@ -81,6 +86,7 @@ class Connections:
         try:
             meanwhile()
             try:
+                connection.sock.settimeout(_left(seconds, deadline))
                 return Response(connection, connection.getresponse(), self)
             except (HTTPException, OSError) as error:
                 raise Unavailable(f"{error}") from error
@@ -112,7 +118,7 @@ class Connections:
             connection.close()
 
     def _opened(self, seconds: float) -> HTTPConnection:
-        seconds, address = min(seconds, CONNECT_SECONDS), self._proxy or self._server
+        address = self._proxy or self._server
         if self._server.scheme == "http":
             return _Connection(_host(address), address.port or 80, timeout=seconds)
         connection = _TlsConnection(self._access, _host(self._server), address, seconds)
@@ -201,6 +207,14 @@ class _TlsConnection(_Connection):
             context.load_cert_chain(self._access.cert_file, self._access.key_file or None)
         super().connect()
         self.sock = context.wrap_socket(self.sock, server_hostname=self._server_name)
+
+
+def _left(seconds: float, deadline: float) -> float:
+    """How long to wait at most, and not beyond the deadline."""
+    left = min(seconds, deadline - time.monotonic())
+    if left <= 0:
+        raise TimeoutError("timed out")
+    return left
 
 
 def _host(address: SplitResult) -> str:

@@ -1,6 +1,7 @@
 """Connections are used again as long as they are good, and no longer."""
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,6 +11,7 @@ import pytest
 
 from driver.errors import OperatorFault
 from driver.kube.access import Access
+from driver.kube.api import Unavailable
 from driver.kube.connections import Connections
 
 CONNECTIONS: list[Any] = []
@@ -27,6 +29,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/together":
             TOGETHER.wait(5)
+        if self.path == "/late":
+            GIVEN_UP.wait(5)
         number = str(CONNECTIONS.index(self)).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(number)))
@@ -40,12 +44,16 @@ class Handler(BaseHTTPRequestHandler):
 
 TOGETHER = threading.Barrier(3)
 CLOSED = threading.Event()
+GIVEN_UP = threading.Event()
 
 
 class Server(ThreadingHTTPServer):
     def shutdown_request(self, request: Any) -> None:
         super().shutdown_request(request)
         CLOSED.set()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client may go before its answer comes."""
 
 
 @pytest.fixture
@@ -94,7 +102,7 @@ def test_an_answer_that_nobody_reads_takes_its_connection_along(connections: Con
 
 def test_something_is_done_while_the_server_works(connections: Connections) -> None:
     done: list[int] = []
-    response = connections.send("GET", "/", {}, None, 5.0, lambda: done.append(1))
+    response = connections.send("GET", "/", {}, None, 5.0, meanwhile=lambda: done.append(1))
     assert (response.read(), done) == (b"0", [1])
 
 
@@ -105,8 +113,16 @@ def test_what_is_raised_meanwhile_is_raised_and_the_answer_is_not_taken_for_that
         raise OSError("disk")
 
     with pytest.raises(OSError, match="disk"):
-        connections.send("GET", "/", {}, None, 5.0, fail)
+        connections.send("GET", "/", {}, None, 5.0, meanwhile=fail)
     assert ask(connections) == 1
+
+
+def test_nothing_is_awaited_beyond_the_bound_for_all(connections: Connections) -> None:
+    with pytest.raises(Unavailable, match="timed out"):
+        connections.send("GET", "/", {}, None, 5.0, 0.1, lambda: time.sleep(0.15))
+    with pytest.raises(Unavailable, match="timed out"):
+        connections.send("GET", "/late", {}, None, 5.0, 0.1)
+    GIVEN_UP.set()
 
 
 @pytest.mark.parametrize("proxy", ["https://proxy.example:3128", "socks5://proxy.example", "proxy.example:3128"])
