@@ -10,6 +10,7 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -98,13 +99,17 @@ class Connections:
         """Keep a connection whose answer has been read for the next request."""
         if connection.sock is not None:
             self._idle.append(connection)
-            if len(self._idle) > self._most:
-                self._idle.popleft().close()
+            self._close_all_but(self._most)
 
     def close(self) -> None:
         """Close the connections that wait for a request."""
-        while self._idle:
-            self._idle.pop().close()
+        self._close_all_but(0)
+
+    def _close_all_but(self, most: int) -> None:
+        """Close connections until no more wait; those that have waited longest first."""
+        with suppress(IndexError):  # other threads take connections meanwhile
+            while len(self._idle) > most:
+                self._idle.popleft().close()
 
     def _taken(self) -> HTTPConnection | None:
         """The connection that was used last, unless the server has closed it."""
