@@ -55,7 +55,7 @@ def previous_source() -> Path:
 
     def make(folder: Path) -> None:
         run(["git", "-C", _ROOT, "archive", "--output", folder / "source.tar", commit])
-        shutil.unpack_archive(folder / "source.tar", folder, filter="data")
+        run(["tar", "-xf", folder / "source.tar", "-C", folder])
 
     return cache.cached_folder("source", cache.content_key(commit), make)
 
