@@ -25,6 +25,7 @@ from driver.kube.objects import claim_name, controller_of, is_deleting, is_termi
 from driver.limits import MAX_EVENT_MESSAGE
 from driver.names import Names
 from driver.quantity import Quantity
+from driver.wire import allocation_from
 from simulation.gang_write_checks import GangWriteChecks
 from simulation.kubernetes.other_drivers import is_for_driver
 from simulation.kubernetes.preemption import priority_of
@@ -203,11 +204,14 @@ class WriteChecks(ApiDecorator):
             yield f"the reservation for {sorted(added)} takes the place of that for {sorted(lost)}"
 
     def _consumers_that_may_run(self, claim: Object) -> set[str]:
-        """Uids of pods that the claim is reserved for and that kube-scheduler may bind, or has bound."""
-        found = set()
+        """Uids of pods that the claim is reserved for and that kube-scheduler may bind, or has bound where it is."""
+        raw, found = _allocation(claim), set()
+        node = allocation_from(raw).node_name if raw else ""
         for uid, name in _consumers(claim).items():
             pod = self._read(PODS, claim["metadata"]["namespace"], name)
-            if pod is not None and pod["metadata"]["uid"] == uid and self._may_run(pod):
+            if pod is None or pod["metadata"]["uid"] != uid or not self._may_run(pod):
+                continue
+            if not node or pod["spec"].get("nodeName") in (None, "", node):
                 found.add(uid)
         return found
 

@@ -166,7 +166,7 @@ class PodSync:
         timestamp = rfc3339(self._clock.now())
         updates = claim_updates(decision, partial(self._state.consumer, pod), timestamp)
         steps = (*claim_steps(self._state, updates), *self._pod_steps(pod, decision, timestamp))
-        if isinstance(decision, TakeBack):
+        if isinstance(decision, TakeBack) and not pod.node_name:
             steps = (unbound_step(self._state, pod), *steps)
         elif isinstance(decision, Place) and decision.outdates_verdict:
             steps = (verdict_step(pod, timestamp), *steps)

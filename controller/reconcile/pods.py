@@ -13,12 +13,13 @@ How an allocation is taken back
     at this moment in two writes: the first drops its reservation. From then on kube-scheduler has to write the claim
     before it binds. The second is made only to a version in which nothing is reserved, and fails if there is a newer
     one; a reservation that was made again starts the procedure over. Before anything is cleared, the pod is read once
-    more. Two kinds of claims are never touched: those reserved for other consumers, and those of a pod that is bound.
+    more. Two kinds of claims are never touched: those reserved for other consumers, and those that are allocated on the
+    node that the pod is bound to.
 
     A bind itself carries no version of the claims. So kube-scheduler binds the pod nevertheless if the reservation that
     it saw is older than its release. No pause between the two steps excludes that, because its cache may be of any age.
-    The kubelet does not start such a pod. It gets devices on its node as soon as these are free, and is told so
-    meanwhile.
+    The kubelet does not start such a pod. What was allocated for it on another node is taken back, and it gets devices
+    on its node as soon as these are free, and is told so meanwhile.
 
 Everything is derived from the objects, so a controller that died between two writes is continued by the next one: the
 gate of a gated pod whose claims are all allocated is removed; if only some of its claims are allocated, the rest is
@@ -115,7 +116,7 @@ def examine(
         message = f"the pod has scheduling gates of others: {', '.join(others)}; whoever added them has to remove them"
         return Wait(Reason.OTHER_GATES, message, report=False)
     if pod.node_name and all(record.claim.allocation for record in ours):
-        return Idle()
+        return Idle() if in_gang else _bound_elsewhere(state, pod, ours)
     problems += faults_of(state, ours)
     problems += [Wait(Reason.GANG_INVALID, f"{fault.field}: {fault.message}") for fault in state.gangs.faults(key)]
     if problems:
@@ -133,6 +134,16 @@ def examine(
         return _unschedulable(state, pod, ours, now, history, max_wait)
     reported = pod.allocated is None or pod.allocated.status == "True"
     return Idle() if reported else Place(node_of(ours))
+
+
+def _bound_elsewhere(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> Idle | TakeBack:
+    """A bound pod cannot use what it alone holds on another node; it gets devices on its own node afterwards."""
+    own = exclusive(state, (record for record in ours if state.holds_ours(record.claim)), pod)
+    elsewhere = [record for record in own if node_of([record]) not in ("", pod.node_name)]
+    if not elsewhere:
+        return Idle()
+    keys = tuple(record.claim.key for record in elsewhere)
+    return TakeBack(keys, node_of(elsewhere), f"the pod is bound to node {pod.node_name}")
 
 
 def _give_back(

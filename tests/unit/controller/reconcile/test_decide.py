@@ -284,6 +284,21 @@ SITUATIONS: list[tuple[str, Build, str]] = [
         "place n2 a=n2/gpu-0",
     ),
     (
+        "a pod bound beside its devices, to the node of an earlier allocation",
+        both(claim("a", at="n1/gpu-0", by=("p",)), the_pod("a", gates=(), nodeName="n2")),
+        "take back n1 a",
+    ),
+    (
+        "a pod bound beside devices that others use, too",
+        both(claim("a", at="n1/gpu-0", by=("p", "q")), the_pod("a", gates=(), nodeName="n2")),
+        "idle",
+    ),
+    (
+        "a pod bound where its devices are",
+        both(claim("a", at="n1/gpu-0", by=("p",)), the_pod("a", gates=(), nodeName="n1")),
+        "idle",
+    ),
+    (
         "a pod without gate whose condition was not written",
         both(claim("a", at="n1/gpu-0", by=("p",)), the_pod("a", gates=(), condition="False")),
         "place n1",
