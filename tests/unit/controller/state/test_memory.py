@@ -47,7 +47,7 @@ def bytes_each(resource: Resource, first: int) -> float:
     [
         pytest.param(RESOURCE_SLICES, 25, id="a slice of a node with 160 devices in 4 slices"),
         pytest.param(PODS, 1, id="a pod with two containers"),
-        pytest.param(NODES, 3.5, id="a node"),
+        pytest.param(NODES, 4, id="a node"),
     ],
 )
 def test_an_object_more_costs_little(resource: Resource, kilobytes: float) -> None:
