@@ -142,8 +142,9 @@ class Encoder:
         last, self._encoded = self._encoded, {}
         for uid, claim in checkpoint.claims.items():
             known = last.get(uid)
-            same = known is not None and known[0] is claim
-            self._encoded[uid] = known if known and same else (claim, encoded_once(_claim_to(claim)))
+            if known is None or known[0] is not claim:
+                known = claim, encoded_once(_claim_to(claim))
+            self._encoded[uid] = known
         claims = {uid: encoded for uid, (_, encoded) in self._encoded.items()}
         body = encode_object({**checkpoint.extra, "claims": claims}) + b"\n"
         header = {"kind": _KIND, "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
