@@ -115,8 +115,10 @@ def examine(
     if others := [gate for gate in pod.gates if gate != state.names.gate]:
         message = f"the pod has scheduling gates of others: {', '.join(others)}; whoever added them has to remove them"
         return Wait(Reason.OTHER_GATES, message, report=False)
+    if pod.node_name and (held_elsewhere := _bound_elsewhere(state, pod, ours, in_gang)):
+        return held_elsewhere
     if pod.node_name and all(record.claim.allocation for record in ours):
-        return Idle() if in_gang else _bound_elsewhere(state, pod, ours)
+        return Idle()
     problems += faults_of(state, ours)
     problems += [Wait(Reason.GANG_INVALID, f"{fault.field}: {fault.message}") for fault in state.gangs.faults(key)]
     if problems:
@@ -136,14 +138,25 @@ def examine(
     return Idle() if reported else Place(node_of(ours))
 
 
-def _bound_elsewhere(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> Idle | TakeBack:
-    """A bound pod cannot use what it alone holds on another node; it gets devices on its own node afterwards."""
-    own = exclusive(state, (record for record in ours if state.holds_ours(record.claim)), pod)
-    elsewhere = [record for record in own if node_of([record]) not in ("", pod.node_name)]
+def _bound_elsewhere(state: State, pod: PodView, ours: Sequence[ClaimRecord], in_gang: bool) -> TakeBack | Wait | None:
+    """A bound pod cannot use what it holds on another node.
+
+    What it alone holds there is taken back, and it gets devices on its own node afterwards. A member of a gang does
+    not: the others were placed beside these devices, and its own node may be outside of their domain.
+    """
+    elsewhere = [record for record in ours if node_of([record]) not in ("", pod.node_name)]
+    own = exclusive(state, (record for record in elsewhere if state.holds_ours(record.claim)), pod)
+    if own and not in_gang:
+        message = f"the pod is bound to node {pod.node_name}"
+        return TakeBack(tuple(record.claim.key for record in own), node_of(own), message)
     if not elsewhere:
-        return Idle()
+        return None
     keys = tuple(record.claim.key for record in elsewhere)
-    return TakeBack(keys, node_of(elsewhere), f"the pod is bound to node {pod.node_name}")
+    message = (
+        f"the pod is bound to node {pod.node_name}, but its devices are on node {node_of(elsewhere)}: ResourceClaim "
+        f"{', '.join(keys)}; delete the pod, so that another one is placed there"
+    )
+    return Wait(Reason.BOUND_WITHOUT_DEVICES, message, keys)
 
 
 def _give_back(

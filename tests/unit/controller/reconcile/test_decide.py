@@ -289,9 +289,14 @@ SITUATIONS: list[tuple[str, Build, str]] = [
         "take back n1 a",
     ),
     (
+        "a pod bound beside one of its devices, while its other claim has none",
+        both(claim("a", at="n1/gpu-0", by=("p",)), claim("b"), the_pod("a", "b", gates=(), nodeName="n2")),
+        "take back n1 a",
+    ),
+    (
         "a pod bound beside devices that others use, too",
         both(claim("a", at="n1/gpu-0", by=("p", "q")), the_pod("a", gates=(), nodeName="n2")),
-        "idle",
+        "wait BoundWithoutDevices",
     ),
     (
         "a pod bound where its devices are",

@@ -419,6 +419,16 @@ def test_a_member_that_was_refused_moves_within_the_fabric() -> None:
     assert told(scene.decide(2))["w1"] == "place a2 c-w1=a2/gpu-0"
 
 
+def test_a_member_that_is_bound_elsewhere_is_told_and_splits_no_gang() -> None:
+    scene = Fabrics(a=1, b=1)
+    scene.member("w0", at="b1/gpu-0", gates=(), nodeName="b1")
+    scene.member("w1", at="b1/gpu-1", gates=(), nodeName="a1")
+    decision = scene.decide(2)
+    assert told(decision) == {"w0": "idle", "w1": "wait BoundWithoutDevices"}
+    text = "bound to node a1, but its devices are on node b1: ResourceClaim default/c-w1; delete the pod"
+    assert text in str(decision.members["default/w1"])
+
+
 def test_if_nothing_fits_and_none_is_bound_the_whole_gang_is_taken_back_in_two_steps() -> None:
     scene = Fabrics(a=1)
     scene.members(2, ["a1/gpu-0"], gates=())
