@@ -307,11 +307,18 @@ def _error(response: Response, body: bytes) -> ApiError:
 def _events(resource: Resource, response: Response) -> Iterator[WatchEvent]:
     """The changes of an open watch; ends when the server ends it or sends nothing for long."""
     try:
-        yield from map(_event, _lines(response.chunks()))
+        yield from map(_event, _lines(_chunks(resource, response)))
     except ValueError as error:
         raise Unavailable(f"watch {resource.plural}: connection lost: {error}") from error
     finally:
         response.close()
+
+
+def _chunks(resource: Resource, response: Response) -> Iterator[bytes]:
+    try:
+        yield from response.chunks()
+    except Unavailable as error:
+        raise Unavailable(f"watch {resource.plural}: {error}") from error
 
 
 def _event(line: bytes) -> WatchEvent:

@@ -254,7 +254,7 @@ def test_a_watch_that_breaks_off_shows_whole_changes_only(server: Server, client
     server.says(200, lines({"type": "ADDED", "object": POD}) + b'{"type": "ADD')
     watch = client.watch(PODS, resource_version="5")
     assert next(watch).type == "ADDED"
-    with pytest.raises(Unavailable):
+    with pytest.raises(Unavailable, match="watch pods: connection lost"):
         next(watch)
 
 
