@@ -84,6 +84,7 @@ def lode(plane: ControlPlane, folders: Folders) -> Program:
         "hardware": "simulated",
         "profile": "h100x8",
         "simulatedFaults": "",
+        "simulatedState": str(folders.kubelet / "simulated.json"),
         "kubeletRoot": str(folders.kubelet),
         "cdiRoot": str(folders.cdi),
     }
