@@ -1,5 +1,6 @@
 """A value in a file that outlives the program and counts until the machine is started again."""
 
+import threading
 from typing import Generic, TypeVar
 
 from driver.files import Files
@@ -12,6 +13,9 @@ T = TypeVar("T")
 class BootFile(Generic[T]):
     """What a program leaves for the next one of the same boot. A file that cannot be read is one without a value.
 
+    A value is chosen first and saved afterwards, so that no lock under which it is chosen is held while a disk works.
+    Thread-safe.
+
     Args:
         boot_id: of this boot of the machine; what another boot has written does not count.
         kind: the type of the value, of dataclasses, lists, mappings, texts and numbers.
@@ -23,6 +27,10 @@ class BootFile(Generic[T]):
         self._boot_id = boot_id
         self._kind = kind
         self._log = log
+        self._chosen: list[T | None] = []
+        """The value that was chosen last, in a list of its own; empty if none was chosen."""
+        self._saved = self._chosen
+        self._saving = threading.Lock()
 
     def load(self) -> T | None:
         """The value that was saved last; None if there is none."""
@@ -34,8 +42,24 @@ class BootFile(Generic[T]):
             self._log.warning("file of before cannot be read", path=self._path, reason=repr(error))
             return None
 
-    def save(self, value: T | None) -> None:
-        """Replace the value; None leaves no file. If it cannot be written, the next program does not have it."""
+    def choose(self, value: T | None) -> None:
+        """The value that ``save`` writes; None leaves no file."""
+        self._chosen = [value]
+
+    def save(self) -> None:
+        """Write what was chosen last, unless that is done. If it cannot be written, the next program does not have it.
+
+        Returns at once while another thread saves: that one writes what was chosen meanwhile, too.
+        """
+        while self._chosen is not self._saved and self._saving.acquire(blocking=False):
+            try:
+                chosen = self._chosen
+                self._write(chosen[0])
+                self._saved = chosen
+            finally:
+                self._saving.release()
+
+    def _write(self, value: T | None) -> None:
         try:
             if value is None:
                 self._files.remove(self._path)

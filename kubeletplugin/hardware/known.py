@@ -57,8 +57,10 @@ class KnownCards(HardwareDecorator):
         with self._lock:
             failed = [card for name, card in sorted(self._seen.items()) if health.get(name, Health()).state == "fatal"]
             if self._file and failed != self._failed:
-                self._file.save(failed or None)
+                self._file.choose(failed or None)
             self._failed = failed
+        if self._file:
+            self._file.save()
         return health
 
     def assess(self, use: Use, taken: Collection[str]) -> Assessment:

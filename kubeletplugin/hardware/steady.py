@@ -82,8 +82,10 @@ class SteadyHealth(HardwareDecorator):
             self._failures = {key: each for key, each in before.items() if key in reported or not _is_part(key, uuids)}
             steady = {name: self._steady(key, health) for key, (name, health) in reported.items()}
             if self._file and self._failures != before:
-                self._file.save(self._failures or None)
-            return steady
+                self._file.choose(self._failures or None)
+        if self._file:
+            self._file.save()
+        return steady
 
     def assess(self, use: Use, taken: Collection[str]) -> Assessment:
         """See ``Hardware``."""
@@ -95,7 +97,9 @@ class SteadyHealth(HardwareDecorator):
             now = self._clock.monotonic()
             self._failures = {key: each for key, each in self._failures.items() if not self._recovered(each, now)}
             if self._file:  # also if nothing changes: there may be a file of an earlier boot
-                self._file.save(self._failures or None)
+                self._file.choose(self._failures or None)
+        if self._file:
+            self._file.save()
 
     def _steady(self, key: str, health: Health) -> Health:
         now = self._clock.monotonic()

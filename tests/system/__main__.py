@@ -2,22 +2,48 @@
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 
 from tests.system.history import HistoryFailed, play
 
 CHUNK = 8
+HANGS_AFTER_SECONDS = 120
+"""A history takes about a second. One that waits for a lock of its own waits for ever."""
+
+
+class _HangsError(BaseException):
+    """Not an ``Exception``: no program takes it for an error of its own."""
+
+
+@contextmanager
+def _bounded(seconds: int) -> Iterator[None]:
+    def hangs(_signal: int, _frame: object) -> None:
+        raise _HangsError
+
+    before = signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def failure(seed: int, *, with_gangs: bool = False) -> str:
     """Why the history of ``seed`` fails; "" if it does not."""
     try:
-        play(seed, with_gangs=with_gangs)
+        with _bounded(HANGS_AFTER_SECONDS):
+            play(seed, with_gangs=with_gangs)
     except HistoryFailed as failed:
         return str(failed)
+    except _HangsError:
+        return f"history {seed} hangs:\n{traceback.format_exc()}"
     return ""
 
 

@@ -180,5 +180,6 @@ def test_every_field_of_a_failed_card_is_kept() -> None:
     files = MemoryFiles()
     cards = [card for name in shipped_profiles() for card in load_profile(name, files).cards]
     file = BootFile(files, FILE, "boot-1", list[Card], logger("test"))
-    file.save(cards)
+    file.choose(cards)
+    file.save()
     assert file.load() == cards
