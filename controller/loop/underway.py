@@ -82,8 +82,11 @@ class Underway:
         changes = Changes()
         for key, value in (promises or {}).items():
             changes.add(self._state.promise(key, value))
-        self._pending[sequence.subject] = _Pending(sequence.objects, tuple(promises or ()))
-        self._busy |= sequence.objects
+        kind, name = sequence.subject
+        # A sequence for a pod may write its claims alone. Another pod of this name has other claims.
+        objects = sequence.objects | {(PODS, name)} if kind == "pod" else sequence.objects
+        self._pending[sequence.subject] = _Pending(objects, tuple(promises or ()))
+        self._busy |= objects
         self._writes.submit(sequence)
         return changes
 

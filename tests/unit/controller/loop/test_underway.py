@@ -1,0 +1,25 @@
+"""What is being written is not decided about."""
+
+from controller.loop.underway import Underway
+from controller.writing import WriteSequence
+from driver.kube.api import PODS
+from driver.observe import logger
+from simulation.clock import VirtualClock
+from tests.unit.controller.scene import Scene
+
+
+class Accepted:
+    """Writes without an answer."""
+
+    def submit(self, sequence: WriteSequence) -> None:
+        """Nothing is carried out."""
+
+    def tell(self, key: object, sequence: WriteSequence) -> None:
+        """Nothing is carried out."""
+
+
+def test_a_pod_waits_for_writes_of_the_claims_of_an_earlier_pod_of_its_name() -> None:
+    underway = Underway(Scene().state, Accepted(), VirtualClock(), logger("test"), 10)
+    underway.submit(WriteSequence(("pod", "default/a"), ()))
+    assert underway.is_busy([(PODS, "default/a")])
+    assert not underway.is_busy([(PODS, "default/b")])
