@@ -145,12 +145,11 @@ def _bound_elsewhere(state: State, pod: PodView, ours: Sequence[ClaimRecord], in
     not: the others were placed beside these devices, and its own node may be outside of their domain.
     """
     elsewhere = [record for record in ours if node_of([record]) not in ("", pod.node_name)]
-    own = exclusive(state, (record for record in elsewhere if state.holds_ours(record.claim)), pod)
-    if own and not in_gang:
-        message = f"the pod is bound to node {pod.node_name}"
-        return TakeBack(tuple(record.claim.key for record in own), node_of(own), message)
     if not elsewhere:
         return None
+    if not in_gang and (own := exclusive(state, elsewhere, pod)):
+        message = f"the pod is bound to node {pod.node_name}"
+        return TakeBack(tuple(record.claim.key for record in own), node_of(own), message)
     keys = tuple(record.claim.key for record in elsewhere)
     message = (
         f"the pod is bound to node {pod.node_name}, but its devices are on node {node_of(elsewhere)}: ResourceClaim "

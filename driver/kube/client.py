@@ -5,6 +5,7 @@ Nothing is retried or cached here: only the caller knows what a repeated call wo
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -259,10 +260,8 @@ class KubeClient:
             headers["Authorization"] = f"Bearer {token}"
         content = None if body is None else encode_object(body)
         bound = self.call_seconds if in_all is None else in_all
-        try:
+        with _named(f"{method} {path}"):
             return self._connections.send(method, target, headers, content, seconds, bound, meanwhile)
-        except Unavailable as error:
-            raise Unavailable(f"{method} {path}: {error}") from error
 
 
 def error_from(code: int, status: Mapping[str, Any], retry_after: float = 0.0) -> ApiError:
@@ -286,11 +285,18 @@ def error_from(code: int, status: Mapping[str, Any], retry_after: float = 0.0) -
     return kind(message, status=code, reason=reason, retry_after=retry_after)
 
 
-def _body(response: Response, request: str) -> bytes:
+@contextmanager
+def _named(request: str) -> Iterator[None]:
+    """An error of the connection says which request it was about."""
     try:
-        return response.read()
+        yield
     except Unavailable as error:
         raise Unavailable(f"{request}: {error}") from error
+
+
+def _body(response: Response, request: str) -> bytes:
+    with _named(request):
+        return response.read()
 
 
 def _error(response: Response, body: bytes) -> ApiError:
@@ -315,10 +321,8 @@ def _events(resource: Resource, response: Response) -> Iterator[WatchEvent]:
 
 
 def _chunks(resource: Resource, response: Response) -> Iterator[bytes]:
-    try:
+    with _named(f"watch {resource.plural}"):
         yield from response.chunks()
-    except Unavailable as error:
-        raise Unavailable(f"watch {resource.plural}: {error}") from error
 
 
 def _event(line: bytes) -> WatchEvent:
