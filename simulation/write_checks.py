@@ -58,8 +58,8 @@ class WriteChecks(ApiDecorator):
         self._writes = 0
         self._let_go: dict[str, tuple[str, str, int]] = {}
         """Namespace and name of the pods that this process let go, and the number of that write; by uid."""
-        self._allocated: dict[str, int] = {}
-        """The number of the write with which this process allocated a claim, by the claim's uid."""
+        self._chosen: dict[str, int] = {}
+        """The number of this process' first write for an allocation of a claim, by the claim's uid."""
 
     def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
         """The answer; what is wrong with a write is noted."""
@@ -91,6 +91,9 @@ class WriteChecks(ApiDecorator):
                 yield from _event_problems(answer)
             case _ if call.resource == PODS and call.verb == "patch":
                 yield from self._pod_problems(call, answer)
+            case _ if call.resource == RESOURCE_CLAIMS and call.verb == "patch" and not call.subresource:
+                # This is the finalizer. The devices are chosen before it, and may be allocated much later.
+                self._chosen.setdefault(answer["metadata"]["uid"], self._writes)
             case _ if call.resource == RESOURCE_CLAIMS and call.subresource == "status" and before is not None:
                 yield from self._claim_problems(before, answer)
                 yield from self._gangs.claim_problems(_allocation(before), answer)
@@ -167,9 +170,7 @@ class WriteChecks(ApiDecorator):
             return
         namespace, name = name_key(pod)
         self._let_go[pod["metadata"]["uid"]] = (namespace, name, self._writes)
-        chosen = min(
-            (self._allocated.get(c["metadata"]["uid"], 0) for _, c, _ in self._devices_of(pod) if c), default=0
-        )
+        chosen = min((self._chosen.get(c["metadata"]["uid"], 0) for _, c, _ in self._devices_of(pod) if c), default=0)
         beside = []
         for uid, (space, other, let_go) in list(self._let_go.items()):
             current = self._read(PODS, space, other)
@@ -194,8 +195,10 @@ class WriteChecks(ApiDecorator):
     def _claim_problems(self, before: Object, after: Object) -> Iterator[str]:
         had, has = _allocation(before), _allocation(after)
         if has and not had:
-            self._allocated[after["metadata"]["uid"]] = self._writes
+            self._chosen.setdefault(after["metadata"]["uid"], self._writes)
             yield from self._new_allocation_problems(after)
+        elif had and not has:
+            self._chosen.pop(after["metadata"]["uid"], None)
         lost = self._consumers_that_may_run(before) - set(_consumers(after))
         if had and not has and lost:
             yield f"the allocation is cleared, but reserved for pods {sorted(lost)}"

@@ -47,6 +47,9 @@ class Rig:
         """Allocate the claim, or change its allocation, and reserve it for these pods."""
         self.set_status({"allocation": allocation(**options), "reservedFor": consumers(*pods)}, claim, api)
 
+    def add_finalizer(self, claim: str) -> None:
+        self.api.patch(RESOURCE_CLAIMS, claim, {"metadata": {"finalizers": [FINALIZER]}}, namespace="default")
+
     def set_status(self, status: Object, claim: str = "c", api: Api | None = None) -> None:
         (api or self.api).patch(RESOURCE_CLAIMS, claim, {"status": status}, namespace="default", subresource="status")
 
@@ -109,6 +112,17 @@ def _lets_more_go_than_the_node_has_room_for(rig: Rig) -> None:
         pod = rig.pod(name, f"c-{name}", cpu="9")
         rig.allocate(pod, claim=f"c-{name}", device=f"gpu-{name}")
         rig.let_go(pod)
+
+
+def _allocates_again_where_more_important_ones_fill_the_node(rig: Rig) -> None:
+    pods = {name: rig.pod(name, f"c-{name}", cpu="9", priority=priority) for name, priority in (("a", 0), ("b", 1000))}
+    for name, pod in pods.items():
+        rig.claim(f"c-{name}")
+        rig.allocate(pod, claim=f"c-{name}", device=f"gpu-{name}")
+    rig.let_go(pods["b"])
+    rig.set_status({"allocation": None, "reservedFor": None}, "c-a")
+    rig.allocate(pods["a"], claim="c-a", device="gpu-a")
+    rig.let_go(pods["a"])
 
 
 def _lets_a_pod_go_where_more_important_ones_fill_the_node(rig: Rig) -> None:
@@ -184,6 +198,7 @@ WRONG: Mapping[Callable[[Rig], None], str] = {
     _lets_a_pod_go_whose_claim_is_not_reserved: "the pod is let go, but its claim c is not reserved for it",
     _lets_more_go_than_the_node_has_room_for: "pods that were let go want 18.0 CPUs of node n1, which has 16",
     _lets_a_pod_go_where_more_important_ones_fill_the_node: "pods that were let go want 18.0 CPUs of node n1, which",
+    _allocates_again_where_more_important_ones_fill_the_node: "pods that were let go want 18.0 CPUs of node n1, which",
     _nominates_another_node_than_that_of_the_devices: "the pod is nominated for n2, but its devices are on ['n1']",
     _tells_too_much: "a message has 32769 characters",
     _tells_of_the_claim_of_another_pod: "the message names claims that are not the pod's: ['default/strange']",
@@ -299,5 +314,17 @@ def test_a_more_important_pod_may_be_placed_on_a_node_while_another_is_let_go_th
         rig.claim(f"c-{name}")
         rig.allocate(pod, claim=f"c-{name}", device=f"gpu-{name}")
     for name in ("b", "a"):
+        rig.let_go(pods[name])
+    assert rig.found == []
+
+
+def test_the_devices_of_a_pod_are_chosen_before_the_first_write_for_them() -> None:
+    rig = Rig()
+    pods = {name: rig.pod(name, f"c-{name}", cpu="9", priority=priority) for name, priority in (("a", 0), ("b", 1000))}
+    for name in pods:
+        rig.claim(f"c-{name}")
+        rig.add_finalizer(f"c-{name}")
+    for name in ("b", "a"):
+        rig.allocate(pods[name], claim=f"c-{name}", device=f"gpu-{name}")
         rig.let_go(pods[name])
     assert rig.found == []
