@@ -303,10 +303,9 @@ class Cluster:
         """Let this much time pass, and do everything that becomes due in it."""
         until = self.clock.monotonic() + seconds
         while True:
-            while self.step():
-                pass
+            self._do_what_is_due(until)
             due = self._next_due()
-            if due is None or due > until:
+            if due is None or max(due, self.clock.monotonic()) > until:
                 break
             self.clock.advance(max(0.0, due - self.clock.monotonic()))
         self.clock.advance(max(0.0, until - self.clock.monotonic()))
@@ -315,8 +314,7 @@ class Cluster:
         """Let this much time pass in a cluster that has settled: timers need not fire one by one."""
         until = self.clock.monotonic() + seconds
         while True:
-            while self.step():
-                pass
+            self._do_what_is_due(until)
             left = until - self.clock.monotonic()
             if left <= 0:
                 return
@@ -330,14 +328,24 @@ class Cluster:
         """
         started = self.clock.monotonic()
         while True:
-            while self.step():
-                pass
+            nothing_is_due = self._do_what_is_due(started + SETTLE_TIMEOUT_SECONDS)
             now = self.clock.monotonic()
-            if now - max(started, self.log.last_change) > QUIET_SECONDS and not self._has_pending_work():
+            if (
+                nothing_is_due
+                and now - max(started, self.log.last_change) > QUIET_SECONDS
+                and not self._has_pending_work()
+            ):
                 return
             if now - started > SETTLE_TIMEOUT_SECONDS:
                 raise LodeError(f"the cluster does not settle: waited {now - started:.0f} s")
             self.clock.advance(self._until_next_due())
+
+    def _do_what_is_due(self, until: float) -> bool:
+        """Do everything that is due, unless the work itself takes until then; False if more is due."""
+        while self.step():
+            if self.clock.monotonic() > until:
+                return False
+        return True
 
     def _has_pending_work(self) -> bool:
         """Whether a program is down or stalled, a write hangs, a kubelet has work left, or no controller leads."""
