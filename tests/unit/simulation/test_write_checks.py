@@ -43,6 +43,11 @@ class Rig:
         metadata = {"name": name, "namespace": "default"}
         return self.memory.create(PODS, {"metadata": metadata, "spec": {**spec, **gates, "priority": priority}})
 
+    def pods_of_which_one_fits(self) -> dict[str, Object]:
+        """Pods that use one claim each, of which "b" is more important than "a"."""
+        priorities = {"a": 0, "b": 1000}
+        return {name: self.pod(name, f"c-{name}", cpu="9", priority=value) for name, value in priorities.items()}
+
     def allocate(self, *pods: Object, claim: str = "c", api: Api | None = None, **options: str) -> None:
         """Allocate the claim, or change its allocation, and reserve it for these pods."""
         self.set_status({"allocation": allocation(**options), "reservedFor": consumers(*pods)}, claim, api)
@@ -115,7 +120,7 @@ def _lets_more_go_than_the_node_has_room_for(rig: Rig) -> None:
 
 
 def _allocates_again_where_more_important_ones_fill_the_node(rig: Rig) -> None:
-    pods = {name: rig.pod(name, f"c-{name}", cpu="9", priority=priority) for name, priority in (("a", 0), ("b", 1000))}
+    pods = rig.pods_of_which_one_fits()
     for name, pod in pods.items():
         rig.claim(f"c-{name}")
         rig.allocate(pod, claim=f"c-{name}", device=f"gpu-{name}")
@@ -309,7 +314,7 @@ def test_a_claim_that_is_gone_is_missing_if_its_template_says_that_it_was_ours(
 
 def test_a_more_important_pod_may_be_placed_on_a_node_while_another_is_let_go_there() -> None:
     rig = Rig()
-    pods = {name: rig.pod(name, f"c-{name}", cpu="9", priority=priority) for name, priority in (("a", 0), ("b", 1000))}
+    pods = rig.pods_of_which_one_fits()
     for name, pod in pods.items():
         rig.claim(f"c-{name}")
         rig.allocate(pod, claim=f"c-{name}", device=f"gpu-{name}")
@@ -320,7 +325,7 @@ def test_a_more_important_pod_may_be_placed_on_a_node_while_another_is_let_go_th
 
 def test_the_devices_of_a_pod_are_chosen_before_the_first_write_for_them() -> None:
     rig = Rig()
-    pods = {name: rig.pod(name, f"c-{name}", cpu="9", priority=priority) for name, priority in (("a", 0), ("b", 1000))}
+    pods = rig.pods_of_which_one_fits()
     for name in pods:
         rig.claim(f"c-{name}")
         rig.add_finalizer(f"c-{name}")
