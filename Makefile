@@ -30,8 +30,9 @@ demo: $(VENV) ## run the whole system in one process, without a cluster, and sho
 
 .PHONY: test
 test: lint ## check style, types and imports; unit, system and contract tests (real kube-apiserver; ARGS for pytest)
+	@# What takes long to build is built here, where its progress is seen, and not within the time of a test.
+	$(CLUSTERS) control-plane --helm >/dev/null
 	pytest --numprocesses auto tests/unit tests/system $(ARGS)
-	$(CLUSTERS) control-plane >/dev/null
 	pytest tests/contract $(ARGS)
 
 .PHONY: lint
@@ -42,8 +43,10 @@ lint: $(VENV) ## check style, types and imports only
 	lint-imports
 
 .PHONY: e2e
+e2e: PREVIOUS := $(shell git rev-parse --quiet --verify HEAD~1 >/dev/null && echo lode-previous)
 e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind` created it (KUBERNETES=1.36, POD_GROUPS=1, ARGS)
-	$(CLUSTERS) kind run $(if $(POD_GROUPS),--pod-groups) --load lode busybox -- pytest tests/e2e --tb=short --timeout=900 $(if $(POD_GROUPS),,-m "not pod_groups") $(ARGS)
+	$(CLUSTERS) control-plane --helm >/dev/null
+	$(CLUSTERS) kind run $(if $(POD_GROUPS),--pod-groups) --load lode busybox $(PREVIOUS) -- pytest tests/e2e --tb=short --timeout=900 $(if $(POD_GROUPS),,-m "not pod_groups") $(ARGS)
 
 .PHONY: kind
 kind: CONTROLLER := $(CLUSTERS) kind exec -- kubectl --namespace lode-system

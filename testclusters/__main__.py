@@ -69,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     plane = commands.add_parser(
         "control-plane", parents=[version], help="provide the programs of a control plane; print their paths"
     )
+    plane.add_argument("--helm", action="store_true", help="provide Helm, too")
     plane.set_defaults(function=_control_plane)
 
     image = commands.add_parser("image", help="assemble images into the cache; print their paths")
@@ -131,6 +132,8 @@ def _build(arguments: argparse.Namespace) -> int:
 def _control_plane(arguments: argparse.Namespace) -> int:
     for name, path in programs.control_plane_programs(arguments.kubernetes).items():
         print(name, path)
+    if arguments.helm:
+        print("helm", programs.helm_program())
     return 0
 
 

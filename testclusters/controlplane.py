@@ -6,16 +6,19 @@
 
 Claims, slices, policies, controllers and kube-scheduler behave as in any cluster, but nothing runs a pod. `add_node`
 creates a node that pods are scheduled to; it stays ready, because the controllers that watch kubelets are off. With a
-`delay`, programs can be put at a distance from the API server: each of their calls takes that much longer. All
-files are in one temporary folder, which is removed when the `with` block ends. If the process dies instead, the kernel
-ends the programs, and the next control plane removes the folder. The programs also end when the thread that called
-`start` ends (in pytest, the main thread), so that thread must live as long as the control plane is needed.
+`delay`, programs can be put at a distance from the API server: each of their calls takes that much longer. With the
+environment variable `LODE_DELAY`, in seconds, all but the components are at that distance: whatever a component does
+between two calls of a test has then happened before the second. All files are in one temporary folder, which is removed
+when the `with` block ends. If the process dies instead, the kernel ends the programs, and the next control plane
+removes the folder. The programs also end when the thread that called `start` ends (in pytest, the main thread), so that
+thread must live as long as the control plane is needed.
 """
 
 import fcntl
 import hashlib
 import http.client
 import json
+import os
 import random
 import re
 import shutil
@@ -40,6 +43,12 @@ _ADVERTISED = "192.0.2.1"  # kube-apiserver refuses a loopback address; this one
 _FORWARDER = "forwarder"
 
 
+def default_delay() -> float | None:
+    """The seconds in `$LODE_DELAY`; None if it is not set. Raises `ValueError` if it is not a number."""
+    given = os.environ.get("LODE_DELAY")
+    return float(given) if given else None
+
+
 class ControlPlaneFailed(Exception):
     """A program of the control plane ended, or was not ready in time; the message contains the end of its log."""
 
@@ -52,7 +61,8 @@ class ControlPlane:
     the newest. `timeout` is in seconds for each program.
 
     With `delay`, in seconds, a forwarder before the API server delays what clients send (`testclusters.forwarder`). The
-    components in `delayed` use it, and programs with a kubeconfig of `kubeconfig(..., delayed=True)`.
+    components in `delayed` use it, and programs with a kubeconfig of `kubeconfig(..., delayed=True)`. Without `delay`,
+    `$LODE_DELAY` counts; then `server`, `kubectl` and every kubeconfig use the forwarder unless they say otherwise.
 
     Entering raises `ControlPlaneFailed`, or `ProgramMissing` if programs are not on the machine and cannot be built.
     """
@@ -70,7 +80,8 @@ class ControlPlane:
         self._kubernetes = kubernetes or programs.default_kubernetes_version()
         self._components = tuple(components)
         self._flags = flags or {}
-        self._delay = delay
+        self._far = delay is None and default_delay() is not None
+        self._delay = default_delay() if delay is None else delay
         self._delayed = tuple(delayed)
         self._timeout = timeout
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -104,7 +115,7 @@ class ControlPlane:
         self._authority = pki.Authority(self.folder)
         self._service_accounts = pki.service_account_key(self.folder)
         self._port = {name: _free_port() for name in ("etcd", "etcd-peers", "kube-apiserver", _FORWARDER)}
-        self.server = f"https://{_LOOPBACK}:{self._port['kube-apiserver']}"
+        self.server = self._address(delayed=self._far)
         names = [_LOOPBACK, _SERVICE, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
         self._serving = self._authority.issue("kube-apiserver", "kube-apiserver", addresses=names)
         self.kubeconfig()
@@ -182,26 +193,30 @@ class ControlPlane:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def kubeconfig(
-        self, user: str = "admin", groups: Sequence[str] = ("system:masters",), *, delayed: bool = False
+        self, user: str = "admin", groups: Sequence[str] = ("system:masters",), *, delayed: bool | None = None
     ) -> Path:
         """A kubeconfig file with a client certificate for `user` in `groups`; repeated calls return the same file.
 
-        With `delayed`, its server is the forwarder; raises `ValueError` if the control plane has no `delay`.
+        With `delayed`, its server is the forwarder; raises `ValueError` if the control plane has no `delay`. By default
+        it is that of `server`.
 
         A service account is `system:serviceaccount:<namespace>:<name>` in the groups `system:serviceaccounts` and
         `system:serviceaccounts:<namespace>`; a kubelet is `system:node:<name>` in `system:nodes`.
         """
         if delayed and self._delay is None:
             raise ValueError("a control plane without a delay has no delayed kubeconfig; give it a delay")
+        delayed = self._far if delayed is None else delayed
         identity = hashlib.sha256("\0".join([user, *groups]).encode()).hexdigest()[:8]
         file = f"{re.sub('[^a-zA-Z0-9.-]', '_', user)}-{identity}{'-delayed' if delayed else ''}"
         path = self.folder / f"{file}.kubeconfig"
         if not path.exists():
-            server = f"https://{_LOOPBACK}:{self._port[_FORWARDER]}" if delayed else self.server
-            path.write_text(
-                pki.kubeconfig(server, self._authority.certificate, *self._authority.issue(file, user, groups))
-            )
+            server = self._address(delayed=delayed)
+            issued = self._authority.issue(file, user, groups)
+            path.write_text(pki.kubeconfig(server, self._authority.certificate, *issued))
         return path
+
+    def _address(self, *, delayed: bool) -> str:
+        return f"https://{_LOOPBACK}:{self._port[_FORWARDER if delayed else 'kube-apiserver']}"
 
     def kubectl(
         self,

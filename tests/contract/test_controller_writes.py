@@ -59,6 +59,10 @@ def pod(admin: Identity) -> str:
     return f"{PODS}/{name}"
 
 
+def consumer(pod: Object) -> Consumer:
+    return Consumer("pods", pod["metadata"]["name"], pod["metadata"]["uid"])
+
+
 def strategic(who: Identity, path: str, body: Object) -> int:
     return who.request("PATCH", f"{path}?dryRun=All", body, patch="strategic-merge").status
 
@@ -176,11 +180,14 @@ def test_of_devices_it_writes_the_status_of_its_own(admin: Identity, controller:
 def test_what_limits_a_share_is_written_with_its_allocation_and_goes_with_it(
     admin: Identity, controller: Identity
 ) -> None:
-    wanted = allocated(admin.request("POST", CLAIMS, claim()).must(), OUR_DRIVER)
+    stored = admin.request("POST", CLAIMS, claim()).must()
+    wanted = allocated(stored, OUR_DRIVER)
+    # The resource-claim-controller removes reservations for pods that do not exist, and then the allocation.
+    user = admin.request("POST", PODS, pod_with_claim(stored["metadata"]["name"], schedulingGates=[QUEUE, GATE])).must()
     allocation = allocation_from(wanted["status"]["allocation"])
     parameters = {"apiVersion": "lode.dev/v1alpha1", "kind": "GpuConfig", "sharing": "mps"}
     config = OpaqueConfig(OUR_DRIVER, parameters, source="FromClaim")
-    update = Allocate("default/c", replace(allocation, config=(config,)), Consumer("pods", "p", "1"))
+    update = Allocate("default/c", replace(allocation, config=(config,)), consumer(user))
     path = f"{CLAIMS}/{wanted['metadata']['name']}/status"
     status = update.status_patch(claim_from(wanted))
     written = controller.request("PATCH", path, {"status": status}).must()
@@ -190,3 +197,14 @@ def test_what_limits_a_share_is_written_with_its_allocation_and_goes_with_it(
         "PATCH", path, {"status": Deallocate("default/c").status_patch(claim_from(written))}
     ).must()
     assert not {"devices", "allocation"} & left.get("status", {}).keys()
+
+
+def test_a_write_that_changes_nothing_is_let_through_although_the_claim_holds_nothing_any_more(
+    admin: Identity, controller: Identity
+) -> None:
+    held = allocated_claim(admin, OUR_DRIVER)
+    path = f"{CLAIMS}/{held['metadata']['name']}/status"
+    late = {"status": Deallocate("default/c").status_patch(claim_from(held))}
+    controller.request("PATCH", path, late).must()
+    left = controller.request("PATCH", path, late).must()
+    assert not {"devices", "allocation", "reservedFor"} & left.get("status", {}).keys()
