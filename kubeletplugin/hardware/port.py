@@ -128,9 +128,10 @@ class Hardware(Protocol):
     def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
         """What must exist before a container can use the device, in the order in which it is to be created.
 
-        Nothing is changed. The same question about the same hardware has the same answer. A MIG instance is preceded by
-        ``MigMode`` if MIG mode is off, or on only because an action in ``taken`` turned it on: so what the operator
-        turned on is never turned off. A static partition needs no action.
+        Nothing is changed, and it is not asked about devices that are only looked at (``Use.admin``). The same question
+        about the same hardware has the same answer. A MIG instance is preceded by ``MigMode`` if MIG mode is off, or on
+        only because an action in ``taken`` turned it on: so what the operator turned on is never turned off. A static
+        partition needs no action.
 
         Args:
             taken: keys of all actions that are stored for other claims, whether they are carried out or not. Where an
@@ -187,8 +188,9 @@ class Hardware(Protocol):
 
         Equal arguments on unchanged hardware give equal edits. Variables whose values depend on the other devices of a
         container are given only as far as ``use.together`` says it; two devices that disagree about a variable are
-        refused by the caller. Every device of NVIDIA has ``NVIDIA_VISIBLE_DEVICES=void``, and every one of Ascend
-        ``ASCEND_VISIBLE_DEVICES=void``: images of the vendors ask their runtimes for all cards.
+        refused by the caller. A partition that is only looked at and does not exist has the nodes of its card. Every
+        device of NVIDIA has ``NVIDIA_VISIBLE_DEVICES=void``, and every one of Ascend ``ASCEND_VISIBLE_DEVICES=void``:
+        images of the vendors ask their runtimes for all cards.
 
         Args:
             handles: of all actions that ``actions`` named for this use, by key.

@@ -33,6 +33,9 @@ class Use:
     together: tuple[str, ...] = ()
     """The uuids of the cards of this request, ordered by PCI bus id, each once, this one included. A container gets all
     devices of a request or none, so this is how it numbers them if it has no others."""
+    admin: bool = False
+    """Whether the device is only looked at (``adminAccess``): it is its owner's, so it needs no action and gets no
+    sharing. It has neither a share nor a config."""
 
     @property
     def device(self) -> str:

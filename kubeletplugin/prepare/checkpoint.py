@@ -99,7 +99,7 @@ class Checkpoint:
         claims = self.claims.values()
         return Recorded(
             frozenset(key for claim in claims for key in claim.keys),
-            frozenset(result.device.device for claim in claims for result in claim.plan.results),
+            frozenset(it.device.device for claim in claims for it in claim.plan.results if not it.admin_access),
         )
 
     @property

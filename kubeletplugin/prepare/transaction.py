@@ -190,7 +190,9 @@ class Transaction:
                 return blocked
             checkpoint = self._remove(checkpoint, gone)
             if known is not None and known.plan.has_devices_of(plan) and known.state == "completed":
-                claim = replace(claim, plan=known.plan, extra=known.extra)
+                # An earlier version took steps for devices that are only looked at; they end with the claim.
+                kept = steps or (known.steps if known.boot_id == self._boot_id else ())
+                claim = replace(claim, plan=known.plan, extra=known.extra, steps=kept)
             if again and known is not None and known.boot_id == self._boot_id:
                 claim = replace(claim, state="completed")
             elif known != claim and (steps or (known is not None and not again)):
@@ -307,6 +309,8 @@ class Transaction:
 
 def _may_change(use: Use) -> bool:
     """Whether something must exist for the use, or partitions of its card may be in its way."""
+    if use.admin:
+        return False
     return use.card.scheme is not None or (use.config is not None and use.config.sharing != "none")
 
 

@@ -18,7 +18,8 @@ UsesByDevice = Mapping[tuple[str, str], Use]
 def uses_of(plan: ClaimPlan, offered: Mapping[str, OfferedDevice], names: Names) -> UsesByDevice:
     """What the claim makes of each of its devices that is offered.
 
-    A device that is looked at with admin access is not used: its uses are its owner's, and nothing is done for it.
+    A device that is looked at with admin access is not used: its uses are its owner's, and nothing is done for it. A
+    device that the claim also looks at is used.
     """
     config = parameters_of(plan.config, names, str(plan.ref), "status.allocation.devices.config")
     return {
@@ -26,11 +27,12 @@ def uses_of(plan: ClaimPlan, offered: Mapping[str, OfferedDevice], names: Names)
             claim=plan.ref.uid,
             card=(item := offered[result.device.device]).card,
             partition=item.partition,
-            share=_share(result),
+            share=None if result.admin_access else _share(result),
             config=None if result.admin_access else config_of(config, result.request, item.card),
             together=_together(plan, main_request(result.request), offered),
+            admin=result.admin_access,
         )
-        for result in plan.results
+        for result in sorted(plan.results, key=lambda result: not result.admin_access)
         if result.device.device in offered
     }
 

@@ -131,7 +131,7 @@ class AscendHardware(Hardware):
     def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
         """See ``Hardware``."""
         npu = self._npu(use.card.uuid)
-        if use.partition is None:
+        if use.partition is None or use.admin:
             files = [container.chip_file(chip.physical_id) for chip in npu.chips]
         else:
             files = [container.vnpu_file(int(handle["id"])) for handle in handles.values()]

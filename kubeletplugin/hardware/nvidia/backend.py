@@ -282,9 +282,9 @@ class NvidiaHardware(Hardware):
             return {}
         action = MigInstance(gpu.uuid, partition.profile, partition.slot)
         handle = handles.get(action.key) or MigPartitions(self._nvml, gpu).handle_of(partition.profile, partition.slot)
-        if handle is None:
+        if handle is None and not use.admin:
             raise Gone(f"{action.key}: the instance does not exist")
-        return handle
+        return handle or {}
 
     def _report(self, found: FoundCards, missing: Mapping[str, str]) -> None:
         """Log what is wrong with cards, and what their driver does not say, when it changes."""
