@@ -6,6 +6,7 @@ container that has a device of a claim has a file of that claim mounted, which t
 """
 
 import argparse
+import errno
 import posixpath
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,9 +36,14 @@ class Process:
     """``/proc/<pid>/mountinfo``"""
 
     def has_file_of(self, uid: str) -> bool:
-        """Whether a file of the claim is mounted. The fourth field is the path of what is mounted (proc(5))."""
+        """Whether a file of the claim is mounted. The fourth field is the path of what is mounted (proc(5)).
+
+        A file that was written anew after the container was started has the name of a temporary one, or had it last:
+        ``.<uid>_<request>.json.<number>.tmp//deleted``.
+        """
         roots = (line.split()[3] for line in self.mounts.splitlines() if len(line.split()) > 3)
-        return any(posixpath.basename(root.removesuffix("//deleted")).startswith(f"{uid}_") for root in roots)
+        names = (posixpath.basename(root.removesuffix("//deleted")) for root in roots)
+        return any(name.removeprefix(".").startswith(f"{uid}_") for name in names)
 
 
 def release(files: Files, settings: Settings, uid: str, processes: Iterable[Process], kubelet: str) -> str:
@@ -61,29 +67,52 @@ def release(files: Files, settings: Settings, uid: str, processes: Iterable[Proc
         state = posixpath.join(settings.kubeletplugin.kubelet_root, KUBELET_STATE)
         if uid.encode() in (files.read(state) or b""):
             raise OperatorFault(f"{ref}: the kubelet knows it ({state}) and unprepares it when its pods have ended")
-        running = tuple(processes)
-        if not any(process.name == kubelet for process in running):
+        is_visible, users = False, []
+        for process in processes:  # one at a time: the mounts of all can be a hundred megabytes
+            is_visible = is_visible or process.name == kubelet
+            if process.has_file_of(uid):
+                users.append(str(process.pid))
+        if not is_visible:
             raise OperatorFault(f"{ref}: no process {kubelet!r} is visible, so perhaps none of a container; {RUN_AS}")
-        if users := [str(process.pid) for process in running if process.has_file_of(uid)]:
+        if users:
             raise OperatorFault(f"{ref}: containers still use it; stop the processes {', '.join(users)}")
         retire(storage, checkpoint, [uid])
     return str(ref)
 
 
 def processes_of(proc: Path) -> Iterator[Process]:
-    """The processes that ``proc`` shows; those that end meanwhile are left out.
+    """The processes that ``proc`` shows; those that have ended or end meanwhile are left out.
+
+    Of a process whose first thread has ended, another thread shows the mounts.
 
     Raises:
         OperatorFault: a process may not be inspected.
     """
     for folder in sorted(proc.glob("[0-9]*"), key=lambda path: int(path.name)):
         try:
-            name, mounts = (folder / "comm").read_text().strip(), (folder / "mountinfo").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
+            name, mounts = _read(folder / "comm").strip(), _mounts(folder)
         except OSError as error:
             raise OperatorFault(f"process {folder.name}: its mounts cannot be read: {error}; {RUN_AS}") from error
-        yield Process(int(folder.name), name, mounts)
+        if mounts:
+            yield Process(int(folder.name), name, mounts)
+
+
+def _mounts(process: Path) -> str:
+    """The mounts of the first thread that has any: a thread that has ended, such as a zombie, has none."""
+    threads = (thread / "mountinfo" for thread in sorted((process / "task").glob("[0-9]*")))
+    return next((mounts for path in (process / "mountinfo", *threads) if (mounts := _read(path))), "")
+
+
+def _read(path: Path) -> str:
+    """The text of a file of a process; "" if the process has ended. Of its mounts the kernel says that as EINVAL."""
+    try:
+        return path.read_text(errors="surrogateescape")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            return ""
+        raise
 
 
 def main(argv: Sequence[str] | None = None) -> int:

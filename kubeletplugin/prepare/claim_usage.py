@@ -1,10 +1,12 @@
-"""What the API says about claims prepared here: whether they are still allocated, and whether pods still use them."""
+"""What the API says about claims prepared here: whether they are still allocated, and whether pods still use them.
+
+Only the fields that say it are read: what else is in a claim, such as parameters that nobody can decode, is no matter.
+"""
 
 from collections.abc import Callable
 
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Api, ApiError, NotFound, Object
-from driver.model import Claim
-from driver.wire import claim_from
+from driver.model import DeviceId
 from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.plan import ClaimPlan
 
@@ -15,11 +17,10 @@ def is_allocated(api: Api, plan: ClaimPlan) -> bool:
     Raises:
         ApiError: the API did not answer.
     """
-    claim = _claim(api, plan.ref)
-    if claim is None or claim.allocation is None:
-        return False
+    allocation = _status(api, plan.ref).get("allocation") or {}
     prepared = {result.device for result in plan.results}
-    return any(result.device in prepared for result in claim.allocation.results)
+    results = (allocation.get("devices") or {}).get("results") or ()
+    return any(DeviceId(result["driver"], result["pool"], result["device"]) in prepared for result in results)
 
 
 def pods_that_forbid_unprepare(
@@ -37,29 +38,28 @@ def pods_that_forbid_unprepare(
         in_time: whether to go on looking. If it says no, or the API does not answer, nothing is proven: ().
     """
     try:
-        claim = _claim(api, ref)
-        if claim is None:
-            return ()
-        pods = [consumer for consumer in claim.reserved_for if (consumer.api_group, consumer.resource) == ("", "pods")]
+        users = _status(api, ref).get("reservedFor") or ()
+        pods = [user for user in users if not user.get("apiGroup") and user["resource"] == "pods"]
         if len(pods) < 2:
             return ()
         running = []
         for pod in pods:
             if not in_time():
                 return ()
-            if _runs(_pod(api, ref.namespace, pod.name), pod.uid, node_name):
-                running.append(pod.name)
+            if _runs(_pod(api, ref.namespace, pod["name"]), pod["uid"], node_name):
+                running.append(pod["name"])
     except ApiError:
         return ()
     return tuple(running)
 
 
-def _claim(api: Api, ref: ClaimRef) -> Claim | None:
+def _status(api: Api, ref: ClaimRef) -> Object:
+    """The status of the claim; {} if it has none, or does not exist."""
     try:
-        claim = claim_from(api.get(RESOURCE_CLAIMS, ref.name, ref.namespace))
+        claim = api.get(RESOURCE_CLAIMS, ref.name, ref.namespace)
     except NotFound:
-        return None
-    return claim if claim.uid == ref.uid else None
+        return {}
+    return (claim.get("status") or {}) if claim["metadata"].get("uid") == ref.uid else {}
 
 
 def _pod(api: Api, namespace: str, name: str) -> Object | None:

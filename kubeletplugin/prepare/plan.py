@@ -14,6 +14,10 @@ from kubeletplugin.inventory import Fabric
 from kubeletplugin.prepare.claims import ClaimRef
 
 NO_FABRIC = Fabric()
+SHARE_CAPACITIES = ("memory", "cores")
+"""What the allocation says of every share: how much of each it is."""
+SHARE_CAPACITIES = ("memory", "cores")
+"""What the allocation says of every share: how much of each it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,8 @@ def plan_claim(claim: Object, ref: ClaimRef, node: NodeEnvironment) -> ClaimPlan
 
     Raises:
         InvalidInput: the claim is not the one the kubelet means, is not allocated, names devices that this node does
-            not have, or carries parameters for this driver that are not valid. Carries all faults at once.
+            not have, has shares that do not say of how much, or carries parameters for this driver that are not valid.
+            Carries all faults at once.
     """
     metadata = claim["metadata"]
     if metadata.get("uid") != ref.uid:
@@ -63,7 +68,11 @@ def plan_claim(claim: Object, ref: ClaimRef, node: NodeEnvironment) -> ClaimPlan
     allocation = allocation_from(raw)
     results = tuple(result for result in allocation.results if result.device.driver == node.names.driver)
     pod_claim_name = (metadata.get("annotations") or {}).get(POD_CLAIM_NAME, "")
-    faults = [*_unknown_devices(results, node), *_invalid_parameters(allocation.config, results, node.names)]
+    faults = [
+        *_unknown_devices(results, node),
+        *_unknown_shares(results),
+        *_invalid_parameters(allocation.config, results, node.names),
+    ]
     if pod_claim_name and not is_dns_label(pod_claim_name):
         # It becomes part of a path and of names of variables in the container, and everybody who edits claims sets it.
         remedy = f"{pod_claim_name!r} is no DNS label; set it to the name of the entry in the pod's spec.resourceClaims"
@@ -79,13 +88,28 @@ def plan_claim(claim: Object, ref: ClaimRef, node: NodeEnvironment) -> ClaimPlan
 
 
 def _unknown_devices(results: tuple[Result, ...], node: NodeEnvironment) -> Iterator[Fault]:
-    for index, result in enumerate(results):
-        where = f"status.allocation.devices.results of request {result.request!r} (entry {index} of this driver)"
+    for where, result in _each(results):
         if result.device.pool != node.pool:
             yield Fault(f"{where}.pool", f"is not this node's pool: {result.device.pool!r}; the pool is {node.pool!r}")
         elif not node.has_device(result.device.device):
             remedy = "delete the pod, so that the claim is allocated again"
             yield Fault(f"{where}.device", f"this node does not have the device: {result.device.device!r}; {remedy}")
+
+
+def _unknown_shares(results: tuple[Result, ...]) -> Iterator[Fault]:
+    for where, result in _each(results):
+        for capacity in SHARE_CAPACITIES if result.share_id else ():
+            amount = result.consumed.get(capacity)
+            if amount is None or amount.nanos < 0:
+                found = "is not set" if amount is None else f"must not be negative: {str(amount)!r}"
+                remedy = "delete the pod, so that the claim is allocated again"
+                yield Fault(f"{where}.consumedCapacity[{capacity}]", f"{found}, but the device is a share; {remedy}")
+
+
+def _each(results: tuple[Result, ...]) -> Iterator[tuple[str, Result]]:
+    """Each result with its place in the allocation, for messages."""
+    for index, result in enumerate(results):
+        yield f"status.allocation.devices.results of request {result.request!r} (entry {index} of this driver)", result
 
 
 def _invalid_parameters(

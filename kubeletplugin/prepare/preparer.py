@@ -4,6 +4,7 @@
 during a rolling update.
 """
 
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Literal, TypeVar
@@ -33,6 +34,8 @@ RETRY_TIMEOUT_SECONDS = 20.0
 """How long one call retries by itself: the kubelet waits 45 s, and after a failure 60 to 90 s before it calls again."""
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0
+DEFECTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What code raises that did not expect what is in a claim."""
 
 Operation = Literal["prepare", "unprepare"]
 _FAILED: Mapping[Operation, str] = {"prepare": "claim not prepared", "unprepare": "claim not unprepared"}
@@ -223,16 +226,16 @@ class Preparer:
             reasons = f": {'; '.join(held.reasons)}" if held.reasons else ""
             raise DeviceHeldError(
                 f"{ref}: claims that are prepared on this node and still allocated hold its devices: "
-                f"{_names(held.claims.values())}{reasons}; delete the pods of one of them"
+                f"{_names(held.claims.values(), ref)}{reasons}; delete the pods of one of them"
             )
         idle = [claim for claim in released if self._is_idle(claim, ref)]
-        if len(idle) < len(released):
-            self.retiring.await_end([claim for claim in released if claim not in idle])
+        if busy := [claim for claim in released if claim not in idle]:
+            self.retiring.await_end(busy)
             if self._clock.monotonic() + LONGEST_PAUSE_SECONDS > call.deadline:
                 raise DeviceHeldError(
                     f"{ref}: claims that are not allocated any more but not unprepared yet hold its devices: "
-                    f"{_names(claim for claim in released if claim not in idle)}; their containers may still run, and "
-                    "the kubelet retries; if it has forgotten these claims, give them up with `lode release`"
+                    f"{_names(busy, ref)}; their containers may still run, and the kubelet retries; if it has "
+                    "forgotten these claims, give them up with `lode release`"
                 )
             self._clock.sleep(LONGEST_PAUSE_SECONDS)
         for claim in idle:
@@ -307,6 +310,9 @@ class Preparer:
             return act()
         except (LodeError, OSError) as error:
             failure = PrepareError(_reason(error), str(error))
+        except DEFECTS as error:  # the last line: the other claims of the call have nothing to do with it
+            failure = PrepareError("operator", f"{ref}: defect of the plugin: {error!r}; report it with the log")
+            self._log.error("defect", claim=str(ref), traceback=traceback.format_exc())
         finally:
             self._seconds.labels(operation).observe(self._clock.monotonic() - started)
         self._errors.labels(operation, failure.reason).inc()
@@ -318,8 +324,13 @@ def _checkpoint_of(claims: Iterable[PreparedClaim]) -> Checkpoint:
     return Checkpoint({claim.plan.ref.uid: claim for claim in claims})
 
 
-def _names(claims: Iterable[PreparedClaim]) -> str:
-    return ", ".join(str(claim.plan.ref) for claim in claims)
+def _names(claims: Iterable[PreparedClaim], reader: ClaimRef) -> str:
+    """The claims, for those who read what is said about a claim: they may not know what other namespaces have."""
+    refs = [claim.plan.ref for claim in claims]
+    return ", ".join(
+        str(ref) if ref.namespace == reader.namespace else f"a claim of another namespace (uid {ref.uid})"
+        for ref in refs
+    )
 
 
 def _reason(error: LodeError | OSError) -> FailureReason:

@@ -1,23 +1,31 @@
 """A claim that the kubelet has forgotten is given up by hand, but never while a container may use it."""
 
+import platform
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from driver.errors import OperatorFault
+from driver.files import SystemFiles
 from driver.settings import Settings
 from kubeletplugin.prepare import ClaimRef
+from kubeletplugin.prepare.storage import ClaimStorage
 from kubeletplugin.release import Process, main, processes_of, release
 from tests.unit.kubeletplugin.rig import METADATA, Rig, prepare, refused, result
 
 KUBELET = Process(7, "kubelet", "22 1 0:21 / /proc rw,nosuid - proc proc rw\n")
 STATE = "/var/lib/kubelet/dra_manager_state"
+EXIT = {"x86_64": 60, "aarch64": 93}
+"""The number of exit(2), which ends one thread."""
 
 
-def container(ref: ClaimRef, ending: str = "") -> Process:
+def container(ref: ClaimRef, name: str = "{uid}_gpu.json") -> Process:
     """A process in a container of a pod with the claim; ``/var`` is a file system of its own."""
-    source = f"{METADATA.removeprefix('/var')}/{ref.uid}_gpu.json{ending}"
+    source = f"{METADATA.removeprefix('/var')}/{name.format(uid=ref.uid)}"
     mount = f"/var/run/kubernetes.io/dra-device-attributes/resourceclaims/{ref.name}/gpu/lode.dev-metadata.json"
     return Process(4711, "train", f"{KUBELET.mounts}97 80 8:2 {source} {mount} ro,relatime - ext4 /dev/sda2 rw\n")
 
@@ -42,12 +50,31 @@ def test_the_devices_of_a_claim_given_up_can_be_used_again() -> None:
     prepare(rig.plugin(), new)
 
 
-@pytest.mark.parametrize("ending", ["", "//deleted"])
-def test_it_is_refused_while_a_container_has_a_file_of_the_claim(ending: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["{uid}_gpu.json", "{uid}_gpu.json//deleted", ".{uid}_gpu.json.7-3.tmp", ".{uid}_gpu.json.7-3.tmp//deleted"]
+)
+def test_it_is_refused_while_a_container_has_a_file_of_the_claim(name: str) -> None:
     rig, ref = forgotten()
     with pytest.raises(OperatorFault, match="containers still use it; stop the processes 4711"):
-        release(rig.files, rig.settings, ref.uid, [KUBELET, container(ref, ending)], "kubelet")
+        release(rig.files, rig.settings, ref.uid, [container(ref, name), KUBELET], "kubelet")
     assert set(rig.plugin().prepared()) == {ref.uid}
+
+
+def test_a_file_that_a_container_has_mounted_is_known_as_the_claims_however_often_it_is_written_anew(
+    tmp_path: Path,
+) -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    folders = {"kubeletRoot": str(tmp_path / "kubelet"), "cdiRoot": str(tmp_path / "cdi")}
+    settings = Settings.model_validate({"kubeletplugin": folders})
+    storage = ClaimStorage(SystemFiles(), settings)
+    path = storage.paths.metadata_file(ref, "gpu")
+    storage.write(ref.uid, {path: b"as the first version wrote it"})
+    with Path(path).open() as mounted:
+        for content in (b"as the second did", b"as the third did"):
+            storage.write(ref.uid, {path: content})
+            name = Path(f"/proc/self/fd/{mounted.fileno()}").readlink().name.replace(" (deleted)", "//deleted")
+            assert container(ref, name).has_file_of(ref.uid), name
 
 
 def test_it_is_refused_while_the_kubelet_knows_the_claim() -> None:
@@ -94,6 +121,29 @@ def test_processes_are_read_from_proc_and_those_that_have_ended_are_left_out(tmp
     (tmp_path / "10" / "mountinfo").mkdir()
     with pytest.raises(OperatorFault, match="process 10: its mounts cannot be read"):
         list(processes_of(tmp_path))
+
+
+FIRST_THREAD_ENDS = """
+import ctypes, sys, threading, time
+threading.Thread(target=lambda: (time.sleep(0.1), print(flush=True), sys.stdin.read())).start()
+ctypes.CDLL(None).syscall({exit}, 0)
+"""
+
+
+@pytest.mark.parametrize(("program", "is_shown"), [("print(flush=True)", False), (FIRST_THREAD_ENDS, True)])
+def test_of_a_process_that_nobody_has_waited_for_only_the_threads_that_run_have_mounts(
+    program: str, is_shown: bool, tmp_path: Path
+) -> None:
+    text = program.replace("{exit}", str(EXIT[platform.machine()]))
+    with subprocess.Popen([sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        (tmp_path / str(process.pid)).symlink_to(f"/proc/{process.pid}")
+        assert process.stdout is not None
+        process.stdout.readline()
+        while not Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].startswith(" Z"):
+            time.sleep(0.01)
+        shown = [each for each in processes_of(tmp_path) if each.mounts]
+        assert [each.pid for each in shown] == ([process.pid] if is_shown else [])
+        assert all("/proc" in each.mounts for each in shown)
 
 
 def test_as_a_command_it_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

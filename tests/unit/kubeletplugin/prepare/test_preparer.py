@@ -3,18 +3,21 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from driver.errors import TransientFault
-from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS, Object, Resource
+from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS, Api, Object, Resource
 from driver.settings import Settings
 from kubeletplugin.hardware import Card, Edits, Handle, Use
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
-from kubeletplugin.prepare import ClaimRef, PreparedDevice, PrepareResult
+from kubeletplugin.prepare import ClaimRef, PreparedDevice, PrepareError, PrepareResult
+from kubeletplugin.prepare.checkpoint import Checkpoint
 from kubeletplugin.prepare.preparer import LOOKUP_SECONDS, RETRY_TIMEOUT_SECONDS
 from kubeletplugin.prepare.retiring import LOOK_SECONDS
+from kubeletplugin.prepare.storage import ClaimStorage
 from simulation.files import MemoryFiles
 from tests.unit.kubeletplugin.faults import Unsteady
 from tests.unit.kubeletplugin.rig import (
@@ -206,6 +209,85 @@ def test_all_that_is_wrong_with_a_claim_is_said_at_once() -> None:
     ):
         assert said in error.message
     assert rig.claim_files() == set()
+
+
+@pytest.mark.parametrize("device", ["gpu-0-share", "gpu-0", "gpu-0-mig-1g-5gb-6"])
+@pytest.mark.parametrize(
+    ("consumed", "said"),
+    [
+        (None, ["[memory]: is not set", "[cores]: is not set"]),
+        ({"memory": "1Gi"}, ["[cores]: is not set"]),
+        ({"memory": "-1Gi", "cores": "0"}, ["[memory]: must not be negative: '-1Gi'"]),
+    ],
+)
+def test_a_share_of_nobody_knows_how_much_is_its_own_fault_and_the_claims_beside_it_are_prepared(
+    device: str, consumed: Mapping[str, str] | None, said: list[str]
+) -> None:
+    rig = Rig()
+    more: dict[str, Any] = {} if consumed is None else {"consumedCapacity": consumed}
+    faulty, sound = rig.claim("c", [result(device, shareID=SHARE_A, **more)]), rig.claim("d", [result("gpu-1")])
+    plugin = rig.plugin()
+    answers = plugin.prepare([faulty, sound])
+    error = answers[faulty.uid]
+    assert isinstance(error, PrepareError)
+    assert error.reason == "invalid"
+    assert all(text in error.message for text in said), error.message
+    assert isinstance(answers[sound.uid], PrepareResult)
+    recover(rig.plugin())
+    assert plugin.unprepare([faulty, sound]) == {faulty.uid: None, sound.uid: None}
+
+
+def test_a_claim_that_the_plugin_has_a_defect_for_harms_no_other_claim_of_the_call() -> None:
+    class Defective(SimulatedHardware):
+        def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
+            if use.card.name == "gpu-0":
+                raise KeyError("memory")
+            return super().edits(use, handles)
+
+    rig = Rig("t4x4")
+    refs = [rig.claim(name, [result(f"gpu-{number}")]) for number, name in enumerate("ab")]
+    answers = rig.plugin(hardware=Defective(rig.profile)).prepare(refs)
+    error = answers[refs[0].uid]
+    assert isinstance(error, PrepareError)
+    assert (error.reason, "team/a" in error.message, "KeyError('memory')" in error.message) == ("operator", True, True)
+    assert isinstance(answers[refs[1].uid], PrepareResult)
+
+
+class Odd(Unsteady):
+    """A claim of this API has a spec that nobody can decode, and claims recorded as those of "secret" are there."""
+
+    def __init__(self, api: Api, odd: str):
+        super().__init__(api, failures=0)
+        self._odd = odd
+
+    def get(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Object:
+        found = super().get(resource, name, namespace.replace("secret", "team"), **options)
+        return {**found, "spec": {"devices": {"requests": [{}]}}} if name == self._odd else found
+
+
+def test_what_nobody_can_decode_in_a_claim_does_not_matter_to_those_that_wait_for_its_devices() -> None:
+    rig = Rig()
+    held = rig.claim("held", [result("gpu-0")])
+    prepare(rig.plugin(), held)
+    error = refused(rig.plugin(Odd(rig.api, held.name)), rig.claim("c", [result("gpu-0")]))
+    assert (error.reason, "still allocated" in error.message) == ("conflict", True)
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_of_a_claim_in_another_namespace_readers_are_told_the_uid_and_not_the_name(is_gone: bool) -> None:
+    rig = Rig()
+    held, wanted = rig.claim("held", [result("gpu-0")]), rig.claim("c", [result("gpu-0")])
+    prepare(rig.plugin(), held)
+    storage = ClaimStorage(rig.files, rig.settings)
+    claim = storage.load().claims[held.uid]
+    elsewhere = replace(claim, plan=replace(claim.plan, ref=replace(held, namespace="secret")))
+    storage.save(Checkpoint({held.uid: elsewhere}))
+    if is_gone:
+        rig.release(held)
+    error = refused(rig.plugin(Odd(rig.api, "")), wanted)
+    assert (error.reason, held.uid in error.message) == ("conflict", True)
+    assert "secret" not in error.message
+    assert held.name not in error.message.split()
 
 
 def test_parameters_for_a_request_that_has_no_device_of_ours_are_not_judged() -> None:
