@@ -15,9 +15,9 @@ from kubeletplugin.prepare.claims import ClaimRef
 
 NO_FABRIC = Fabric()
 SHARE_CAPACITIES = ("memory", "cores")
-"""What the allocation says of every share: how much of each it is."""
+"""What the allocation says of every share that is used: how much of each it is."""
 SHARE_CAPACITIES = ("memory", "cores")
-"""What the allocation says of every share: how much of each it is."""
+"""What the allocation says of every share that is used: how much of each it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _unknown_devices(results: tuple[Result, ...], node: NodeEnvironment) -> Iter
 
 def _unknown_shares(results: tuple[Result, ...]) -> Iterator[Fault]:
     for where, result in _each(results):
-        for capacity in SHARE_CAPACITIES if result.share_id else ():
+        for capacity in SHARE_CAPACITIES if result.share_id and not result.admin_access else ():
             amount = result.consumed.get(capacity)
             if amount is None or amount.nanos < 0:
                 found = "is not set" if amount is None else f"must not be negative: {str(amount)!r}"
