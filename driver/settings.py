@@ -141,6 +141,21 @@ class TierLevel(_Section):
         return self
 
 
+class HoldSettings(_Section):
+    """How nodes are held back for pods and gangs that have waited long, from those that come after them."""
+
+    enabled: bool = True
+    """Whether nodes are held back at all."""
+    after_seconds: float = Field(default=300, gt=0)
+    """How long a pod or gang waits before nodes are held back for it."""
+    for_seconds: float = Field(default=1800, gt=0)
+    """How long they are held back at most."""
+    pause_seconds: float = Field(default=1800, gt=0)
+    """How long afterwards nobody holds these nodes back; the namespace waits twice as long for its next hold."""
+    share: float = Field(default=0.5, gt=0, le=1)
+    """The part of the nodes with devices that is held back at a time; one gang that needs more may have it alone."""
+
+
 class ControllerSettings(_Section):
     """Settings of ``lode controller``."""
 
@@ -148,8 +163,7 @@ class ControllerSettings(_Section):
     lease_seconds: int = Field(default=15, ge=3)
     max_retry_seconds: float = Field(default=60, gt=0)
     """Upper bound of the back-off of one pod."""
-    hold_after_seconds: float = Field(default=300, gt=0)
-    """How long a pod waits before a node is held back for it from pods that come after it."""
+    hold: HoldSettings = HoldSettings()
     writes_in_flight: int = Field(default=16, ge=1, le=256)
     """The most pods and claims that are written at the same time."""
     write_seconds: float = Field(default=5, gt=0)

@@ -64,7 +64,7 @@ def _waiting_in_vain(cluster: Cluster, state: State) -> Iterator[str]:
     """The gangs that have not started, and would if they were decided now on nodes that are not held back from them."""
     leaders = [program.controller for program in cluster.controllers() if program.leads]
     domains = [held for controller in leaders for held in controller.held_domains]
-    holders = [pod for controller in leaders for key in controller.holders if (pod := state.pods.get(key))]
+    holders = [pod for one in leaders for held in one.held_nodes if (pod := state.pods.get(held.rank.pod))]
     for key in state.gangs:
         gang = known_gang(state, key)
         pods = [state.pods[member.pod] for member in gang.members]

@@ -1,14 +1,20 @@
-"""What must hold for nodes that are held back for a gang: whoever uses them meanwhile does not put off its start."""
+"""What must hold for nodes that are held back.
 
-from collections.abc import Callable, Iterable
+Whoever uses the nodes of a gang meanwhile does not put off its start. Each hold ends in time, and those who come after
+have their turn then. Not more nodes are held back than may be, and only for those who want devices.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 from controller.reconcile.deadlines import START_SECONDS
 from controller.state import State
-from controller.waiting import HeldDomain, rank_of, rank_of_gang
+from controller.waiting import HeldDomain, HeldNode, Rank, rank_of, rank_of_gang
 from controller.writing import WriteSequence
 from controller.writing.steps import PatchClaimStatus
 from driver.clock import Clock
+from driver.settings import HoldSettings
 
 
 class Holding(Protocol):
@@ -24,6 +30,35 @@ class Holding(Protocol):
         """The nodes that are held back for gangs."""
         ...
 
+    @property
+    def held_nodes(self) -> Iterable[HeldNode]:
+        """The nodes that are held back for single pods."""
+        ...
+
+    @property
+    def most_held(self) -> int:
+        """How many nodes may be held back for gangs at a time, and as many for single pods."""
+        ...
+
+    @property
+    def decides(self) -> bool:
+        """Whether it may decide now."""
+        ...
+
+    def next_due(self) -> float | None:
+        """When it has something to do (monotonic seconds)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    """Nodes that are held back."""
+
+    who: str
+    rank: Rank
+    nodes: frozenset[str]
+    ends: float
+
 
 class HoldChecks:
     """Watches what one process of a controller holds back, and what it places there.
@@ -33,11 +68,15 @@ class HoldChecks:
         found: what is wrong is added here.
     """
 
-    def __init__(self, controller: Callable[[], Holding], clock: Clock, found: list[str]):
+    def __init__(self, controller: Callable[[], Holding], clock: Clock, found: list[str], limits: HoldSettings):
         self._controller = controller
         self._clock = clock
         self._found = found
+        self._limits = limits
         self._last: dict[str, HeldDomain] = {}
+        self._holds: dict[str, _Hold] = {}
+        self._ran_out: dict[str, tuple[float, int]] = {}
+        """When a hold of each node ran out, and ``Rank.below`` of the one that it was for."""
 
     def look(self, sequence: WriteSequence) -> None:
         """Whoever comes after a gang is placed on its nodes only if it has ended before the gang can start."""
@@ -61,7 +100,57 @@ class HoldChecks:
                     self._found.append(text)
 
     def follow(self) -> None:
-        """A predicted start is not put off before it has passed."""
+        """What is held back is bounded, and a predicted start is not put off before it has passed."""
+        self._follow_bounds()
+        self._follow_starts()
+
+    def _follow_bounds(self) -> None:
+        controller, now = self._controller(), self._clock.monotonic()
+        domains = {one.gang: _Hold(one.gang, one.rank, one.nodes, one.ends) for one in controller.held_domains}
+        pods = {
+            one.rank.pod: _Hold(one.rank.pod, one.rank, frozenset([one.node]), one.ends)
+            for one in controller.held_nodes
+        }
+        new = [one for name, one in (domains | pods).items() if name not in self._holds]
+        if new and not self._limits.enabled:
+            self._found.append(f"nodes are held back for {new[0].who}, although that is turned off")
+        for one in new:
+            self._check_new(one, now)
+        if new:
+            self._check_share(domains.values(), controller.most_held)
+            self._check_share(pods.values(), controller.most_held)
+        due = controller.next_due()
+        for one in (domains | pods).values():
+            if one.ends < now and controller.decides and (due is None or due > now):
+                self._found.append(f"{sorted(one.nodes)} are held back for {one.who} after {one.ends}, at {now}")
+        for name, one in self._holds.items():
+            if name not in domains | pods and one.ends <= now and self._waits(name):
+                self._ran_out |= dict.fromkeys(one.nodes, (now, one.rank.below))
+        self._holds = domains | pods
+
+    def _check_new(self, hold: _Hold, now: float) -> None:
+        state = self._controller().state
+        for node in sorted(hold.nodes):
+            at, below = self._ran_out.get(node, (-self._limits.pause_seconds, 0))
+            if now < at + self._limits.pause_seconds and hold.rank.below >= below:
+                self._found.append(f"{node} is held back for {hold.who} at {now}, after a hold that ran out at {at}")
+        if hold.ends > now + self._limits.for_seconds:
+            self._found.append(f"{sorted(hold.nodes)} are held back for {hold.who} until {hold.ends}, at {now}")
+        members = state.gangs.members(hold.who) or [hold.who]
+        if not any(state.pods[pod].claim_keys for pod in members if pod in state.pods):
+            self._found.append(f"{sorted(hold.nodes)} are held back for {hold.who}, which wants no devices")
+
+    def _check_share(self, holds: Collection[_Hold], most: int) -> None:
+        count = sum(len(one.nodes) for one in holds)
+        if count > most and len(holds) > 1:
+            self._found.append(f"{count} nodes are held back for {[one.who for one in holds]}, and may be {most}")
+
+    def _waits(self, name: str) -> bool:
+        state = self._controller().state
+        pods = [state.pods[pod] for pod in state.gangs.members(name) or [name] if pod in state.pods]
+        return bool(pods) and all(state.names.gate in pod.gates for pod in pods)
+
+    def _follow_starts(self) -> None:
         now, held = self._clock.now(), {one.gang: one for one in self._controller().held_domains}
         for gang, before in self._last.items():
             after = held.get(gang)

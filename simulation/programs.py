@@ -88,7 +88,7 @@ class SimulatedController:
             {Lane.PLACING: section.writes_in_flight, Lane.TELLING: 2},
         )
         self._checks = DecisionChecks(found)
-        self._holds = HoldChecks(lambda: self.controller, clock, found)
+        self._holds = HoldChecks(lambda: self.controller, clock, found, section.hold)
         writes = CheckedWrites(self._writes, self._checks.look, self._holds.look)
         self._metrics = Metrics()
         self.controller = Controller(api, writes, clock, settings, self._metrics, log, identity, self._delivered)

@@ -223,7 +223,8 @@ def _waiting_in_vain(cluster: Cluster, rebuilt: State) -> dict[str, str]:
     nodes, pods = cluster.api.list(NODES).items, cluster.invariants.pods()
     pending = [pod for pod in pods if _is_pending(pod) and not is_deleting(pod)]
     waiting = [pod for pod in pending if not (pod["spec"].get("nodeName") and _has_devices(pod, claims))]
-    holding = {key for program in cluster.controllers() if program.leads for key in program.controller.holders}
+    leading = [program.controller for program in cluster.controllers() if program.leads]
+    holding = {held.rank.pod for controller in leading for held in controller.held_nodes}
     holders = [pod for pod in waiting if "/".join(name_key(pod)) in holding]
     for pod in waiting:
         if rebuilt.gangs.of("/".join(name_key(pod))) or "held back for gang" in _said(pod):

@@ -24,7 +24,7 @@ from controller.loop.underway import Underway
 from controller.reconcile import RefusalMemory
 from controller.state import OPTIONAL_RESOURCES, Changes, State, StateDelta
 from controller.telling import Teller
-from controller.waiting import HeldDomain, Rank, rank_of, rank_of_gang
+from controller.waiting import HeldDomain, HeldNode, HoldLimits, Rank, rank_of, rank_of_gang
 from controller.writing import WriteResult, Writes, WriteSequence
 from controller.writing.steps import ReadPage, Target
 from driver.clock import Clock
@@ -32,7 +32,7 @@ from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api
 from driver.kube.reflector import PAGE_SIZE, Reflector
 from driver.model import DeviceId
 from driver.observe import Logger, Metrics
-from driver.settings import Settings
+from driver.settings import HoldSettings, Settings
 
 _GAUGE_SECONDS = 5.0
 """Least time between two updates of the gauge of allocated devices."""
@@ -99,10 +99,11 @@ class Controller:
         """When the claims are read anew, after they could not be read."""
         state, clock, metrics, log = self._state, self._clock, self._metrics, self._log
         settings, memory = self._settings.controller, RefusalMemory()
+        limits = _limits_of(settings.hold)
         self._queue: KeyedQueue[Key] = KeyedQueue(self._rank)
         teller = Teller(self._writes, clock, state, log, self._identity)
         self._underway = Underway(state, self._writes, clock, log, settings.longest_write_seconds)
-        self._waits = PodWaits(state, self._queue, teller, memory, clock, log, settings.hold_after_seconds)
+        self._waits = PodWaits(state, self._queue, teller, memory, clock, log, limits)
         self._pods = PodSync(
             state,
             self._queue,
@@ -123,7 +124,7 @@ class Controller:
             self._pods,
             clock,
             settings.max_retry_seconds,
-            settings.hold_after_seconds,
+            limits,
         )
         self._claims = ClaimSync(state, self._queue, self._underway, teller, clock, metrics, log)
 
@@ -217,7 +218,7 @@ class Controller:
             self._read_claims("")
             return True
         self._contact.check(self.reflectors, now)
-        if not self._may_decide:
+        if not self.decides:
             return False
         # Words come last: to find them may cost more than all decisions that are due.
         return self._underway.repeat_due() or self._decide(now) or self._waits.explain_next()
@@ -239,13 +240,14 @@ class Controller:
     def next_due(self) -> float | None:
         """When ``step`` has something to do (monotonic seconds); None if only an event can give it something."""
         times = [self._read_at]
-        if self._may_decide:
+        if self.decides:
             times += [self._queue.next_due(), self._underway.next_due()]
             times += [self._clock.monotonic()] if self._waits.has_unexplained else []
         return min((due for due in times if due is not None), default=None)
 
     @property
-    def _may_decide(self) -> bool:
+    def decides(self) -> bool:
+        """Whether something may be decided now."""
         return self._deciding and not self._contact.stale and not self._unsafe()
 
     @property
@@ -272,9 +274,14 @@ class Controller:
         return self._state
 
     @property
-    def holders(self) -> Collection[str]:
-        """The pods (``namespace/name``) for which nodes are held back from pods that come after them."""
-        return self._waits.holders
+    def held_nodes(self) -> Collection[HeldNode]:
+        """The nodes that are held back for single pods from those that come after them."""
+        return self._waits.held
+
+    @property
+    def most_held(self) -> int:
+        """How many nodes may be held back for gangs at a time, and as many for single pods."""
+        return self._waits.most_held
 
     @property
     def held_domains(self) -> Collection[HeldDomain]:
@@ -330,6 +337,10 @@ class Controller:
         if now >= self._gauge_at:
             self._gauge_at = now + _GAUGE_SECONDS
             self._metrics.allocated(self._state.allocated_by_kind())
+
+
+def _limits_of(hold: HoldSettings) -> HoldLimits:
+    return HoldLimits(hold.enabled, hold.after_seconds, hold.for_seconds, hold.pause_seconds, hold.share)
 
 
 def _reflectors(api: Api, state: State, deliver: Callable[[StateDelta], None]) -> Sequence[Reflector]:

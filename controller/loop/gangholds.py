@@ -8,7 +8,7 @@ from controller.loop.podwaits import PodWaits
 from controller.loop.queue import Key, KeyedQueue
 from controller.reconcile import GangDecision, NodeOrder, predicted_start, start_without
 from controller.state import PodView, State
-from controller.waiting import HeldDomain, Rank, rank_of, rank_of_gang
+from controller.waiting import HeldDomain, HoldLimits, Rank, rank_of, rank_of_gang
 from driver.clock import Clock
 
 Decide = Callable[[NodeOrder], GangDecision]
@@ -19,43 +19,77 @@ class GangHolds:
     """Holds nodes back for gangs that wait for room.
 
     Args:
-        hold_after: seconds that a gang waits before nodes are held back for it.
+        limits: what bounds the nodes that are held back.
     """
 
-    def __init__(self, state: State, queue: KeyedQueue[Key], waits: PodWaits, clock: Clock, hold_after: float):
+    def __init__(self, state: State, queue: KeyedQueue[Key], waits: PodWaits, clock: Clock, limits: HoldLimits):
         self._state = state
         self._queue = queue
         self._waits = waits
         self._clock = clock
-        self._hold_after = hold_after
+        self._limits = limits
         self._since: dict[str, float] = {}
         """Since when each gang waits for room (monotonic seconds)."""
         self._again: dict[str, float] = {}
         """When nodes to hold back are looked for again (monotonic seconds): to find none costs most."""
+        self._due: dict[str, float] = {}
+        """When something changes for a gang because time passes (monotonic seconds): a hold or a pause ends."""
 
     def waits(self, gang: str, pods: Sequence[PodView], order: NodeOrder, decide: Decide) -> None:
         """The gang waits for room: hold nodes back if it has waited long, or end that if it could not start there."""
+        if not self._limits.enabled:
+            return
         now, rank = self._clock.monotonic(), rank_of_gang(pods)
-        due = self._since.setdefault(gang, now) + self._hold_after
+        due = self._since.setdefault(gang, now) + self._limits.after
         if now < due:
             self._queue.add(("gang", gang), due)
             return
-        if (held := self._waits.domains.of(gang)) and self._start(rank, order, decide, held.nodes):
-            self._predict(replace(held, rank=rank), order, decide)
-            return
+        if held := self._waits.domains.of(gang):
+            if now >= held.ends:
+                self._waits.pauses.ran_out(rank, held.nodes, now)
+            elif self._start(rank, order, decide, held.nodes | held.beside):
+                self._predict(replace(held, rank=rank), order, decide)
+                self._queue.add(("gang", gang), held.ends)
+                return
         self._waits.end_domain(gang)
-        if now < self._again.get(gang, now):
+        if now >= self._again.get(gang, now):
+            self._due.pop(gang, None)
+            self._look(gang, rank, order, decide, now)
+        if gang in self._due:
+            self._queue.add(("gang", gang), self._due[gang])
+
+    def _look(self, gang: str, rank: Rank, order: NodeOrder, decide: Decide, now: float) -> None:
+        """Look for nodes to hold back, now or when those may be held that may not now."""
+        pauses = self._waits.pauses
+        if paused := pauses.of_namespace(rank, now):
+            self._look_again(gang, paused)
             return
-        self._again[gang] = now + self._hold_after
-        if found := self._start(rank, order, decide):
-            nodes = frozenset(placement.node for placement in found.placements)
-            outermost = found.domain.path[0][1] if found.domain.path else ""
-            self._predict(HeldDomain(gang, rank, outermost, nodes), order, decide)
+        resting = pauses.nodes(rank, now)
+        found = self._start(rank, replace(order, held={**order.held, **dict.fromkeys(resting, "")}), decide)
+        held = self._domain(gang, rank, found, now + self._limits.longest) if found else None
+        if held is not None and self._predict(held, order, decide):
+            self._due[gang] = held.ends
+        ends = [*resting.values(), *([one.ends for one in self._waits.domains.held] if held is not None else [])]
+        self._again[gang] = now + self._limits.after
+        if ends and self._waits.domains.of(gang) is None:
+            self._look_again(gang, max(min(ends), now + 1))
+
+    def _look_again(self, gang: str, due: float) -> None:
+        self._again[gang] = self._due[gang] = due
+
+    @staticmethod
+    def _domain(gang: str, rank: Rank, found: GangPlan, ends: float) -> HeldDomain | None:
+        """What has to be held back for the plan; None if no member needs devices."""
+        nodes = frozenset(one.node for one in found.placements if one.allocations)
+        beside = frozenset(one.node for one in found.placements) - nodes
+        outermost = found.domain.path[0][1] if found.domain.path else ""
+        return HeldDomain(gang, rank, outermost, nodes, ends, beside) if nodes else None
 
     def end(self, gang: str) -> None:
         """The gang waits for room no longer."""
         self._since.pop(gang, None)
         self._again.pop(gang, None)
+        self._due.pop(gang, None)
         self._waits.end_domain(gang)
 
     def _start(
@@ -68,11 +102,12 @@ class GangHolds:
                 return found
         return None
 
-    def _predict(self, held: HeldDomain, order: NodeOrder, decide: Decide) -> None:
-        """Hold the nodes back, and say from when on the gang can use them."""
-        order = self._only(held.nodes, order)
-        starts = predicted_start(self._state, held.nodes, lambda: decide(order))
-        self._waits.hold_domain(held.predicting(starts, self._clock.now()))
+    def _predict(self, held: HeldDomain, order: NodeOrder, decide: Decide) -> bool:
+        """Hold the nodes back, if that may be, and say from when on the gang can use them."""
+        nodes = held.nodes | held.beside
+        order = self._only(nodes, order)
+        starts = predicted_start(self._state, nodes, lambda: decide(order))
+        return self._waits.hold_domain(held.predicting(starts, self._clock.now()))
 
     def _only(self, nodes: Collection[str], order: NodeOrder) -> NodeOrder:
         """The order with all other nodes held back."""

@@ -21,6 +21,7 @@ from controller.reconcile import (
     known_gang,
 )
 from controller.state import Changes, PodView, State
+from controller.waiting import HoldLimits
 from driver.backoff import delay
 from driver.clock import Clock
 
@@ -39,7 +40,7 @@ class GangSync:
 
     Args:
         max_wait: longest back-off in seconds.
-        hold_after: seconds that a gang waits before nodes are held back for it.
+        limits: what bounds the nodes that are held back.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class GangSync:
         pods: PodSync,
         clock: Clock,
         max_wait: float,
-        hold_after: float,
+        limits: HoldLimits,
     ):
         self._state = state
         self._queue = queue
@@ -60,7 +61,7 @@ class GangSync:
         self._pods = pods
         self._clock = clock
         self._max_wait = max_wait
-        self._holds = GangHolds(state, queue, waits, clock, hold_after)
+        self._holds = GangHolds(state, queue, waits, clock, limits)
         self._memory = Memory()
         self._unfinished: dict[str, Unfinished] = {}
         """Searches that were not finished since members were placed last, by gang. What needed many steps needs them

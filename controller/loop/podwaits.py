@@ -22,10 +22,13 @@ from controller.telling import Explanations, Teller
 from controller.waiting import (
     HeldDomain,
     HeldDomains,
+    HeldNode,
     HeldNodes,
     Help,
+    HoldLimits,
     OpenQuestions,
     ParkedPods,
+    Pauses,
     Rank,
     rank_of,
     rank_of_gang,
@@ -63,7 +66,7 @@ class PodWaits:
 
     Args:
         memory: what nodes refused.
-        hold_after: seconds that a pod waits before a node is held back for it.
+        limits: what bounds the nodes that are held back.
     """
 
     def __init__(
@@ -74,7 +77,7 @@ class PodWaits:
         memory: RefusalMemory,
         clock: Clock,
         log: Logger,
-        hold_after: float,
+        limits: HoldLimits,
     ):
         self._state = state
         self._queue = queue
@@ -82,12 +85,15 @@ class PodWaits:
         self._memory = memory
         self._clock = clock
         self._log = log
-        self._hold_after = hold_after
+        self._limits = limits
         self._waiting: dict[str, _Waiting] = {}
         self._unexplained: dict[str, None] = {}
         self._parked = ParkedPods()
+        self._unheld: dict[str, None] = {}
+        """Pods for which no more nodes could be held back; they are tried again when a hold ends."""
         self._held = HeldNodes()
         self.domains = HeldDomains()
+        self.pauses = Pauses(limits.pause)
         self._explanations = Explanations()
         self.questions = OpenQuestions()
 
@@ -102,9 +108,15 @@ class PodWaits:
         return len(self._held) + self.domains.count
 
     @property
-    def holders(self) -> Collection[str]:
-        """Keys of the pods for which nodes are held back."""
-        return self._held.holders("")
+    def held(self) -> Collection[HeldNode]:
+        """The nodes that are held back for single pods."""
+        return self._held.held
+
+    @property
+    def most_held(self) -> int:
+        """How many nodes may be held back for gangs at a time, and as many for single pods."""
+        with_devices = sum(bool(slot.pools) for slot in self._state.devices.node_slots.values())
+        return self._limits.most(with_devices or len(self._state.nodes))
 
     def order(self, pod: PodView) -> NodeOrder:
         """What other pods mean for the nodes of this one."""
@@ -195,6 +207,7 @@ class PodWaits:
         """The pod waits no longer."""
         self._waiting.pop(pod, None)
         self._unexplained.pop(pod, None)
+        self._unheld.pop(pod, None)
         self._try_soon(self._parked.leave(pod))
         self._end_hold(pod)
 
@@ -241,19 +254,28 @@ class PodWaits:
     # Holding nodes back
 
     def _hold_node(self, pod: PodView, answer: Unallocatable, now: float) -> None:
-        """Hold a node back for the pod if it has waited long, or end that if the node can no longer take the pod."""
-        rank = rank_of(pod)
-        if self._serves(pod.key):
+        """Hold a node back for the pod if it has waited long, or end that if it is over or the node cannot take it."""
+        rank, held = rank_of(pod), self._held.of(pod.key)
+        if held is not None and now >= held.ends:
+            self.pauses.ran_out(rank, [held.node], now)
+        elif held is not None and self._serves(pod.key):
+            self._queue.add(("pod", pod.key), held.ends)
             return
         self._end_hold(pod.key)
-        if not self._parked.is_first(pod.key) or self._held.full:
+        if not self._limits.enabled or not self._parked.is_first(pod.key):
             return
-        due = self._waiting[pod.key].since + self._hold_after
-        if now < due:
+        due, resting = self._waiting[pod.key].since + self._limits.after, self.pauses.nodes(rank, now)
+        if now < due or (due := self.pauses.of_namespace(rank, now) or 0):
             self._queue.add(("pod", pod.key), due)
-        elif found := node_to_hold(self._state, answer, _after(rank)):
-            self._held.hold(rank, found)
-            self._log.info("node held back", pod=pod.key, node=found)
+        elif self._held.is_full(pod.namespace, self.most_held):
+            self._unheld[pod.key] = None
+        elif found := node_to_hold(self._state, answer, _after(rank), resting):
+            ends = now + self._limits.longest
+            self._held.hold(HeldNode(rank, found, ends))
+            self._queue.add(("pod", pod.key), ends)
+            self._log.info("node held back", pod=pod.key, node=found, seconds=self._limits.longest)
+        elif resting:
+            self._queue.add(("pod", pod.key), min(resting.values()))
 
     def _held_from(self, pod: PodView) -> Mapping[str, str]:
         """The nodes that are held back for pods that come before this one; none once it is bound."""
@@ -275,22 +297,29 @@ class PodWaits:
 
     def _serves(self, key: str) -> bool:
         """Whether a node is held back for the pod that can take it if the pods that come after it end there."""
-        node, pod = self._held.node_of(key), self._state.pods.get(key)
+        held, pod = self._held.of(key), self._state.pods.get(key)
         answer = self._waiting[key].answer if key in self._waiting else None
-        if not node or pod is None or answer is None:
+        if held is None or pod is None or answer is None:
             return False
-        return would_take(self._state, answer, node, _after(rank_of(pod)))
+        return would_take(self._state, answer, held.node, _after(rank_of(pod)))
 
-    def hold_domain(self, held: HeldDomain) -> None:
-        """Hold nodes back for a gang, unless others of the domain are held back for a gang that comes first."""
+    def hold_domain(self, held: HeldDomain) -> bool:
+        """Hold nodes back for a gang; False if too many are held back for gangs that come first (``HeldDomains``)."""
         known = self.domains.of(held.gang)
-        if held == known or not self.domains.hold(held):
-            return
+        if held == known:
+            return True
+        displaced = self.domains.displaced(held, self.most_held)
+        if displaced is None:
+            return False
+        for gang in displaced:
+            self.end_domain(gang)
+        self.domains.hold(held)
         if known is None or known.nodes != held.nodes:
-            self._log.info("nodes held back", gang=held.gang, nodes=sorted(held.nodes))
+            self._log.info("nodes held back", gang=held.gang, nodes=sorted(held.nodes), seconds=self._limits.longest)
         elif held.starts is not None:
             # Pods that end before may use the nodes.
             self._wake_on(held.nodes)
+        return True
 
     def end_domain(self, gang: str) -> None:
         """Hold no nodes back for the gang any more."""
@@ -299,11 +328,11 @@ class PodWaits:
             self._wake_on(nodes)
 
     def _end_hold(self, pod: str) -> None:
-        was_full = self._held.full
         if node := self._held.end(pod):
             self._log.info("node held back no longer", pod=pod, node=node)
             self.wake(Changes(favoured={node: None}))
-            for other in self._parked.first_for_nodes() if was_full else ():
+            unheld, self._unheld = self._unheld, {}
+            for other in unheld:
                 self._try_soon(other)
 
 

@@ -35,10 +35,13 @@ def depends_on_other_pods(state: State, pod: PodView) -> bool:
     return bool(own or state.nodes.pods.terms_against(needs.pod))
 
 
-def node_to_hold(state: State, decision: Unallocatable, comes_after: ComesAfter) -> str:
+def node_to_hold(state: State, decision: Unallocatable, comes_after: ComesAfter, without: Collection[str] = ()) -> str:
     """The node to hold back for a pod that waits (``controller.waiting.held`` has the rule); "" if there is none.
 
     Preemption of devices would be decided here: the pods that come after on this node would be the victims.
+
+    Args:
+        without: nodes that may not be held back.
     """
     pod, claims = state.pods.get(decision.pod), _claims(state, decision)
     if pod is None or claims is None or pod.node_name:
@@ -46,7 +49,7 @@ def node_to_hold(state: State, decision: Unallocatable, comes_after: ComesAfter)
     reachable = reachable_nodes(state, (state.claims[key] for key in pod.claim_keys if key in state.claims))
     counted = []
     for name in state.nodes if reachable is None else reachable:
-        if name not in decision.refused and name not in decision.held:
+        if name not in decision.refused and name not in decision.held and name not in without:
             after = _pods_after(state, name, comes_after)
             if after:
                 counted.append((len(after), name))

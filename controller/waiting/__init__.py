@@ -2,11 +2,13 @@
 
 Rank, rank_of   the order: by priority, then age; rank_of_gang the same for a gang
 ParkedPods      the pods that wait, in groups, and which of them a change can help
+HoldLimits      how long and how much may be held back; Pauses after a hold that ran out
 HeldNodes       nodes that are held back for pods that have waited long; HeldDomains the same for gangs
 OpenQuestions   nodes where kube-scheduler is being asked about pods that it has refused before
 """
 
-from controller.waiting.held import HeldDomain, HeldDomains, HeldNodes
+from controller.waiting.held import HeldDomain, HeldDomains, HeldNode, HeldNodes
+from controller.waiting.limits import HoldLimits, Pauses
 from controller.waiting.order import Rank, rank_of, rank_of_gang
 from controller.waiting.parked import Help, ParkedPods
 from controller.waiting.questions import OpenQuestions
@@ -14,10 +16,13 @@ from controller.waiting.questions import OpenQuestions
 __all__ = [
     "HeldDomain",
     "HeldDomains",
+    "HeldNode",
     "HeldNodes",
     "Help",
+    "HoldLimits",
     "OpenQuestions",
     "ParkedPods",
+    "Pauses",
     "Rank",
     "rank_of",
     "rank_of_gang",

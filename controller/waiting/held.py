@@ -4,63 +4,92 @@ The rule
     A pod that waits longer than a settable time, and that is the first of its shape, gets one node held back: pods that
     come after it (lower priority, or equal priority and younger) are not placed there. It is a node that could take the
     pod if what pods that come after it use there ended; among these, the one with the fewest such pods, then the first
-    by name. At most ``MOST_HELD`` nodes are held back at a time. It ends when the pod is placed or gone, or when the
-    node cannot take it any more, even without the pods that come after it.
+    by name. At most ``MOST_HELD`` nodes are held back at a time, half of them for one namespace. It ends when the pod
+    is placed or gone, or when the node cannot take it any more, even without the pods that come after it.
 
-    A gang that waits that long gets the nodes on which it could start if the pods that come after it ended, or if these
-    do not suffice, all pods of no higher priority: pods that run end some day. In each outermost domain, nodes are held
-    back for one gang at a time, the first of those that wait. Pods that come after it may use them if they have ended
-    before the gang can start: their deadline says when that is at the latest, and the deadlines of the pods that are in
-    the gang's way say when it can start.
+    A gang that waits that long gets the nodes on which members with devices could start if the pods that come after it
+    ended, or if these do not suffice, all pods of no higher priority: pods that run end some day. In each outermost
+    domain, nodes are held back for one gang at a time, the first of those that wait, and for one gang of a namespace.
+    Pods that come after it may use them if they have ended before the gang can start: their deadline says when that is
+    at the latest, and the deadlines of the pods that are in the gang's way say when it can start.
+
+    Of all nodes with devices, a settable share is held back at a time. A gang that needs more than that gets its nodes
+    when nothing is held back for gangs that come before it.
+
+    Each hold ends after a settable time, and is followed by a pause (``controller.waiting.limits``), so that those who
+    come after are served in turn with the one that waits, however long the pods in its way run.
 
     Nothing is taken from a pod that has its devices. Preemption of devices would be decided where a node is chosen to
     be held back: the pods that come after on it would be the victims.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 from controller.waiting.order import Rank
 
 MOST_HELD: Final = 8
-"""Nodes that are held back at a time."""
+"""Nodes that are held back for single pods at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldNode:
+    """A node that is held back for a pod."""
+
+    rank: Rank
+    """Of the pod."""
+    node: str
+    ends: float
+    """When it ends at the latest (monotonic seconds)."""
 
 
 class HeldNodes:
     """Which node is held back for which pod."""
 
     def __init__(self) -> None:
-        self._held: dict[str, tuple[Rank, str]] = {}
+        self._held: dict[str, HeldNode] = {}
 
     def __len__(self) -> int:
         """How many pods have a node that is held back for them."""
         return len(self._held)
 
-    @property
-    def full(self) -> bool:
-        """Whether as many nodes are held back as may be."""
-        return len(self._held) >= MOST_HELD
+    def is_full(self, namespace: str, most: int) -> bool:
+        """Whether as many nodes are held back as may be, in all or for pods of the namespace.
 
-    def node_of(self, pod: str) -> str:
-        """The node that is held back for the pod; "" if none is."""
-        return self._held[pod][1] if pod in self._held else ""
+        Args:
+            most: how many nodes may be held back in the whole cluster.
+        """
+        most = min(most, MOST_HELD)
+        own = sum(one.rank.namespace == namespace for one in self._held.values())
+        return len(self._held) >= most or own >= max(1, most // 2)
 
-    def hold(self, rank: Rank, node: str) -> None:
-        """Hold the node back for the pod, from every pod that comes after it."""
-        self._held[rank.pod] = rank, node
+    def of(self, pod: str) -> HeldNode | None:
+        """What is held back for the pod."""
+        return self._held.get(pod)
+
+    def hold(self, held: HeldNode) -> None:
+        """Hold a node back for a pod, from every pod that comes after it."""
+        self._held[held.rank.pod] = held
 
     def end(self, pod: str) -> str:
         """Hold nothing back for the pod any more; returns the node that was held back, "" if none was."""
-        return self._held.pop(pod)[1] if pod in self._held else ""
+        return self._held.pop(pod).node if pod in self._held else ""
 
     def holders(self, node: str) -> list[str]:
         """The pods for which the node is held back; for "" all pods with one."""
-        return [pod for pod, (_, held) in self._held.items() if node in ("", held)]
+        return [pod for pod, one in self._held.items() if node in ("", one.node)]
+
+    @property
+    def held(self) -> Collection[HeldNode]:
+        """What is held back."""
+        return self._held.values()
 
     def from_pod(self, rank: Rank) -> Mapping[str, str]:
         """The nodes that are held back from a pod, and the pod that each is held back for."""
-        return {node: first.pod for first, node in sorted(self._held.values(), reverse=True) if first < rank}
+        ordered = sorted(self._held.values(), key=lambda one: (one.rank, one.node), reverse=True)
+        return {one.node: one.rank.pod for one in ordered if one.rank < rank}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +103,10 @@ class HeldDomain:
     outermost: str
     """The outermost domain of the nodes; "" for the whole cluster."""
     nodes: frozenset[str]
+    ends: float = inf
+    """When it ends at the latest (monotonic seconds)."""
+    beside: frozenset[str] = frozenset()
+    """Where members without devices would go. These nodes are not held back."""
     starts: float | None = None
     """When the gang can start there at the latest (epoch seconds), if the deadlines of pods tell; else None."""
 
@@ -108,15 +141,27 @@ class HeldDomains:
         """What is held back for the gang."""
         return self._held.get(gang)
 
-    def hold(self, held: HeldDomain) -> bool:
-        """Hold nodes back for a gang; False if some of the outermost domain are for a gang that comes first."""
-        others = [one for one in self._held.values() if one.outermost == held.outermost and one.gang != held.gang]
-        if any(one.rank < held.rank for one in others):
-            return False
+    def displaced(self, held: HeldDomain, most: int) -> Sequence[str] | None:
+        """The gangs for which nothing can be held back any more if these nodes are held; None if these may not be.
+
+        Args:
+            most: how many nodes may be held back in the whole cluster.
+        """
+        others = sorted((one for one in self._held.values() if one.gang != held.gang), key=lambda one: one.rank)
+        kept, ended = 0, []
         for one in others:
-            del self._held[one.gang]
+            together = kept + len(one.nodes) + len(held.nodes) <= most
+            if together and not _exclude(one, held):
+                kept += len(one.nodes)
+            elif one.rank < held.rank:
+                return None
+            else:
+                ended.append(one.gang)
+        return ended
+
+    def hold(self, held: HeldDomain) -> None:
+        """Hold nodes back for a gang. Those that are ``displaced`` have to be ended."""
         self._held[held.gang] = held
-        return True
 
     def end(self, gang: str) -> frozenset[str]:
         """Hold nothing back for the gang any more; returns the nodes that were held back."""
@@ -137,6 +182,11 @@ class HeldDomains:
         ordered = sorted(self._held.values(), key=lambda one: one.rank, reverse=True)
         closed = [one for one in ordered if one.gang != gang and one.rank < rank and not _ends_before(ends, one)]
         return {node: f"gang {one.gang}" for one in closed for node in sorted(one.nodes)}
+
+
+def _exclude(one: HeldDomain, other: HeldDomain) -> bool:
+    """Whether nodes are held back for one of the two gangs at a time."""
+    return one.outermost == other.outermost or one.rank.namespace == other.rank.namespace
 
 
 def _ends_before(ends: float | None, held: HeldDomain) -> bool:

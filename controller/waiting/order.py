@@ -21,6 +21,11 @@ class Rank:
     pod: str
     """Key (namespace/name)."""
 
+    @property
+    def namespace(self) -> str:
+        """Of the pod."""
+        return self.pod.partition("/")[0]
+
 
 def rank_of(pod: PodView) -> Rank:
     """By priority, then age, then key; a pod that does not exist yet is the youngest."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from driver.kinds import Offer
-from driver.settings import ControllerSettings, KubeletPluginSettings, Settings
+from driver.settings import ControllerSettings, HoldSettings, KubeletPluginSettings, Settings
 from kubeletplugin.hardware.simulated import Profile, load_profile
 from simulation.cluster import Cluster
 from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
@@ -101,10 +101,20 @@ class HistoryStart:
             2 if faults.late_renewal else chance.choice((1, 1, 2)),
             Settings(
                 kubeletplugin=plugin,
-                controller=ControllerSettings(lease_seconds=100, hold_after_seconds=10 if deadlines else 300),
+                controller=ControllerSettings(
+                    lease_seconds=100, hold=_holds_soon(seed) if deadlines else HoldSettings()
+                ),
             ),
             deadlines,
         )
+
+
+def _holds_soon(seed: int) -> HoldSettings:
+    """Nodes are held back soon, for a short or for a long time."""
+    chance = random.Random(f"holds of {seed}")
+    return HoldSettings(
+        after_seconds=10, for_seconds=chance.choice((20, 60, 1800)), pause_seconds=30, share=chance.choice((0.5, 1))
+    )
 
 
 class HistoryFailed(AssertionError):

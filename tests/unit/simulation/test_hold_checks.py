@@ -6,16 +6,18 @@ from dataclasses import replace
 import pytest
 
 from controller.state import State
-from controller.waiting import HeldDomain
+from controller.waiting import HeldDomain, HeldNode
 from controller.writing import WriteSequence
 from controller.writing.steps import PatchClaimStatus, Target
 from driver.kube.api import RESOURCE_CLAIMS
 from driver.model import Allocation
+from driver.settings import HoldSettings
 from driver.wire.nodes import only_node
 from simulation.hold_checks import HoldChecks
-from tests.unit.controller.loop.test_gangs_that_wait import LIMIT, Busy
+from tests.unit.controller.loop.test_gangs_that_wait import HOLD_AFTER, LIMIT, Busy
 
 NODE = "a1"
+LIMITS = HoldSettings(after_seconds=HOLD_AFTER)
 
 
 class Watched:
@@ -26,7 +28,11 @@ class Watched:
         self.found: list[str] = []
         (self.held,) = self.world.controller.held_domains
         self.domains: Iterable[HeldDomain] = (self.held,)
-        self.checks = HoldChecks(lambda: self, self.world.clock, self.found)
+        self.held_nodes: Iterable[HeldNode] = ()
+        self.most_held = 2
+        self.decides = True
+        self.due: float | None = None
+        self.checks = HoldChecks(lambda: self, self.world.clock, self.found, LIMITS)
 
     @property
     def state(self) -> State:
@@ -35,6 +41,9 @@ class Watched:
     @property
     def held_domains(self) -> Iterable[HeldDomain]:
         return self.domains
+
+    def next_due(self) -> float | None:
+        return self.due
 
     def place(self, pod: str) -> bool:
         """Place the pod on a node that is held back; whether that is right."""
@@ -83,3 +92,60 @@ def test_a_prediction_is_not_put_off_before_it_has_passed(later: float | None, i
     watched.found.clear()
     watched.checks.follow()
     assert not watched.found
+
+
+# Bounds
+
+
+def test_a_hold_that_ran_out_is_ended_before_anything_else_is_awaited() -> None:
+    watched = Watched()
+    watched.world.clock.advance(LIMITS.for_seconds + 1)
+    watched.due = watched.world.clock.monotonic()
+    watched.checks.follow()
+    assert not watched.found, "it is about to decide"
+    watched.due = None
+    watched.checks.follow()
+    assert "after" in watched.found[0]
+
+
+@pytest.mark.parametrize(("pause", "priority", "is_right"), [(0, 0, False), (0, 1, True), (1800, 0, True)])
+def test_nodes_stay_open_after_a_hold_that_ran_out(pause: float, priority: int, is_right: bool) -> None:
+    watched = Watched()
+    watched.checks.follow()
+    watched.world.clock.advance(LIMITS.for_seconds)
+    watched.domains = ()
+    watched.checks.follow()
+    watched.world.clock.advance(pause)
+    rank = replace(watched.held.rank, below=-priority)
+    ends = watched.world.clock.monotonic() + LIMITS.for_seconds
+    watched.domains = (replace(watched.held, gang="default/other", rank=rank, ends=ends),)
+    watched.found.clear()
+    watched.checks.follow()
+    assert [text for text in watched.found if "ran out" in text] == [] if is_right else watched.found
+
+
+def test_more_than_the_share_is_held_for_one_gang_alone() -> None:
+    watched = Watched()
+    watched.most_held = 1
+    watched.checks.follow()
+    assert not watched.found
+    rank = replace(watched.held.rank, pod="default/train-1")
+    watched.domains = (watched.held, replace(watched.held, gang="default/other", rank=rank, nodes=frozenset(["b1"])))
+    watched.checks.follow()
+    assert any("may be 1" in text for text in watched.found)
+
+
+def test_nothing_is_held_for_longer_or_for_somebody_without_claims_or_while_it_is_turned_off() -> None:
+    watched = Watched()
+    watched.world.add_pod("bare")
+    watched.world.settle(1)
+    now = watched.world.clock.monotonic()
+    rank = replace(watched.held.rank, pod="default/bare")
+    watched.domains, watched.held_nodes = (), (HeldNode(rank, "a1", now + LIMITS.for_seconds + 1),)
+    off = HoldChecks(lambda: watched, watched.world.clock, watched.found, LIMITS.model_copy(update={"enabled": False}))
+    off.follow()
+    assert [text.split("default/bare")[1][:12] for text in watched.found] == [
+        ", although t",
+        f" until {now + LIMITS.for_seconds + 1}"[:12],
+        ", which want",
+    ]

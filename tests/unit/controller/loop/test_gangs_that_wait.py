@@ -6,7 +6,7 @@ import pytest
 
 from controller.loop import gangsync
 from driver.clock import rfc3339
-from driver.kube.api import PODS
+from driver.kube.api import NODES, PODS
 from tests.unit.controller.loop.gangworld import GangWorld
 
 HOLD_AFTER = 60
@@ -18,7 +18,7 @@ class Busy(GangWorld):
     """Both nodes of fabric a are taken, for as long as ``limits`` say, and a gang of 4 has waited long."""
 
     def __init__(self, *limits: int | None):
-        super().__init__(a=2, settings={"holdAfterSeconds": HOLD_AFTER})
+        super().__init__(a=2, settings={"hold": {"afterSeconds": HOLD_AFTER}})
         self.old = tuple(self.single(f"old-{number}", limit) for number, limit in enumerate(limits))
         self.settle(5)
         for pod in self.old:
@@ -62,7 +62,7 @@ def test_a_gang_that_waits_keeps_no_single_pod_of_its_shape_waiting() -> None:
 
 
 def test_a_stream_of_small_pods_does_not_starve_a_gang() -> None:
-    world = GangWorld(a=2, settings={"holdAfterSeconds": 60})
+    world = GangWorld(a=2, settings={"hold": {"afterSeconds": 60}})
     for number in range(4):
         world.add_claim(f"old-{number}")
         world.add_pod(f"old-{number}", f"old-{number}")
@@ -80,7 +80,7 @@ def test_a_stream_of_small_pods_does_not_starve_a_gang() -> None:
 
 
 def test_nothing_is_held_back_for_a_gang_that_could_never_start() -> None:
-    world = GangWorld(a=1, settings={"holdAfterSeconds": 60})
+    world = GangWorld(a=1, settings={"hold": {"afterSeconds": 60}})
     world.add_gang("train", 4)
     world.settle(90)
     world.add_claim("small")
@@ -90,7 +90,7 @@ def test_nothing_is_held_back_for_a_gang_that_could_never_start() -> None:
 
 
 def test_nodes_are_held_back_no_longer_than_the_gang_exists() -> None:
-    world = GangWorld(a=2, settings={"holdAfterSeconds": 60})
+    world = GangWorld(a=2, settings={"hold": {"afterSeconds": 60}})
     world.add_claim("busy")
     world.add_pod("busy", "busy")
     world.settle(5)
@@ -111,7 +111,7 @@ class Stream(GangWorld):
     """Every 200 s a pod comes that takes one of four nodes for ``LIMIT`` seconds. All four are never free at once."""
 
     def __init__(self, hold_after: float):
-        super().__init__(settings={"holdAfterSeconds": hold_after}, a=4)
+        super().__init__(settings={"hold": {"afterSeconds": hold_after}}, a=4)
         self._came = 0
         self._ends: dict[str, float] = {}
 
@@ -271,3 +271,87 @@ def packing(*cards: int) -> GangWorld:
     world.add_node("b1", 1)
     world.label("b1", "b")
     return world
+
+
+# How long, and for whom
+
+
+class Greedy(GangWorld):
+    """On each of four nodes a service uses one of four cards for ever. A gang wants all 16 cards."""
+
+    def __init__(self, **hold: Any):
+        super().__init__(cards=4, settings={"hold": {"afterSeconds": HOLD_AFTER, **hold}}, a=4)
+        for number in range(1, 5):
+            self.api.patch(NODES, f"a{number}", {"metadata": {"labels": {"host": f"a{number}"}}})
+            self.service(f"old-{number}", nodeSelector={"host": f"a{number}"})
+        self.settle(5)
+        self.bind_all()
+        self.gang = self.add_gang("greedy", 4, size=4, cpu="100m")
+        self.settle(HOLD_AFTER + 5)
+
+    def service(self, name: str, **spec: Any) -> str:
+        self.add_claim(name)
+        self.add_pod(name, name, cpu="100m", **spec)
+        return name
+
+    def held(self) -> list[str]:
+        return sorted(node for held in self.controller.held_domains for node in held.nodes)
+
+
+def test_a_gang_that_cannot_start_keeps_idle_cards_from_others_for_a_bounded_time() -> None:
+    world = Greedy(forSeconds=1000, pauseSeconds=500)
+    assert world.held() == ["a1", "a2", "a3", "a4"]
+    new = [world.service(f"new-{number}") for number in range(8)]
+    world.settle(900)
+    assert world.let_go(*new) == []
+    world.settle(100)
+    assert world.let_go(*new) == new
+    world.check_gang(*world.gang, minimum=4)
+
+
+def test_after_the_pause_others_have_their_hold_and_then_the_gang_again() -> None:
+    world = Greedy(forSeconds=1000, pauseSeconds=500)
+    world.settle(1000)
+    assert world.held() == [], "others are served"
+    world.settle(600)
+    assert world.held() == [], "the namespace waits for two pauses"
+    world.settle(500)
+    assert len(world.held()) == 4
+
+
+def test_nothing_is_held_back_if_that_is_turned_off() -> None:
+    assert Greedy(enabled=False).held() == []
+
+
+def test_a_gang_without_devices_holds_nothing_back() -> None:
+    world = GangWorld(a=2, settings={"hold": {"afterSeconds": HOLD_AFTER}})
+    for number in (1, 2):
+        world.add_pod(f"web-{number}", gates=(), cpu="6")
+        world.bind(f"web-{number}", f"a{number}")
+    gang = [f"hog-{number}" for number in range(2)]
+    for name in gang:
+        world.add_pod(name, cpu="6", labels={"lode.dev/gang": "hog"}, annotations={})
+    world.settle(HOLD_AFTER + 30)
+    assert list(world.controller.held_domains) == []
+    world.add_claim("small")
+    world.add_pod("small", "small", cpu="100m")
+    world.settle(5)
+    assert world.devices("small")
+
+
+def test_only_the_nodes_of_members_with_devices_are_held_back() -> None:
+    world = GangWorld(a=1, b=1, settings={"hold": {"afterSeconds": HOLD_AFTER}})
+    world.add_claim("busy")
+    world.add_pod("busy", "busy", cpu="6", nodeSelector={"fabric": "a"})
+    world.settle(5)
+    world.bind("busy", "a1")
+    group: dict[str, Any] = {
+        "labels": {"kueue.x-k8s.io/pod-group-name": "train", "lode.dev/gang": ""},
+        "annotations": {"kueue.x-k8s.io/pod-group-total-count": "2"},
+    }
+    world.add_claim("train-0", 2)
+    world.add_pod("train-0", "train-0", cpu="6", nodeSelector={"fabric": "a"}, **group)
+    world.add_pod("train-1", cpu="1", nodeSelector={"fabric": "b"}, **group)
+    world.settle(HOLD_AFTER + 30)
+    (held,) = world.controller.held_domains
+    assert [sorted(held.nodes), sorted(held.beside)] == [["a1"], ["b1"]]

@@ -51,7 +51,7 @@ def crowded(**settings: Any) -> World:
 
 
 def test_what_nothing_changes_for_costs_nothing(decisions: list[str]) -> None:
-    world = crowded()
+    world = crowded(hold={"enabled": False})
     world.settle(1_000)
     decisions.clear()
     world.meddler.calls.clear()
@@ -70,7 +70,7 @@ def test_each_pod_is_told_once_with_a_condition_and_an_event(decisions: list[str
 
 
 def test_a_freed_device_wakes_the_first_pod_of_each_shape_that_can_use_it(decisions: list[str]) -> None:
-    world = crowded()
+    world = crowded(hold={"enabled": False})
     world.settle(1_000)
     decisions.clear()
     world.remove_pod("run0")

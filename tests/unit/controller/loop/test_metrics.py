@@ -44,7 +44,7 @@ def test_the_gauges_say_how_things_are_when_they_are_read() -> None:
     add_pod(world, "c", 1)
     world.observe()
     assert gauges() == [4, 0, 0], "two pods and their claims, before anything is decided"
-    world.settle(world.settings.controller.hold_after_seconds)
+    world.settle(world.settings.controller.hold.after_seconds)
     assert gauges()[1:] == [2, 1], "a node is held back for the first"
     assert gauges()[0] == 0, "what waits for a change or a later time is not due"
     world.controller.follow()

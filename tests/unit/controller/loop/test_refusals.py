@@ -194,7 +194,7 @@ def test_it_gets_devices_even_if_its_node_is_held_back_for_a_pod_that_comes_firs
     world = bound_without_devices()
     world.add_claim("c", count=2)
     world.add_pod("first", "c", priority=10)
-    world.settle(world.settings.controller.hold_after_seconds + 1)
+    world.settle(world.settings.controller.hold.after_seconds + 1)
     assert world.metrics.registry.get_sample_value("lode_controller_held_nodes") == 1
     slices = world.api.get(RESOURCE_SLICES, "n1-lode.dev")
     slices["spec"]["devices"].append({"name": "gpu-9", "attributes": {"kind": {"string": "gpu"}}})

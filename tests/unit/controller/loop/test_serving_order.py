@@ -81,7 +81,7 @@ class Stream:
 
 
 def test_a_stream_of_small_pods_does_not_starve_a_large_one() -> None:
-    world = World(nodes=2, cards=4, holdAfterSeconds=30)
+    world = World(nodes=2, cards=4, hold={"afterSeconds": 30})
     stream = Stream(world)
     for _ in range(15):
         stream.second()
@@ -100,7 +100,7 @@ def test_a_pod_for_which_no_more_nodes_were_held_gets_one_when_another_hold_ends
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("controller.waiting.held.MOST_HELD", 1)
-    world = World(nodes=1, cards=10, holdAfterSeconds=30)
+    world = World(nodes=1, cards=10, hold={"afterSeconds": 30})
     stream = Stream(world)
     for _ in range(15):
         stream.second()
@@ -119,7 +119,7 @@ def test_a_pod_for_which_no_more_nodes_were_held_gets_one_when_another_hold_ends
 
 def holding_a_node_for(cpu: str) -> World:
     """The node has two cards; ``run`` holds one, and the node is held back for ``large``, which wants both."""
-    world = World(nodes=1, cards=2, holdAfterSeconds=30)
+    world = World(nodes=1, cards=2, hold={"afterSeconds": 30})
     world.add_claim("c-run")
     world.add_pod("run", "c-run", cpu="10m")
     world.settle()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.waiting import HeldDomain, HeldDomains, HeldNodes, Rank
+from controller.waiting import HeldDomain, HeldDomains, HeldNode, HeldNodes, HoldLimits, Pauses, Rank
 from controller.waiting.held import MOST_HELD
 
 
@@ -10,9 +10,13 @@ def rank(pod: str, priority: int = 0) -> Rank:
     return Rank(-priority, "", pod)
 
 
+def node(pod: str, name: str, priority: int = 0) -> HeldNode:
+    return HeldNode(rank(pod, priority), name, 0)
+
+
 def test_a_held_node_is_closed_to_those_that_come_after() -> None:
     held = HeldNodes()
-    held.hold(rank("first", 5), "n1")
+    held.hold(node("first", "n1", 5))
     assert held.from_pod(rank("later", 1)) == {"n1": "first"}
     assert held.from_pod(rank("before", 9)) == {}
     assert held.from_pod(rank("first", 5)) == {}
@@ -20,9 +24,9 @@ def test_a_held_node_is_closed_to_those_that_come_after() -> None:
 
 def test_several_holds_of_one_node_name_the_first_pod() -> None:
     held = HeldNodes()
-    held.hold(rank("second", 4), "n1")
-    held.hold(rank("first", 5), "n1")
-    held.hold(rank("third", 3), "n2")
+    held.hold(node("second", "n1", 4))
+    held.hold(node("first", "n1", 5))
+    held.hold(node("third", "n2", 3))
     assert held.from_pod(rank("later")) == {"n1": "first", "n2": "third"}
     assert held.holders("n1") == ["second", "first"]
     assert held.holders("") == ["second", "first", "third"]
@@ -30,23 +34,40 @@ def test_several_holds_of_one_node_name_the_first_pod() -> None:
 
 def test_a_hold_ends() -> None:
     held = HeldNodes()
-    held.hold(rank("first"), "n1")
-    assert (held.node_of("first"), held.end("first"), held.end("first"), held.node_of("first")) == ("n1", "n1", "", "")
+    held.hold(node("first", "n1"))
+    assert (held.of("first"), held.end("first"), held.end("first"), held.of("first")) == (
+        node("first", "n1"),
+        "n1",
+        "",
+        None,
+    )
 
 
-def test_the_number_of_held_nodes_is_bounded() -> None:
+def test_the_number_of_held_nodes_is_bounded_in_all_and_for_each_namespace() -> None:
     held = HeldNodes()
     for number in range(MOST_HELD):
-        assert not held.full
-        held.hold(rank(f"p{number}"), f"n{number}")
-    assert held.full
+        team = number % 2
+        assert not held.is_full(f"team-{team}", 100)
+        held.hold(node(f"team-{team}/p{number}", f"n{number}"))
+        assert held.is_full(f"team-{team}", 100) == (number // 2 == MOST_HELD // 2 - 1)
+    assert held.is_full("other", 100)
+
+
+def test_in_a_small_cluster_fewer_nodes_are_held_and_at_least_one() -> None:
+    held = HeldNodes()
+    assert not held.is_full("team", 1)
+    held.hold(node("team/p", "n1"))
+    assert held.is_full("team", 1)
+    assert held.is_full("other", 1)
+    assert held.is_full("team", 2)
+    assert not held.is_full("other", 2)
 
 
 # Domains, for gangs
 
 
 def domain(gang: str, nodes: str, outermost: str = "a", priority: int = 5, starts: float | None = None) -> HeldDomain:
-    return HeldDomain(gang, rank(gang, priority), outermost, frozenset(nodes.split()), starts)
+    return HeldDomain(gang, rank(gang, priority), outermost, frozenset(nodes.split()), starts=starts)
 
 
 def test_the_nodes_of_a_gang_are_closed_to_those_that_come_after_and_not_to_itself() -> None:
@@ -57,13 +78,25 @@ def test_the_nodes_of_a_gang_are_closed_to_those_that_come_after_and_not_to_itse
     assert held.from_pod(rank("later"), gang="ns/train") == {}
 
 
-def test_in_each_outermost_domain_nodes_are_held_for_one_gang_the_first() -> None:
+@pytest.mark.parametrize(
+    ("new", "most", "displaced"),
+    [
+        pytest.param(domain("c/new", "n3", priority=3), 9, None, id="one gang of a domain, the first"),
+        pytest.param(domain("c/new", "n3", priority=9), 9, ["a/one"], id="which displaces the one that comes after"),
+        pytest.param(domain("a/new", "m9", "z", priority=3), 9, None, id="one gang of a namespace, the first"),
+        pytest.param(domain("a/new", "m9", "z", priority=9), 9, ["a/one"], id="which displaces its neighbor"),
+        pytest.param(domain("c/new", "m9", "z", priority=3), 4, [], id="as many nodes as may be held"),
+        pytest.param(domain("c/new", "m9", "z", priority=3), 3, None, id="and no more"),
+        pytest.param(domain("c/new", "m9", "z", priority=9), 3, ["b/two"], id="those that come last make room"),
+        pytest.param(domain("c/new", "m1 m2 m3 m4", "z", priority=9), 3, ["a/one", "b/two"], id="or all of them"),
+        pytest.param(domain("a/one", "n1 n2 n3", priority=5), 4, [], id="a gang does not displace itself"),
+    ],
+)
+def test_what_is_held_for_whom_at_a_time(new: HeldDomain, most: int, displaced: list[str] | None) -> None:
     held = HeldDomains()
-    assert held.hold(domain("second", "n1", priority=4))
-    assert held.hold(domain("first", "n2", priority=5))
-    assert not held.hold(domain("third", "n3", priority=3))
-    assert held.hold(domain("elsewhere", "m1", outermost="b", priority=1))
-    assert held.from_pod(rank("later")) == {"n2": "gang first", "m1": "gang elsewhere"}
+    held.hold(domain("a/one", "n1 n2", priority=5))
+    held.hold(domain("b/two", "k1", outermost="b", priority=4))
+    assert held.displaced(new, most) == displaced
 
 
 def test_the_gangs_on_changed_nodes() -> None:
@@ -103,3 +136,27 @@ def test_a_prediction_is_put_off_only_when_it_has_passed(
 ) -> None:
     """Else pods that use the nodes meanwhile could delay the gang for ever, each a little."""
     assert domain("train", "n1", starts=known).predicting(found, now).starts == then
+
+
+# How much, and how often
+
+
+@pytest.mark.parametrize(("share", "nodes", "most"), [(0.5, 10, 5), (0.5, 1, 1), (0.1, 4, 1), (1, 4, 4), (0.5, 0, 1)])
+def test_the_share_of_the_nodes_is_at_least_one(share: float, nodes: int, most: int) -> None:
+    assert HoldLimits(share=share).most(nodes) == most
+
+
+def test_after_a_hold_that_ran_out_its_nodes_stay_open_and_its_namespace_waits_longer() -> None:
+    pauses = Pauses(100)
+    pauses.ran_out(rank("a/p", 5), ["n1", "n2"], 1000)
+    assert pauses.nodes(rank("b/q", 5), 1099) == {"n1": 1100, "n2": 1100}
+    assert pauses.nodes(rank("b/q", 5), 1100) == {}
+    assert [pauses.of_namespace(rank(pod, 5), 1100) for pod in ("a/other", "b/q")] == [1200, None]
+    assert pauses.of_namespace(rank("a/other", 5), 1200) is None
+
+
+def test_a_pause_does_not_bind_those_of_higher_priority() -> None:
+    pauses = Pauses(100)
+    pauses.ran_out(rank("a/p", 5), ["n1"], 0)
+    assert [bool(pauses.nodes(rank("b/q", priority), 1)) for priority in (4, 5, 6)] == [True, True, False]
+    assert [pauses.of_namespace(rank("a/q", priority), 1) for priority in (4, 5, 6)] == [200, 200, None]

@@ -1,0 +1,68 @@
+"""How long, how often and how many nodes may be held back. Pure."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from controller.waiting.order import Rank
+
+_TURNS: Final = 2
+"""How many pauses a namespace waits after a hold of its own that ran out, so that those of others come first."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldLimits:
+    """The settings ``controller.hold``; times are seconds.
+
+    Attributes:
+        enabled: whether nodes are held back at all.
+        after: how long a pod or gang waits before.
+        longest: how long its nodes are held back at most.
+        pause: how long after that nobody holds these nodes back.
+        share: the part of the nodes with devices that is held back at a time.
+    """
+
+    enabled: bool = True
+    after: float = 300
+    longest: float = 1800
+    pause: float = 1800
+    share: float = 0.5
+
+    def most(self, nodes: int) -> int:
+        """How many of so many nodes may be held back at a time; at least one."""
+        return max(1, int(self.share * nodes))
+
+
+class Pauses:
+    """Nodes and namespaces for which nothing is held back for a while, because a hold ran out.
+
+    The rule
+        A hold that ran out keeps its nodes open for one pause and its namespace waiting for two. So pods that come
+        after are served in turn with the one that waits, and others that wait for room have their turn before it. It
+        binds those of no higher priority.
+
+    Args:
+        seconds: of a pause.
+    """
+
+    def __init__(self, seconds: float):
+        self._seconds = seconds
+        self._nodes: dict[str, tuple[float, int]] = {}
+        self._namespaces: dict[str, tuple[float, int]] = {}
+        """When each pause ends (monotonic seconds), and ``Rank.below`` of the one whose hold ran out."""
+
+    def ran_out(self, rank: Rank, nodes: Collection[str], now: float) -> None:
+        """A hold ended because its time was over."""
+        self._nodes = {name: one for name, one in self._nodes.items() if one[0] > now}
+        self._namespaces = {name: one for name, one in self._namespaces.items() if one[0] > now}
+        self._nodes |= dict.fromkeys(nodes, (now + self._seconds, rank.below))
+        self._namespaces[rank.namespace] = now + _TURNS * self._seconds, rank.below
+
+    def nodes(self, rank: Rank, now: float) -> dict[str, float]:
+        """The nodes that may not be held back for this rank now, and when each pause ends."""
+        return {name: ends for name, (ends, below) in self._nodes.items() if ends > now and rank.below >= below}
+
+    def of_namespace(self, rank: Rank, now: float) -> float | None:
+        """When (monotonic seconds) something may be held back for this rank, by its namespace; None for now."""
+        ends, below = self._namespaces.get(rank.namespace, (now, 0))
+        return ends if ends > now and rank.below >= below else None
