@@ -25,7 +25,7 @@ from controller.reconcile import RefusalMemory
 from controller.state import OPTIONAL_RESOURCES, Changes, State, StateDelta
 from controller.telling import Teller
 from controller.waiting import HeldDomain, HeldNode, HoldLimits, Rank, rank_of, rank_of_gang
-from controller.writing import WriteResult, Writes, WriteSequence
+from controller.writing import WriteResult, Writes, WriteSequence, WritesOfTerm
 from controller.writing.steps import ReadPage, Target
 from driver.clock import Clock
 from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api
@@ -72,7 +72,7 @@ class Controller:
         deliver: Callable[[StateDelta], None] | None = None,
         unsafe: Callable[[], str] = lambda: "",
     ):
-        self._writes = writes
+        self._writes = WritesOfTerm(writes, lambda: self._term or 0)
         self._clock = clock
         self._settings = settings
         self._metrics = ControllerMetrics(metrics)

@@ -129,7 +129,9 @@ def examine(
         return refused
     unallocated = tuple(record for record in ours if record.claim.allocation is None)
     if unallocated or not ours:
-        return OpenPod(pod, tuple(records), unallocated, by_driver.others)
+        allocated = [record for record in ours if record.claim.allocation is not None]
+        full = _full(state, unreserved(state, allocated, pod))
+        return full or OpenPod(pod, tuple(records), unallocated, by_driver.others)
     if gated:
         return FullPod(pod, ours)
     if pod.unschedulable:
@@ -244,11 +246,19 @@ def finish(state: State, found: FullPod) -> Place | TakeBack | Wait:
             return TakeBack(tuple(record.claim.key for record in own), node_of(own), problem)
         return Wait(Reason.NODE_UNUSABLE, problem)
     reserve = unreserved(state, ours, pod)
-    full = [key for key in reserve if len(state.claims[key].claim.reserved_for) >= MAX_CONSUMERS]
-    if full:
-        message = f"ResourceClaim {', '.join(full)}: reserved for the maximum number of consumers: {MAX_CONSUMERS}"
-        return Wait(Reason.CLAIM_FULL, message, tuple(full))
-    return Place(node_of(ours), (), reserve)
+    return _full(state, reserve) or Place(node_of(ours), (), reserve)
+
+
+def _full(state: State, reserve: Sequence[str]) -> Wait | None:
+    """Why one more consumer cannot be added to these claims; None if it can."""
+    full = tuple(key for key in reserve if len(state.claims[key].claim.reserved_for) >= MAX_CONSUMERS)
+    if not full:
+        return None
+    message = (
+        f"ResourceClaim {', '.join(full)}: reserved for the maximum number of consumers: {MAX_CONSUMERS}; use another "
+        "claim, or wait until one of the pods that use it ends"
+    )
+    return Wait(Reason.CLAIM_FULL, message, full)
 
 
 def _misplacement(state: State, pod: PodView, ours: Sequence[ClaimRecord]) -> str:

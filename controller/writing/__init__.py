@@ -9,7 +9,7 @@ lanes            which sequence may start next; calls: the API call of each step
 """
 
 from controller.writing.metrics import WritingMetrics
-from controller.writing.port import Deliver, Writes
+from controller.writing.port import Deliver, Writes, WritesOfTerm
 from controller.writing.stepped import Latency, SteppedWrites, UnderWay
 from controller.writing.steps import Answer, Lane, Subject, WriteResult, WriteSequence
 from controller.writing.terms import Terms
@@ -28,5 +28,6 @@ __all__ = [
     "WriteResult",
     "WriteSequence",
     "Writes",
+    "WritesOfTerm",
     "WritingMetrics",
 ]

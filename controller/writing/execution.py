@@ -11,12 +11,11 @@ from driver.kube.api import Api, Unavailable
 
 
 class Execution:
-    """Carries out the steps of one sequence in order, as long as the term lasts in which it was submitted."""
+    """Carries out the steps of one sequence in order, as long as the term lasts in which they were decided."""
 
     def __init__(self, sequence: WriteSequence, terms: Terms):
         self.sequence = sequence
         self._terms = terms
-        self._term = terms.term
         self._rest = sequence.steps
         self._answers: dict[ObjectKey, Answer] = {}
         self._versions: dict[ObjectKey, str] = {}
@@ -49,9 +48,9 @@ class Execution:
         self._rest = tuple(at_version(step, self._versions) for step in self._rest[1:])
 
     def _result(self, error: Exception | None, **more: Any) -> WriteResult:
-        return WriteResult(self.sequence, tuple(self._answers.values()), error, term=self._term, **more)
+        return WriteResult(self.sequence, tuple(self._answers.values()), error, term=self.sequence.term, **more)
 
     def _check(self, step: Step) -> None:
-        if self._term is None or self._terms.term != self._term:
+        if self._terms.term != self.sequence.term:
             target = step.target
             raise Deposed(f"{target.resource.kind} {target.key}: not written: the term of leadership is over")

@@ -1,6 +1,7 @@
 """The port to carrying out: decisions go in as sequences, and what came of them comes back as events."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from controller.writing.lanes import TellKey
@@ -13,7 +14,8 @@ Deliver = Callable[[WriteResult], None]
 class Writes(Protocol):
     """Carries out sequences, many at once: in order within one, and never two that are about one object at once.
 
-    A sequence belongs to the term in which it was submitted. When that is over, no further step of it is made.
+    A sequence belongs to the term in which it was decided. When that is over, no further step of it is made. What is
+    submitted may be older than the present term: the process can be stopped between a decision and its submission.
     """
 
     def submit(self, sequence: WriteSequence) -> None:
@@ -27,3 +29,23 @@ class Writes(Protocol):
         has not started when a sequence about the same object is submitted is dropped. Neither then has a result.
         """
         ...
+
+
+class WritesOfTerm:
+    """Implements ``Writes``: passes sequences on as decided in the present term of their author.
+
+    Args:
+        term: of the author of the sequences, as far as it knows when it decides; 0 if it may not decide.
+    """
+
+    def __init__(self, writes: Writes, term: Callable[[], int]):
+        self._writes = writes
+        self._term = term
+
+    def submit(self, sequence: WriteSequence) -> None:
+        """As ``Writes.submit``."""
+        self._writes.submit(replace(sequence, term=self._term()))
+
+    def tell(self, key: TellKey, sequence: WriteSequence) -> None:
+        """As ``Writes.tell``."""
+        self._writes.tell(key, replace(sequence, term=self._term()))

@@ -143,6 +143,8 @@ class WriteSequence:
     subject: Subject
     steps: tuple[Step, ...]
     lane: Lane = Lane.PLACING
+    term: int = 0
+    """The term in which it was decided; 0 for none. No step is made in another one."""
 
     @property
     def objects(self) -> frozenset[ObjectKey]:

@@ -110,3 +110,24 @@ def test_a_pod_replaced_under_its_name_before_it_is_told_is_decided_anew_without
     world.settle()
     assert (world.condition("p")[0], world.gates("p")) == ("True", [])
     assert world.events("p", "WriteRefused") == []
+
+
+def test_a_pod_beside_a_full_shared_claim_waits_before_anything_is_written() -> None:
+    world = World(nodes=1, cards=2)
+    world.add_claim("shared")
+    world.add_pod("first", "shared", cpu="1m")
+    world.settle(2)
+    consumer = world.claim("shared")["status"]["reservedFor"][0]
+    others = [{**consumer, "name": f"other-{number}", "uid": f"other-{number}"} for number in range(255)]
+    patch = {"status": {"reservedFor": [consumer, *others]}}
+    world.api.patch(RESOURCE_CLAIMS, "shared", patch, namespace="default", subresource="status")
+    world.add_claim("own")
+    world.meddler.calls.clear()
+    world.add_pod("q", "own", "shared", cpu="1m")
+    world.settle(1800)
+    assert world.condition("q")[1] == "ClaimFull"
+    assert not [call for call in world.meddler.calls if call.startswith("patch resourceclaims")]
+    patch = {"status": {"reservedFor": [consumer]}}
+    world.api.patch(RESOURCE_CLAIMS, "shared", patch, namespace="default", subresource="status")
+    world.settle(5)
+    assert world.gates("q") == [], "there is room again"

@@ -2,7 +2,11 @@
 
 from typing import Any
 
+import pytest
+
+from controller.loop.underway import Underway
 from controller.state.decoding import Decoder
+from controller.writing import WriteSequence
 from driver.kube.api import (
     DEVICE_CLASSES,
     NODES,
@@ -165,6 +169,35 @@ def test_what_comes_of_an_earlier_term_is_not_taken_for_a_write_of_the_next() ->
     world.settle(10)
     assert world.devices("a") == ["n1/gpu-0"]
     assert not world.controller.in_doubt
+
+
+def test_what_was_decided_before_a_stop_is_not_written_in_a_later_term(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Lease was lost and won again while the process stood still between a decision and its submission."""
+    world = World(nodes=1, cards=1)
+    world.settle(2)
+    for name in "ab":
+        world.add_claim(name)
+    world.add_pod("p", "a")
+    submit = Underway.submit
+    stopped: list[WriteSequence] = []
+
+    def stop_first(self: Underway, sequence: WriteSequence, promises: Any = None) -> Any:
+        if not stopped:
+            stopped.append(sequence)
+            world.terms.term = 2
+        return submit(self, sequence, promises)
+
+    monkeypatch.setattr(Underway, "submit", stop_first)
+    while not stopped:
+        world.observe()
+        assert world.controller.step() or world.writes.step()
+    while world.writes.step():
+        pass
+    assert world.devices("a") == []
+    assert not any(call.startswith("patch") for call in world.meddler.calls)
+    world.controller.lead(2)
+    world.settle(5)
+    assert world.devices("a") == ["n1/gpu-0"], "it is decided anew"
 
 
 def test_a_new_start_counts_what_the_last_one_gave_out() -> None:

@@ -65,7 +65,7 @@ class Rig:
         )
 
     def run(self, *steps: Step, lane: Lane = Lane.PLACING) -> WriteResult:
-        execution = Execution(WriteSequence(("pod", "default/p"), steps, lane), self.terms)
+        execution = Execution(WriteSequence(("pod", "default/p"), steps, lane, term=1), self.terms)
         while (result := execution.step(self.world.meddler)) is None:
             pass
         return result
@@ -147,7 +147,7 @@ def test_objects_that_cannot_be_read_again_are_the_rest_and_the_failure_is_kept(
 @pytest.mark.parametrize("made", range(4))
 def test_no_step_is_made_after_the_term(made: int) -> None:
     rig = Rig()
-    execution = Execution(WriteSequence(("pod", "default/p"), rig.placement), rig.terms)
+    execution = Execution(WriteSequence(("pod", "default/p"), rig.placement, term=1), rig.terms)
     for _ in range(made):
         assert execution.step(rig.world.meddler) is None
     rig.terms.term = 2
@@ -161,6 +161,17 @@ def test_what_is_submitted_without_a_term_is_not_made() -> None:
     rig = Rig()
     rig.terms.term = None
     assert isinstance(rig.run(*rig.placement).error, Deposed)
+
+
+def test_what_was_decided_before_the_present_term_is_not_made() -> None:
+    """The process was stopped between the decision and its submission; meanwhile another one led."""
+    rig = Rig()
+    sequence = WriteSequence(("pod", "default/p"), rig.placement, term=1)
+    rig.terms.term = 2
+    result = Execution(sequence, rig.terms).step(rig.world.meddler)
+    assert result is not None
+    assert isinstance(result.error, Deposed)
+    assert rig.world.meddler.calls == []
 
 
 def test_fields_that_are_not_stored_are_the_operators_fault_and_end_the_sequence() -> None:
@@ -214,6 +225,6 @@ def test_an_event_is_created_once_and_counted_up_afterwards() -> None:
 
 def test_a_sequence_knows_its_objects() -> None:
     rig = Rig()
-    sequence = WriteSequence(("pod", "default/p"), rig.placement)
+    sequence = WriteSequence(("pod", "default/p"), rig.placement, term=1)
     assert sequence.objects == {(RESOURCE_CLAIMS, "default/a"), (PODS, "default/p")}
     assert Answer(PODS, "default/p", None).object is None

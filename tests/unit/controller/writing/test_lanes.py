@@ -25,7 +25,7 @@ Moves = st.lists(
 
 def sequence(names: str, lane: Lane = Lane.PLACING) -> Execution:
     steps = tuple(ReadObject(Target(PODS, f"default/{name}", name)) for name in names)
-    return Execution(WriteSequence(("pod", names), steps, lane), OneTerm())
+    return Execution(WriteSequence(("pod", names), steps, lane, term=1), OneTerm())
 
 
 def names_of(execution: Execution) -> str:

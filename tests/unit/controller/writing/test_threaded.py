@@ -71,7 +71,7 @@ class Rig:
         pod: Object = self.pods[name]
         target = Target(PODS, f"default/{name}", pod["metadata"]["uid"])
         steps = (PatchPodStatus(target, {"nominatedNodeName": node}),) * times
-        return WriteSequence(("pod", target.key), steps, lane)
+        return WriteSequence(("pod", target.key), steps, lane, term=1)
 
     def result(self) -> tuple[str, bool]:
         """The name of the pod of the next result, and whether it succeeded."""
