@@ -38,6 +38,12 @@ MAX_DEVICE_TAINTS = 16
 MAX_BINDING_CONDITIONS = 4
 """Binding conditions of a device, and binding failure conditions of a device."""
 
+MAX_OBJECT_DEPTH = 64
+"""Levels of nesting of an object that are read where a decoder gives up. The API's own fields need about 20 (a project
+setting, no limit of the API server, which takes 10,000)."""
+MAX_PARAMETERS_DEPTH = 16
+"""Levels of nesting of opaque parameters that are read: theirs need 4 (a project setting)."""
+
 MAX_EVENT_MESSAGE = 1024
 """Characters of an Event's message (events.k8s.io/v1; core/v1 Events keep to it, too)."""
 MAX_HEALTH_MESSAGE = 1024

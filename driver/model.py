@@ -237,6 +237,8 @@ class OpaqueConfig:
     parameters: JsonObject
     requests: tuple[str, ...] = ()
     source: Literal["", "FromClass", "FromClaim"] = ""
+    problem: str = ""
+    """Why the parameters cannot be read, which are empty then. It concerns only those whose parameters they are."""
 
 
 @dataclass(frozen=True, slots=True)

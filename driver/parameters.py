@@ -194,8 +194,11 @@ def parameters_of(
     for index, entry in enumerate(config):
         if entry.driver != names.driver or (kind and entry.parameters.get("kind") != kind):
             continue
+        where = f"{field}[{index}].opaque.parameters"
+        if entry.problem:
+            faults.append(Fault(where, entry.problem))
+            continue
         try:
-            where = f"{field}[{index}].opaque.parameters"
             value = _decode(entry.parameters, names, where)
         except InvalidInput as error:
             faults += error.faults

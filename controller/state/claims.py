@@ -24,7 +24,19 @@ def record_from(obj: Object) -> ClaimRecord:
     Raises:
         LodeError, KeyError, TypeError, ValueError: the object cannot be decoded.
     """
-    return ClaimRecord(claim_from(obj), json.dumps(obj["spec"], sort_keys=True))
+    claim = claim_from(obj)
+    return ClaimRecord(claim, _shape(obj["spec"], claim))
+
+
+def _shape(spec: Object, claim: Claim) -> str:
+    """Parameters that cannot be read, and nest too deeply for an encoder, have their problem in their place."""
+    if any(entry.problem for entry in claim.spec.config):
+        config = [
+            [entry.driver, entry.requests, entry.problem] if entry.problem else raw
+            for entry, raw in zip(claim.spec.config, spec["devices"]["config"], strict=True)
+        ]
+        spec = {**spec, "devices": {**spec["devices"], "config": config}}
+    return json.dumps(spec, sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)

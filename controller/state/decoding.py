@@ -16,7 +16,7 @@ from controller.state.classes import class_record_from
 from controller.state.podview import pod_from
 from controller.state.scheduling import namespace_from
 from controller.state.sharing import SharedClaims, SharedPods
-from driver.errors import Fault, InvalidInput, LodeError
+from driver.errors import Fault, InvalidInput
 from driver.kube.api import (
     COSCHEDULING_POD_GROUPS,
     CSI_NODES,
@@ -36,6 +36,7 @@ from driver.kube.api import (
     VOLCANO_POD_GROUPS,
     Object,
     Resource,
+    Undecoded,
 )
 from driver.kube.objects import object_key
 from driver.kube.reflector import Delta, Removed, Synced, Unreadable
@@ -120,11 +121,13 @@ class Decoder:
     def object(self, resource: Resource, obj: Object) -> Decoded:
         """An object that was read or written. Never fails, as ``delta``."""
         metadata, value, problem = obj["metadata"], None, ""
-        try:
-            value = self._decode[resource](obj)
-        except (LodeError, AttributeError, KeyError, TypeError, ValueError) as error:
-            # One object that cannot be decoded must not keep the others from being served.
-            problem = repr(error)
+        if isinstance(obj, Undecoded):
+            problem = obj.problem
+        else:
+            try:
+                value = self._decode[resource](obj)
+            except Exception as error:  # noqa: BLE001 - whatever it is, no object keeps others from being served
+                problem = repr(error)
         return Decoded(resource, object_key(obj), metadata.get("uid", ""), version_of(metadata), value, problem)
 
 

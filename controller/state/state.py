@@ -44,7 +44,6 @@ from controller.state.revisions import NodeRevisions, Revision
 from controller.state.scheduling import NamespaceHandler, PodsWithVolumes, VolumeClaimHandler, VolumeHandler
 from controller.state.slices import SliceNodes
 from controller.state.versions import Arrival, ObjectVersions
-from driver.errors import LodeError
 from driver.kube.api import (
     CSI_NODES,
     DEVICE_CLASSES,
@@ -208,7 +207,7 @@ class State:
         if not problem:
             try:
                 handler.on_update(decoded.value, changes)
-            except (LodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+            except Exception as error:  # noqa: BLE001 - as in the decoder
                 problem = repr(error)
         if problem:
             changes.unreadable.append(f"{resource.kind} {key}: {problem}")

@@ -67,9 +67,24 @@ VOLCANO_POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "
 COSCHEDULING_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", namespaced=True)
 
 
+class Undecoded(Object):
+    """Stands for an object of a list or watch that cannot be decoded. All that is known is what identifies it.
+
+    Attributes:
+        problem: why it cannot be decoded.
+    """
+
+    def __init__(self, metadata: Object, problem: str):
+        super().__init__(metadata=metadata)
+        self.problem = problem
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Part of a list, all read at one resource version; ``continue_token`` is "" on the last page."""
+    """Part of a list, all read at one resource version; ``continue_token`` is "" on the last page.
+
+    An item that cannot be decoded is ``Undecoded``.
+    """
 
     items: Sequence[Object]
     resource_version: str
@@ -78,7 +93,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """One line of a watch. A BOOKMARK carries only ``metadata.resourceVersion``."""
+    """One line of a watch. A BOOKMARK carries only ``metadata.resourceVersion``.
+
+    An object that cannot be decoded is ``Undecoded``.
+    """
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     object: Object
@@ -110,7 +128,7 @@ class Conflict(ApiError):
 
 
 class Gone(ApiError):
-    """410: the resource version (or continue token) is too old. List again."""
+    """410: the resource version (or continue token) is too old, or a watch cannot go on from it. List again."""
 
 
 class Invalid(ApiError):

@@ -27,7 +27,7 @@ from driver.kube.api import (
     WatchEvent,
     nothing,
 )
-from driver.kube.codec import decode_object, decode_page, encode_object
+from driver.kube.codec import decode_event, decode_object, decode_page, encode_object
 from driver.kube.connections import Connections, Response
 
 T = TypeVar("T")
@@ -315,7 +315,8 @@ def _events(resource: Resource, response: Response) -> Iterator[WatchEvent]:
     try:
         yield from map(_event, _lines(_chunks(resource, response)))
     except ValueError as error:
-        raise Unavailable(f"watch {resource.plural}: connection lost: {error}") from error
+        # From the version before it, every watch would come to the same line again.
+        raise Gone(f"watch {resource.plural}: an event cannot be decoded: {error}") from error
     finally:
         response.close()
 
@@ -326,11 +327,13 @@ def _chunks(resource: Resource, response: Response) -> Iterator[bytes]:
 
 
 def _event(line: bytes) -> WatchEvent:
-    event = decode_object(line)
-    if event["type"] == "ERROR":
-        status = event["object"]
-        raise error_from(status.get("code") or 500, status)
-    return WatchEvent(event["type"], event["object"])
+    kind, obj = decode_event(line)
+    match kind:
+        case "ERROR":
+            raise error_from(obj.get("code") or 500, obj)
+        case "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK":
+            return WatchEvent(kind, obj)
+    raise ValueError(f"unknown type of event: {kind}")
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -1,13 +1,21 @@
-"""The JSON that an API server sends and takes. Only this module uses msgspec."""
+"""The JSON that an API server sends and takes. Only this module uses msgspec.
 
+Everything is decoded strictly first, which is quick. Only what is refused then is read leniently, object by object: one
+object that cannot be decoded keeps no other from being read, neither in a list nor in a watch.
+"""
+
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 import msgspec
 
-from driver.kube.api import Object, Page, Unavailable
+from driver.kube.api import Object, Page, Unavailable, Undecoded
+from driver.kube.lenient import identity_of, read_object, split_list
 
 T = TypeVar("T")
+
+_EVENT_TYPE: Final = re.compile(rb'\s*\{\s*"type"\s*:\s*"([A-Z]+)"')
 
 
 class _ListMeta(msgspec.Struct):
@@ -29,10 +37,10 @@ class Items(Sequence[Object]):
         added: fields that the items of a list lack.
 
     Raises:
-        Unavailable: when an item is read that is not an object; call again.
+        Unavailable: when an item is read of which not even the name can be found; call again.
     """
 
-    def __init__(self, raws: Sequence[msgspec.Raw], added: Mapping[str, str]):
+    def __init__(self, raws: Sequence[bytes | msgspec.Raw], added: Mapping[str, str]):
         self._raws = raws
         self._added = added
 
@@ -46,10 +54,14 @@ class Items(Sequence[Object]):
     def __getitem__(self, index: int | slice) -> Object | Sequence[Object]:
         if isinstance(index, slice):
             return Items(self._raws[index], self._added)
+        raw = self._raws[index]
         try:
-            return {**self._added, **decode_object(self._raws[index])}
+            return {**self._added, **decode_object(raw)}
         except ValueError as error:
-            raise Unavailable(f"item {index} of a list is not a JSON object: {error}") from error
+            try:
+                return Undecoded(identity_of(bytes(raw)), str(error))
+            except ValueError:
+                raise Unavailable(f"item {index} of a list is not a JSON object: {error}") from error
 
 
 def encode_object(obj: object) -> bytes:
@@ -67,12 +79,34 @@ def encoded_once(obj: object) -> object:
 
 
 def decode_object(data: bytes | msgspec.Raw) -> Object:
-    """The object.
+    """The object. What strict decoders refuse in it is read as ``driver.kube.lenient`` says.
 
     Raises:
         ValueError: not a JSON object.
     """
-    return _decoded(data, dict[str, Any])
+    try:
+        return _decoded(data, dict[str, Any])
+    except ValueError:
+        return read_object(bytes(data))
+
+
+def decode_event(data: bytes) -> tuple[str, Object]:
+    """Type and object of one line of a watch; the object is ``Undecoded`` if all that can be found is its identity.
+
+    Raises:
+        ValueError: not even that can be found.
+    """
+    try:
+        event = decode_object(data)
+    except ValueError as error:
+        found = _EVENT_TYPE.match(data)
+        if found is None:
+            raise
+        return found[1].decode(), Undecoded(identity_of(data), str(error))
+    kind, obj = event.get("type"), event.get("object")
+    if not isinstance(kind, str) or not isinstance(obj, dict):
+        raise ValueError("not an event of a watch")
+    return kind, obj
 
 
 def decode_page(data: bytes, added: Mapping[str, str]) -> Page:
@@ -81,8 +115,14 @@ def decode_page(data: bytes, added: Mapping[str, str]) -> Page:
     Raises:
         ValueError: not a list of Kubernetes.
     """
-    page = _decoded(data, _List)
-    return Page(Items(page.items or (), added), page.metadata.resource_version, page.metadata.continue_token)
+    items: Sequence[bytes | msgspec.Raw]
+    try:
+        page = _decoded(data, _List)
+        items = page.items or ()
+    except ValueError:
+        rest, items = split_list(data)
+        page = _decoded(rest, _List)
+    return Page(Items(items, added), page.metadata.resource_version, page.metadata.continue_token)
 
 
 def decoded_as(value: object, kind: type[T]) -> T:
@@ -100,5 +140,5 @@ def decoded_as(value: object, kind: type[T]) -> T:
 def _decoded(data: bytes | msgspec.Raw, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(str(error)) from error

@@ -143,12 +143,12 @@ class Reflector:
             self._version = ""
 
     def _take(self, event: WatchEvent) -> None:
-        version: str = event.object["metadata"]["resourceVersion"]
         if event.type == "DELETED":
             self._sink(Removed(self.resource, event.object))
         elif event.type != "BOOKMARK":
             self._sink(Upserted(self.resource, event.object))
-        self._version = version
+        # An object that cannot be decoded may have no version: the next event has one.
+        self._version = event.object["metadata"].get("resourceVersion") or self._version
 
     def _list(self) -> None:
         """A list that breaks off is begun anew: what it has reported exists, but nothing is known to be complete."""

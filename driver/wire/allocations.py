@@ -1,5 +1,10 @@
 """Allocations, their configuration and consumers."""
 
+from collections.abc import Iterable
+from math import isfinite
+from typing import Any, cast
+
+from driver.limits import MAX_PARAMETERS_DEPTH
 from driver.model import Allocation, Consumer, DeviceId, OpaqueConfig, Result
 from driver.wire.fields import Json, many, quantities, sparse
 from driver.wire.nodes import node_selector_from, node_selector_to
@@ -32,14 +37,40 @@ def _result_from(raw: Json) -> Result:
 
 
 def config_from(raw: Json) -> OpaqueConfig:
-    """An opaque configuration of a claim, a class or an allocation."""
+    """An opaque configuration of a claim, a class or an allocation.
+
+    Anybody may write anything into the parameters: they make nothing else of the object unreadable.
+    """
     opaque = raw.get("opaque") or {}
+    parameters = opaque.get("parameters") or {}
+    problem = _problem_of(parameters)
     return OpaqueConfig(
         opaque.get("driver", ""),
-        opaque.get("parameters") or {},
+        {} if problem else parameters,
         tuple(raw.get("requests") or ()),
         raw.get("source") or "",
+        problem,
     )
+
+
+def _problem_of(parameters: object) -> str:
+    """Why nobody can use these parameters, "" if they can be used."""
+    if not isinstance(parameters, dict):
+        return "not an object; write fields into it"
+    level: list[Any] = [parameters]
+    for _ in range(MAX_PARAMETERS_DEPTH):
+        level = [part for value in level for part in _parts(value)]
+        if not level:
+            return ""
+        if any(isinstance(value, float) and not isfinite(value) for value in level):
+            return "a number is out of range; use a smaller one"
+    return f"nested deeper than {MAX_PARAMETERS_DEPTH} levels; remove what is nested in them"
+
+
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return cast("Json", value).values()
+    return cast("list[object]", value) if isinstance(value, list) else ()
 
 
 def allocation_to(allocation: Allocation) -> Json:

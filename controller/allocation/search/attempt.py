@@ -268,7 +268,10 @@ def _result(claim: Claim, pick: Pick, ordinal: int) -> Result:
 
 
 def _config(claim: Claim, picks: Sequence[Pick]) -> tuple[OpaqueConfig, ...]:
-    """The config of the classes used, then the claim's; ``requests`` is empty where an entry is for all of them."""
+    """The config of the classes used, then the claim's; ``requests`` is empty where an entry is for all of them.
+
+    An entry that cannot be read is for another driver, of which no device is allocated; so it is left out.
+    """
     chosen = {pick.choice.name: pick.choice for pick in picks}
     by_class: dict[str, list[str]] = {}
     for name, choice in chosen.items():
@@ -280,10 +283,11 @@ def _config(claim: Claim, picks: Sequence[Pick]) -> tuple[OpaqueConfig, ...]:
         replace(entry, source="FromClass", requests=() if len(names) == len(chosen) else tuple(names))
         for name, names in by_class.items()
         for entry in classes[name]
+        if not entry.problem
     ]
     for entry in claim.spec.config:
         names = [name for name in chosen if _covers(entry.requests, name)]
-        if names:
+        if names and not entry.problem:
             requests = entry.requests if len(names) < len(chosen) else ()
             entries.append(replace(entry, source="FromClaim", requests=requests))
     return tuple(entries)

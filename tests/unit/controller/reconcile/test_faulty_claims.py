@@ -1,6 +1,11 @@
 """What is said about claims that are wrong as written."""
 
+from typing import Any
+
+import pytest
+
 from controller.reconcile import (
+    Place,
     Wait,
     decide,
 )
@@ -44,3 +49,41 @@ def test_a_malformed_selector_is_told_of_each_claim_that_has_it() -> None:
         assert isinstance(decision, Wait)
         assert (decision.reason, decision.claims) == ("InvalidClaim", (f"default/{of}",))
         assert f"default/{of}" in decision.message
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+HOSTILE = {
+    "deep": (nested(17), "nested deeper than 16 levels"),
+    "as deep as strict decoders go": (nested(900), "nested deeper than 16 levels"),
+    "out of range": (float("inf"), "a number is out of range"),
+}
+
+
+@pytest.mark.parametrize(("value", "said"), HOSTILE.values(), ids=HOSTILE)
+def test_parameters_that_cannot_be_read_are_a_fault_of_the_claim(value: Any, said: str) -> None:
+    scene = Scene()
+    scene.claim("a", config=[{"opaque": {"driver": NAMES.driver, "parameters": {"a": value}}}])
+    scene.pod("p", "a")
+    decision = decide(scene.state, "default/p", NOW)
+    assert isinstance(decision, Wait)
+    assert (decision.reason, decision.claims) == ("InvalidParameters", ("default/a",))
+    assert f"ResourceClaim default/a: spec.devices.config[0].opaque.parameters: {said}" in decision.message
+
+
+@pytest.mark.parametrize(("value", "said"), HOSTILE.values(), ids=HOSTILE)
+def test_parameters_for_another_driver_are_never_looked_at_and_not_handed_on(value: Any, said: str) -> None:
+    scene = Scene()
+    bad = {"opaque": {"driver": "other.example.com", "parameters": {"a": value}}}
+    good = {"opaque": {"driver": "other.example.com", "parameters": {"a": 1}}}
+    scene.claim("a", config=[bad, good])
+    scene.pod("p", "a")
+    decision = decide(scene.state, "default/p", NOW)
+    assert isinstance(decision, Place), said
+    [(_, allocation)] = decision.allocations
+    assert [dict(entry.parameters) for entry in allocation.config] == [{"a": 1}]

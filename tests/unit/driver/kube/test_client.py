@@ -258,6 +258,14 @@ def test_a_watch_that_breaks_off_shows_whole_changes_only(server: Server, client
         next(watch)
 
 
+def test_a_watch_does_not_go_on_before_an_event_that_nobody_can_read(server: Server, client: KubeClient) -> None:
+    server.says(200, lines({"type": "ADDED", "object": POD}) + b'{"type":"ADDED","object":{"metadata":{}}]}\n')
+    watch = client.watch(PODS, resource_version="5")
+    assert next(watch).type == "ADDED"
+    with pytest.raises(Gone, match="watch pods: an event cannot be decoded"):
+        next(watch)
+
+
 def test_a_watch_that_is_silent_for_too_long_ends(
     monkeypatch: pytest.MonkeyPatch, server: Server, client: KubeClient
 ) -> None:

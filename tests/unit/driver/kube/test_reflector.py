@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from driver.kube.api import NODES, Api, Forbidden, Gone, NotFound, Object, Page, Unavailable, WatchEvent
+from driver.kube.api import NODES, Api, Forbidden, Gone, NotFound, Object, Page, Unavailable, Undecoded, WatchEvent
 from driver.kube.reflector import Delta, Reflector, Removed, Synced, Unreadable, Upserted
 
 
@@ -153,3 +153,15 @@ def test_an_optional_kind_that_is_forbidden_is_reported_and_asked_for_again() ->
     assert (reflector.synced, reflector.error) == (True, None)
     reflector.step()
     assert len(seen) == 3
+
+
+def test_an_object_that_cannot_be_decoded_is_reported_and_the_watch_goes_on_behind_it() -> None:
+    bad = Undecoded({"name": "bad", "resourceVersion": "7"}, "not a JSON object")
+    nameless_version = Undecoded({"name": "worse"}, "not a JSON object")
+    events: list[WatchEvent | Exception] = [WatchEvent("ADDED", bad), WatchEvent("DELETED", nameless_version)]
+    api = ScriptedApi([Page([bad], "5")], [events, []])
+    reflector, seen = reflect(api)
+    for _ in range(3):
+        reflector.step()
+    assert seen == [Upserted(NODES, bad), synced("5", "bad"), Upserted(NODES, bad), Removed(NODES, nameless_version)]
+    assert api.asked == ["list ", "watch 5", "watch 7"]
