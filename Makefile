@@ -49,23 +49,22 @@ e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind
 	$(CLUSTERS) kind run $(if $(POD_GROUPS),--pod-groups) --load lode busybox $(PREVIOUS) -- pytest tests/e2e --tb=short --timeout=900 $(if $(POD_GROUPS),,-m "not pod_groups") $(ARGS)
 
 .PHONY: kind
-kind: CONTROLLER := $(CLUSTERS) kind exec -- kubectl --namespace lode-system
-kind: PLUGIN := $(CLUSTERS) kind exec -- kubectl --namespace lode-plugin
+kind: KUBECTL := $(CLUSTERS) kind exec -- kubectl
 kind: $(VENV) ## a kind cluster with the driver on simulated hardware; run it again after a change
-	$(CLUSTERS) kind up --keep
-	$(CLUSTERS) kind load lode busybox
+	@$(CLUSTERS) kind up --keep
+	@$(CLUSTERS) kind load lode busybox
 	@# Running programs must be restarted, because a new image has the same name.
-	old=$$($(CONTROLLER) get deployment --output name); \
-	$(CONTROLLER) apply --kustomize manifests/kind; \
-	[ -z "$$old" ] || { $(CONTROLLER) rollout restart deployment; $(PLUGIN) rollout restart daemonset; }
-	$(CONTROLLER) rollout status --timeout 120s deployment/lode-controller
-	$(PLUGIN) rollout status --timeout 120s daemonset/lode-kubeletplugin
+	@old=$$($(KUBECTL) --namespace lode-system get deployment --ignore-not-found --output name lode-controller); \
+	$(KUBECTL) apply --kustomize manifests/kind; \
+	[ -z "$$old" ] || { \
+	    $(KUBECTL) --namespace lode-system rollout restart deployment/lode-controller; \
+	    $(KUBECTL) --namespace lode-plugin rollout restart daemonset/lode-kubeletplugin; }
+	@$(KUBECTL) --namespace lode-system rollout status --timeout 120s deployment/lode-controller \
+	&& $(KUBECTL) --namespace lode-plugin rollout status --timeout 120s daemonset/lode-kubeletplugin \
+	|| { $(CLUSTERS) kind exec -- kubectl lode doctor; exit 1; }
+	@# .ci/front-door runs the commands that this prints.
 	@echo
-	@echo 'The cluster is up. To use it in this shell:'
-	@echo '    eval "$$($(CLUSTERS) kind env)"'
-	@echo '    kubectl get resourceslices'
-	@echo '    kubectl get pods --all-namespaces --selector app.kubernetes.io/part-of=lode'
-	@echo '    kubectl lode doctor'
+	@cat manifests/kind/first-steps.txt
 
 .PHONY: kind-down
 kind-down: $(VENV) ## remove the kind cluster

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cli.documents import Document, InputFault, Origin
+from controller.placement.podterms import label_selector_from
 from controller.state import GROUP_SOURCES
 from driver.errors import Fault
 from driver.kube.api import (
@@ -315,7 +316,8 @@ def workload_faults(item: InputObject) -> list[Fault]:
         faults = _schema_faults(parse(type_of(JOBS.kind), item.object))
     else:
         faults = list(_replica_faults(item.object.get("spec")))
-    return faults or [*_template_faults(at(item.object, "spec.template"))]
+    faults = faults or [*_template_faults(at(item.object, "spec.template"))]
+    return faults or [*_refused_workload(item)]
 
 
 def _replica_faults(spec: Any) -> Iterator[Fault]:
@@ -330,8 +332,31 @@ def _replica_faults(spec: Any) -> Iterator[Fault]:
             yield Fault(f"spec.{name}", f"must be a non-negative integer, found {_shorten(value)}")
 
 
+def _refused_workload(item: InputObject) -> Iterator[Fault]:
+    """What the API server refuses of a workload whose template is valid: its selector, and how its pods restart."""
+    spec = item.object["spec"]
+    template = spec["template"]
+    policy = template["spec"].get("restartPolicy") or "Always"
+    if item.resource == JOBS:
+        if policy == "Always":
+            yield Fault("spec.template.spec.restartPolicy", "Required value; give Never or OnFailure")
+        return
+    if policy != "Always":
+        yield Fault("spec.template.spec.restartPolicy", f"unsupported value: {policy!r}; use Always, or leave it out")
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    parsed = parse(_spec_type("selector"), spec.get("selector") or {})
+    faults = [Fault(f"spec.selector.{it.field}".rstrip("."), it.message) for it in _schema_faults(parsed)]
+    yield from faults
+    selector = label_selector_from(parsed.value if not faults else None)
+    if not faults and not (selector and selector.requirements):
+        yield Fault("spec.selector", "Required value; add matchLabels with labels of spec.template.metadata")
+    elif selector and not selector.selects(labels):
+        remedy = "give the template the labels of spec.selector"
+        yield Fault("spec.template.metadata.labels", f"not selected by spec.selector: {_shorten(labels)}; {remedy}")
+
+
 def _template_faults(raw: Any) -> Iterator[Fault]:
-    parsed = parse(_template_type(), raw)
+    parsed = parse(_spec_type("template"), raw)
     template = parsed.value
     faults = _schema_faults(parsed)
     if not faults and at(template, "spec") is None:
@@ -344,16 +369,17 @@ def _template_faults(raw: Any) -> Iterator[Fault]:
         yield Fault(f"spec.template.{fault.field}".rstrip("."), fault.message)
 
 
-def _template_type() -> FieldType:
+def _spec_type(name: str) -> FieldType:
+    """The type of a field of a Job's spec; the other workloads have it, too."""
     spec = child(type_of(JOBS.kind), "spec")
-    template = child(spec, "template") if spec else None
-    assert template is not None
-    return template
+    found = child(spec, name) if spec else None
+    assert found is not None
+    return found
 
 
 def pod_of_template(template: Object) -> Object:
     """The metadata and spec of a pod created from a valid template, with the API server's defaults."""
-    copied = parse(_template_type(), template).value
+    copied = parse(_spec_type("template"), template).value
     pod: Object = {"metadata": copied.get("metadata") or {}, "spec": copied["spec"]}
     pods.POD_RULES.default(Write(pod, None, "", ""))
     return pod

@@ -294,8 +294,8 @@ def _served_before(snapshot: ClusterSnapshot, pod: PodView) -> Iterator[str]:
     waiting = [other for other in state.pods.values() if ours in other.gates and not other.deleting]
     before = sorted(rank for other in waiting if other.key != pod.key and (rank := rank_of(other)) < rank_of(pod))
     if before:
-        count = f"{len(before)} {'pod' if len(before) == 1 else 'pods'}"
-        yield f"{count} that wait come before it, by priority, then age; the first is {before[0].pod}"
+        count = "1 pod that waits comes" if len(before) == 1 else f"{len(before)} pods that wait come"
+        yield f"{count} before it, by priority, then age; the first is {before[0].pod}"
 
 
 def _unknown_here(outcome: Outcome, pod: PodView) -> Iterator[str]:

@@ -149,6 +149,20 @@ _KINDS: Mapping[str, type[Parameters]] = {
     kind.__name__: kind for kind in (PlacementConfig, GpuConfig, NpuConfig, MigConfig)
 }
 
+_SENTENCES: Final[Mapping[str, str]] = {
+    "int_type": "must be an integer",
+    "string_type": "must be a string",
+    "tuple_type": "must be a list",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_pattern_mismatch": "must match {pattern}",
+    "too_short": "must have an entry",
+    "too_long": "must have at most {max_length} entries",
+}
+"""What a value must be, by the type of pydantic's error."""
+
 _INNER: Final[Mapping[str, type[_Parameters]]] = {"gang": GangConfig, "topology": TopologyLevel}
 
 
@@ -237,7 +251,16 @@ def _fault(entry: Mapping[str, Any], field: str, model: type[_Parameters]) -> Fa
         return Fault(where, f"unknown field; remove it ({remedy})")
     if entry["type"] == "literal_error":
         return Fault(where, f"unsupported value: {entry['input']!r}; use {entry['ctx']['expected']}")
-    return Fault(where, f"{entry['msg']} (found {entry['input']!r})")
+    return Fault(where, f"{_sentence(entry)} (found {entry['input']!r})")
+
+
+def _sentence(entry: Mapping[str, Any]) -> str:
+    """What the value must be, for an author who knows JSON and not the types here; else pydantic's own words."""
+    kind = entry["type"]
+    if kind == "model_type" and (inner := _INNER.get(str(entry["loc"][0]))):
+        return f"must be an object; its fields are {', '.join(_fields(inner))}"
+    limits: Mapping[str, Any] = entry.get("ctx") or {}
+    return _SENTENCES[kind].format(**limits) if kind in _SENTENCES else str(entry["msg"])
 
 
 def _known(model: type[_Parameters], path: Sequence[str | int]) -> tuple[str, str]:
@@ -245,7 +268,11 @@ def _known(model: type[_Parameters], path: Sequence[str | int]) -> tuple[str, st
     fields = [part for part in path if isinstance(part, str)]
     inner = _INNER.get(fields[0]) if len(fields) > 1 else None
     holder, name = (inner, fields[0]) if inner else (model, model.__name__)
-    return name, ", ".join(field.alias or key for key, field in holder.model_fields.items())
+    return name, ", ".join(_fields(holder))
+
+
+def _fields(model: type[_Parameters]) -> list[str]:
+    return [field.alias or key for key, field in model.model_fields.items()]
 
 
 def _belongs_in_a_claim(value: Parameters, field: str) -> Iterable[Fault]:

@@ -95,6 +95,12 @@ def from_kubeconfig(path: str, context: str = "") -> Access:
             "install lode-dra[command], or run this in a pod with a service account"
         ) from error
 
+    files = [Path(part).expanduser() for part in (path or config.KUBE_CONFIG_DEFAULT_LOCATION).split(os.pathsep)]
+    if not any(file.exists() for file in files):
+        missing = ", ".join(map(str, files))
+        raise OperatorFault(
+            f"no kubeconfig: {missing} does not exist; set $KUBECONFIG or --kubeconfig to the file of your cluster"
+        )
     settings: Any = client.Configuration()
     load: Any = config.load_kube_config
     contexts: Any = config.list_kube_config_contexts

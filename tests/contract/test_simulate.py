@@ -14,6 +14,8 @@ import pytest
 import yaml
 
 from cli import explain, simulate
+from cli.checks import check
+from cli.documents import Document, Origin
 from driver.kube.api import (
     DEVICE_CLASSES,
     NAMESPACES,
@@ -131,7 +133,7 @@ def test_objects_of_files_are_added_to_the_live_cluster(
 ) -> None:
     sandbox.hold(sandbox.pod("a"), "card-0")
     template = {"resourceClaims": [{"name": "t", "resourceClaimTemplateName": "card"}]}
-    content = {**template, "containers": [{"name": "main", "image": "app:1"}]}
+    content = {**template, "restartPolicy": "Never", "containers": [{"name": "main", "image": "app:1"}]}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "new"}}
     (tmp_path / "new.yaml").write_text(yaml.safe_dump({**job, "spec": {"template": {"spec": content}}}))
     options = ["-n", sandbox.name, "--driver", sandbox.driver, "--kubeconfig", sandbox.kubeconfig, "-o", "json"]
@@ -196,6 +198,51 @@ def test_the_namespace_is_that_of_the_kubeconfigs_context(sandbox: Sandbox, caps
     changed.write_text(yaml.safe_dump(config))
     assert explain.main(["a", "--driver", sandbox.driver, "--kubeconfig", str(changed), "-o", "json"]) == 0
     assert output(capsys)["namespace"] == sandbox.name
+
+
+POD_SPEC: Object = {"containers": [{"name": "main", "image": "app:1"}]}
+LABELLED: Object = {"metadata": {"labels": {"app": "w"}}, "spec": POD_SPEC}
+SELECTOR: Object = {"matchLabels": {"app": "w"}}
+OFTEN: Object = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["w", "v"]}]}
+WORKLOADS: list[tuple[str, Object, str]] = [
+    ("Job", {"template": {"spec": POD_SPEC}}, "spec.template.spec.restartPolicy"),
+    ("Job", {"template": {"spec": {**POD_SPEC, "restartPolicy": "OnFailure"}}}, ""),
+    *(
+        (kind, spec, field)
+        for kind in ("Deployment", "ReplicaSet", "StatefulSet")
+        for spec, field in [
+            ({"template": LABELLED}, "spec.selector"),
+            ({"template": LABELLED, "selector": {}}, "spec.selector"),
+            ({"template": {"spec": POD_SPEC}, "selector": SELECTOR}, "spec.template.metadata.labels"),
+            ({"template": LABELLED, "selector": {"matchLabels": {"app": "v"}}}, "spec.template.metadata.labels"),
+            (
+                {"template": {**LABELLED, "spec": {**POD_SPEC, "restartPolicy": "Never"}}, "selector": SELECTOR},
+                "spec.template.spec.restartPolicy",
+            ),
+            ({"template": LABELLED, "selector": SELECTOR}, ""),
+            ({"template": LABELLED, "selector": OFTEN}, ""),
+        ]
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "spec", "field"), WORKLOADS)
+def test_a_workload_is_refused_if_the_api_server_refuses_it(
+    control_plane: ControlPlane, kind: str, spec: Object, field: str
+) -> None:
+    group = "batch/v1" if kind == "Job" else "apps/v1"
+    written = {"apiVersion": group, "kind": kind, "metadata": {"name": "w"}, "spec": spec}
+    arguments = ("apply", "--server-side", "--dry-run=server", "-f", "-")
+    done = control_plane.kubectl(*arguments, input=json.dumps(written), check=False)
+    assert field in done.stderr
+    assert bool(done.returncode) == bool(field)
+    faults = check([Document(Origin("f", 1), written)], "default").faults
+    assert [fault.field for fault in faults] == ([field] if field else [])
+
+
+def test_the_documented_workload_is_accepted_by_the_api_server(control_plane: ControlPlane) -> None:
+    (block,) = [it for it in re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL) if "StatefulSet" in it]
+    control_plane.kubectl("apply", "--server-side", "--dry-run=server", "-f", "-", input=block)
 
 
 def test_an_unreachable_server_is_reported_with_a_remedy(sandbox: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,12 +2,12 @@
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from cli import explain, simulate
+from cli import doctor, explain, simulate, uninstall
 from cli.__main__ import main as lode
 from tests.unit.cli.cluster import claim, listed, slices
 
@@ -84,18 +84,26 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     assert running.returncode == 141
 
 
-@pytest.mark.parametrize("content", ["", "a: [", "hello", "- a", "kind: Config\n", None])
+@pytest.mark.parametrize("content", ["", "a: [", "hello", "- a", "kind: Config\n"])
 def test_a_kubeconfig_that_cannot_be_used_is_told_with_the_remedy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
 ) -> None:
     path = tmp_path / "config"
-    if content is not None:
-        path.write_text(content)
+    path.write_text(content)
     for main, argv in ((explain.main, ["p"]), (simulate.main, ["--live"])):
         assert main([*argv, "--kubeconfig", str(path)]) == 2
         told = capsys.readouterr().err
         assert str(path) in told
         assert "set $KUBECONFIG to another file" in told
+
+
+@pytest.mark.parametrize("main", [doctor.main, explain.main, uninstall.main])
+def test_without_a_kubeconfig_a_command_says_that_there_is_none_and_how_to_name_one(
+    main: Callable[[list[str]], int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config"
+    assert main([*(["p"] if main is explain.main else []), "--kubeconfig", str(path)]) == 2
+    assert f"no kubeconfig: {path} does not exist; set $KUBECONFIG or --kubeconfig" in capsys.readouterr().err
 
 
 def test_every_command_for_a_cluster_takes_a_context(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

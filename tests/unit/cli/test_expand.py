@@ -15,6 +15,10 @@ from tests.unit.cli.cluster import claim, pod, stored, template
 
 def workload(resource: Resource, **spec: Any) -> InputObject:
     content = {"metadata": {"labels": {"app": "x"}}, "spec": pod("x", of="card")["spec"]}
+    if resource == JOBS:
+        content["spec"] = {**content["spec"], "restartPolicy": "Never"}
+    else:
+        spec = {"selector": {"matchLabels": {"app": "x"}}, **spec}
     raw = {
         "apiVersion": resource.api_version,
         "kind": resource.kind,

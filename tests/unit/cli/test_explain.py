@@ -467,6 +467,8 @@ def test_pods_that_are_served_first_are_counted(cluster: User, explained: Any) -
     (note,) = explained("p").json["notes"]
     assert note == "2 pods that wait come before it, by priority, then age; the first is default/urgent"
     assert explained("urgent").json["notes"] == []
+    (note,) = explained("older").json["notes"]
+    assert note == "1 pod that waits comes before it, by priority, then age; the first is default/urgent"
 
 
 def test_a_pod_with_a_volume_waits_for_it(cluster: User, explained: Any) -> None:

@@ -1,4 +1,4 @@
-"""The claim in README.md matches a card that the driver publishes."""
+"""The claim in README.md is that of the manifests and matches a card that the driver publishes."""
 
 import re
 
@@ -13,6 +13,11 @@ from driver.wire import claim_spec_from
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.inventory import Fabric, build_inventory
 from tests.unit.docs.pages import ROOT
+
+
+def test_the_pod_in_the_readme_is_that_of_the_file_that_it_tells_to_apply() -> None:
+    (block,) = re.findall(r"```yaml\n(apiVersion: resource.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert (ROOT / "manifests/kind-examples/first-pod.yaml").read_text().partition("\n")[2] == block
 
 
 def test_the_selector_in_the_readme_matches_an_h100() -> None:

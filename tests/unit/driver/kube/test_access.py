@@ -100,7 +100,7 @@ UNUSABLE = {
 }
 
 
-@pytest.mark.parametrize("fault", [*UNUSABLE, "missing", "folder"])
+@pytest.mark.parametrize("fault", [*UNUSABLE, "folder"])
 def test_an_unusable_kubeconfig_is_named(fault: str, tmp_path: Path) -> None:
     path = tmp_path / "kube config"
     if fault in UNUSABLE:
@@ -109,6 +109,12 @@ def test_an_unusable_kubeconfig_is_named(fault: str, tmp_path: Path) -> None:
         path.mkdir()
     with pytest.raises(OperatorFault, match=f"{path}.*correct it, or set"):
         from_kubeconfig(str(path))
+
+
+def test_without_a_kubeconfig_the_message_says_where_one_was_looked_for(tmp_path: Path) -> None:
+    path = f"{tmp_path}/a:{tmp_path}/b"
+    with pytest.raises(OperatorFault, match=rf"no kubeconfig: {tmp_path}/a, {tmp_path}/b .*; set \$KUBECONFIG"):
+        from_kubeconfig(path)
 
 
 def test_what_is_named_comes_before_the_environment_and_that_before_the_pod(tmp_path: Path) -> None:
