@@ -13,7 +13,8 @@
 ARG BASE=docker.io/library/python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
 
 FROM ${BASE} AS build
-RUN python3 -m pip install --no-cache-dir uv==0.13.9
+COPY requirements-uv.txt ./
+RUN python3 -m pip install --no-cache-dir --require-hashes --requirement requirements-uv.txt
 ENV UV_PROJECT_ENVIRONMENT=/opt/lode UV_PYTHON_DOWNLOADS=never UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy
 # Byte code that does not name the time of its source.
 ENV PYC_INVALIDATION_MODE=unchecked-hash
@@ -21,8 +22,11 @@ WORKDIR /source
 # Install the dependencies first: this layer changes only with pyproject.toml and uv.lock.
 COPY pyproject.toml uv.lock ./
 RUN uv sync --locked --no-dev --no-install-project
+# What builds the wheel is locked as well, and stays out of the image.
+RUN UV_PROJECT_ENVIRONMENT=/opt/build uv sync --locked --only-group build
 COPY . .
-RUN uv sync --locked --no-dev --no-editable
+RUN uv build --wheel --no-build-isolation --python /opt/build/bin/python3 --out-dir /dist \
+    && uv pip install --python /opt/lode/bin/python3 --no-deps /dist/*.whl
 
 FROM ${BASE}
 ARG SOURCE_DATE_EPOCH=0

@@ -130,4 +130,4 @@ $(VENV): pyproject.toml uv.lock | $(UV)
 $(CACHE)/uv/bin/uv:
 	@echo '==> installing uv into $(CACHE)/uv'
 	python3 -m venv $(CACHE)/uv
-	$(CACHE)/uv/bin/python -m pip install --quiet 'uv==0.13.9'
+	$(CACHE)/uv/bin/python -m pip install --quiet --require-hashes --requirement requirements-uv.txt

@@ -10,7 +10,8 @@ Print the cards that this node has, what each is offered as, and why it is not o
 changed on the node. With --record, write a profile that simulated hardware can play elsewhere."""
 _EPILOG: Final = """\
 exit status: 0 the hardware was read, 2 it could not be read
-example: kubectl -n lode-plugin exec ds/lode-kubeletplugin -- lode inventory --settings /etc/lode/settings.yaml"""
+example, in the plugin's pod on the node (docs/operating.md says how to find it):
+  kubectl -n lode-plugin exec lode-kubeletplugin-xxxxx -- lode inventory --settings /etc/lode/settings.yaml"""
 
 
 def main(argv: Sequence[str]) -> int:

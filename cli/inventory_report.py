@@ -92,8 +92,11 @@ class InventoryReport:
     notes: tuple[str, ...]
 
     def text(self) -> str:
-        """A table of the cards, and below it why something is not offered, cards with one reason together."""
-        lines = [table(_HEADER, [_row(report) for report in self.cards])] if self.cards else ["this node has no cards"]
+        """The node, a table of its cards, and below it why something is not offered, cards with one reason together."""
+        node = f"node {self.facts.node}" if self.facts.node else "this node"
+        lines = [f"{node}:", table(_HEADER, [_row(report) for report in self.cards])]
+        if not self.cards:
+            lines = [f"{node} has no cards"]
         reasons: dict[str, list[str]] = {}
         for report in self.cards:
             for offer, reason in report.withheld.items():

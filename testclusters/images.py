@@ -215,7 +215,9 @@ def _code(source: Path) -> Path:
         with progress.progress_step("building the wheel"), tempfile.TemporaryDirectory() as temporary:
             copy, dist = Path(temporary, "source"), Path(temporary, "dist")
             _copy(context, copy)
-            _uv(source, "build", "--wheel", "--quiet", "--out-dir", dist, copy)
+            # With the locked hatchling of this Python's environment, as the Dockerfile does.
+            options = ("--no-build-isolation", "--python", sys.executable)
+            _uv(source, "build", "--wheel", "--quiet", *options, "--out-dir", dist, copy)
             _install(folder, "linux", ["--no-deps", *dist.glob("*.whl")], scripts)
 
     key = cache.content_key(*context, Path(__file__))

@@ -1,7 +1,7 @@
 """Whether a cluster has what Lode needs, from what was read of it. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -87,6 +87,10 @@ class ClusterFacts:
     nodes: tuple[ClusterNode, ...]
     unread: Mapping[str, str]
     """By check: why it could not be made."""
+    gated: tuple[str, ...] = ()
+    """Pods with the gate of a controller that is not installed, as namespace/name."""
+    holding: tuple[str, ...] = ()
+    """Pods with devices of a plugin that is not installed."""
 
 
 def check_cluster(facts: ClusterFacts) -> tuple[Finding, ...]:
@@ -99,6 +103,7 @@ def check_cluster(facts: ClusterFacts) -> tuple[Finding, ...]:
         *_classes(facts),
         *_policies(facts),
         *_rights(facts),
+        *_left_behind(facts),
         *_nodes(facts),
     )
     unread = [
@@ -146,7 +151,7 @@ def _programs(facts: ClusterFacts) -> Iterator[Finding]:
     wanted = [("DaemonSet lode-kubeletplugin", facts.plugin)]
     if facts.controller_allocates:
         wanted.append(("Deployment lode-controller", facts.controller))
-    else:
+    elif facts.plugin is not None:
         yield ok("programs", "Deployment lode-controller", "not installed: kube-scheduler allocates")
     for subject, program in wanted:
         if program is None:
@@ -157,6 +162,18 @@ def _programs(facts: ClusterFacts) -> Iterator[Finding]:
             yield Finding("failed", "programs", subject, message, remedy)
         else:
             yield ok("programs", subject, f"{program.ready} of {program.wanted} pods are ready")
+
+
+def _left_behind(facts: ClusterFacts) -> Iterator[Finding]:
+    """Pods that need a program which somebody has removed before them."""
+    if facts.gated:
+        message = "have the gate of the controller, which is not installed: they wait without end"
+        remedy = f"{APPLY}, or call `lode uninstall`, which removes the gates"
+        yield Finding("failed", "pods", _some(facts.gated), message, remedy)
+    if facts.holding:
+        message = "have devices, and no plugin is installed: once deleted they stay Terminating"
+        remedy = f"{APPLY}; to uninstall, delete these pods then, and call `lode uninstall`"
+        yield Finding("failed", "pods", _some(facts.holding), message, remedy)
 
 
 def _lease(facts: ClusterFacts) -> Iterator[Finding]:
@@ -208,7 +225,13 @@ def _nodes(facts: ClusterFacts) -> Iterator[Finding]:
     elif facts.plugin is not None and served:
         yield ok("plugin", f"{len(served)} nodes", "the plugin is ready and registered with the kubelet")
     devices = sum(node.devices for node in served)
-    if devices:
+    if devices and facts.plugin is None:
+        message, remedy = (
+            f"{devices} devices are published, and no plugin prepares them",
+            f"{APPLY}, or `lode uninstall`",
+        )
+        yield Finding("failed", "devices", f"{len(served)} nodes", message, remedy)
+    elif devices:
         publishing = sum(bool(node.devices) for node in served)
         yield ok("devices", f"{publishing} of {len(served)} nodes", f"{devices} devices are published")
     else:
@@ -261,6 +284,6 @@ def _rivals(nodes: list[ClusterNode]) -> Iterator[Finding]:
         yield ok("other drivers", f"{len(nodes)} nodes", "no other driver of these cards")
 
 
-def _some(names: list[str], separator: str = ", ") -> str:
+def _some(names: Sequence[str], separator: str = ", ") -> str:
     rest = len(names) - _SHOWN
     return separator.join(names[:_SHOWN]) + (f"{separator}and {rest} more" if rest > 0 else "")

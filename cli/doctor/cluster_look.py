@@ -22,6 +22,7 @@ from driver.kube.api import (
     Object,
     Resource,
 )
+from driver.names import Names
 from driver.settings import Settings
 
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True)
@@ -83,6 +84,8 @@ class ClusterLook:
             policies={**of_plugin, **(of_controller if allocates else {})},
             denied=self._or("rights", lambda: tuple(self._denied(allocates)), ()),
             nodes=self._or("devices", lambda: self._nodes(plugin), ()),
+            gated=() if controller or "programs" in self._unread else self._or("pods", self._gated, ()),
+            holding=() if plugin or "programs" in self._unread else self._or("pods", self._holding, ()),
             unread=self._unread,
         )
 
@@ -116,6 +119,22 @@ class ClusterLook:
         except NotFound:
             return False
         return True
+
+    def _gated(self) -> tuple[str, ...]:
+        gate = Names(self._settings.driver_name).gate
+        pods = live.list_all(self._api, PODS)
+        return tuple(
+            _key(pod) for pod in pods if gate in [it["name"] for it in pod["spec"].get("schedulingGates") or ()]
+        )
+
+    def _holding(self) -> tuple[str, ...]:
+        claims = live.list_all(self._api, RESOURCE_CLAIMS)
+        ours = (claim for claim in claims if self._settings.driver_name in _drivers(claim))
+        return tuple(
+            f"{claim['metadata']['namespace']}/{user['name']}"
+            for claim in ours
+            for user in claim["status"].get("reservedFor") or ()
+        )
 
     def _lease(self) -> Lease | None:
         found = self._get(LEASES, self._settings.controller.lease_name, self._namespaces[CONTROLLER])
@@ -195,6 +214,16 @@ def rights_of(roles: Sequence[Object], name: str, namespace: str) -> Iterator[Ri
                     for verb in rule["verbs"]:
                         for object_name in rule.get("resourceNames") or [""]:
                             yield Right(account, verb, group, resource, object_name, where)
+
+
+def _key(obj: Object) -> str:
+    return f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
+
+
+def _drivers(claim: Object) -> set[str]:
+    """Whose devices the claim has."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    return {result["driver"] for result in (allocation.get("devices") or {}).get("results") or ()}
 
 
 def _daemon_set(raw: Object | None) -> Program | None:

@@ -9,8 +9,11 @@ import pytest
 
 from cli import doctor
 from testclusters import ControlPlane
+from tests.contract.identity import CONTROLLER, Identity, eventually
+from tests.contract.installed import CLAIMS, GATE, OUR_DRIVER, allocated, claim, pod_with_claim
 
 NAME = "single-allocator.lode.dev"
+PODS = "/api/v1/namespaces/default/pods"
 PLUGIN = "system:serviceaccount:lode-plugin:lode-kubeletplugin"
 
 
@@ -99,3 +102,26 @@ def test_the_other_flavor_needs_no_controller(capsys: pytest.CaptureFixture[str]
         found = diagnosis(capsys, plane.kubeconfig(), status=0)
     assert failed(found) == set()
     assert found["programs", "Deployment lode-controller"]["message"] == "not installed: kube-scheduler allocates"
+
+
+def test_pods_that_were_left_behind_are_named_once_the_programs_are_gone(capsys: pytest.CaptureFixture[str]) -> None:
+    with ControlPlane() as plane:
+        plane.add_node("n1")
+        plane.kubectl("apply", "-k", "manifests/controller-allocated")
+        plane.kubectl("wait", "--for=create", "serviceaccount/default")
+        admin = Identity.admin(plane)
+        stored = admin.request("POST", CLAIMS, claim()).must()
+        path = f"{CLAIMS}/{stored['metadata']['name']}/status"
+        waiting, running = (
+            admin.request("POST", PODS, pod_with_claim("none", schedulingGates=[GATE])).must()["metadata"] for _ in "ab"
+        )
+        user = {"resource": "pods", "name": running["name"], "uid": running["uid"]}
+        status = {**allocated(stored, OUR_DRIVER)["status"], "reservedFor": [user]}
+        admin.as_user(CONTROLLER).request("PATCH", path, {"status": status}).must()
+        plane.kubectl("delete", "--wait=false", "-k", "manifests/controller-allocated")
+        eventually("the DaemonSet is gone", lambda: not plane.kubectl("get", "ds", "-A", "-o", "name").stdout)
+        found = diagnosis(capsys, plane.kubeconfig())
+    told = {finding["subject"]: finding["message"] for (check, _), finding in found.items() if check == "pods"}
+    assert told.keys() == {f"default/{waiting['name']}, default/{running['name']}", f"default/{running['name']}"}
+    assert "they stay Terminating" in told[f"default/{running['name']}"]
+    assert not [finding for finding in found.values() if "kube-scheduler allocates" in finding["message"]]

@@ -37,6 +37,7 @@ def facts(
 
 def test_every_card_is_a_line_with_what_it_is_offered_as() -> None:
     assert report(facts("t4x2")).text().splitlines() == [
+        "node n1:",
         "CARD    TYPE   MODEL      MEMORY    NUMA   PCI            HEALTH    OFFERED AS",
         "gpu-0   T4     Tesla T4   15360Mi   -      0000:3b:00.0   healthy   whole, share",
         "gpu-1   T4     Tesla T4   15360Mi   -      0000:af:00.0   healthy   whole, share",
@@ -72,7 +73,7 @@ def test_every_card_is_a_line_with_what_it_is_offered_as() -> None:
 )
 def test_what_is_not_offered_has_a_reason(found: NodeFacts, reasons: set[str]) -> None:
     told = report(found)
-    lines = told.text().splitlines()[1 + len(found.cards) :]
+    lines = told.text().splitlines()[2 + len(found.cards) :]
     names = ", ".join(known.card.name for known in found.cards)
     assert set(lines) == {f"{names}: {reason}" for reason in reasons}
     for card in told.to_json()["cards"]:
@@ -87,7 +88,7 @@ def test_every_card_that_has_no_device_says_why_for_every_kind() -> None:
 
 
 def test_a_card_that_does_not_work_is_told_with_its_fault_and_what_it_takes() -> None:
-    lines = report(facts("t4x2", health={"gpu-1": XID})).text().splitlines()
+    lines = report(facts("t4x2", health={"gpu-1": XID})).text().splitlines()[1:]
     assert "fatal" in lines[2]
     assert (
         "gpu-1: not given to new claims: it has the taint lode.dev/unhealthy "
@@ -109,7 +110,7 @@ def test_what_partitions_of_somebody_else_exclude_is_not_offered_and_says_so() -
     assert told.cards[0].summary == "4x 1g.5gb, 2x 1g.10gb, 2x 2g.10gb, 1x 3g.20gb, 1x 4g.20gb"
     uuid = told.facts.cards[0].card.uuid
     reason = f"partitions that this program did not make are on it: mig:{uuid}:3g.20gb:4; remove them"
-    assert told.text().splitlines()[2:] == [
+    assert told.text().splitlines()[3:] == [
         f"gpu-0: not offered as whole: {reason}",
         f"gpu-0: not offered as share: {reason}",
         f"gpu-0: not everything can be allocated: {reason}",
@@ -135,7 +136,7 @@ def test_a_node_label_that_is_not_valid_is_a_note_and_ignored() -> None:
 def test_a_node_without_cards_says_so() -> None:
     found = facts("t4x2")
     empty = NodeFacts("n1", found.settings, {}, ())
-    assert report(empty).text() == "this node has no cards"
+    assert report(empty).text() == "node n1 has no cards"
     assert report(empty).to_json()["cards"] == []
 
 

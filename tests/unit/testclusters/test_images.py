@@ -76,6 +76,16 @@ def test_the_dockerfile_names_its_base_by_digest_and_a_user_that_is_not_root(ins
     assert re.search(f"^{instruction}$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
 
 
+def test_whatever_builds_the_image_is_pinned_with_its_hash() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    assert "pip install --no-cache-dir --require-hashes --requirement requirements-uv.txt" in dockerfile
+    assert "uv build --wheel --no-build-isolation --python /opt/build/bin/python3" in dockerfile
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["dependency-groups"]["build"] == project["build-system"]["requires"]
+    locked = {it["name"]: it for it in tomllib.loads((ROOT / "uv.lock").read_text())["package"]}
+    assert all(wheel["hash"].startswith("sha256:") for wheel in locked["hatchling"]["wheels"])
+
+
 STATUS = """Package: base-files
 Status: install ok installed
 Architecture: amd64

@@ -66,7 +66,6 @@ def test_a_cluster_that_has_everything_passes(change: dict[str, Any]) -> None:
         ),
         ({"version": "?"}, ("unknown", "version", "API server", "says '?'")),
         ({"served": {"g/v1 things": False}}, ("failed", "API", "g/v1 things", "not served")),
-        ({"plugin": None}, ("failed", "programs", "DaemonSet lode-kubeletplugin", "does not exist")),
         (
             {"other_plugins": ("old",)},
             (
@@ -112,6 +111,19 @@ def test_a_cluster_that_has_everything_passes(change: dict[str, Any]) -> None:
             ("warning", "other drivers", "n1", "the DRA driver gpu.nvidia.com publishes devices"),
         ),
         (
+            {"gated": ("a/p", "b/q")},
+            (
+                "failed",
+                "pods",
+                "a/p, b/q",
+                "have the gate of the controller, which is not installed: they wait without end",
+            ),
+        ),
+        (
+            {"holding": ("a/p",)},
+            ("failed", "pods", "a/p", "have devices, and no plugin is installed: once deleted they stay Terminating"),
+        ),
+        (
             {"unread": {"rights": "may not create subjectaccessreviews"}},
             ("unknown", "rights", "API", "may not create subjectaccessreviews"),
         ),
@@ -122,6 +134,15 @@ def test_what_is_wrong_is_found_and_has_a_remedy(change: dict[str, Any], expecte
     assert wrong(facts) == [expected]
     assert all(found.remedy for found in check_cluster(facts) if found.status != "ok")
     assert findings.passed(check_cluster(facts)) == (expected[0] == "warning")
+
+
+def test_where_nothing_is_installed_nothing_is_said_to_allocate() -> None:
+    facts = replace(PREPARED, plugin=None, controller=None, lease=None, controller_allocates=False)
+    assert wrong(facts) == [
+        ("failed", "programs", "DaemonSet lode-kubeletplugin", "does not exist"),
+        ("failed", "devices", "1 nodes", "8 devices are published, and no plugin prepares them"),
+    ]
+    assert not [found for found in check_cluster(facts) if "kube-scheduler allocates" in found.message]
 
 
 def test_many_nodes_with_one_fault_are_one_finding() -> None:
