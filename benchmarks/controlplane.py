@@ -21,6 +21,7 @@ import yaml
 from benchmarks import fleet
 from benchmarks.allocation.hardware import Model
 from benchmarks.versions import Version
+from driver.kinds import Offer
 from driver.kube.api import NAMESPACES, NODES, RESOURCE_SLICES, Api, NotFound, Resource
 from driver.kube.client import KubeClient
 from driver.wire import Json
@@ -66,19 +67,23 @@ class Cluster:
 
 @contextmanager
 def cluster(
-    cards: Sequence[Model], delay: float, *, flags: Mapping[str, Sequence[str]] | None = None
+    cards: Sequence[Model],
+    delay: float,
+    *,
+    offer: Sequence[Offer] = fleet.WHOLE,
+    flags: Mapping[str, Sequence[str]] | None = None,
 ) -> Iterator[Cluster]:
     """A cluster with a node for each entry of ``cards``; the driver is not installed yet.
 
-    ``delay`` is what each call of kube-scheduler takes longer, in seconds; ``flags`` are for the programs of the
-    control plane.
+    ``delay`` is what each call of kube-scheduler takes longer, in seconds; ``offer`` is what the cards are offered as;
+    ``flags`` are for the programs of the control plane.
     """
     with ControlPlane(delay=delay, delayed=["kube-scheduler"], flags=flags) as plane:
         client = KubeClient.from_environment(str(plane.kubeconfig()))
         try:
             # Slices first: after the manifests are installed, only the plugin can write them.
             concurrently(lambda raw: client.create(NODES, raw), [fleet.node(number) for number in range(len(cards))])
-            concurrently(lambda raw: client.create(RESOURCE_SLICES, raw), fleet.slices(cards))
+            concurrently(lambda raw: client.create(RESOURCE_SLICES, raw), fleet.slices(cards, offer))
             client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
             wait_until("pods can be created", lambda: _has_service_account(client))
             yield Cluster(plane, client)

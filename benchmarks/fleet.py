@@ -1,10 +1,10 @@
-"""Simulated nodes for a control plane without kubelets: each has eight whole cards of one model."""
+"""Simulated nodes for a control plane without kubelets: each has eight cards of one model."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from benchmarks.allocation.hardware import CARDS, MODELS, NODES_PER_FABRIC, Model
+from benchmarks.allocation.hardware import CARDS, MODELS, NODES_PER_FABRIC, SLOTS, Model
 from driver.kinds import Offer
 from driver.names import DEFAULT_DRIVER, Names
 from driver.wire import Json, slice_spec_to
@@ -13,7 +13,8 @@ from kubeletplugin.inventory import Fabric, build_inventory
 from kubeletplugin.publish.slices import build_slices
 from simulation.files import MemoryFiles
 
-_WHOLE: tuple[Offer, ...] = ("whole",)
+WHOLE: tuple[Offer, ...] = ("whole",)
+"""Whole cards only."""
 _CAPACITY = {"cpu": "64", "memory": "512Gi", "pods": "110"}
 
 
@@ -37,22 +38,22 @@ def node(number: int) -> Json:
     }
 
 
-def slices(cards: Sequence[Model]) -> list[Json]:
-    """The ResourceSlice of each node, as the plugin publishes it; ``cards`` has the model of each node."""
+def slices(cards: Sequence[Model], offer: Sequence[Offer] = WHOLE) -> list[Json]:
+    """The ResourceSlices of the nodes, as the plugin publishes them; ``cards`` has the model of each node."""
     profile = load_profile("h100x8", MemoryFiles())
-    return [_slice(profile, number, model) for number, model in enumerate(cards)]
+    return [raw for number, model in enumerate(cards) for raw in _slices(profile, number, model, offer)]
 
 
-def _slice(profile: Profile, number: int, model: Model) -> Json:
+def _slices(profile: Profile, number: int, model: Model, offer: Sequence[Offer]) -> list[Json]:
     names, name = Names(DEFAULT_DRIVER), node_name(number)
     memory = model.gibibytes * 1024
     cards = [
         replace(card, type=model.type, architecture=model.architecture, memory_mib=memory, uuid=f"{name}-{card.index}")
         for card in profile.cards[:CARDS]
     ]
-    offered = build_inventory(cards, Fabric(f"fabric-{number // NODES_PER_FABRIC}"), _WHOLE, 1, names)
-    (part,) = build_slices(offered.devices, offered.counter_sets, name, names)
-    return {"metadata": {"name": part.name}, "spec": slice_spec_to(replace(part, generation=1))}
+    offered = build_inventory(cards, Fabric(f"fabric-{number // NODES_PER_FABRIC}"), offer, SLOTS, names)
+    parts = build_slices(offered.devices, offered.counter_sets, name, names)
+    return [{"metadata": {"name": part.name}, "spec": slice_spec_to(replace(part, generation=1))} for part in parts]
 
 
 def card_request(model: str, gibibytes: int = 0, count: int = 1) -> Json:

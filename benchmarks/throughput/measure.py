@@ -1,13 +1,16 @@
 """Measures one contender on a control plane of its own: pods are created at once, and a client watches them bound."""
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
-from benchmarks import controlplane, fleet
-from benchmarks.controlplane import NAMESPACE, WRITERS, Cluster, list_all, wait_until
+from benchmarks import controlplane
+from benchmarks.controlplane import NAMESPACE, WRITERS, Cluster, concurrently, list_all, wait_until
 from benchmarks.processes import cpu_seconds
+from benchmarks.throughput.workloads import Holder, Workload
 from benchmarks.versions import Version
 from benchmarks.watching import watching
 from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, WatchEvent
@@ -16,11 +19,15 @@ from driver.wire import Json, claim_from
 from simulation.invariants import Catalogue, Holding
 
 TEMPLATE = "one"
-TIMEOUT = 600.0
-"""Seconds for all pods."""
+FIRST_SECONDS = 120.0
+"""The most time that is given to the first pod, which is not measured."""
 CONTROLLER = "controller"
-CONTROL_PLANE = ("kube-scheduler", "kube-apiserver")
+CONTROL_PLANE = ("kube-scheduler", "kube-apiserver", "kube-controller-manager", "etcd")
 """The programs of the control plane whose processor time is measured."""
+BENCHMARK = "benchmark"
+"""This program, which creates the pods and watches them."""
+RAISED = {"kube-scheduler": ["--kube-api-qps=5000", "--kube-api-burst=5000"]}
+"""Client limits that bound nothing. The controller has none, and testclusters raises kube-controller-manager's."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +40,28 @@ class Contender:
 
 
 @dataclass(frozen=True)
+class Conditions:
+    """What holds for a measurement besides its workload.
+
+    ``delay`` is added to each call of the controller and of kube-scheduler, in seconds. ``seconds`` bounds the
+    measurement: a contender that has not bound every pod by then is measured by those that it has.
+    """
+
+    delay: float = 0.0
+    seconds: float = 120.0
+    profile: bool = False
+
+
+@dataclass(frozen=True)
 class Throughput:
     """The results of a contender.
 
-    ``latencies`` are the sorted seconds from the creation of a pod to the event that shows it bound; ``cpu`` is the
-    processor time that each program used meanwhile, in seconds.
+    ``pods`` is the number that was bound of the ``wanted`` ones, within ``seconds``. ``latencies`` are the sorted
+    seconds from the creation of a bound pod to the event that shows it bound; ``cpu`` is the processor time that each
+    program used meanwhile, in seconds.
     """
 
+    wanted: int
     pods: int
     seconds: float
     latencies: list[float]
@@ -48,39 +70,79 @@ class Throughput:
 
     @property
     def rate(self) -> float:
-        """Pods per second over all pods."""
+        """Pods bound per second."""
         return self.pods / self.seconds
 
+    def percentile(self, percent: int) -> float:
+        """Seconds within which this part of the bound pods was bound."""
+        return self.latencies[min(len(self.latencies) - 1, len(self.latencies) * percent // 100)]
 
-def measure(contender: Contender, nodes: int, pods: int, delay: float, *, profile: bool) -> Throughput:
-    """Build the cluster, bind the pods and compare the allocations; ``delay`` is added to each call, in seconds."""
-    with controlplane.cluster(fleet.models(nodes), delay) as cluster:
-        cluster.api.create(RESOURCE_CLAIM_TEMPLATES, _template(), NAMESPACE)
+    @property
+    def bound_by(self) -> str:
+        """What limits the rate: the cores, if they are busy; a program that fills one core; or nothing of these."""
+        cores, busiest = os.cpu_count() or 1, max(self.cpu, key=self.cpu.__getitem__)
+        if sum(self.cpu.values()) >= 0.85 * cores * self.seconds:
+            return f"{cores} cores, most {busiest}"
+        if self.cpu[busiest] >= 0.85 * self.seconds:
+            return f"one core of {busiest}"
+        return "waiting (calls, client limits)"
+
+
+def measure(contender: Contender, workload: Workload, conditions: Conditions) -> Throughput:
+    """Build the cluster with what is in use at the start, bind the pods and compare the allocations."""
+    flags = None if workload.default_limits else RAISED
+    cards = workload.cards()
+    with controlplane.cluster(cards, conditions.delay, offer=workload.offer, flags=flags) as cluster:
+        _hold(cluster.api, list(workload.holders()))
+        cluster.api.create(RESOURCE_CLAIM_TEMPLATES, _template(workload.request), NAMESPACE)
         if not contender.with_controller:
             cluster.install(contender.version, "scheduler-allocated")
-            return _bind(cluster, pods, lambda: None, {})
+            return _bind(cluster, workload.pods, conditions, lambda: None, {})
         cluster.install(contender.version, "controller-allocated")
         cluster.await_gate(_pod("gated"))
-        with controlplane.controller(cluster.plane, contender.version, profile=profile) as controller:
-            return _bind(cluster, pods, controller.check_alive, {CONTROLLER: controller.process.pid})
+        with controlplane.controller(cluster.plane, contender.version, profile=conditions.profile) as controller:
+            programs = {CONTROLLER: controller.process.pid}
+            return _bind(cluster, workload.pods, conditions, controller.check_alive, programs)
 
 
-def _bind(cluster: Cluster, count: int, check_alive: Callable[[], None], programs: Mapping[str, int]) -> Throughput:
-    """Create the pods as fast as the API server accepts them, and wait until all are bound.
+def _hold(api: Api, holders: list[Holder]) -> None:
+    """Create the pods that run at the start, with their claims allocated."""
 
-    ``programs`` are the process ids of the programs besides those of the control plane.
+    def hold(raw: Json) -> None:
+        holder = by_name[raw["name"]]
+        claim = api.create(RESOURCE_CLAIMS, holder.claim())
+        uid = api.create(PODS, holder.pod())["metadata"]["uid"]
+        api.update(RESOURCE_CLAIMS, {**claim, "status": holder.status(uid)}, "status")
+
+    by_name = {holder.name: holder for holder in holders}
+    concurrently(hold, [{"name": name} for name in by_name])
+
+
+def _bind(
+    cluster: Cluster,
+    count: int,
+    conditions: Conditions,
+    check_alive: Callable[[], None],
+    programs: Mapping[str, int],
+) -> Throughput:
+    """Create the pods as fast as the API server accepts them, and wait until all are bound or the time is over.
+
+    ``programs`` are the process ids of the programs besides those of the control plane and this one.
     """
     api = cluster.api
-    programs = {**programs, **{name: cluster.plane.pid(name) for name in CONTROL_PLANE}}
+    planes = {name: cluster.plane.pid(name) for name in CONTROL_PLANE}
+    programs = {**programs, **planes, BENCHMARK: os.getpid()}
     bound: dict[str, float] = {}
 
     def seen(event: WatchEvent, now: float) -> None:
-        if event.object["spec"].get("nodeName"):
-            bound.setdefault(event.object["metadata"]["name"], now)
+        name = event.object["metadata"]["name"]
+        if event.object["spec"].get("nodeName") and name.startswith("pod-"):
+            bound.setdefault(name, now)
 
     with watching(api, PODS, NAMESPACE, seen):
-        api.create(PODS, _pod("first"), NAMESPACE)
-        wait_until("the first pod is bound", lambda: "first" in bound, check_alive)
+        api.create(PODS, _pod("pod-first"), NAMESPACE)
+        with suppress(TimeoutError):  # the others are not faster
+            wait_until("", lambda: "pod-first" in bound, check_alive, FIRST_SECONDS)
         names = [f"pod-{number}" for number in range(count)]
         created: dict[str, float] = {}
         before = {name: cpu_seconds(pid) for name, pid in programs.items()}
@@ -89,13 +151,18 @@ def _bind(cluster: Cluster, count: int, check_alive: Callable[[], None], program
             created[name] = time.perf_counter()
             api.create(PODS, _pod(name), NAMESPACE)
 
+        began = time.perf_counter()
         with ThreadPoolExecutor(WRITERS) as writers:
             list(writers.map(create, names))
-        wait_until(f"{count} pods are bound", lambda: len(bound) > count, check_alive, TIMEOUT)
+        with suppress(TimeoutError):  # the rate of those that are bound is the result
+            left = conditions.seconds - (time.perf_counter() - began)
+            wait_until("", lambda: len(bound) == count + 1, check_alive, left)
+        ended = time.perf_counter()
         used = {name: cpu_seconds(pid) - before[name] for name, pid in programs.items()}
-    latencies = sorted(bound[name] - created[name] for name in names)
-    seconds = max(bound.values()) - min(created.values())
-    return Throughput(count, seconds, latencies, used, faults(api))
+        times = {name: bound[name] for name in names if name in bound}
+    latencies = sorted(at - created[name] for name, at in times.items())
+    seconds = (max(times.values()) if len(times) == count else ended) - began
+    return Throughput(count, len(times), seconds, latencies, used, faults(api))
 
 
 def faults(api: Api) -> list[str]:
@@ -112,6 +179,5 @@ def _pod(name: str) -> Json:
     return controlplane.pod(name, spec={}, claim={"resourceClaimTemplateName": TEMPLATE})
 
 
-def _template() -> Json:
-    requests = [fleet.card_request("H100", gibibytes=40)]
-    return {"metadata": {"name": TEMPLATE}, "spec": {"spec": {"devices": {"requests": requests}}}}
+def _template(request: Json) -> Json:
+    return {"metadata": {"name": TEMPLATE}, "spec": {"spec": {"devices": {"requests": [request]}}}}
