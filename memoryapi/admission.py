@@ -1,9 +1,9 @@
-"""What the MutatingAdmissionPolicy of ``manifests/controller`` does to a pod, for an API without policies."""
+"""What the MutatingAdmissionPolicies of ``manifests/controller`` do, for an API without policies."""
 
 from collections.abc import Mapping
 
 from driver.kube.api import Object
-from driver.names import Names
+from driver.names import FINALIZER, Names
 
 
 def gate_pod(pod: Object, names: Names, namespace_labels: Mapping[str, str]) -> Object:
@@ -15,3 +15,13 @@ def gate_pod(pod: Object, names: Names, namespace_labels: Mapping[str, str]) -> 
     if not waits or opted_out or spec.get("nodeName") or {"name": names.gate} in gates:
         return pod
     return {**pod, "spec": {**spec, "schedulingGates": [*gates, {"name": names.gate}]}}
+
+
+def protect_claim(claim: Object, names: Names) -> Object:
+    """The claim as admitted: with the finalizer of allocated claims if it requests one of the driver's classes."""
+    requests = claim["spec"].get("devices", {}).get("requests") or []
+    kinds = [one for request in requests for one in (request.get("exactly"), *request.get("firstAvailable", ())) if one]
+    finalizers = claim["metadata"].get("finalizers") or []
+    if FINALIZER in finalizers or not any(kind["deviceClassName"].endswith(f".{names.driver}") for kind in kinds):
+        return claim
+    return {**claim, "metadata": {**claim["metadata"], "finalizers": [*finalizers, FINALIZER]}}

@@ -10,14 +10,14 @@ from typing import Any
 from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS, Api, Forbidden, NotFound, Object, Resource
 from driver.kube.decorator import ApiCall, ApiDecorator
 from driver.names import Names
-from memoryapi.admission import gate_pod
+from memoryapi.admission import gate_pod, protect_claim
 
 CONTROLLER = "lode-controller"
 CLAIM_CONTROLLER = "resource-claim-controller"
 
 
 class AdmissionApi(ApiDecorator):
-    """The API as one user has it: pods get the gate, and only the controller allocates the driver's devices.
+    """The API as one user has it: pods get the gate, claims the finalizer, and one user allocates the driver's devices.
 
     Raises:
         Forbidden: from status writes that set, change or clear an allocation with a device of the driver, unless the
@@ -30,10 +30,12 @@ class AdmissionApi(ApiDecorator):
         self._user = user
 
     def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
-        """As ``Api.create``; a pod with claims gets the gate."""
+        """As ``Api.create``; a pod with claims gets the gate, and a claim for our classes the finalizer."""
         if resource == PODS:
             pod_namespace = namespace or obj["metadata"].get("namespace", "")
             obj = gate_pod(obj, self._names, self._namespace_labels(pod_namespace))
+        elif resource == RESOURCE_CLAIMS:
+            obj = protect_claim(obj, self._names)
         return super().create(resource, obj, namespace)
 
     def before(self, call: ApiCall) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from driver.names import FINALIZER
 from kubeletplugin.publish.slices import slice_name
 from tests.contract.identity import (
     CONTROLLER,
@@ -392,3 +393,24 @@ def test_classes_of_an_administrator_count_by_what_they_select(admin: Identity) 
 def test_other_extended_resource_claims_and_plain_claims_are_allowed(admin: Identity) -> None:
     assert admin.request("POST", CLAIMS, extended(claim("gpu.example.com"))).ok
     assert admin.request("POST", CLAIMS, claim("mig.lode.dev")).ok
+
+
+# The finalizer of claims
+
+
+def test_claims_for_our_classes_are_created_with_the_finalizer(admin: Identity) -> None:
+    first, either, other = claim("npu-share.lode.dev"), claim(), claim("gpu.example.com")
+    alternatives = [{"name": "a", "deviceClassName": "example.com"}, {"name": "b", "deviceClassName": "npu.lode.dev"}]
+    either["spec"]["devices"]["requests"] = [{"name": "card", "firstAvailable": alternatives}]
+    for wanted, expected in ((first, [FINALIZER]), (either, [FINALIZER]), (other, None)):
+        del wanted["metadata"]["finalizers"]
+        wanted["metadata"]["generateName"] = f"{wanted['metadata'].pop('name')}-"
+        created = admin.request("POST", CLAIMS, wanted).must()
+        assert created["metadata"].get("finalizers") == expected
+
+
+def test_a_claim_that_was_never_used_can_be_deleted(admin: Identity) -> None:
+    stored = admin.request("POST", CLAIMS, claim()).must()
+    path = f"{CLAIMS}/{stored['metadata']['name']}"
+    admin.request("DELETE", path).must()
+    eventually("the claim is gone", lambda: admin.request("GET", path).status == 404)

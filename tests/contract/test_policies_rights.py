@@ -30,6 +30,7 @@ POLICIES = {
     for part in ("policies", "policybindings")
     for name in (
         "allocation-gate",
+        "claim-finalizer",
         "claim-in-use",
         "controller-writes",
         "no-extended-resource-claims",

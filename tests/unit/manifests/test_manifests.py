@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from controller.policies import expected_policies, policy_resource
-from driver.names import Names
+from driver.names import FINALIZER, Names
 from driver.settings import Settings, settings_from
 from kubeletplugin.podresources import socket_paths
 
@@ -64,9 +64,14 @@ def test_policies_fail_closed_and_need_no_parameters_but_device_classes() -> Non
     assert references == dict.fromkeys(kinds, every), "every class"
 
 
-def test_the_policy_adds_the_gate_that_the_controller_removes() -> None:
-    (policy,) = installed("MutatingAdmissionPolicy")
-    assert f'name: "{Names().gate}"' in policy["spec"]["mutations"][0]["applyConfiguration"]["expression"]
+def test_the_policies_add_the_gate_and_the_finalizer_of_the_controller() -> None:
+    policies = {policy["metadata"]["name"]: policy for policy in installed("MutatingAdmissionPolicy")}
+    added = {
+        name: policy["spec"]["mutations"][0]["applyConfiguration"]["expression"] for name, policy in policies.items()
+    }
+    assert f'name: "{Names().gate}"' in added.pop("allocation-gate.lode.dev")
+    assert f'finalizers: ["{FINALIZER}"]' in added.pop("claim-finalizer.lode.dev")
+    assert not added
 
 
 def test_the_controller_may_read_exactly_the_policies_that_it_expects() -> None:
