@@ -33,6 +33,8 @@ from kubeletplugin.server import PluginServer
 
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 10.0
+LONGEST_RESTORE_PAUSE_SECONDS = 300.0
+"""The longest pause before claims are restored again whose cards did not answer."""
 API_SECONDS = 5.0
 """How long one call of the API may take. The kubelet waits 45 s for the plugin, which may need several calls."""
 
@@ -167,6 +169,7 @@ class PluginProcess:
         if self._retry(recover):
             self._not_ready = ""
             publishing = self._publishing(publisher)
+            self._restore_rest(preparer)
             self._stop.wait()
             self._wake.set()
             publishing.join()
@@ -177,6 +180,16 @@ class PluginProcess:
             preparer.leave()
         except (LodeError, OSError) as error:
             log.warning("own files not removed", reason=str(error))
+
+    def _restore_rest(self, preparer: Preparer) -> None:
+        """Restore claims whose cards did not answer, until all are restored or the program is stopped."""
+        pause = LONGEST_PAUSE_SECONDS
+        while preparer.unrestored and not self._stop.wait(pause):
+            try:
+                preparer.restore_rest()
+            except (LodeError, OSError) as error:
+                self._log.warning("claims not restored yet", reason=str(error))
+            pause = min(2 * pause, LONGEST_RESTORE_PAUSE_SECONDS)
 
     def _publishing(self, publisher: Publisher) -> threading.Thread:
         for reflector in publisher.reflectors:

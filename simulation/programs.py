@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from controller.election import Election
@@ -10,6 +10,7 @@ from controller.loop import Controller
 from controller.state import StateDelta
 from controller.writing import Lane, Latency, SteppedWrites
 from driver.clock import Clock
+from driver.errors import LodeError
 from driver.files import Files
 from driver.kube.api import Api
 from driver.kube.reflector import Reflector
@@ -27,6 +28,9 @@ from simulation.hold_checks import HoldChecks
 from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, PluginDown
 
 NAMESPACE = CONTROLLER_NAMESPACE
+
+_RESTORE_PAUSE_SECONDS = 10.0
+"""How long claims are not restored again whose cards did not answer."""
 
 
 class SimulatedProgram(Protocol):
@@ -160,6 +164,7 @@ class SimulatedPlugin:
         log: Logger,
     ):
         metrics = Metrics()
+        self._clock = clock
         folder, recovery = plugin_directory(settings), settings.kubeletplugin.recovery_seconds
         hardware = remembered(hardware, folder, boot_id, recovery, files, clock, log)
         self.preparer = Preparer(api, files, clock, node, settings, hardware, boot_id, metrics, log)
@@ -176,6 +181,7 @@ class SimulatedPlugin:
         )
         self.preparer.tidy()
         self.preparer.restore()
+        self._restore_due = clock.monotonic() + _RESTORE_PAUSE_SECONDS
         self.reflectors = self.publisher.reflectors
         self.busy = False
         """Whether claims are prepared or released. Another thread would wait for the lock; here it comes later."""
@@ -187,7 +193,15 @@ class SimulatedPlugin:
         if self.busy:
             return False
         with self.working():
-            return self.preparer.retiring.step()
+            return self._restored() or self.preparer.retiring.step()
+
+    def _restored(self) -> bool:
+        if not self.preparer.unrestored or self._clock.monotonic() < self._restore_due:
+            return False
+        self._restore_due = self._clock.monotonic() + _RESTORE_PAUSE_SECONDS
+        with suppress(LodeError, OSError):
+            self.preparer.restore_rest()
+        return True
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -199,8 +213,10 @@ class SimulatedPlugin:
             self.busy = False
 
     def next_due(self) -> float | None:
-        """When there is something to publish or to release."""
+        """When there is something to publish, to release or to restore."""
         due, release = self.publisher.next_due(), self.preparer.retiring.next_due()
+        if self.preparer.unrestored:
+            release = min(release, self._restore_due)
         return release if due is None else min(due, release)
 
 

@@ -11,7 +11,7 @@ Version 2: claims have the field ``cards``. Version 3: claims have ``steps``, th
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -118,6 +118,10 @@ class Checkpoint:
     def without(self, *uids: str) -> "Checkpoint":
         """The checkpoint without these claims."""
         return replace(self, claims={uid: claim for uid, claim in self.claims.items() if uid not in uids})
+
+    def only(self, uids: Collection[str]) -> "Checkpoint":
+        """The checkpoint with these claims, as far as it has them, and no others."""
+        return replace(self, claims={uid: claim for uid, claim in self.claims.items() if uid in uids})
 
     def unchanged(self, judged: Mapping[str, PreparedClaim]) -> frozenset[str]:
         """The uids of those claims that are recorded here exactly as they were when they were judged.

@@ -77,6 +77,8 @@ class Preparer:
         )
         self.retiring = Retiring(self._storage, hardware, clock, log, wake)
         """Releases what claims had that were given up; its owner steps it."""
+        self.unrestored: frozenset[str] = frozenset()
+        """The uids of claims whose cards did not answer in ``restore``; ``restore_rest`` tries these again."""
         self._seconds = metrics.histogram(
             "claim_operation_seconds", "Time to prepare or unprepare a claim.", "operation"
         )
@@ -99,7 +101,8 @@ class Preparer:
     def restore(self) -> None:
         """Restore lost files of prepared claims, and what a reboot removed from the hardware.
 
-        Claims of an earlier boot that are not allocated any more are given up.
+        Claims of an earlier boot that are not allocated any more are given up. A claim whose card does not answer is
+        left as it is, and is in ``unrestored``.
 
         The kubelet may be served before: containers that run need nothing of it.
 
@@ -114,8 +117,17 @@ class Preparer:
         with self._storage.lock():
             checkpoint = self._recovery.restore(self._load(), stale, answers)
             self._count(checkpoint)
-        self._resume(checkpoint, answers.cards)
+        self.unrestored = answers.silent | self._resume(checkpoint, answers.cards)
         self.retiring.hasten()
+
+    def restore_rest(self) -> None:
+        """Restore those of the ``unrestored`` claims whose cards answer now. Raises what ``restore`` raises."""
+        with self._storage.lock():
+            checkpoint = self._load().only(self.unrestored)
+        answers = self._recovery.answers(checkpoint)
+        with self._storage.lock():
+            checkpoint = self._recovery.restore(self._load(), {}, answers).only(self.unrestored)
+        self.unrestored = answers.silent | self._resume(checkpoint, answers.cards)
 
     def leave(self) -> None:
         """Remove this program's own files if no claim is recorded. To be called at the end; another instance may go on.
@@ -160,15 +172,23 @@ class Preparer:
         call = Call(self._clock.monotonic() + LOOKUP_SECONDS, wanted)
         return {ref.uid: self._run("unprepare", ref, partial(self._unprepare, ref, call)) for ref in refs}
 
-    def _resume(self, checkpoint: Checkpoint, cards: tuple[Card, ...]) -> None:
+    def _resume(self, checkpoint: Checkpoint, cards: tuple[Card, ...]) -> frozenset[str]:
+        """Make again what claims of an earlier boot had; returns the uids of those whose cards do not answer."""
         call = Call(self._clock.monotonic(), lambda: True)
+        silent: set[str] = set()
         for claim in self._recovery.past(checkpoint):
             try:
                 self._transaction.resume(claim, cards, call)
+            except TransientFault as fault:
+                silent.add(claim.plan.ref.uid)
+                self._log.error(
+                    "hardware of a prepared claim not restored yet", claim=str(claim.plan.ref), reason=str(fault)
+                )
             except (HardwareRefusal, InvalidInput, CallWithdrawnError) as error:
                 self._log.error(
                     "hardware of a prepared claim not restored", claim=str(claim.plan.ref), reason=str(error)
                 )
+        return frozenset(silent)
 
     def prepared(self) -> Mapping[str, PrepareResult]:
         """All claims that are prepared now, by uid.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from driver.errors import InvalidInput, LodeError
+from driver.errors import InvalidInput, LodeError, TransientFault
 from driver.kube.api import Api, ApiError
 from driver.observe import Logger
 from kubeletplugin.hardware import Card, HardwareRefusal
@@ -22,6 +22,8 @@ class HardwareAnswers:
     cards: tuple[Card, ...]
     edits: Mapping[str, EditsByDevice]
     """By the uid of the claim."""
+    silent: frozenset[str] = frozenset()
+    """The uids of the claims whose cards did not answer."""
 
 
 class Recovery:
@@ -98,17 +100,24 @@ class Recovery:
     def answers(self, checkpoint: Checkpoint) -> HardwareAnswers:
         """What containers need for each claim, as the hardware says. The caller does not hold the lock.
 
+        A claim that cannot be judged, because a card does not answer or because a newer version wrote parameters that
+        this one does not know, is told and left as it is: it keeps no other from being restored.
+
         Raises:
-            TransientFault: the hardware does not answer; call again.
+            TransientFault: the hardware does not answer at all; call again.
         """
         cards, edits = self._devices.cards() if checkpoint.claims else (), {}
+        silent: set[str] = set()
         for uid, claim in checkpoint.claims.items():
             if claim.state == "completed" and not self._is_past(claim):
                 try:
                     edits[uid] = self._devices.edits(claim, self._devices.uses(claim.plan, cards), {})
-                except HardwareRefusal as refusal:
+                except TransientFault as fault:
+                    silent.add(uid)
+                    self._not_restored(claim, fault)
+                except (HardwareRefusal, InvalidInput) as refusal:
                     self._not_restored(claim, refusal)
-        return HardwareAnswers(cards, edits)
+        return HardwareAnswers(cards, edits, frozenset(silent))
 
     def restore(
         self, checkpoint: Checkpoint, stale: Mapping[str, PreparedClaim], answers: HardwareAnswers

@@ -191,9 +191,11 @@ class NvidiaHardware(Hardware):
     def _of_instances(
         self, card: Card, gpu: GpuFacts, faults: Mapping[tuple[str, int], Health]
     ) -> Mapping[str, Health]:
-        """Health of those partitions of a card whose instances have faults, by their names."""
-        with _answers(card.uuid):
+        """Health of those partitions of a card whose instances have faults, by their names; none if it does not say."""
+        try:
             found = MigPartitions(self._nvml, gpu).found()
+        except NvmlError:  # the card is lost, which is its own health
+            return {}
         numbers = {
             (each.action.profile, each.action.start): int(each.handle["gpuInstance"])
             for each in found
