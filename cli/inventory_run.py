@@ -11,12 +11,12 @@ from cli import live
 from cli.exitcodes import FAILED
 from cli.inventory_report import CardFacts, InventoryReport, NodeFacts, report
 from driver.clock import SystemClock
-from driver.errors import LodeError, OperatorFault
+from driver.errors import LodeError, OperatorFault, TransientFault
 from driver.files import SystemFiles
 from driver.kube.api import NODES, Object
 from driver.observe import configure_logs, logger
 from driver.settings import Settings, settings_from
-from kubeletplugin.finding import find_hardware
+from kubeletplugin.finding import find_hardware, profile_name
 from kubeletplugin.hardware import Card, CardState, Hardware, HardwareRefusal, Health
 from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.hardware.simulated import profile_of
@@ -87,7 +87,8 @@ def _facts(arguments: argparse.Namespace) -> NodeFacts:
     clock, log = SystemClock(), logger("inventory")
     labels = (node.get("metadata") or {}).get("labels") or {}
     hardware = GuardedHardware(
-        partial(find_hardware, settings, labels, arguments.node_name, SystemFiles(), clock, log), clock
+        partial(find_hardware, settings, profile_name(settings, node), arguments.node_name, SystemFiles(), clock, log),
+        clock,
     )
     recorded, unread = (Recorded(), ()) if arguments.profile else _recorded(settings)
     cards = _cards(hardware)
@@ -113,7 +114,7 @@ def _state(hardware: Hardware, card: Card) -> CardState:
     """What is on the card; nothing if it does not answer: its health says that."""
     try:
         return hardware.observe(card)
-    except HardwareRefusal:
+    except (HardwareRefusal, TransientFault):
         return CardState()
 
 

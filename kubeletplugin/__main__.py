@@ -15,12 +15,12 @@ from driver.backoff import spread
 from driver.clock import SystemClock
 from driver.errors import InvalidInput, LodeError, OperatorFault
 from driver.files import SystemFiles
-from driver.kube.api import NODES, Api
+from driver.kube.api import NODES, Api, Object
 from driver.kube.reflector_loop import ReflectorLoop
 from driver.observe import Logger, Metrics, ObserveServer, configure_logs, logger
 from driver.settings import Settings, settings_from
 from driver.threads import start_thread
-from kubeletplugin.finding import find_hardware
+from kubeletplugin.finding import find_hardware, profile_name
 from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.hardware.remembered import remembered
@@ -59,6 +59,8 @@ class PluginProcess:
         self._not_ready = "starting"
         self._publisher: Publisher | None = None
         self._server: PluginServer | None = None
+        self._profile = ""
+        """The profile of the hardware that was found last, if it is simulated."""
 
     def run(self) -> int:
         """Serve until ``stop`` is called; the exit status of the process."""
@@ -118,8 +120,17 @@ class PluginProcess:
         return Path(self._settings.kubeletplugin.boot_id_file).read_text().strip()
 
     def _find_hardware(self) -> Hardware:
-        labels = self._api.get(NODES, self._node_name)["metadata"].get("labels") or {}
-        return find_hardware(self._settings, labels, self._node_name, self._files, self._clock, self._log)
+        node = self._watched() or self._api.get(NODES, self._node_name)
+        self._profile = profile_name(self._settings, node)
+        return find_hardware(self._settings, self._profile, self._node_name, self._files, self._clock, self._log)
+
+    def _has_other_profile(self) -> bool:
+        """Whether the Node was labelled since the hardware was found."""
+        node = self._watched()
+        return node is not None and profile_name(self._settings, node) != self._profile
+
+    def _watched(self) -> Object | None:
+        return self._publisher.node if self._publisher else None
 
     def _serve(self, boot_id: str) -> None:
         """Serve the kubelet, then find the hardware, recover and publish; return after a graceful stop.
@@ -127,11 +138,11 @@ class PluginProcess:
         Pods must be able to end whatever is wrong with the hardware or the API, so the kubelet is served first.
         """
         api, clock, node, settings, log = self._api, self._clock, self._node_name, self._settings, self._log
-        guarded = GuardedHardware(self._find_hardware, clock)
+        guarded = GuardedHardware(self._find_hardware, clock, is_other=self._has_other_profile)
         folder, recovery = plugin_directory(settings), settings.kubeletplugin.recovery_seconds
-        hardware = remembered(guarded, folder, boot_id, recovery, self._files, clock, log)
+        hardware = remembered(guarded, folder, boot_id, recovery, self._files, clock, log, guarded.finds)
         release = threading.Event()
-        known = KnownNode(api, node, lambda: publisher.node)
+        known = KnownNode(api, node, self._watched)
         preparer = Preparer(
             known, self._files, clock, node, settings, hardware, boot_id, self._metrics, log, release.set
         )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from driver.clock import Clock
 from driver.files import Files
+from driver.kube.api import Object
 from driver.observe import Logger
 from driver.settings import Settings, Severity
 from kubeletplugin.hardware import Hardware
@@ -18,10 +19,26 @@ CARD_SECONDS = 2.0
 """How long a question about one card may take, when all cards of a node are asked."""
 
 
+def profile_name(settings: Settings, node: Object) -> str:
+    """The profile of a Node's simulated hardware: that of its label, or of the settings; "" if no card is simulated.
+
+    Args:
+        node: {} if it is not known.
+    """
+    section = settings.kubeletplugin
+    if section.hardware != "simulated":
+        return ""
+    labels = (node.get("metadata") or {}).get("labels") or {}
+    return str(labels.get(section.node_labels.simulated_profile, section.profile))
+
+
 def find_hardware(
-    settings: Settings, labels: Mapping[str, str], node_name: str, files: Files, clock: Clock, log: Logger
+    settings: Settings, profile: str, node_name: str, files: Files, clock: Clock, log: Logger
 ) -> Hardware:
-    """The hardware of a node with these labels.
+    """The hardware of a node.
+
+    Args:
+        profile: see ``profile_name``.
 
     Raises:
         InvalidInput: the profile of simulated hardware does not exist or is not valid. The operator must change the
@@ -30,10 +47,10 @@ def find_hardware(
     """
     section = settings.kubeletplugin
     if section.hardware == "simulated":
-        profile = load_profile(labels.get(section.node_labels.simulated_profile, section.profile), files)
+        cards = load_profile(profile, files)
         boot_id = (files.read(section.boot_id_file) or b"").decode().strip()
         store = FileStore(files, section.simulated_state, boot_id)
-        return SimulatedHardware(profile, node_name, files, section.simulated_faults, store)
+        return SimulatedHardware(cards, node_name, files, section.simulated_faults, store)
     folders = section.dev_root, f"{section.nvidia.host_root}/dev"
 
     def has(name: str) -> bool:

@@ -35,6 +35,7 @@ class GuardedHardware(Hardware):
 
     Args:
         find: makes the backend; may raise LodeError or OSError, and is called again then.
+        is_other: whether the node is to have other hardware than was found last; then it is found again.
     """
 
     def __init__(
@@ -43,10 +44,15 @@ class GuardedHardware(Hardware):
         clock: Clock,
         answer_seconds: float = ANSWER_SECONDS,
         change_seconds: float = CHANGE_SECONDS,
+        is_other: Callable[[], bool] = lambda: False,
     ):
-        self._finder = _Finder(find, clock)
+        self._finder = _Finder(find, clock, is_other)
         self._guard = Guard(answer_seconds)
         self._change_seconds = change_seconds
+
+    def finds(self) -> int:
+        """How often hardware was found: when this changes, the cards of before are not those of this node any more."""
+        return self._finder.finds
 
     def cards(self) -> tuple[Card, ...]:
         """See ``Hardware``."""
@@ -170,7 +176,9 @@ class _Lane:
 class _Finder:
     """Makes the backend when it is first needed, and not again too soon after it was not found."""
 
-    def __init__(self, find: Callable[[], Hardware], clock: Clock):
+    def __init__(self, find: Callable[[], Hardware], clock: Clock, is_other: Callable[[], bool]):
+        self._is_other = is_other
+        self.finds = 0
         self._find = find
         self._clock = clock
         self._lock = threading.Lock()
@@ -181,12 +189,15 @@ class _Finder:
     def found(self) -> Hardware:
         """The backend; raises TransientFault, or what ``find`` raises."""
         with self._lock:
+            if self._backend is not None and self._is_other():
+                self._backend = None
             if self._backend is None:
                 now = self._clock.monotonic()
                 if self._not_found and now < self._not_found[0]:
                     raise TransientFault(self._not_found[1])
                 try:
                     self._backend = self._find()
+                    self.finds += 1
                 except (LodeError, OSError) as error:
                     self._not_found = now + FIND_AGAIN_SECONDS, str(error)
                     raise

@@ -1,7 +1,7 @@
 """Cards that have been seen stay known: a card that is lost is reported as a card that does not work."""
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from driver.errors import TransientFault
 from kubeletplugin.hardware.boot_file import BootFile
@@ -23,9 +23,12 @@ class KnownCards(HardwareDecorator):
 
     Args:
         file: where the cards are kept that do not work, so that one that is lost is not forgotten with this object.
+        finds: how often hardware was found for this node. The cards of the one before are not lost but forgotten.
     """
 
-    def __init__(self, hardware: Hardware, file: BootFile[list[Card]] | None = None):
+    def __init__(
+        self, hardware: Hardware, file: BootFile[list[Card]] | None = None, finds: Callable[[], int] = lambda: 0
+    ):
         super().__init__(hardware)
         self._file = file
         self._lock = threading.Lock()
@@ -33,6 +36,9 @@ class KnownCards(HardwareDecorator):
         """The cards that do not work, as they are in the file."""
         self._seen: dict[str, Card] = {}
         """By ``Card.name``; empty until the backend has answered, because the file does not have all cards."""
+        self._finds = finds
+        self._found = 0
+        """The number of the hardware that had the cards that were seen; 0 before any was found."""
         self._reported: Mapping[str, Health] = {}
         """What the backend said last."""
 
@@ -46,6 +52,10 @@ class KnownCards(HardwareDecorator):
             raise
         found = {card.uuid for card in present}
         with self._lock:
+            if (finds := self._finds()) != self._found:
+                if self._found:
+                    self._seen, self._failed = {}, []
+                self._found = finds
             before = self._seen or {card.name: card for card in self._failed}
             kept = {name: card for name, card in before.items() if card.uuid not in found}
             self._seen = kept | {card.name: card for card in present}

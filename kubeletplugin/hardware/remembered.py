@@ -1,5 +1,7 @@
 """The hardware together with what this and earlier programs of the same boot have seen of it."""
 
+from collections.abc import Callable
+
 from driver.clock import Clock
 from driver.files import Files
 from driver.observe import Logger
@@ -11,14 +13,22 @@ from kubeletplugin.hardware.steady import Failures, SteadyHealth
 
 
 def remembered(
-    hardware: Hardware, folder: str, boot_id: str, recovery_seconds: float, files: Files, clock: Clock, log: Logger
+    hardware: Hardware,
+    folder: str,
+    boot_id: str,
+    recovery_seconds: float,
+    files: Files,
+    clock: Clock,
+    log: Logger,
+    finds: Callable[[], int] = lambda: 0,
 ) -> SteadyHealth:
     """The hardware whose lost cards stay, and whose health does not flap, over restarts of the program, too.
 
     Args:
         folder: where the plugin keeps its files; there is none while no card is lost and none has failed.
         recovery_seconds: how long a card must work again before it counts as healthy.
+        finds: see ``KnownCards``.
     """
     failed = BootFile(files, f"{folder}/failed-cards.json", boot_id, list[Card], log)
     failures = BootFile(files, f"{folder}/health.json", boot_id, Failures, log)
-    return SteadyHealth(KnownCards(hardware, failed), clock, recovery_seconds, failures)
+    return SteadyHealth(KnownCards(hardware, failed, finds), clock, recovery_seconds, failures)

@@ -7,7 +7,7 @@ import pytest
 
 from driver.observe import logger
 from driver.settings import Settings
-from kubeletplugin.finding import find_hardware
+from kubeletplugin.finding import find_hardware, profile_name
 from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.ascend.dcmi import DcmiError
 from kubeletplugin.hardware.simulated import SimulatedHardware
@@ -18,7 +18,8 @@ from simulation.files import MemoryFiles
 def found(root: Path, labels: dict[str, str] | None = None, **section: Any) -> Hardware:
     roots = {"sysRoot": str(root / "sys"), "devRoot": str(root / "dev"), "driverRoot": str(root)}
     settings = Settings.model_validate({"kubeletplugin": {**roots, **section}})
-    return find_hardware(settings, labels or {}, "n1", MemoryFiles(), VirtualClock(), logger("test"))
+    profile = profile_name(settings, {"metadata": {"labels": labels}})
+    return find_hardware(settings, profile, "n1", MemoryFiles(), VirtualClock(), logger("test"))
 
 
 def test_a_node_without_accelerators_has_no_cards(tmp_path: Path) -> None:

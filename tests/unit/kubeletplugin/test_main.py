@@ -93,6 +93,25 @@ def test_the_nodes_label_chooses_its_profile(tmp_path: Path) -> None:
         wait_for(lambda: "npu-0" in devices(api))
 
 
+def label(api: Api, profile: str | None) -> None:
+    api.patch(NODES, "node-a", {"metadata": {"labels": {"lode.dev/simulated-profile": profile}}})
+
+
+def test_a_label_that_comes_or_changes_later_counts_as_well(tmp_path: Path) -> None:
+    api = api_with_node()
+    chosen = settings(tmp_path)
+    section = chosen.kubeletplugin.model_copy(update={"profile": ""})
+    with running(api, chosen.model_copy(update={"kubeletplugin": section})):
+        wait_for(lambda: bool(api.list(RESOURCE_SLICES).items))
+        assert devices(api) == set()
+        label(api, "a100x4")
+        wait_for(lambda: "gpu-3" in devices(api))
+        label(api, "t4x2")
+        wait_for(lambda: devices(api) == {"gpu-0", "gpu-0-share", "gpu-1", "gpu-1-share"})
+        label(api, None)
+        wait_for(lambda: devices(api) == set())
+
+
 def test_pods_can_end_while_the_hardware_is_not_found(tmp_path: Path) -> None:
     api, client = api_with_node(**{"lode.dev/simulated-profile": "h100x9"}), PluginClient(str(tmp_path), "lode.dev")
     claim = ClaimName("team", "c", "11111111-2222-4333-8444-555555555555")
