@@ -18,6 +18,10 @@ class VirtualClock:
         """Seconds since the clock was created."""
         return self._elapsed
 
+    def set(self, seconds: float) -> None:
+        """Set the wall clock forward by ``seconds``, or back if negative. What is monotonic goes on as before."""
+        self._start += seconds
+
     def sleep(self, seconds: float) -> None:
         """Advance by ``seconds`` at once."""
         self.advance(seconds)

@@ -73,6 +73,8 @@ class Cluster:
         """The cards of each node; faults may be set at any time."""
         self.found: list[str] = []
         """What was wrong with single writes and decisions."""
+        self.wall_clocks: dict[str, float] = {}
+        """Seconds by which the wall clock of a program of ours is ahead of the API server's; may be set at any time."""
         self._disks: dict[str, DiskChecks] = {}
         self.invariants = Invariants(self.api.sharing(), self.names, self.nodes.values())
         self.slots = ProgramSlots(self.clock, self.random, self.log, self._died)
@@ -132,7 +134,7 @@ class Cluster:
         return self._api(process, user, self.api.sharing())
 
     def _build_controller(self, process: Process) -> SimulatedProgram:
-        clock = ProcessClock(self.clock, process)
+        clock = ProcessClock(self.clock, process, lambda: self.wall_clocks.get(process.name, 0.0))
         logger = EventLogger(self.log, process.name)
         api = self._api(process, CONTROLLER)
         return SimulatedController(
@@ -147,7 +149,7 @@ class Cluster:
             program = SimulatedPlugin(
                 self._api(process, f"plugin-{node}"),
                 Files(ProcessDisk(simulated.files.disk, process)),
-                ProcessClock(self.clock, process),
+                ProcessClock(self.clock, process, lambda: self.wall_clocks.get(process.name, 0.0)),
                 node,
                 self.settings,
                 self.hardware[node].of(process.call),

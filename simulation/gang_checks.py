@@ -7,8 +7,7 @@ from typing import Final
 
 from controller.gangs import GangTerms, choose
 from controller.reconcile import KnownGang, NodeOrder, Place, decide_gang, known_gang
-from controller.reconcile.podclaims import epoch_seconds
-from controller.state import State
+from controller.state import State, epoch_seconds
 from controller.waiting import rank_of, rank_of_gang
 from driver.frozen import frozen
 from driver.kube.api import JOBS, PODS

@@ -91,7 +91,9 @@ class HoldChecks:
         rank = rank_of_gang([state.pods[one] for one in state.gangs.members(gang)]) if gang else rank_of(pod)
         for held in self._controller().held_domains:
             if node in held.nodes and held.gang != gang and held.rank < rank:
-                ends = None if pod.limit_seconds is None else self._clock.now() + START_SECONDS + pod.limit_seconds
+                ends = (
+                    None if pod.limit_seconds is None else self._clock.monotonic() + START_SECONDS + pod.limit_seconds
+                )
                 if ends is None or held.starts is None or ends > held.starts:
                     predicted = f"which can start at {held.starts}"
                     text = (
@@ -151,7 +153,7 @@ class HoldChecks:
         return bool(pods) and all(state.names.gate in pod.gates for pod in pods)
 
     def _follow_starts(self) -> None:
-        now, held = self._clock.now(), {one.gang: one for one in self._controller().held_domains}
+        now, held = self._clock.monotonic(), {one.gang: one for one in self._controller().held_domains}
         for gang, before in self._last.items():
             after = held.get(gang)
             if after is None or after.nodes != before.nodes or before.starts is None or before.starts <= now:

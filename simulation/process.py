@@ -68,13 +68,21 @@ class Process:
 
 
 class ProcessClock:
-    """The cluster's clock as one process has it: other programs may run while it sleeps."""
+    """The cluster's clock as one process has it: other programs may run while it sleeps.
 
-    def __init__(self, clock: VirtualClock, process: Process):
+    Args:
+        ahead: by how many seconds the wall clock of its machine is ahead of the cluster's.
+    """
+
+    def __init__(self, clock: VirtualClock, process: Process, ahead: Callable[[], float] = lambda: 0.0):
         self._process = process
         self._clock = clock
-        self.now = clock.now
+        self._ahead = ahead
         self.monotonic = clock.monotonic
+
+    def now(self) -> float:
+        """Seconds since the Unix epoch, as the machine has it."""
+        return self._clock.now() + self._ahead()
 
     def sleep(self, seconds: float) -> None:
         """Advance the cluster's time."""

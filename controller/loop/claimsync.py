@@ -64,10 +64,10 @@ class ClaimSync:
             return None
         self._look_for_double_use(key, changes)
         self._look_for_unhealthy(key)
-        decision = decide_claim(self._state, key, self._clock.now(), self._unused_since.get(key))
+        decision = decide_claim(self._state, key, self._clock.monotonic(), self._unused_since.get(key))
         match decision:
             case Wait(after=after):
-                self._unused_since.setdefault(key, self._clock.now())
+                self._unused_since.setdefault(key, self._clock.monotonic())
                 self._queue.add(("claim", key), self._clock.monotonic() + (after or ORPHAN_SECONDS))
                 return DecisionOutcome.CLAIM_WAITS
             case Free(message):
@@ -84,7 +84,7 @@ class ClaimSync:
         concerned = [known.claim for known in self._doubles.values() if key in known.rivals]
         for claim in dict.fromkeys((key, *concerned)):
             found, known = double_use(self._state, claim), self._doubles.get(claim)
-            if found is not None and (remaining := found.settled_at - self._clock.now()) > 0:
+            if found is not None and (remaining := found.settled_at - self._clock.monotonic()) > 0:
                 self._queue.add(("claim", claim), self._clock.monotonic() + remaining)
             elif found is None and known is not None:
                 del self._doubles[claim]

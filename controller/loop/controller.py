@@ -20,6 +20,7 @@ from controller.loop.metrics import ControllerMetrics
 from controller.loop.podsync import PodSync
 from controller.loop.podwaits import PodWaits
 from controller.loop.queue import Key, KeyedQueue
+from controller.loop.timeline import Timeline
 from controller.loop.underway import Underway
 from controller.reconcile import RefusalMemory
 from controller.state import OPTIONAL_RESOURCES, Changes, State, StateDelta
@@ -78,7 +79,9 @@ class Controller:
         self._metrics = ControllerMetrics(metrics)
         self._log = log
         self._fleet = Fleet(names=settings.names)
-        self._state = State(self._fleet, settings.names, tiers_from(settings.controller.volcano_tiers))
+        self._state = State(
+            self._fleet, settings.names, tiers_from(settings.controller.volcano_tiers), Timeline(clock).at
+        )
         self._identity = identity
         self._unsafe = unsafe
         self._contact = Contact(self._metrics)

@@ -107,7 +107,7 @@ class GangHolds:
         nodes = held.nodes | held.beside
         order = self._only(nodes, order)
         starts = predicted_start(self._state, nodes, lambda: decide(order))
-        return self._waits.hold_domain(held.predicting(starts, self._clock.now()))
+        return self._waits.hold_domain(held.predicting(starts, self._clock.monotonic()))
 
     def _only(self, nodes: Collection[str], order: NodeOrder) -> NodeOrder:
         """The order with all other nodes held back."""

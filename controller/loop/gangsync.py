@@ -102,7 +102,7 @@ class GangSync:
         return DecisionOutcome.GANG_DECIDED
 
     def _decide(self, gang: KnownGang, order: NodeOrder, unfinished: Unfinished | None = None) -> GangDecision:
-        now, histories, choose_it = self._clock.now(), self._pods.history_of, self._chooser(gang.key, unfinished)
+        now, histories, choose_it = self._clock.monotonic(), self._pods.history_of, self._chooser(gang.key, unfinished)
         return decide_gang(self._state, gang, now, choose_it, histories, self._max_wait, order)
 
     def _is_busy(self, key: str, pods: Sequence[PodView]) -> bool:

@@ -122,7 +122,7 @@ class PodSync:
         if self._underway.is_busy(objects_of(pod)):
             # The pod is looked at again when the writes have ended.
             return None
-        order, now, history = self._waits.order(pod), self._clock.now(), self.history_of(key)
+        order, now, history = self._waits.order(pod), self._clock.monotonic(), self.history_of(key)
         decision = decide(self._state, key, now, history, self._memory, self._max_wait, order)
         return self.take(pod, decision, changes)
 
@@ -145,7 +145,7 @@ class PodSync:
         if isinstance(decision, Unallocatable):
             return self._waits.wait_for_node(pod, decision)
         if isinstance(decision, Wait):
-            retry.history = retry.history.after(decision, self._clock.now())
+            retry.history = retry.history.after(decision, self._clock.monotonic())
             return self._waits.wait(pod, decision, event=event)
         retry.event = event
         self._waits.end(pod.key)
@@ -211,7 +211,7 @@ class PodSync:
         message = str(error) if isinstance(error, OperatorFault) else f"the API server refused a write: {error}"
         pause = delay(retry.attempts + 1, bound=self._max_wait)
         if isinstance(decision, Place | RemoveGate):
-            refusal = WriteRefusal(reason, message, self._clock.now() + pause)
+            refusal = WriteRefusal(reason, message, self._clock.monotonic() + pause)
             retry.history = replace(retry.history, refusal=refusal)
             return self._retry(key, retry, DecisionOutcome.REFUSED, error, 0)
         if pod := self._state.pods.get(key):
@@ -220,7 +220,7 @@ class PodSync:
 
     def _carried_out(self, key: str, retry: _RetryState, decision: Written) -> None:
         now = self._clock.monotonic()
-        retry.history = retry.history.after(decision, self._clock.now())
+        retry.history = retry.history.after(decision, self._clock.monotonic())
         match decision:
             case Place(node, allocations, admit=admit):
                 if admit:

@@ -292,7 +292,7 @@ class PodWaits:
         return self._held_after(rank_of_gang(members), members, gang) if members else {}
 
     def _held_after(self, rank: Rank, pods: Collection[PodView], gang: str = "") -> Mapping[str, str]:
-        ends = latest_end_of_new(pods, self._clock.now())
+        ends = latest_end_of_new(pods, self._clock.monotonic())
         return {**self.domains.from_pod(rank, ends, gang), **self._held.from_pod(rank)}
 
     def _serves(self, key: str) -> bool:

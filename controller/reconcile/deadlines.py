@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from controller.reconcile.gangs import GangDecision
-from controller.reconcile.podclaims import epoch_seconds
 from controller.reconcile.prospects import start_without
 from controller.state import PodView, State
 
@@ -17,22 +16,22 @@ START_SECONDS: Final = 30.0
 """How long it may take from a decision about a pod until the kubelet has accepted it."""
 
 
-def latest_end(pod: PodView) -> float | None:
-    """When (epoch seconds) a pod on a node has ended at the latest; None if it has no deadline or has not started."""
+def latest_end(state: State, pod: PodView) -> float | None:
+    """When (``State.at``) a pod on a node has ended at the latest; None without a deadline or before its start."""
     if pod.limit_seconds is None or not pod.started:
         return None
-    return epoch_seconds(pod.started) + pod.limit_seconds
+    return state.at(pod.started) + pod.limit_seconds
 
 
 def latest_end_of_new(pods: Collection[PodView], now: float) -> float | None:
-    """When (epoch seconds) pods that are placed at ``now`` have all ended at the latest; None without a deadline."""
+    """When (``State.at``) pods that are placed at ``now`` have all ended at the latest; None without a deadline."""
     limits = [pod.limit_seconds for pod in pods]
     known = [limit for limit in limits if limit is not None]
     return now + START_SECONDS + max(known) if known and len(known) == len(limits) else None
 
 
 def predicted_start(state: State, nodes: Collection[str], decide: Callable[[], GangDecision]) -> float | None:
-    """When (epoch seconds) a gang can start on these nodes at the latest, because pods there have ended by then.
+    """When (as of ``State.at``) a gang can start on these nodes at the latest, because pods there have ended by then.
 
     None if pods without a deadline, or such that have not started yet, have to end, too. The state is as before.
 
@@ -40,11 +39,11 @@ def predicted_start(state: State, nodes: Collection[str], decide: Callable[[], G
         decide: decides about the gang on the state as it is then.
     """
     held = (state.pods.get(key) for name in nodes if name in state.nodes for key, _ in state.nodes.view(name).held())
-    ends = sorted({end for pod in held if pod is not None and (end := latest_end(pod)) is not None})
+    ends = sorted({end for pod in held if pod is not None and (end := latest_end(state, pod)) is not None})
 
     def starts(end: float) -> bool:
         def ended(pod: PodView) -> bool:
-            at = latest_end(pod)
+            at = latest_end(state, pod)
             return at is not None and at <= end
 
         return start_without(state, ended, decide, nodes) is not None

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from controller.reconcile.podclaims import epoch_seconds
-from controller.state import State
+from controller.state import State, epoch_seconds
 from driver.model import Claim
 
 SETTLING_SECONDS = 5.0
@@ -21,7 +20,7 @@ class DoubleUse:
     what: str
     """What is held by more than there is of it."""
     settled_at: float
-    """From when on (epoch seconds) it is to be acted on."""
+    """From when on (as of ``State.at``) it is to be acted on."""
 
     def message(self, reader: str) -> str:
         """The text for the author of the claim ``reader``; claims of other namespaces are not named."""
@@ -42,7 +41,7 @@ def double_use(state: State, key: str) -> DoubleUse | None:
     if not rivals or any(_age(state.claims[name].claim) > _age(record.claim) for name in rivals):
         return None
     allocation = record.claim.allocation
-    settled_at = epoch_seconds(allocation.timestamp if allocation else "") + SETTLING_SECONDS
+    settled_at = state.at(allocation.timestamp if allocation else "") + SETTLING_SECONDS
     return DoubleUse(key, tuple(sorted(rivals)), min(rivals.values()), settled_at)
 
 

@@ -34,7 +34,7 @@ class OpenPod:
         return tuple(record for record in self.records if state.holds_ours(record.claim))
 
     def refused(self, state: State, history: PlacementHistory, now: float) -> Mapping[str, str]:
-        """The nodes where kube-scheduler's refusal of the pod holds at ``now`` (epoch seconds), and its message."""
+        """The nodes where kube-scheduler's refusal of the pod holds at ``now`` (``State.at``), and its message."""
         if self.pod.node_name:
             return {}
         return history.standing(lambda name: state.revision_of(name, self.pod.needs), now)

@@ -7,9 +7,9 @@ from controller.gangs import GangTerms, natural
 from controller.placement import Placed
 from controller.reconcile.decisions import Decision, Idle, Reason, Release, TakeBack, Wait
 from controller.reconcile.examined import FullPod, OpenPod
-from controller.reconcile.history import PATIENCE_SECONDS, PlacementHistory
+from controller.reconcile.history import NEVER, PATIENCE_SECONDS, PlacementHistory
 from controller.reconcile.nodes import ANY_NODE
-from controller.reconcile.podclaims import epoch_seconds, is_reserved, node_of, reserved_only_for
+from controller.reconcile.podclaims import is_reserved, node_of, reserved_only_for
 from controller.reconcile.pods import RELEASE_SECONDS, allocate, examine
 from controller.reconcile.refusals import NO_MEMORY
 from controller.state import ClaimRecord, PodView, State
@@ -213,7 +213,7 @@ class GangProgress:
         member, history = self.let_go[key], self._history_of(key)
         held, node = member.held, member.node
         stamps = (record.claim.allocation.timestamp for record in held if record.claim.allocation)
-        patience = max(map(epoch_seconds, stamps), default=0.0) + PATIENCE_SECONDS - self._now
+        patience = max(map(self._state.at, stamps), default=NEVER) + PATIENCE_SECONDS - self._now
         if patience > 0:
             return Wait(Reason.REFUSED, message, report=False, after=patience)
         reserved = member.reserved

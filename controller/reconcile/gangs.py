@@ -32,7 +32,6 @@ from controller.reconcile.expected import expected_use
 from controller.reconcile.gangprogress import GangProgress, Histories, KnownGang
 from controller.reconcile.history import NO_HISTORY
 from controller.reconcile.nodes import ANY_NODE, NodeOrder, demand_of, reachable_nodes
-from controller.reconcile.podclaims import epoch_seconds
 from controller.reconcile.pods import MAX_CONSUMERS, finish, place
 from controller.state import State
 from driver.model import Consumer
@@ -77,7 +76,7 @@ def decide_gang(
     max_wait: float = 60,
     order: NodeOrder = ANY_NODE,
 ) -> GangDecision:
-    """What to do about the members of ``gang`` at ``now`` (epoch seconds). Changes none of its arguments.
+    """What to do about the members of ``gang`` at ``now`` (as of ``State.at``). Changes none of its arguments.
 
     Args:
         history_of: where each pod was placed in vain.
@@ -149,7 +148,7 @@ class _GangDecider:
         is_all = not unready and not lacking and terms.size is not None and present >= terms.size
         if is_all or not found.pods:
             return None
-        since = max(epoch_seconds(pod.created) for pod in found.pods.values())
+        since = max(self._state.at(pod.created) for pod in found.pods.values())
         # kube-scheduler schedules such a group as one, once its gates are gone.
         as_one = terms.source is Source.POD_GROUP and unready
         if present >= terms.minimum and not as_one and not lacking:
@@ -211,7 +210,7 @@ class _GangDecider:
             minimum = len(standing) + len(found.open)
         else:
             minimum, task_minimums = needed, self._task_minimums(terms)
-        ages = sorted(epoch_seconds(pod.created) for pod in found.pods.values())
+        ages = sorted(self._state.at(pod.created) for pod in found.pods.values())
         complete_since = ages[min(needed, len(ages)) - 1]
         return Gang(
             key=terms.key,

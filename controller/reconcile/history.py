@@ -21,6 +21,8 @@ from controller.reconcile.decisions import Decision, Place, Reason, Release, Rem
 from controller.state import Revision
 from driver.backoff import delay
 
+NEVER = float("-inf")
+"""When something happened that has not."""
 PATIENCE_SECONDS = 3.0
 """How long kube-scheduler may find a placed pod unschedulable before its devices are taken back, at first."""
 QUICK_REFUSALS = 6
@@ -36,7 +38,7 @@ class NodeVerdict:
     """That kube-scheduler refused the pod on a node."""
 
     at: float
-    """Epoch seconds."""
+    """Seconds as of ``State.at``, like all times here."""
     revision: Revision
     """Of the node when the pod was placed there: kube-scheduler may not have seen what changed afterwards."""
     message: str
@@ -50,7 +52,7 @@ class WriteRefusal:
     reason: Reason
     message: str
     until: float
-    """When (epoch seconds) the placement is tried again."""
+    """When the placement is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,9 @@ class PlacementHistory:
     placed: Revision | None = None
     """The revision of the node on which the pod was placed, when it was; None if that is not known."""
     released: float | None = None
-    """When (epoch seconds) the pod's reservations were dropped by a ``Release``."""
-    spared: float = 0.0
-    """When (epoch seconds) kube-scheduler was last seen making room for the pod where its devices are."""
+    """When the pod's reservations were dropped by a ``Release``."""
+    spared: float = NEVER
+    """When kube-scheduler was last seen making room for the pod where its devices are."""
     preempting: bool = False
     """Whether kube-scheduler was making room at the last decision."""
     refusal: WriteRefusal | None = None
@@ -76,7 +78,7 @@ class PlacementHistory:
         return delay(max(1, self.failures - QUICK_REFUSALS + 2), base=PATIENCE_SECONDS, bound=max_wait)
 
     def standing(self, revision_of: Callable[[str], Revision], now: float) -> Mapping[str, str]:
-        """The nodes whose refusal holds at ``now`` (epoch seconds), the oldest first, and kube-scheduler's message.
+        """The nodes whose refusal holds at ``now``, the oldest first, and kube-scheduler's message.
 
         None holds at the last resort: the node refused longest ago may have no devices by then.
         """
@@ -88,13 +90,13 @@ class PlacementHistory:
 
     @property
     def last_resort_at(self) -> float:
-        """When (epoch seconds) a node that refused is tried again although nothing has changed."""
+        """When a node that refused is tried again although nothing has changed."""
         repeated = self.failures - len(self.refused)
         pause = delay(max(1, repeated + 1), base=LAST_RESORT_SECONDS, bound=RAREST_RESORT_SECONDS)
-        return max((verdict.at for verdict in self.refused.values()), default=0.0) + pause
+        return max((verdict.at for verdict in self.refused.values()), default=NEVER) + pause
 
     def after(self, decision: Decision, now: float) -> "PlacementHistory":
-        """The history once the decision was carried out at ``now`` (epoch seconds)."""
+        """The history once the decision was carried out at ``now``."""
         match decision:
             case Place(allocations=allocations, revision=revision):
                 return replace(self, refusal=None, placed=revision if allocations else self.placed)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from controller.reconcile.decisions import Reason, Wait
 from controller.selectors import Drivers, suggest
@@ -22,10 +21,10 @@ def claims_of(state: State, pod: PodView, now: float) -> tuple[list[ClaimRecord]
         key = f"{pod.namespace}/{reference.claim}"
         record = state.claims.get(key)
         if not reference.claim:
-            problems.append(_not_created(pod, reference, now))
+            problems.append(_not_created(state, pod, reference, now))
         elif record is None:
             # The watch of claims may lag behind the watch of pods: the claim may just have been created.
-            remaining = _creation_time_left(pod, now) if reference.template else 0
+            remaining = _creation_time_left(state, pod, now) if reference.template else 0
             message = f"ResourceClaim {key} does not exist"
             problems.append(_missing(message, remaining))
         elif reference.template and not is_made_for(record.claim, state.consumer(pod, key)):
@@ -42,12 +41,12 @@ def _owner(record: ClaimRecord) -> str:
     return "PodGroup, or for one that does not exist or that this program may not read"
 
 
-def _not_created(pod: PodView, reference: ClaimReference, now: float) -> Wait:
+def _not_created(state: State, pod: PodView, reference: ClaimReference, now: float) -> Wait:
     message = (
         f"ResourceClaimTemplate {reference.template}: no claim created for the pod's entry: {reference.entry}; "
         f"check that the template exists in namespace {pod.namespace}"
     )
-    return _missing(message, _creation_time_left(pod, now))
+    return _missing(message, _creation_time_left(state, pod, now))
 
 
 def _missing(message: str, remaining: float) -> Wait:
@@ -56,8 +55,8 @@ def _missing(message: str, remaining: float) -> Wait:
     return Wait(Reason.CLAIM_MISSING, message)
 
 
-def _creation_time_left(pod: PodView, now: float) -> float:
-    return epoch_seconds(pod.created) + GENERATION_SECONDS - now
+def _creation_time_left(state: State, pod: PodView, now: float) -> float:
+    return state.at(pod.created) + GENERATION_SECONDS - now
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +189,3 @@ def node_of(records: Iterable[ClaimRecord]) -> str:
     """The node of the first claim that is allocated on one; "" if there is none."""
     names = (record.claim.allocation.node_name for record in records if record.claim.allocation)
     return next((name for name in names if name), "")
-
-
-def epoch_seconds(timestamp: str) -> float:
-    """An RFC 3339 time stamp in seconds since the epoch; 0 if it is not one."""
-    try:
-        return datetime.fromisoformat(timestamp).timestamp()
-    except ValueError:
-        return 0.0

@@ -45,12 +45,11 @@ from controller.reconcile.decisions import (
 from controller.reconcile.doubles import double_use
 from controller.reconcile.examined import FullPod, OpenPod
 from controller.reconcile.expected import expected_use
-from controller.reconcile.history import NO_HISTORY, PATIENCE_SECONDS, PlacementHistory, WriteRefusal
+from controller.reconcile.history import NEVER, NO_HISTORY, PATIENCE_SECONDS, PlacementHistory, WriteRefusal
 from controller.reconcile.nodes import ANY_NODE, NodeOrder, choose_node, reachable_nodes
 from controller.reconcile.podclaims import (
     claims_of,
     combine,
-    epoch_seconds,
     exclusive,
     faults_of,
     node_of,
@@ -76,7 +75,7 @@ def decide(
     max_wait: float = 60,
     order: NodeOrder = ANY_NODE,
 ) -> Decision:
-    """What to do about the pod ``key`` (namespace/name) at ``now`` (epoch seconds). Changes none of its arguments.
+    """What to do about the pod ``key`` (namespace/name) at ``now`` (as of ``State.at``); changes no argument.
 
     Args:
         history: where the pod was placed in vain.
@@ -297,9 +296,9 @@ def _unschedulable(
         # The last of these pods has ended just now, and kube-scheduler tries the pod again.
         return Wait(Reason.REFUSED, refusal, report=False, after=history.patience(max_wait))
     allocations = (record.claim.allocation for record in ours)
-    since = max((epoch_seconds(allocation.timestamp) for allocation in allocations if allocation), default=0)
+    since = max((state.at(allocation.timestamp) for allocation in allocations if allocation), default=NEVER)
     # kube-scheduler that reserved the claims again after a release is binding the pod, and gets as long as before.
-    since = max(since, history.spared, history.released or 0)
+    since = max(since, history.spared, NEVER if history.released is None else history.released)
     reserved = any(record.claim.reserved_for for record in own)
     if reserved or history.released is None:
         remaining = since + history.patience(max_wait) - now

@@ -14,6 +14,7 @@
     SliceNodes       the node of each slice; whether some devices can be reached from several nodes
     NodeRevisions    how often others than this controller have changed each node
     DeviceKinds      the kind of each published device, for a metric
+    epoch_seconds    an RFC 3339 time stamp as a number; ``State.at`` has it as decisions need it
     Changes          what must be looked at again after a change
 
 Nodes with the pods that count on them are ``controller.placement.Nodes``; devices are ``controller.allocation.Fleet``.
@@ -29,6 +30,7 @@ from controller.state.pods import Pods
 from controller.state.podview import ClaimReference, Condition, PodView, pod_from
 from controller.state.revisions import NodeRevisions, Revision
 from controller.state.state import GANG_RESOURCES, OPTIONAL_RESOURCES, VOLUME_RESOURCES, State
+from controller.state.times import epoch_seconds
 
 __all__ = [
     "DEVICE_TAINT_RULES_BETA",
@@ -53,6 +55,7 @@ __all__ = [
     "Revision",
     "State",
     "StateDelta",
+    "epoch_seconds",
     "is_made_for",
     "pod_from",
 ]

@@ -5,7 +5,7 @@ older version of an object never replaces a newer one, so a watch that lags behi
 make a device look free again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from controller.allocation import Fleet
@@ -43,6 +43,7 @@ from controller.state.podview import PodView
 from controller.state.revisions import NodeRevisions, Revision
 from controller.state.scheduling import NamespaceHandler, PodsWithVolumes, VolumeClaimHandler, VolumeHandler
 from controller.state.slices import SliceNodes
+from controller.state.times import epoch_seconds
 from controller.state.versions import Arrival, ObjectVersions
 from driver.kube.api import (
     CSI_NODES,
@@ -85,6 +86,7 @@ class State:
 
     Args:
         tiers: what tiers in PodGroups of Volcano stand for.
+        at: when an RFC 3339 time stamp of an object was, in the seconds of ``now`` that decisions are given.
 
     Attributes:
         devices: pools of devices and what is in use.
@@ -94,7 +96,10 @@ class State:
         gangs: which pods belong together, and on what they start.
     """
 
-    def __init__(self, devices: Fleet, names: Names, tiers: Tiers | None = None):
+    def __init__(
+        self, devices: Fleet, names: Names, tiers: Tiers | None = None, at: Callable[[str], float] = epoch_seconds
+    ):
+        self.at = at
         self.devices = devices
         self.names = names
         self.nodes = Nodes()

@@ -108,10 +108,10 @@ class HeldDomain:
     beside: frozenset[str] = frozenset()
     """Where members without devices would go. These nodes are not held back."""
     starts: float | None = None
-    """When the gang can start there at the latest (epoch seconds), if the deadlines of pods tell; else None."""
+    """When the gang can start there at the latest (monotonic seconds), if the deadlines of pods tell; else None."""
 
     def predicting(self, starts: float | None, now: float) -> "HeldDomain":
-        """The same with another prediction, made at ``now`` (epoch seconds).
+        """The same with another prediction, made at ``now`` (monotonic seconds).
 
         A prediction is put off only when it has passed, so pods that use the nodes meanwhile never delay the gang by
         turns.
@@ -176,7 +176,7 @@ class HeldDomains:
         """The nodes that are held back from a pod, and ``gang <key>`` of the gang that each is held back for.
 
         Args:
-            ends: when (epoch seconds) the pod has ended at the latest, if it is placed now; None if nothing tells.
+            ends: when (monotonic seconds) the pod has ended at the latest, if it is placed now; None if nothing tells.
             gang: of the pod, from which its own nodes are not held back.
         """
         ordered = sorted(self._held.values(), key=lambda one: one.rank, reverse=True)

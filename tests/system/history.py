@@ -29,6 +29,10 @@ QUESTIONED = 0.2
 """How often controllers are questioned after an action."""
 QUESTIONS = 4
 LAST_LINES = 60
+WALL_CLOCK_SET = 0.1
+"""How often the wall clock of a program is set after an action."""
+WALL_CLOCKS = (-86_400.0, -3_600.0, -2.0, 0.0, 30.0, 3_600.0)
+"""Seconds by which it is ahead of the API server's then."""
 
 
 @cache
@@ -148,7 +152,8 @@ def play(seed: int, *, with_gangs: bool = False) -> None:
 
 
 def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) -> None:
-    chance = random.Random(f"pace of {seed}")
+    chance, clocks = random.Random(f"pace of {seed}"), random.Random(f"clocks of {seed}")
+    ours = [name for name in cluster.slots if name.startswith(("controller-", "plugin-"))]
     cluster.settle()
     published = cluster.invariants.pools()
     profiles = [cards(*profile) for layout in LAYOUTS for profile in layout.values()]
@@ -164,6 +169,8 @@ def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) ->
         if number == rest_at:
             _rest(cluster, faults)
         workload.act()
+        if clocks.random() < WALL_CLOCK_SET:
+            cluster.wall_clocks[clocks.choice(ours)] = clocks.choice(WALL_CLOCKS)
         cluster.run(chance.choice((0, 3, 10, 40, 200)))
         if chance.random() < QUESTIONED:
             check_knowledge(cluster, chance.sample(sorted(REQUESTS), QUESTIONS))

@@ -41,7 +41,7 @@ def test_a_pod_has_ended_when_its_deadline_and_its_grace_period_have_passed(
     if started is not None:
         obj["status"]["startTime"] = rfc3339(started)
     scene.put(PODS, obj)
-    assert latest_end(scene.state.pods["default/p"]) == end
+    assert latest_end(scene.state, scene.state.pods["default/p"]) == end
 
 
 def test_pods_that_are_placed_now_end_when_the_longest_deadline_among_them_has_passed() -> None:

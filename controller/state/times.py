@@ -1,0 +1,11 @@
+"""Times that objects have. Pure."""
+
+from datetime import datetime
+
+
+def epoch_seconds(timestamp: str) -> float:
+    """An RFC 3339 time stamp in seconds since the epoch; 0 if it is not one."""
+    try:
+        return datetime.fromisoformat(timestamp).timestamp()
+    except ValueError:
+        return 0.0
