@@ -16,6 +16,7 @@ from pathlib import Path
 from driver.errors import LodeError, OperatorFault
 from driver.files import Files, SystemFiles
 from driver.settings import Settings, settings_from
+from kubeletplugin.prepare.checkpoint import CorruptCheckpoint
 from kubeletplugin.prepare.retiring import retire
 from kubeletplugin.prepare.storage import ClaimStorage
 
@@ -54,12 +55,17 @@ def release(files: Files, settings: Settings, uid: str, processes: Iterable[Proc
         kubelet: name of the kubelet's process, which shows that the processes of the node are visible.
 
     Raises:
-        OperatorFault: the claim is not prepared here, a container may still use it, the kubelet still knows it, or
-            that cannot be seen.
+        OperatorFault: the claim is not prepared here, a container may still use it, the kubelet still knows it, that
+            cannot be seen, or the checkpoint is damaged.
     """
     storage = ClaimStorage(files, settings)
     with storage.lock():
-        checkpoint = storage.load()
+        try:
+            checkpoint = storage.load()
+        except CorruptCheckpoint as error:
+            raise OperatorFault(
+                f"{error}; let the plugin run on this node, which rebuilds it, and call again"
+            ) from error
         if uid not in checkpoint.claims:
             known = ", ".join(f"{u} ({c.plan.ref.namespace}/{c.plan.ref.name})" for u, c in checkpoint.claims.items())
             raise OperatorFault(f"claim {uid}: is not prepared on this node; prepared are: {known or 'none'}")

@@ -77,7 +77,7 @@ def annotation(content: bytes, name: str) -> str:
     """An annotation of a spec file; "" if it has none of this name, or is not a spec file."""
     try:
         return str(json.loads(content)["annotations"][name])
-    except (ValueError, KeyError, TypeError):
+    except (LookupError, RecursionError, TypeError, ValueError):
         return ""
 
 

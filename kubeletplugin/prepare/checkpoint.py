@@ -1,9 +1,10 @@
 """The checkpoint of the claims prepared on a node, as bytes. Pure.
 
 The first line holds the kind, the version and the SHA-256 of everything after that line. The checksum is that of the
-stored bytes, not of what one version of this program would write. Fields that this version does not know are kept, at
-the top and in each claim while it keeps its devices, so that a newer and an older version can run in turn. A change
-that an older version must not misread gets a new ``VERSION``. Older versions are read, and replaced at the first write.
+stored bytes, not of what one version of this program would write. Each claim is judged alone. Fields that this version
+does not know are kept, at the top and in each claim while it keeps its devices, so that a newer and an older version
+can run in turn. A change that an older version must not misread gets a new ``VERSION``. Older versions are read, and
+replaced at the first write.
 
 Version 2: claims have the field ``cards``. Version 3: claims have ``steps``, the config of their allocation, and may be
 ``stopping``. An older version would forget what exists on the hardware, so it does not read version 3.
@@ -15,7 +16,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from driver.errors import LodeError, OperatorFault
+from driver.errors import InvalidInput, LodeError, OperatorFault
 from driver.kube.codec import encode_object, encoded_once
 from driver.model import Allocation
 from driver.wire import allocation_from, allocation_to
@@ -29,15 +30,24 @@ VERSION = 3
 _KIND = "LodeCheckpoint"
 _FABRIC_FIELDS = {"ibCluster": "ib_cluster", "ibLeaf": "ib_leaf", "rail": "rail"}
 _PLAN_FIELDS = {"namespace", "name", "podClaimName", "facts", "allocation"}
-_CLAIM_FIELDS = {"state", "bootId", "cards", "steps", *_PLAN_FIELDS}
+_CLAIM_FIELDS = {"state", "bootId", "cards", "steps", "guessed", *_PLAN_FIELDS}
 
 State = Literal["started", "completed", "stopping"]
 """``started``: files may be missing and the kubelet has no answer yet. ``completed``: all files are written.
 ``stopping``: the claim is given up, and its files are gone or about to go; the steps that it still has are undone."""
 
 
+_UNREADABLE = (ArithmeticError, AttributeError, InvalidInput, LookupError, RecursionError, TypeError, ValueError)
+"""What is raised about content that nobody wrote like this."""
+
+
 class CorruptCheckpoint(LodeError):
-    """The bytes are not those that were written. The plugin rebuilds the checkpoint; nobody else must act."""
+    """The file, or a claim in it, is not what was written. The plugin rebuilds that; nobody else must act."""
+
+    def __init__(self, message: str, left: "Checkpoint | None" = None):
+        super().__init__(message)
+        self.left = left or Checkpoint()
+        """The claims that can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +70,9 @@ class PreparedClaim:
     """The uuid of the card behind each device, by the device's name. Empty if version 1 wrote the claim."""
     steps: tuple[Step, ...] = ()
     """In the order in which they are carried out."""
+    guessed: bool = False
+    """Whether the record was lost, and made anew from what the claim's metadata files say: which devices it holds, and
+    not how it uses them. Its files are left as they are until it is prepared again."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields written by a newer version."""
 
@@ -164,28 +177,38 @@ def decode(data: bytes, path: str) -> Checkpoint:
     """The checkpoint stored in ``data``, which was read from ``path``.
 
     Raises:
-        CorruptCheckpoint: truncated, altered, or not a checkpoint.
+        CorruptCheckpoint: truncated, altered, not a checkpoint, or one of claims that cannot all be read.
         OperatorFault: written by a version that this one cannot read.
     """
     first, _, body = data.partition(b"\n")
     try:
         header = json.loads(first)
         kind, version, checksum = header["kind"], int(header["version"]), header["sha256"]
-    except (ValueError, KeyError, TypeError) as error:
+    except _UNREADABLE as error:
         raise CorruptCheckpoint(f"{path}: the first line is not a checkpoint header") from error
     if kind == _KIND and version > VERSION:
         raise OperatorFault(
             f"{path}: version: written by a newer kubelet plugin: {version} (this one reads up to {VERSION}); "
-            "run the newer plugin again, or drain the node and remove the file"
+            "run the newer plugin again, and drain the node while it runs before you go back to this one"
         )
     if kind != _KIND or checksum != hashlib.sha256(body).hexdigest():
         raise CorruptCheckpoint(f"{path}: the content does not match the checksum")
+    claims: dict[str, PreparedClaim] = {}
+    faults: dict[str, str] = {}
     try:
         raw = json.loads(body)
-        claims = {uid: _claim_from(uid, claim) for uid, claim in raw.pop("claims").items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        records = raw.pop("claims").items()
+    except _UNREADABLE as error:
         raise CorruptCheckpoint(f"{path}: the content cannot be decoded: {error!r}") from error
-    return Checkpoint(claims, raw)
+    for uid, record in records:
+        try:
+            claims[uid] = _claim_from(uid, record)
+        except _UNREADABLE as error:
+            faults[uid] = repr(error)
+    checkpoint = Checkpoint(claims, raw)
+    if faults:
+        raise CorruptCheckpoint(f"{path}: claims that cannot be decoded: {faults}", checkpoint)
+    return checkpoint
 
 
 def encode_record(claim: PreparedClaim) -> str:
@@ -194,13 +217,13 @@ def encode_record(claim: PreparedClaim) -> str:
     return encode_object({**raw, **_plan_to(claim.plan)}).decode()
 
 
-def decode_record(text: str, boot_id: str) -> PreparedClaim | None:
-    """The completed claim in what ``encode_record`` wrote; None if the text is something else."""
+def decode_record(text: str, uid: str, boot_id: str) -> PreparedClaim | None:
+    """The completed claim in what ``encode_record`` wrote; None if the text is something else, or of another claim."""
     try:
         raw = json.loads(text)
         plan, steps = _plan_from(raw["uid"], raw), _steps_from(raw.get("steps", []))
-        return PreparedClaim(plan, "completed", boot_id, dict(raw["cards"]), steps)
-    except (ValueError, KeyError, TypeError, AttributeError):
+        return PreparedClaim(plan, "completed", boot_id, _texts(raw["cards"]), steps) if raw["uid"] == uid else None
+    except _UNREADABLE:
         return None
 
 
@@ -212,6 +235,7 @@ def _claim_to(claim: PreparedClaim) -> dict[str, Any]:
         "cards": dict(claim.cards),
         "steps": _steps_to(claim.steps),
         **_plan_to(claim.plan),
+        **({"guessed": True} if claim.guessed else {}),
     }
 
 
@@ -229,8 +253,8 @@ def _claim_from(uid: str, raw: dict[str, Any]) -> PreparedClaim:
     if raw["state"] not in get_args(State):
         raise ValueError(f"claim {uid}: unknown state: {raw['state']!r}")
     extra = {name: value for name, value in raw.items() if name not in _CLAIM_FIELDS}
-    plan, steps = _plan_from(uid, raw), _steps_from(raw.get("steps", []))
-    return PreparedClaim(plan, raw["state"], raw["bootId"], dict(raw.get("cards", {})), steps, extra)
+    plan, steps, cards = _plan_from(uid, raw), _steps_from(raw.get("steps", [])), _texts(raw.get("cards", {}))
+    return PreparedClaim(plan, raw["state"], _text(raw["bootId"]), cards, steps, bool(raw.get("guessed")), extra)
 
 
 def _steps_to(steps: tuple[Step, ...]) -> list[dict[str, Any]]:
@@ -241,10 +265,28 @@ def _steps_to(steps: tuple[Step, ...]) -> list[dict[str, Any]]:
 
 
 def _steps_from(raw: list[dict[str, Any]]) -> tuple[Step, ...]:
-    return tuple(Step(action_from(step["action"]), step["handle"]) for step in raw)
+    steps = tuple(
+        Step(action_from(step["action"]), None if step["handle"] is None else _texts(step["handle"])) for step in raw
+    )
+    for step in steps:
+        _text(step.action.card)
+    return steps
 
 
 def _plan_from(uid: str, raw: dict[str, Any]) -> ClaimPlan:
-    fabric = Fabric(**{field_name: raw["facts"][name] for name, field_name in _FABRIC_FIELDS.items()})
-    allocation, ref = allocation_from(raw["allocation"]), ClaimRef(raw["namespace"], raw["name"], uid)
-    return ClaimPlan(ref, allocation.results, raw["podClaimName"], fabric, allocation.config)
+    fabric = Fabric(**{field_name: _text(raw["facts"][name]) for name, field_name in _FABRIC_FIELDS.items()})
+    allocation, ref = allocation_from(raw["allocation"]), ClaimRef(_text(raw["namespace"]), _text(raw["name"]), uid)
+    for result in allocation.results:
+        for text in (result.request, result.device.driver, result.device.pool, result.device.device, result.share_id):
+            _text(text)
+    return ClaimPlan(ref, allocation.results, _text(raw["podClaimName"]), fabric, allocation.config)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"not a text: {value!r}")
+    return value
+
+
+def _texts(value: Mapping[str, object]) -> dict[str, str]:
+    return {name: _text(item) for name, item in value.items()}

@@ -156,7 +156,7 @@ def cards_in(spec: bytes) -> dict[str, str]:
             for name, _, uuid in (line.partition("=") for line in device["containerEdits"]["env"])
             if name.startswith(_UUID_VARIABLE)
         }
-    except (ValueError, KeyError, TypeError, IndexError):
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return {}
 
 

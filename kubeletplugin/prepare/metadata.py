@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from driver.kube.codec import encode_object
-from driver.model import Device, Result
+from driver.model import Device, DeviceId, Result
 from driver.parameters import main_request
 from driver.wire import device_to
 from kubeletplugin.prepare.claims import ClaimRef
@@ -49,13 +49,29 @@ def documents(plan: ClaimPlan, devices: Mapping[str, Device], driver: str) -> di
     }
 
 
-def claim_ref(content: bytes) -> ClaimRef | None:
-    """The claim that a metadata file is about, or None if the file cannot be read."""
+def plan_in(content: bytes) -> ClaimPlan | None:
+    """What a metadata file says of its claim, or None if the file cannot be read.
+
+    It says which devices of a request the claim holds, and not how. A share gets the claim's uid as its id.
+    """
     try:
-        metadata = json.JSONDecoder().raw_decode(content.decode())[0]["metadata"]
-        return ClaimRef(metadata["namespace"], metadata["name"], metadata["uid"])
-    except (ValueError, KeyError, TypeError):
+        document = json.JSONDecoder().raw_decode(content.decode())[0]
+        metadata = document["metadata"]
+        ref = ClaimRef(metadata["namespace"], metadata["name"], metadata["uid"])
+        results = tuple(
+            Result(request["name"], DeviceId(each["driver"], each["pool"], each["name"]), _share_id(ref, each["name"]))
+            for request in document["requests"]
+            for each in request["devices"]
+        )
+        texts = [ref.namespace, ref.name, ref.uid, pod_claim_name := document.get("podClaimName", "")]
+        texts += [text for it in results for text in (it.request, it.device.driver, it.device.pool)]
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return None
+    return ClaimPlan(ref, results, pod_claim_name) if all(isinstance(text, str) for text in texts) else None
+
+
+def _share_id(ref: ClaimRef, device: str) -> str:
+    return ref.uid if device.endswith("-share") else ""
 
 
 def _document(plan: ClaimPlan, request: str, devices: Sequence[dict[str, Any]]) -> bytes:

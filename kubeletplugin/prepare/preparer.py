@@ -75,7 +75,7 @@ class Preparer:
         self._transaction = Transaction(
             self._storage, self._load, self._devices, hardware, boot_id, self._driver, log, self._count
         )
-        self.retiring = Retiring(self._storage, hardware, clock, log, wake)
+        self.retiring = Retiring(self._storage, self._load, hardware, clock, log, wake)
         """Releases what claims had that were given up; its owner steps it."""
         self.unrestored: frozenset[str] = frozenset()
         """The uids of claims whose cards did not answer in ``restore``; ``restore_rest`` tries these again."""
@@ -206,9 +206,13 @@ class Preparer:
         """What is recorded of the claims now. Waits for nobody: a checkpoint is replaced as a whole.
 
         Raises:
-            LodeError, OSError: the checkpoint cannot be read.
+            LodeError, OSError: the checkpoint cannot be read. A damaged one is rebuilt soon.
         """
-        return self._storage.peek().recorded
+        try:
+            return self._storage.peek().recorded
+        except CorruptCheckpoint:
+            self.retiring.hasten()
+            raise
 
     def _prepare(self, ref: ClaimRef, call: Call) -> PrepareResult:
         if not ref.has_file_name:
@@ -309,7 +313,7 @@ class Preparer:
             return self._storage.load()
         except CorruptCheckpoint as error:
             self._log.error("checkpoint is damaged", reason=str(error))
-            return self._recovery.rebuild()
+            return self._recovery.rebuild(error.left)
 
     def _retry(self, call: Call, ref: ClaimRef, act: Callable[[], T]) -> T:
         """What ``act`` returns; retried until the call's deadline while the API or the hardware does not answer."""

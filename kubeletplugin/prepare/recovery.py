@@ -11,6 +11,7 @@ from kubeletplugin.prepare.card_identity import cards_of, exchanged
 from kubeletplugin.prepare.checkpoint import Checkpoint, PreparedClaim
 from kubeletplugin.prepare.claim_usage import is_allocated
 from kubeletplugin.prepare.node_devices import EditsByDevice, NodeDevices
+from kubeletplugin.prepare.plan import ClaimPlan
 from kubeletplugin.prepare.retiring import retire
 from kubeletplugin.prepare.storage import ClaimStorage
 
@@ -36,36 +37,48 @@ class Recovery:
         self._boot_id = boot_id
         self._log = log
 
-    def rebuild(self) -> Checkpoint:
-        """Rebuild the checkpoint from the claims' files and store it. The damaged one is kept as a copy.
+    def rebuild(self, left: Checkpoint) -> Checkpoint:
+        """Add what is lost of the checkpoint from the claims' files, and store it. The damaged one is kept as a copy.
 
         Only claims with a CDI spec were prepared since the machine started, and only those matter: the kubelet has all
-        others prepared again. Their specs say what they hold, whether or not the claims still exist. What other claims
-        have on the hardware is undone. The caller holds the lock.
+        others prepared again. Their files say what they hold, whether or not the claims still exist, and whether or not
+        anybody answers. What other claims have on the hardware is undone. The caller holds the lock.
 
-        Raises:
-            ApiError, TransientFault: a spec that an older version wrote does not say it, and the API or the hardware
-                did not answer; call again.
+        Args:
+            left: the claims that can be read.
         """
         copy = self._storage.quarantine()
-        checkpoint = Checkpoint()
-        for claim in self._storage.records(self._boot_id):
-            checkpoint = checkpoint.with_claim(claim)
-        unrecorded = self._storage.uids_with_cdi_spec() - set(checkpoint.claims)
-        for ref in sorted(ref for ref in self._storage.refs_in_metadata() if ref.uid in unrecorded):
-            try:
-                plan, cards = self._devices.plan(ref)
-            except InvalidInput as error:
-                self._log.warning("claim left out of the rebuilt checkpoint", claim=str(ref), reason=str(error))
-                continue
-            claim = PreparedClaim(plan, "completed", self._boot_id, cards_of(plan, cards))
-            checkpoint = checkpoint.with_claim(claim)
-        for claim in self._storage.to_undo():
-            if claim.plan.ref.uid not in checkpoint.claims:
-                checkpoint = checkpoint.with_claim(claim)
+        to_undo = {claim.plan.ref.uid: claim for claim in self._storage.to_undo()}
+        found = {claim.plan.ref.uid: claim for claim in self._storage.records(self._boot_id)}
+        answers = True
+        for uid in sorted(self._storage.uids_with_cdi_spec() - found.keys() - left.claims.keys()):
+            if uid in to_undo:
+                found[uid] = replace(to_undo[uid], state="completed", boot_id=self._boot_id)
+            elif plan := self._storage.plan_in_metadata(uid):
+                found[uid], answers = self._remembered(plan, answers)
+            else:
+                self._log.warning("claim left out of the rebuilt checkpoint", claim=uid, reason="its files are damaged")
+        checkpoint = replace(left, claims={**to_undo, **found, **left.claims})
         self._storage.save(checkpoint)
         self._log.error("damaged checkpoint rebuilt", copy=copy, claims=sorted(checkpoint.claims))
         return checkpoint
+
+    def _remembered(self, known: ClaimPlan, answers: bool) -> tuple[PreparedClaim, bool]:
+        """A claim whose record is lost, as the API has it, else as its metadata says; and whether the API answers.
+
+        A claim whose records an older version wrote, or that are damaged. If the API does not answer about one, it is
+        not asked about others: the lock is held.
+        """
+        try:
+            if answers:
+                plan, cards = self._devices.plan(known.ref)
+                if {it.device for it in plan.results} == {it.device for it in known.results}:
+                    return PreparedClaim(plan, "completed", self._boot_id, cards_of(plan, cards)), True
+        except LodeError as error:
+            answers = isinstance(error, InvalidInput)
+            self._log.warning("claim remembered from its metadata", claim=str(known.ref), reason=str(error))
+        cards_then = self._storage.cards_in_spec(known.ref.uid)
+        return PreparedClaim(known, "completed", self._boot_id, cards_then, guessed=True), answers
 
     def tidy(self, checkpoint: Checkpoint) -> Checkpoint:
         """Give up half-prepared claims and remove files without a claim; returns what is left, which is stored.
@@ -109,7 +122,7 @@ class Recovery:
         cards, edits = self._devices.cards() if checkpoint.claims else (), {}
         silent: set[str] = set()
         for uid, claim in checkpoint.claims.items():
-            if claim.state == "completed" and not self._is_past(claim):
+            if claim.state == "completed" and not claim.guessed and not self._is_past(claim):
                 try:
                     edits[uid] = self._devices.edits(claim, self._devices.uses(claim.plan, cards), {})
                 except TransientFault as fault:

@@ -13,7 +13,7 @@ from driver.errors import LodeError
 from driver.observe import Logger
 from kubeletplugin.hardware import Card, Hardware
 from kubeletplugin.prepare.card_identity import results_in_use
-from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
+from kubeletplugin.prepare.checkpoint import Checkpoint, PreparedClaim
 from kubeletplugin.prepare.storage import ClaimStorage
 
 FIRST_RETRY_SECONDS = 1.0
@@ -47,16 +47,28 @@ class Retiring:
     """Undoes the steps of claims that are given up, in reverse, and drops the claims then. Thread-safe.
 
     Args:
+        load: reads the checkpoint, and rebuilds a damaged one; the caller holds the lock.
         wake: called, from any thread, when ``next_due`` may have moved forward.
     """
 
-    def __init__(self, storage: ClaimStorage, hardware: Hardware, clock: Clock, log: Logger, wake: Callable[[], None]):
+    def __init__(
+        self,
+        storage: ClaimStorage,
+        load: Callable[[], Checkpoint],
+        hardware: Hardware,
+        clock: Clock,
+        log: Logger,
+        wake: Callable[[], None],
+    ):
         self._storage = storage
+        self._load = load
         self._hardware = hardware
         self._clock = clock
         self._log = log
         self._wake = wake
         self._look_at = clock.monotonic()
+        self._unreadable = ""
+        """Why the checkpoint could not be read when it was last looked at; "" if it could."""
         self._failures: dict[str, int] = {}
         self._due: dict[str, float] = {}
         """When each claim that is known to be stopping is tried next, by uid."""
@@ -122,7 +134,7 @@ class Retiring:
             HardwareRefusal, TransientFault, OSError: some steps are left; call again.
         """
         with self._storage.lock():
-            claim = _stopping(self._storage.load(), uid)
+            claim = _stopping(self._load(), uid)
         if claim is None:
             return
         with self._storage.card_locks(step.action.card for step in claim.steps):
@@ -134,10 +146,13 @@ class Retiring:
     def _look(self, now: float) -> None:
         try:
             with self._storage.lock():
-                claims = self._storage.load().claims
-        except (CorruptCheckpoint, LodeError, OSError) as error:
-            self._log.warning("checkpoint cannot be read", reason=str(error))
+                claims = self._load().claims
+        except (LodeError, OSError) as error:
+            if self._unreadable != str(error):
+                self._log.warning("checkpoint cannot be read", reason=str(error))
+            self._unreadable = str(error)
             return
+        self._unreadable = ""
         stopping = {uid: claim for uid, claim in claims.items() if claim.state == "stopping"}
         self._stopping = stopping
         for uid in self._awaited.keys() - (claims.keys() - stopping.keys()):
@@ -167,7 +182,7 @@ class Retiring:
         The locks of the cards are held, so nobody starts to need a shared action meanwhile.
         """
         with self._storage.lock():
-            checkpoint = self._storage.load()
+            checkpoint = self._load()
             claim = _stopping(checkpoint, uid)
             if claim is None:
                 return None
@@ -185,7 +200,7 @@ class Retiring:
 
     def _undone(self, claim: PreparedClaim) -> None:
         with self._storage.lock():
-            checkpoint = self._storage.load()
+            checkpoint = self._load()
             if checkpoint.claims.get(claim.plan.ref.uid) != claim:
                 return
             if len(claim.steps) == 1:

@@ -4,6 +4,7 @@ import hashlib
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from typing import Final
 
 from driver.errors import OperatorFault
@@ -12,8 +13,8 @@ from driver.settings import Settings
 from kubeletplugin.prepare import cdi, metadata
 from kubeletplugin.prepare import checkpoint as codec
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
-from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.container import ClaimPaths, cards_in
+from kubeletplugin.prepare.plan import ClaimPlan
 
 _LOCK: Final = ".lock"
 
@@ -58,13 +59,13 @@ class ClaimStorage:
         """The checkpoint; an empty one before the first claim.
 
         Raises:
-            CorruptCheckpoint: not what was written; see ``quarantine``.
+            CorruptCheckpoint: not what was written, or missing on a node with claims; see ``quarantine``.
             OperatorFault: written by a version that this one cannot read.
         """
         last, self._last = self._last, None
         data = self._files.read(self.checkpoint_path)
         if data is None:
-            return Checkpoint()
+            return self._missing()
         self._last = data, self._decoded(data, last)
         return self._last[1]
 
@@ -75,7 +76,13 @@ class ClaimStorage:
             CorruptCheckpoint, OperatorFault: as ``load``.
         """
         data = self._files.read(self.checkpoint_path)
-        return self._decoded(data, self._last) if data is not None else Checkpoint()
+        return self._decoded(data, self._last) if data is not None else self._missing()
+
+    def _missing(self) -> Checkpoint:
+        """Only a node that has never had a claim has no checkpoint: an empty one is written before the first file."""
+        if self.uids_with_cdi_spec() or self._files.read(self._actions_path) is not None:
+            raise CorruptCheckpoint(f"{self.checkpoint_path}: is missing, though there are files of claims")
+        return Checkpoint()
 
     def _decoded(self, data: bytes, last: tuple[bytes, Checkpoint] | None) -> Checkpoint:
         return last[1] if last is not None and last[0] == data else codec.decode(data, self.checkpoint_path)
@@ -118,30 +125,40 @@ class ClaimStorage:
         self._files.remove_lock(self._lock_path)
 
     def to_undo(self) -> tuple[PreparedClaim, ...]:
-        """The claims that may have something on the hardware, given up; none if that is not known.
+        """The claims that may have something on the hardware, given up; those of which that is known.
 
         To be asked when the checkpoint is damaged.
         """
         data = self._files.read(self._actions_path)
         try:
-            return tuple(codec.decode(data, self._actions_path).claims.values()) if data is not None else ()
-        except (CorruptCheckpoint, OperatorFault):
-            return ()
+            claims = codec.decode(data, self._actions_path).claims if data is not None else {}
+        except CorruptCheckpoint as error:
+            claims = error.left.claims
+        except OperatorFault:
+            claims = {}
+        return tuple(claims.values())
 
     def quarantine(self) -> str:
-        """Copy an unreadable checkpoint for a person to look at; the path of the copy, "" if there is nothing in it."""
+        """Copy an unreadable checkpoint for a person to look at.
+
+        Returns the path of the copy; "" if there is nothing in it, or no place for a copy.
+        """
         data = self._files.read(self.checkpoint_path)
-        if not data:
+        copy = f"{self.checkpoint_path}.corrupt-{hashlib.sha256(data or b'').hexdigest()[:12]}"
+        try:
+            if data:
+                self._files.write(copy, data)
+        except OSError:
             return ""
-        copy = f"{self.checkpoint_path}.corrupt-{hashlib.sha256(data).hexdigest()[:12]}"
-        self._files.write(copy, data)
-        return copy
+        return copy if data else ""
 
     def write(self, uid: str, wanted: Mapping[str, bytes]) -> None:
         """Make the claim's files exactly ``wanted``, in that order. Files that are right already are left alone.
 
         A loss of power may take their content: the next start writes them again, before any container can use them.
         """
+        if self._last is None and wanted:
+            self._begin()
         obsolete = [path for path in self._metadata_files(uid) if path not in wanted]
         if obsolete or not wanted:
             # The CDI spec mounts them. It is written again last.
@@ -151,6 +168,11 @@ class ClaimStorage:
         for path, content in wanted.items():
             if self._files.read(path) != content:
                 self._files.write(path, content, "content")
+
+    def _begin(self) -> None:
+        """Write an empty checkpoint if there is none. Who finds files of claims and no checkpoint then knows of one."""
+        if self._files.read(self.checkpoint_path) is None:
+            self._files.write(self.checkpoint_path, codec.encode(Checkpoint()), "content")
 
     def remove(self, uid: str) -> None:
         """Remove the claim's files: the CDI spec first, because it refers to the others."""
@@ -181,21 +203,21 @@ class ClaimStorage:
 
     def records(self, boot_id: str) -> list[PreparedClaim]:
         """The claims that were prepared since the machine started, as far as their CDI specs have records of them."""
-        specs = (self._spec(uid) for uid in sorted(self.uids_with_cdi_spec()))
-        found = (codec.decode_record(cdi.annotation(spec, self.paths.record), boot_id) for spec in specs)
+        found = (
+            codec.decode_record(cdi.annotation(self._spec(uid), self.paths.record), uid, boot_id)
+            for uid in sorted(self.uids_with_cdi_spec())
+        )
         return [claim for claim in found if claim is not None]
 
     def cards_in_spec(self, uid: str) -> dict[str, str]:
         """The uuid of the card behind each device of the claim's CDI spec; {} if that is missing or damaged."""
         return cards_in(self._spec(uid))
 
-    def refs_in_metadata(self) -> set[ClaimRef]:
-        """Claims that have a metadata file, by the name in it."""
-        texts = (
-            self._files.read(posixpath.join(self.paths.metadata_root, name))
-            for name in self._files.names(self.paths.metadata_root)
-        )
-        return {ref for text in texts if text is not None and (ref := metadata.claim_ref(text))}
+    def plan_in_metadata(self, uid: str) -> ClaimPlan | None:
+        """What the metadata files of a claim say of it (``metadata.plan_in``); None if none of them can be read."""
+        plans = [metadata.plan_in(self._files.read(path) or b"") for path in self._metadata_files(uid)]
+        known = [plan for plan in plans if plan is not None and plan.ref.uid == uid]
+        return replace(known[0], results=tuple(it for plan in known for it in plan.results)) if known else None
 
     def _spec(self, uid: str) -> bytes:
         return self._files.read(self.paths.cdi_file(uid)) or b""

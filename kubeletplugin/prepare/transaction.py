@@ -210,7 +210,7 @@ class Transaction:
         Raises:
             OperatorFault: its containers may run, and a device is on another card now.
         """
-        if known.state != "completed" or not known.plan.has_devices_of(claim.plan):
+        if known.state != "completed" or known.guessed or not known.plan.has_devices_of(claim.plan):
             return False
         if known.boot_id == self._boot_id and (faults := exchanged(known.cards, claim.plan, cards)):
             raise OperatorFault(

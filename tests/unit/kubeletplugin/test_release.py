@@ -15,7 +15,7 @@ from driver.settings import Settings
 from kubeletplugin.prepare import ClaimRef
 from kubeletplugin.prepare.storage import ClaimStorage
 from kubeletplugin.release import Process, main, processes_of, release
-from tests.unit.kubeletplugin.rig import METADATA, Rig, prepare, refused, result
+from tests.unit.kubeletplugin.rig import CHECKPOINT, METADATA, Rig, prepare, recover, refused, result
 
 KUBELET = Process(7, "kubelet", "22 1 0:21 / /proc rw,nosuid - proc proc rw\n")
 STATE = "/var/lib/kubelet/dra_manager_state"
@@ -90,6 +90,15 @@ def test_it_is_refused_where_the_processes_of_the_node_are_not_visible() -> None
     with pytest.raises(OperatorFault, match="kubectl debug node"):
         release(rig.files, rig.settings, ref.uid, [Process(1, "lode", "")], "kubelet")
     assert set(rig.plugin().prepared()) == {ref.uid}
+
+
+def test_a_damaged_checkpoint_is_for_the_plugin_to_rebuild_first() -> None:
+    rig, ref = forgotten()
+    rig.files.remove(CHECKPOINT)
+    with pytest.raises(OperatorFault, match=r"is missing, though .* let the plugin run on this node"):
+        release(rig.files, rig.settings, ref.uid, [KUBELET], "kubelet")
+    recover(rig.plugin())
+    release(rig.files, rig.settings, ref.uid, [KUBELET], "kubelet")
 
 
 def test_processes_are_looked_at_under_the_lock() -> None:

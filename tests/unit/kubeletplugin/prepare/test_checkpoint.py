@@ -1,5 +1,9 @@
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +20,9 @@ from kubeletplugin.prepare.checkpoint import (
     Encoder,
     PreparedClaim,
     decode,
+    decode_record,
     encode,
+    encode_record,
 )
 from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.plan import ClaimPlan
@@ -112,8 +118,81 @@ def test_fields_of_a_newer_minor_version_survive_being_rewritten_by_this_one() -
 
 
 def test_a_newer_version_is_the_operators_to_handle_not_damage() -> None:
-    with pytest.raises(OperatorFault, match=f"reads up to {VERSION}.*drain the node and remove the file"):
+    with pytest.raises(
+        OperatorFault, match=f"reads up to {VERSION}.*run the newer plugin again, and drain the node while it runs"
+    ):
         decode(written({"anything": True}, VERSION + 1), PATH)
+
+
+def depth(levels: int) -> bytes:
+    return b'{"claims":' + b"[" * levels
+
+
+json_values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
+    max_leaves=6,
+)
+
+
+def places(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Where values are in a JSON document."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*path, key)
+        yield from places(inner, (*path, key))
+
+
+def altered(document: Any, data: st.DataObject) -> None:
+    """Put some JSON value in some place of the document."""
+    *above, key = data.draw(st.sampled_from(list(places(document))))
+    for step in above:
+        document = document[step]
+    document[key] = data.draw(json_values)
+
+
+@given(checkpoints.filter(lambda found: bool(found.claims)), st.data())
+def test_a_claim_that_cannot_be_read_takes_no_other_with_it(checkpoint: Checkpoint, data: st.DataObject) -> None:
+    body = json.loads(encode(checkpoint).partition(b"\n")[2])
+    uid = data.draw(st.sampled_from(sorted(checkpoint.claims)))
+    altered(body["claims"][uid], data)
+    try:
+        left = decode(written(body), PATH)
+    except CorruptCheckpoint as error:
+        left = error.left
+        assert uid not in left.claims
+    assert left.without(uid) == checkpoint.without(uid)
+
+
+@given(checkpoints, st.data())
+def test_whatever_json_is_in_the_place_of_a_checkpoint_is_read_or_damaged(
+    checkpoint: Checkpoint, data: st.DataObject
+) -> None:
+    body = json.loads(encode(checkpoint).partition(b"\n")[2])
+    altered(body, data)
+    with suppress(CorruptCheckpoint):
+        decode(written(body), PATH)
+
+
+@given(records, st.data())
+def test_whatever_json_is_in_the_place_of_a_record_is_none_or_one_of_that_claim(
+    claim: PreparedClaim, data: st.DataObject
+) -> None:
+    uid = claim.plan.ref.uid
+    document = json.loads(encode_record(claim))
+    assert decode_record(json.dumps(document), uid, "b") == replace(claim, state="completed", boot_id="b")
+    altered(document, data)
+    found = decode_record(json.dumps(document), uid, "b")
+    assert found is None or found.plan.ref.uid == uid
+
+
+@pytest.mark.parametrize("levels", [10, 100_000])
+def test_nesting_of_any_depth_is_damage(levels: int) -> None:
+    body = depth(levels)
+    header = {"kind": "LodeCheckpoint", "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
+    with pytest.raises(CorruptCheckpoint):
+        decode(json.dumps(header).encode() + b"\n" + body, PATH)
+    assert decode_record(body.decode(), "uid", "b") is None
 
 
 @given(st.lists(checkpoints, min_size=1, max_size=4))

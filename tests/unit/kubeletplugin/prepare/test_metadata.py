@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kubeletplugin.prepare.claims import ClaimRef
-from kubeletplugin.prepare.metadata import claim_ref
+from kubeletplugin.prepare.metadata import plan_in
+from kubeletplugin.prepare.plan import ClaimPlan
 from tests.unit.kubeletplugin.rig import PLUGIN, Rig, prepare, result
 
 ROOT = f"{PLUGIN}/dra-device-metadata"
@@ -53,10 +53,12 @@ def test_a_generated_claim_says_which_entry_of_the_pod_it_is_for() -> None:
     content = rig.files.read(f"{ROOT}/{ref.uid}_gpu.json")
     assert content
     assert stream(content)[0]["podClaimName"] == "gpus"
-    assert claim_ref(content) == ref
+    plan = plan_in(content)
+    assert plan is not None
+    assert (plan.ref, plan.pod_claim_name, [it.device.device for it in plan.results]) == (ref, "gpus", ["gpu-0"])
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b'{"metadata": {"name": "c"}}'])
-def test_a_file_of_another_kind_names_no_claim(content: bytes) -> None:
-    found: ClaimRef | None = claim_ref(content)
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b'{"metadata": {"name": "c"}}', b"[" * 100_000])
+def test_a_file_of_another_kind_says_nothing_of_a_claim(content: bytes) -> None:
+    found: ClaimPlan | None = plan_in(content)
     assert found is None

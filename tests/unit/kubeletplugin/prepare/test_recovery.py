@@ -7,24 +7,28 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from driver.errors import OperatorFault, TransientFault
-from driver.kube.api import RESOURCE_CLAIMS, Object, Resource, Unavailable
+from driver.kube.api import RESOURCE_CLAIMS, Object, Resource
 from kubeletplugin.hardware import Action, Card, CardState, Edits, Handle, Hardware, Use
 from kubeletplugin.hardware.decorator import HardwareDecorator
 from kubeletplugin.hardware.simulated import Profile, SimulatedHardware
-from kubeletplugin.prepare.checkpoint import VERSION
+from kubeletplugin.prepare import ClaimRef
+from kubeletplugin.prepare.checkpoint import VERSION, CorruptCheckpoint
 from tests.unit.kubeletplugin.faults import Unsteady
 from tests.unit.kubeletplugin.rig import (
     CDI,
     CHECKPOINT,
     PLUGIN,
     SHARE_A,
+    SHARE_B,
     Rig,
     opaque,
     prepare,
     recover,
     refused,
+    release,
     result,
     share,
     unprepare,
@@ -153,22 +157,126 @@ def test_a_damaged_checkpoint_after_a_reboot_holds_nothing_back() -> None:
     assert prepare(plugin, ref) == first
 
 
-def test_without_records_in_the_files_a_damaged_checkpoint_waits_for_the_api_and_touches_nothing_meanwhile() -> None:
+@pytest.mark.parametrize("damaged", ["record", "spec"])
+@pytest.mark.parametrize("api", ["silent", "answers", "has another allocation"])
+def test_a_claim_without_a_record_keeps_its_devices_and_no_other_claim_from_being_served(
+    damaged: str, api: str
+) -> None:
+    rig = Rig()
+    ref, other = (
+        rig.claim("a", [share("gpu-0-share", SHARE_A), result("gpu-2", "b")]),
+        rig.claim("o", [result("gpu-1")]),
+    )
+    plugin = rig.plugin()
+    first = prepare(plugin, ref)
+    prepare(plugin, other)
+    path = f"{CDI}/lode.dev-claim_{ref.uid}.json"
+    spec = {**rig.spec(ref), "annotations": {"lode.dev/claim-record": "half"}}
+    rig.files.write(path, json.dumps(spec).encode() if damaged == "record" else b"{}")
+    left = rig.files.read(path)
+    if api == "has another allocation":
+        reallocate(rig, ref, [result("gpu-3")])
+    damage(rig)
+    plugin = rig.plugin(Unsteady(rig.api, failures=1000 if api == "silent" else 0))
+    recover(plugin)
+    assert set(plugin.prepared()) == {ref.uid, other.uid}
+    assert api == "answers" or rig.files.read(path) == left
+    assert plugin.unprepare([other]) == {other.uid: None}
+    answering = rig.plugin()
+    assert refused(answering, rig.claim("d", [result("gpu-2")])).reason == "conflict"
+    assert refused(answering, rig.claim("e", [result("gpu-0")])).reason == "conflict"
+    prepare(answering, rig.claim("f", [share("gpu-0-share", SHARE_B, memory="1Gi")]))
+    if api != "has another allocation":
+        assert prepare(answering, ref) == first
+        assert rig.spec(ref)["annotations"] != spec["annotations"]
+    assert answering.unprepare([ref]) == {ref.uid: None}
+
+
+def reallocate(rig: Rig, ref: ClaimRef, results: list[dict[str, Any]]) -> None:
+    claim = rig.api.get(RESOURCE_CLAIMS, ref.name, ref.namespace)
+    claim["status"] = {}
+    rig.allocate(rig.api.update(RESOURCE_CLAIMS, claim, "status"), results)
+
+
+def test_a_missing_checkpoint_is_made_anew_from_the_files_like_a_damaged_one() -> None:
+    rig = Rig()
+    deleted, mig = rig.claim("deleted", [result("gpu-0")]), rig.claim("mig", [result("gpu-1-mig-1g-5gb-6")])
+    before = rig.plugin().prepare([deleted, mig])
+    files, existing = rig.claim_files(), rig.existing()
+    rig.files.remove(CHECKPOINT)
+    rig.release(deleted)
+    plugin = rig.plugin(Unsteady(rig.api, failures=1000))
+    recover(plugin)
+    release(rig, plugin, 1)
+    assert (plugin.prepared(), rig.claim_files(), rig.existing()) == (before, files, existing)
+    assert refused(rig.plugin(), rig.claim("d", [result("gpu-0")])).reason == "conflict"
+    unprepare(plugin, deleted, mig)
+    release(rig, plugin)
+    assert (plugin.prepared(), rig.claim_files(), rig.existing()) == ({}, set(), [])
+
+
+def test_without_a_checkpoint_what_was_half_made_is_undone() -> None:
+    rig = Rig()
+    mig = rig.claim("mig", [result("gpu-1-mig-1g-5gb-6")])
+    prepare(rig.plugin(), mig)
+    rig.files.remove(CHECKPOINT)
+    rig.files.disk.forget(CDI)
+    plugin = rig.plugin()
+    recover(plugin)
+    release(rig, plugin)
+    assert (plugin.prepared(), rig.claim_files(), rig.existing()) == ({}, set(), [])
+
+
+def test_a_record_that_cannot_be_read_is_made_anew_and_the_others_stay_as_they_are() -> None:
+    rig = Rig()
+    refs = [rig.claim(name, [result(f"gpu-{index}")]) for index, name in enumerate("abc")]
+    before = rig.plugin().prepare(refs)
+    header, _, body = (rig.files.read(CHECKPOINT) or b"").partition(b"\n")
+    content = json.loads(body)
+    content["claims"][refs[0].uid]["state"] = "floating"
+    content["claims"][refs[1].uid]["later"] = "a field of a newer version"
+    text = json.dumps(content).encode()
+    header = json.dumps({**json.loads(header), "sha256": hashlib.sha256(text).hexdigest()}).encode()
+    rig.files.write(CHECKPOINT, header + b"\n" + text)
+    plugin = rig.plugin(Unsteady(rig.api, failures=1000))
+    recover(plugin)
+    assert plugin.prepared() == before
+    stored = json.loads((rig.files.read(CHECKPOINT) or b"").partition(b"\n")[2])["claims"]
+    assert stored[refs[1].uid]["later"] == "a field of a newer version"
+
+
+@pytest.mark.parametrize("how", ["damaged", "missing"])
+def test_a_checkpoint_of_an_idle_node_is_rebuilt_and_that_is_said_once(how: str) -> None:
     rig = Rig()
     ref = rig.claim("a", [result("gpu-0")])
-    prepare(rig.plugin(), ref)
-    path = f"{CDI}/lode.dev-claim_{ref.uid}.json"
-    spec = rig.spec(ref)
-    spec["annotations"] = {"lode.dev/claim-record": "half"}
-    rig.files.write(path, json.dumps(spec).encode())
-    files = rig.claim_files()
-    damage(rig)
-    plugin = rig.plugin(Unsteady(rig.api, failures=1))
-    with pytest.raises(Unavailable):
-        recover(plugin)
-    assert rig.claim_files() == files
-    recover(plugin)
-    assert set(plugin.prepared()) == {ref.uid}
+    plugin = rig.plugin()
+    first = prepare(plugin, ref)
+    if how == "damaged":
+        damage(rig)
+    else:
+        rig.files.remove(CHECKPOINT)
+    with pytest.raises(CorruptCheckpoint):
+        plugin.recorded()
+    with capture_logs() as lines:
+        release(rig, plugin)
+        assert plugin.recorded().devices == {"gpu-0"}
+        assert plugin.prepared() == {ref.uid: first}
+    assert [line["event"] for line in lines] == ["checkpoint is damaged", "damaged checkpoint rebuilt"]
+
+
+def test_what_keeps_the_checkpoint_from_being_read_is_said_once() -> None:
+    rig = Rig()
+    plugin = rig.plugin()
+    prepare(plugin, rig.claim("a", [result("gpu-0")]))
+
+    def unreadable(operation: str, path: str) -> None:
+        if operation == "read" and path == CHECKPOINT:
+            raise OSError(5, "Input/output error", path)
+
+    rig.files.disk.before = unreadable
+    with capture_logs() as lines:
+        release(rig, plugin)
+    assert [line["event"] for line in lines] == ["checkpoint cannot be read"]
 
 
 def test_a_checkpoint_of_a_newer_version_is_left_as_it_is() -> None:
@@ -188,6 +296,12 @@ def test_a_checkpoint_of_a_newer_version_is_left_as_it_is() -> None:
     assert failure is not None
     assert failure.reason == "operator"
     assert (rig.claim_files(), rig.files.read(CHECKPOINT)) == (files, newer)
+    rig.files.write(CHECKPOINT, data)  # the newer version runs again, and the node is drained
+    again = rig.plugin()
+    unprepare(again, ref)
+    again.leave()
+    recover(plugin)
+    prepare(plugin, ref)
 
 
 def test_a_claim_whose_card_was_taken_out_does_not_keep_the_plugin_from_starting() -> None:
