@@ -79,6 +79,10 @@ class Disk(Protocol):
         """Exclusive across processes while held."""
         ...
 
+    def is_locked(self, path: str) -> bool:
+        """Whether somebody holds the lock now, who is alive then: a lock ends with its process."""
+        ...
+
     def remove_lock(self, path: str) -> None:
         """Remove the lock's file, unless somebody holds the lock. It stays exclusive among those who wait for it."""
         ...
@@ -162,6 +166,10 @@ class Files:
     def lock(self, path: str) -> AbstractContextManager[None]:
         """Exclusive across processes while held (two plugin instances during a rolling update)."""
         return self._disk.lock(path)
+
+    def is_locked(self, path: str) -> bool:
+        """Whether somebody holds the lock now, who is alive then."""
+        return self._disk.is_locked(path)
 
     def remove_lock(self, path: str) -> None:
         """Remove the file of a lock that nobody holds."""
@@ -254,20 +262,16 @@ class SystemDisk:
             finally:
                 os.close(descriptor)
 
+    def is_locked(self, path: str) -> bool:
+        """See ``Disk``."""
+        with _taken(path) as descriptor:
+            return descriptor is None and Path(path).exists()
+
     def remove_lock(self, path: str) -> None:
         """See ``Disk``."""
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(descriptor, path):
+        with _taken(path) as descriptor:
+            if descriptor is not None and _is_at(descriptor, path):
                 self.unlink(path)
-        except BlockingIOError:
-            return
-        finally:
-            os.close(descriptor)
 
     def _opened(self, path: str) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
@@ -308,6 +312,25 @@ def _sync(path: str, flags: int) -> None:
     descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _taken(path: str) -> Iterator[int | None]:
+    """The open file of a lock, which is held meanwhile; None if somebody holds it, or if there is no such file."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_free = True
+    except BlockingIOError:
+        is_free = False
+    try:
+        yield descriptor if is_free else None
     finally:
         os.close(descriptor)
 

@@ -47,10 +47,19 @@ class Process:
         return any(name.removeprefix(".").startswith(f"{uid}_") for name in names)
 
 
-def release(files: Files, settings: Settings, uid: str, processes: Iterable[Process], kubelet: str) -> str:
+def release(
+    files: Files,
+    settings: Settings,
+    uid: str,
+    processes: Iterable[Process],
+    kubelet: str,
+    *,
+    card_is_gone: bool = False,
+) -> str:
     """Give up the claim; returns its name.
 
     Args:
+        card_is_gone: forget what a claim that was given up still has, because its card was taken out for good.
         processes: all of the node; read after the lock was taken.
         kubelet: name of the kubelet's process, which shows that the processes of the node are visible.
 
@@ -82,7 +91,17 @@ def release(files: Files, settings: Settings, uid: str, processes: Iterable[Proc
             raise OperatorFault(f"{ref}: no process {kubelet!r} is visible, so perhaps none of a container; {RUN_AS}")
         if users:
             raise OperatorFault(f"{ref}: containers still use it; stop the processes {', '.join(users)}")
-        retire(storage, checkpoint, [uid])
+        if checkpoint.claims[uid].state != "stopping":
+            retire(storage, checkpoint, [uid])
+        elif card_is_gone:
+            storage.remove(uid)
+            storage.save(checkpoint.without(uid))
+        else:
+            cards = sorted({step.action.card for step in checkpoint.claims[uid].steps})
+            raise OperatorFault(
+                f"{ref}: is given up already, and what it has on card {', '.join(cards)} is released when the card "
+                "answers; if it was taken out for good, call again with --card-is-gone"
+            )
     return str(ref)
 
 
@@ -128,6 +147,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--settings", default="", help="the settings file of the plugin; without it, the defaults")
     parser.add_argument("--root", default="/", help="where the node's file system is mounted (kubectl debug: /host)")
     parser.add_argument("--kubelet", default="kubelet", help="name of the kubelet's process")
+    gone = "forget what a claim that is given up has on a card that was taken out for good"
+    parser.add_argument("--card-is-gone", action="store_true", help=gone)
     arguments = parser.parse_args(argv)
     try:
         text = Path(arguments.settings).read_text() if arguments.settings else ""
@@ -136,7 +157,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"lode release: {error}\n")
         return 2
     try:
-        name = release(SystemFiles(), settings, arguments.uid, processes_of(Path("/proc")), arguments.kubelet)
+        processes, is_gone = processes_of(Path("/proc")), arguments.card_is_gone
+        name = release(SystemFiles(), settings, arguments.uid, processes, arguments.kubelet, card_is_gone=is_gone)
     except (LodeError, OSError) as error:
         sys.stderr.write(f"lode release: {error}\n")
         return 1

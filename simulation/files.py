@@ -108,6 +108,10 @@ class MemoryDisk:
             finally:
                 self._held.discard(path)
 
+    def is_locked(self, path: str) -> bool:
+        """See ``Disk``."""
+        return path in self._held
+
     def remove_lock(self, path: str) -> None:
         """See ``Disk``; locks are no files here."""
 

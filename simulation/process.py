@@ -149,6 +149,11 @@ class ProcessDisk:
         with self._disk.lock(path):
             yield
 
+    def is_locked(self, path: str) -> bool:
+        """See ``Disk``."""
+        self._process.call()
+        return self._disk.is_locked(path)
+
     def remove_lock(self, path: str) -> None:
         """See ``Disk``."""
         self._process.call()

@@ -15,7 +15,7 @@ from driver.files import Files
 from driver.kube.api import Api, Forbidden, Unavailable
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
-from kubeletplugin.hardware import Card, Hardware, HardwareRefusal, InUse, Unsupported
+from kubeletplugin.hardware import Card, Hardware, HardwareRefusal, InUse, NoRoom, Unsupported
 from kubeletplugin.offers import Recorded
 from kubeletplugin.prepare.calls import Call, CallWithdrawnError, DeviceHeldError
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
@@ -75,7 +75,7 @@ class Preparer:
         self._transaction = Transaction(
             self._storage, self._load, self._devices, hardware, boot_id, self._driver, log, self._count
         )
-        self.retiring = Retiring(self._storage, self._load, hardware, clock, log, wake)
+        self.retiring = Retiring(self._storage, self._load, hardware, boot_id, clock, log, wake)
         """Releases what claims had that were given up; its owner steps it."""
         self.unrestored: frozenset[str] = frozenset()
         """The uids of claims whose cards did not answer in ``restore``; ``restore_rest`` tries these again."""
@@ -148,7 +148,8 @@ class Preparer:
         """Make the devices of each claim ready for containers; one result per claim, by uid.
 
         The same claim gives the same result, whatever happened in between. A call takes up to ``RETRY_TIMEOUT_SECONDS``
-        in all while the API does not answer, or while a claim that is not allocated any more is still prepared here.
+        in all while the API does not answer, while a claim that is not allocated any more is still prepared here, or
+        while the hardware says that something else has the place.
 
         Args:
             wanted: whether the caller still waits. When a pod is deleted while it starts, the kubelet withdraws its
@@ -220,7 +221,11 @@ class Preparer:
         plan, cards = self._retry(call, ref, partial(self._devices.plan, ref, self._storage.tidy))
         removable: dict[str, PreparedClaim] = {}
         while True:
-            answer = self._retry(call, ref, partial(self._transaction.attempt, plan, cards, removable, call))
+            try:
+                answer = self._retry(call, ref, partial(self._transaction.attempt, plan, cards, removable, call))
+            except (InUse, NoRoom):
+                self._transaction.give_up(ref)
+                raise
             if isinstance(answer, PrepareResult):
                 self.retiring.awaits_no_more(ref.uid)
                 return answer
@@ -316,13 +321,16 @@ class Preparer:
             return self._recovery.rebuild(error.left)
 
     def _retry(self, call: Call, ref: ClaimRef, act: Callable[[], T]) -> T:
-        """What ``act`` returns; retried until the call's deadline while the API or the hardware does not answer."""
+        """What ``act`` returns; retried until the call's deadline while the API or the hardware does not answer.
+
+        Or while something has the place: drivers report partitions in use for a while after their processes have ended.
+        """
         pause = FIRST_PAUSE_SECONDS
         while True:
             call.check(ref)
             try:
                 return act()
-            except (Unavailable, TransientFault):
+            except (Unavailable, TransientFault, InUse, NoRoom):
                 if self._clock.monotonic() + pause > call.deadline:
                     raise
             self._clock.sleep(pause)

@@ -83,12 +83,20 @@ class Recovery:
     def tidy(self, checkpoint: Checkpoint) -> Checkpoint:
         """Give up half-prepared claims and remove files without a claim; returns what is left, which is stored.
 
-        Needs neither the API nor the hardware. The caller holds the lock.
+        A claim that another instance prepares now, as during a rolling update, is not half-prepared: it goes on. Files
+        that cannot be removed do not keep the plugin from starting. Needs neither the API nor the hardware. The caller
+        holds the lock.
         """
-        dropped = [uid for uid, claim in checkpoint.claims.items() if claim.state == "started"]
+        claims = checkpoint.claims.items()
+        worked_on = {uid for uid, claim in claims if claim.state == "started" and self._storage.is_worked_on(claim)}
+        dropped = [uid for uid, claim in claims if claim.state == "started" and uid not in worked_on]
         self._storage.sweep()
-        kept = {uid for uid, claim in checkpoint.claims.items() if claim.state == "completed"}
-        left = retire(self._storage, checkpoint, {*dropped, *self._storage.uids() - kept})
+        kept = worked_on | {uid for uid, claim in claims if claim.state == "completed"}
+        try:
+            left = retire(self._storage, checkpoint, {*dropped, *self._storage.uids() - kept})
+        except OSError as error:
+            self._log.error("files of claims not removed", reason=str(error))
+            return self._storage.load()
         if dropped:
             self._log.info("half-prepared claims removed", claims=sorted(dropped))
         return left

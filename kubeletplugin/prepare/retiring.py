@@ -11,7 +11,8 @@ from driver.backoff import delay
 from driver.clock import Clock
 from driver.errors import LodeError
 from driver.observe import Logger
-from kubeletplugin.hardware import Card, Hardware
+from kubeletplugin.hardware import Action, Card, Gone, Hardware
+from kubeletplugin.hardware.actions import VnpuInstance
 from kubeletplugin.prepare.card_identity import results_in_use
 from kubeletplugin.prepare.checkpoint import Checkpoint, PreparedClaim
 from kubeletplugin.prepare.storage import ClaimStorage
@@ -27,6 +28,9 @@ def retire(storage: ClaimStorage, checkpoint: Checkpoint, uids: Collection[str])
 
     A claim with steps stays as ``stopping``, which is stored before its files go: a container could still be started
     from these, and the steps must not be undone before that is impossible.
+
+    Raises:
+        OSError: something cannot be written, or the files of a claim cannot be removed; that of the others is done.
     """
     known = {uid: checkpoint.claims[uid] for uid in sorted(uids) if uid in checkpoint.claims}
     stopping = {uid: claim for uid, claim in known.items() if claim.steps}
@@ -35,11 +39,17 @@ def retire(storage: ClaimStorage, checkpoint: Checkpoint, uids: Collection[str])
         left = left.with_claim(replace(claim, state="stopping"))
     if left.claims != checkpoint.claims:
         storage.save(left)
+    faults: dict[str, OSError] = {}
     for uid in sorted(uids):
-        storage.remove(uid)
-    if without := set(known) - set(stopping):
+        try:
+            storage.remove(uid)
+        except OSError as error:
+            faults[uid] = error
+    if without := set(known) - set(stopping) - set(faults):
         left = left.without(*without)
         storage.save(left)
+    if faults:
+        raise next(iter(faults.values()))
     return left
 
 
@@ -56,6 +66,7 @@ class Retiring:
         storage: ClaimStorage,
         load: Callable[[], Checkpoint],
         hardware: Hardware,
+        boot_id: str,
         clock: Clock,
         log: Logger,
         wake: Callable[[], None],
@@ -63,6 +74,7 @@ class Retiring:
         self._storage = storage
         self._load = load
         self._hardware = hardware
+        self._boot_id = boot_id
         self._clock = clock
         self._log = log
         self._wake = wake
@@ -130,18 +142,38 @@ class Retiring:
     def finish(self, uid: str) -> None:
         """Undo the steps of a claim that is stopping, and drop it. Waits for the hardware and for others that use it.
 
+        Nothing is undone while a file of the claim is there: a container could still be started from it.
+
         Raises:
             HardwareRefusal, TransientFault, OSError: some steps are left; call again.
         """
         with self._storage.lock():
             claim = _stopping(self._load(), uid)
-        if claim is None:
-            return
+            if claim is None:
+                return
+            self._storage.remove(uid)
         with self._storage.card_locks(step.action.card for step in claim.steps):
             while (claim := self._next(uid)) is not None:
                 step = claim.steps[-1]
-                self._hardware.release(step.action, step.handle)
+                try:
+                    self._hardware.release(step.action, step.handle)
+                except Gone as gone:
+                    if not self._went_with_its_card(claim, step.action):
+                        raise
+                    self._log.warning(
+                        "what a claim had is gone with its card", action=step.action.key, reason=str(gone)
+                    )
                 self._undone(claim)
+
+    def _went_with_its_card(self, claim: PreparedClaim, action: Action) -> bool:
+        """Whether what the action made is gone although it was not released.
+
+        The machine was started again since, and came up without the card. Only vNPUs outlive that, and would be there
+        if the card came back: they stay recorded, and `lode release` drops them for an operator who knows better.
+        """
+        if claim.boot_id == self._boot_id or isinstance(action, VnpuInstance):
+            return False
+        return action.card not in {card.uuid for card in self._hardware.cards()}
 
     def _look(self, now: float) -> None:
         try:

@@ -52,8 +52,18 @@ class ClaimStorage:
         """Exclusive for what is created and destroyed on these cards. Taken before ``lock``, never while it is held."""
         with ExitStack() as stack:
             for uuid in sorted(set(uuids)):
-                stack.enter_context(self._files.lock(f"{self._card_lock_prefix}{uuid}{_LOCK}"))
+                stack.enter_context(self._files.lock(self._card_lock(uuid)))
             yield
+
+    def is_worked_on(self, claim: PreparedClaim) -> bool:
+        """Whether somebody who is alive holds the lock of a card that the claim has steps on.
+
+        Whoever carries out steps holds these locks from before the claim is stored until it is completed.
+        """
+        return any(self._files.is_locked(self._card_lock(uuid)) for uuid in {step.action.card for step in claim.steps})
+
+    def _card_lock(self, uuid: str) -> str:
+        return f"{self._card_lock_prefix}{uuid}{_LOCK}"
 
     def load(self) -> Checkpoint:
         """The checkpoint; an empty one before the first claim.

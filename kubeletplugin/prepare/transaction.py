@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 
 from driver.errors import Fault, InvalidInput, OperatorFault
 from driver.observe import Logger
-from kubeletplugin.hardware import Action, Card, Edits, Hardware, HardwareRefusal, Use
+from kubeletplugin.hardware import Action, Card, Edits, Hardware, HardwareRefusal, InUse, NoRoom, Use
 from kubeletplugin.hardware.actions import MpsDaemon
 from kubeletplugin.offers import foreign_partitions
 from kubeletplugin.prepare.calls import Call, CallWithdrawnError
 from kubeletplugin.prepare.card_identity import cards_of, exchanged
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim, Step
-from kubeletplugin.prepare.claims import PrepareResult
+from kubeletplugin.prepare.claims import ClaimRef, PrepareResult
 from kubeletplugin.prepare.container import check_environment, prepare_result
 from kubeletplugin.prepare.exclusions import excluding_claims, in_the_way
 from kubeletplugin.prepare.node_devices import EditsByDevice, NodeDevices
@@ -81,6 +81,7 @@ class Transaction:
         Raises:
             InvalidInput: the claim's devices or parameters exclude each other.
             OperatorFault: something that this program did not make is in the way, or a card was exchanged.
+            InUse, NoRoom: something has the place; call again, or ``give_up``.
             HardwareRefusal: the hardware cannot do it; what was begun is given up.
             CallWithdrawnError: the kubelet does not wait any more.
             TransientFault, OSError: call again; what was begun is continued.
@@ -253,6 +254,8 @@ class Transaction:
                     claim = self._stored(claim, claim.with_handle(step.action.key, handle))
             edits = self._devices.edits(claim, self._devices.uses(claim.plan, cards), {})
             check_environment(claim.plan, edits)
+        except (InUse, NoRoom):
+            raise
         except (HardwareRefusal, InvalidInput):
             if claim.state == "started":
                 self._give_up(claim)
@@ -275,6 +278,17 @@ class Transaction:
         if checkpoint.claims.get(claim.plan.ref.uid) != claim:
             raise CallWithdrawnError(f"{claim.plan.ref}: it was unprepared meanwhile; the kubelet calls again")
         return checkpoint
+
+    def give_up(self, ref: ClaimRef) -> None:
+        """Give up what was begun for a claim, unless another instance goes on with it. Waits for that one.
+
+        Raises:
+            OSError: it is left as it is.
+        """
+        claim = self._peek().claims.get(ref.uid)
+        if claim is not None and claim.state == "started":
+            with self._storage.card_locks(step.action.card for step in claim.steps):
+                self._give_up(claim)
 
     def _give_up(self, claim: PreparedClaim) -> None:
         with self._storage.lock():

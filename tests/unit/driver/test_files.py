@@ -45,6 +45,17 @@ def test_names_lists_only_the_files_directly_in_the_directory(place: Place) -> N
     assert files.names(f"{root}/nowhere") == []
 
 
+def test_a_lock_is_known_as_held_while_it_is(place: Place) -> None:
+    files, root = place
+    path = f"{root}/card.lock"
+    assert not files.is_locked(path)
+    with files.lock(path):
+        assert files.is_locked(path)
+    assert not files.is_locked(path)
+    with files.lock(path):
+        pass
+
+
 def test_sweeping_leaves_finished_files_alone(place: Place) -> None:
     files, root = place
     files.write(f"{root}/cdi/a.json", b"1")

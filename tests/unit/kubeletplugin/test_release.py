@@ -15,7 +15,7 @@ from driver.settings import Settings
 from kubeletplugin.prepare import ClaimRef
 from kubeletplugin.prepare.storage import ClaimStorage
 from kubeletplugin.release import Process, main, processes_of, release
-from tests.unit.kubeletplugin.rig import CHECKPOINT, METADATA, Rig, prepare, recover, refused, result
+from tests.unit.kubeletplugin.rig import CHECKPOINT, METADATA, PLUGIN, Rig, prepare, recover, refused, result, unprepare
 
 KUBELET = Process(7, "kubelet", "22 1 0:21 / /proc rw,nosuid - proc proc rw\n")
 STATE = "/var/lib/kubelet/dra_manager_state"
@@ -90,6 +90,18 @@ def test_it_is_refused_where_the_processes_of_the_node_are_not_visible() -> None
     with pytest.raises(OperatorFault, match="kubectl debug node"):
         release(rig.files, rig.settings, ref.uid, [Process(1, "lode", "")], "kubelet")
     assert set(rig.plugin().prepared()) == {ref.uid}
+
+
+def test_what_a_claim_has_on_a_card_that_was_taken_out_is_forgotten_when_an_operator_says_so() -> None:
+    rig = Rig("ascend310px4")
+    ref = rig.claim("old", [result("npu-0-vir01-0")])
+    prepare(rig.plugin(), ref)
+    unprepare(rig.plugin(), ref)
+    with pytest.raises(OperatorFault, match=r"is given up already.*--card-is-gone"):
+        release(rig.files, rig.settings, ref.uid, [KUBELET], "kubelet")
+    release(rig.files, rig.settings, ref.uid, [KUBELET], "kubelet", card_is_gone=True)
+    rig.plugin().leave()
+    assert rig.files.names(PLUGIN) == []
 
 
 def test_a_damaged_checkpoint_is_for_the_plugin_to_rebuild_first() -> None:

@@ -15,10 +15,13 @@ from kubeletplugin.hardware.actions import MigInstance
 from kubeletplugin.hardware.decorator import HardwareDecorator
 from kubeletplugin.hardware.simulated import SimulatedHardware
 from kubeletplugin.hardware.simulated.profile import Profile
+from kubeletplugin.prepare import Preparer
 from kubeletplugin.prepare.checkpoint import PreparedClaim
+from kubeletplugin.prepare.preparer import RETRY_TIMEOUT_SECONDS
 from kubeletplugin.prepare.storage import ClaimStorage
 from tests.unit.kubeletplugin.faults import Killed
 from tests.unit.kubeletplugin.rig import (
+    CDI,
     CHECKPOINT,
     PLUGIN,
     SHARE_A,
@@ -190,6 +193,95 @@ def test_a_partition_that_processes_use_is_released_when_they_have_ended(rig: Ri
     prepare(plugin, later)
 
 
+@pytest.mark.parametrize("device", [MIG_6, "gpu-0", "gpu-0-mig-2g-10gb-4"])
+def test_what_the_driver_reports_in_use_for_a_moment_after_its_processes_ended_is_waited_for(
+    rig: Rig, device: str
+) -> None:
+    plugin, ref = rig.plugin(), rig.claim("c", [result(MIG_6)])
+    prepare(plugin, ref)
+    state = rig.store.load()
+    rig.store.save(replace(state, in_use=frozenset(key for key in state.existing if key.startswith("mig:"))))
+    unprepare(plugin, ref)
+    rig.release(ref)
+    release(rig, plugin, 1)
+    ends = rig.clock.monotonic() + 5
+
+    def end(_: float) -> None:
+        if rig.clock.monotonic() >= ends:
+            rig.store.save(replace(rig.store.load(), in_use=frozenset()))
+
+    rig.clock.slept = end
+    prepare(plugin, rig.claim("next", [result(device)]))
+    assert rig.clock.monotonic() < ends + RETRY_TIMEOUT_SECONDS
+
+
+def test_a_place_that_somebody_else_leaves_in_time_is_taken_in_the_same_call(rig: Rig) -> None:
+    key = make_foreign(rig, 5)
+    plugin = rig.plugin()
+    rig.clock.slept = lambda _: rig.store.save(rig.store.load().without(key))
+    prepare(plugin, rig.claim("c", [result("gpu-0-mig-1g-10gb-4")]))
+    assert rig.existing() == ["mig:gpu-0:1g.10gb:4", "migmode:gpu-0"]
+
+
+@pytest.mark.parametrize("moment", ["ensure", "release"])
+def test_a_second_instance_that_starts_meanwhile_takes_no_claim_for_abandoned(rig: Rig, moment: str) -> None:
+    ref, earlier = rig.claim("c", [result(MIG_6)]), rig.claim("earlier", [result("gpu-0-mig-2g-10gb-2")])
+    prepare(rig.plugin(), earlier)
+    unprepare(rig.plugin(), earlier)
+    started: list[Preparer] = []
+
+    def before(verb: str, action: Action) -> None:
+        if verb == moment:
+            started.append(rig.plugin())
+            recover(started[-1])
+
+    old = rig.plugin(hardware=Watched(rig.hardware, before))
+    old.retiring.step()
+    answer = prepare(old, ref)
+    assert bool(started)
+    assert rig.plugin().prepared() == {ref.uid: answer}
+    release(rig, started[-1])
+    assert rig.existing() == ONE
+    assert prepare(started[-1], ref) == answer
+
+
+def test_a_claim_that_a_killed_instance_had_begun_is_given_up_by_the_next(rig: Rig) -> None:
+    ref = rig.claim("c", [result(MIG_6)])
+    with pytest.raises(Killed):
+        rig.plugin(hardware=Dying(rig.hardware)).prepare([ref])
+    plugin = rig.plugin()
+    recover(plugin)
+    release(rig, plugin)
+    assert (rig.existing(), records(rig)) == ([], {})
+
+
+def test_nothing_is_undone_while_the_cdi_spec_cannot_be_removed(rig: Rig) -> None:
+    ref, other = rig.claim("c", [result(MIG_6)]), rig.claim("other", [result("gpu-1")])
+    plugin = rig.plugin()
+    plugin.prepare([ref, other])
+    files = rig.claim_files()
+
+    def read_only(operation: str, path: str) -> None:
+        if operation in ("create", "unlink", "exchange", "rename") and path.startswith(CDI):
+            raise OSError(30, "Read-only file system", path)
+
+    rig.files.disk.before = read_only
+    answers = plugin.unprepare([ref, other])
+    for uid in (ref.uid, other.uid):
+        failure = answers[uid]
+        assert failure is not None
+        assert (failure.reason, f"{CDI}/lode.dev-claim_{uid}.json" in failure.message) == ("operator", True)
+    release(rig, plugin)
+    plugin = rig.plugin()
+    plugin.tidy()
+    release(rig, plugin)
+    assert (rig.existing(), rig.claim_files()) == (ONE, files)
+    rig.files.disk.before = None
+    unprepare(plugin, ref, other)
+    release(rig, plugin)
+    assert (rig.existing(), rig.claim_files(), records(rig)) == ([], set(), {})
+
+
 def test_a_partition_that_is_being_released_is_released_at_once_for_the_next_claim(rig: Rig) -> None:
     plugin = rig.plugin()
     for name in ("first", "second", "third"):
@@ -278,6 +370,31 @@ def test_what_a_claim_had_before_the_reboot_and_needs_no_more_is_released() -> N
     rig.release(ref)
     rig.reboot()
     assert rig.existing() == ["vnpu:npu-1:32"]
+    plugin = rig.plugin()
+    recover(plugin)
+    release(rig, plugin)
+    assert (rig.existing(), records(rig)) == ([], {})
+
+
+@pytest.mark.parametrize(
+    ("profile", "device", "is_dropped"), [("a100x2", MIG_6, True), ("ascend310px4", "npu-0-vir01-0", False)]
+)
+def test_what_was_on_a_card_that_a_start_of_the_machine_did_not_find_is_gone_with_it_unless_it_outlives_that(
+    profile: str, device: str, is_dropped: bool
+) -> None:
+    rig = Rig(profile)
+    ref = rig.claim("c", [result(device)])
+    prepare(rig.plugin(), ref)
+    cards = rig.hardware.cards()
+    rig.hardware = SimulatedHardware(Profile(cards[1:]), store=rig.store)
+    rig.reboot()
+    plugin = rig.plugin()
+    recover(plugin)
+    unprepare(plugin, ref)
+    release(rig, plugin)
+    assert (records(rig) == {}) == is_dropped
+    rig.hardware = SimulatedHardware(Profile(cards), store=rig.store)
+    rig.reboot()
     plugin = rig.plugin()
     recover(plugin)
     release(rig, plugin)
