@@ -15,9 +15,9 @@ from driver.kube.api import (
 )
 from driver.kube.reflector import Reflector
 
-_NEEDED: Final = frozenset(
-    {RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA}
-)
+_RULES: Final = frozenset({DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA})
+"""A cluster need not serve these. But while they may not be read, devices could be handed out against them."""
+_NEEDED: Final = frozenset({RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, *_RULES})
 """Kinds without which nothing may be decided: what is in use, what there is, and what requests mean. A decision from
 pods and nodes that are out of date is at worst refused, by kube-scheduler or by the precondition of a write."""
 LASTING_SECONDS: Final = 30.0
@@ -31,6 +31,8 @@ class Contact:
     def __init__(self, metrics: ControllerMetrics):
         self._metrics = metrics
         self._since: dict[Resource, float] = {}
+        self._told: list[str] = []
+        """Plurals of the kinds that were out of contact at the last check."""
         self.stale = ""
         """Why nothing may be decided; "" if everything that decisions rest on is up to date."""
         self.lasting = ""
@@ -39,17 +41,23 @@ class Contact:
     def check(self, reflectors: Iterable[Reflector], now: float) -> None:
         """Take in which reflectors are in contact at ``now`` (monotonic seconds)."""
         stale, lasting = [], []
+        out_of_contact = dict.fromkeys(self._told, 0.0)
         for reflector in reflectors:
-            resource, error = reflector.resource, reflector.error
+            resource, error = reflector.resource, reflector.error or reflector.forbidden
             if error is None:
-                if self._since.pop(resource, None) is not None:
-                    self._metrics.out_of_contact(resource.plural, 0)
+                self._since.pop(resource, None)
                 continue
             elapsed = now - self._since.setdefault(resource, now)
-            self._metrics.out_of_contact(resource.plural, elapsed)
+            # Several kinds have one plural, such as PodGroups.
+            out_of_contact[resource.plural] = max(elapsed, out_of_contact.get(resource.plural, 0))
+            if reflector.error is None and resource not in _RULES:
+                continue
             problem = f"cannot list or watch {resource.plural}: {error}"
             if resource in _NEEDED:
                 stale.append(problem)
             if isinstance(error, Forbidden) or elapsed >= LASTING_SECONDS:
                 lasting.append(problem)
+        for plural, seconds in out_of_contact.items():
+            self._metrics.out_of_contact(plural, seconds)
+        self._told = [plural for plural, seconds in out_of_contact.items() if seconds]
         self.stale, self.lasting = "; ".join(stale), "; ".join(lasting)

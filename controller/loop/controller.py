@@ -208,7 +208,7 @@ class Controller:
         changes = Changes()
         for answer in result.answers:
             if answer.object is None:
-                changes.add(self._state.drop(answer.resource, answer.key))
+                changes.add(self._state.drop(answer.resource, answer.key, answer.uid))
             else:
                 changes.add(self._state.put(answer.resource, answer.object))
         return changes

@@ -39,7 +39,7 @@ from driver.kube.api import (
     Undecoded,
 )
 from driver.kube.objects import object_key
-from driver.kube.reflector import Delta, Removed, Synced, Unreadable
+from driver.kube.reflector import Delta, Missing, Removed, Restored, Synced, Unreadable
 from driver.model import Slice
 from driver.names import Names
 from driver.wire import SharedSlices, taint_rule_from
@@ -82,7 +82,7 @@ class Deleted:
     version: int
 
 
-StateDelta = Decoded | Deleted | Synced | Unreadable
+StateDelta = Decoded | Deleted | Synced | Missing | Unreadable | Restored
 """What ``State.apply`` takes in."""
 
 
@@ -111,7 +111,7 @@ class Decoder:
 
     def delta(self, delta: Delta) -> StateDelta:
         """What a reflector reports. Never fails: an object that cannot be decoded carries the reason."""
-        if isinstance(delta, Synced | Unreadable):
+        if isinstance(delta, Synced | Missing | Unreadable | Restored):
             return delta
         if isinstance(delta, Removed):
             metadata = delta.object["metadata"]

@@ -63,7 +63,7 @@ from driver.kube.api import (
     Resource,
 )
 from driver.kube.objects import object_key
-from driver.kube.reflector import Delta, Synced, Unreadable
+from driver.kube.reflector import Delta, Missing, Restored, Synced, Unreadable
 from driver.model import Claim, Consumer
 from driver.names import Names
 
@@ -181,10 +181,15 @@ class State:
                 self.nodes.storage.unreadable.discard(resource.kind)
                 for key in self._versions.list(resource, keys, int(version)):
                     self._delete(resource, key, changes)
-            case Unreadable(resource):
+            case Restored(resource):
+                self._versions.restart(resource)
+            case Missing(resource) | Unreadable(resource):
                 if resource in VOLUME_RESOURCES:
                     self.nodes.storage.unreadable.add(resource.kind)
                 self._versions.list(resource, (), 0)
+                # What is not served does not exist. What may not be read may have changed, and is all that is known.
+                for key in self._versions.known(resource) if isinstance(delta, Missing) else ():
+                    self._delete(resource, key, changes)
         return changes
 
     def put(self, resource: Resource, obj: Object) -> Changes:
@@ -195,10 +200,15 @@ class State:
             self._update(self._decoder.object(resource, obj), changes, reported=False)
         return changes
 
-    def drop(self, resource: Resource, key: str) -> Changes:
-        """Take in that an object (``namespace/name``, or ``name``) does not exist."""
+    def drop(self, resource: Resource, key: str, uid: str = "") -> Changes:
+        """Take in that an object (``namespace/name``, or ``name``) does not exist.
+
+        Args:
+            uid: of the object that was looked for, if it is known: another one of its name may have been made since.
+        """
         changes = Changes()
-        self._delete(resource, key, changes)
+        if not uid or self._versions.uid(resource, key) == uid:
+            self._delete(resource, key, changes)
         return changes
 
     def _update(self, decoded: Decoded, changes: Changes, *, reported: bool) -> None:

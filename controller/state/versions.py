@@ -62,6 +62,20 @@ class ObjectVersions:
         """Forget the object ``key``; returns whether it was known."""
         return self._known.get(resource, {}).pop(key, None) is not None
 
+    def restart(self, resource: Resource) -> None:
+        """Count every version of the kind that arrives from now on as newer than what is known."""
+        known = self._known.get(resource, {})
+        known.update({key: (uid, 0) for key, (uid, _) in known.items()})
+        self._reported.pop(resource, None)
+
+    def uid(self, resource: Resource, key: str) -> str:
+        """The uid of the known object ``key``; "" if none is known."""
+        return self._known.get(resource, {}).get(key, ("", 0))[0]
+
+    def known(self, resource: Resource) -> "list[str]":
+        """The keys of the known objects."""
+        return [*self._known.get(resource, ())]
+
     def list(self, resource: Resource, keys: Collection[str], version: int) -> "list[str]":
         """Record that a list of the kind is complete; returns the known keys that did not exist at its version."""
         self._listed.add(resource)

@@ -45,7 +45,7 @@ def carry_out(api: Api, step: Step) -> Answered:
             page = api.list(target.resource, continue_token=token)
             return Answered(tuple(_answer(target, obj) for obj in page.items), page.continue_token)
         case ReadObject(target):
-            return Answered((Answer(target.resource, target.key, _read(api, target)),))
+            return Answered((Answer(target.resource, target.key, _read(api, target), target.uid),))
         case RecordEvent():
             _record_event(api, step)
             return Answered(())

@@ -159,6 +159,9 @@ class Answer:
     resource: Resource
     key: str
     object: Object | None
+    """None: it does not exist."""
+    uid: str = ""
+    """Of the object that was looked for and does not exist."""
 
 
 @dataclass(frozen=True, slots=True)

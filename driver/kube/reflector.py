@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from driver.kube.api import Api, ApiError, Forbidden, Gone, NotFound, Object, Resource, WatchEvent
 from driver.kube.objects import object_key
 
+MISSING_LISTS = 5
+"""So many lists in a row must find no such kind, once it was served, before its objects count as gone: an API server
+that starts may not serve every kind at once."""
 PAGE_SIZE = 100
 """Objects of one page of a list. Kinds with large objects need smaller pages: a page is held whole."""
 
@@ -50,13 +53,30 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
-    """The API does not serve this optional kind, or does not let it be read: nothing is known about it."""
+class Missing:
+    """The API does not serve this optional kind, or does so no longer: there are no objects of it."""
 
     resource: Resource
 
 
-Delta = Synced | Upserted | Removed | Unreadable
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The API does not let this optional kind be read: nothing new is known about it."""
+
+    resource: Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The versions of this kind went back: the API was restored from a backup, and a list follows.
+
+    Whatever is in it is newer than what was reported before.
+    """
+
+    resource: Resource
+
+
+Delta = Synced | Upserted | Removed | Missing | Unreadable | Restored
 Sink = Callable[[Delta], None]
 
 
@@ -66,7 +86,7 @@ class Reflector:
     Args:
         watch_seconds: the requested duration of one watch.
         page_size: the most objects of one page of a list.
-        optional: the kind may be missing, or forbidden: then the sink gets ``Unreadable``.
+        optional: the kind may be missing, or forbidden: then the sink gets ``Missing``, or ``Unreadable``.
     """
 
     def __init__(
@@ -92,10 +112,17 @@ class Reflector:
         self._page_size = page_size
         self._optional = optional
         self._version = ""
+        self._highest = 0
+        """The highest version that was reported."""
+        self._known = False
+        """Whether the sink may know objects of the kind."""
+        self._missing = 0
         self.synced = False
         """Whether the sink received at least one complete list, or that there is none to wait for."""
         self.error: ApiError | None = None
         """Why the sink may be out of date; None while a watch is open, and between two calls that succeeded."""
+        self.forbidden: Forbidden | None = None
+        """The last error, if a right is missing. ``error`` has none of an optional kind, which may be done without."""
 
     @property
     def position(self) -> str:
@@ -111,22 +138,26 @@ class Reflector:
         try:
             self._step()
         except ApiError as error:
-            # The owner knows of what is optional and forbidden, and does without it.
-            self.error = None if self._optional and isinstance(error, Forbidden) else error
+            self.forbidden = error if isinstance(error, Forbidden) else None
+            self.error = None if self._optional and self.forbidden else error
             raise
 
     def _step(self) -> None:
         if not self._version:
             try:
                 self._list()
-            except (NotFound, Forbidden) as error:
-                if not self._optional:
+            except NotFound:
+                self._missing += 1
+                if not self._optional or (self._known and self._missing < MISSING_LISTS):
                     raise
-                self._sink(Unreadable(self.resource))
-                self.synced = True
-                if isinstance(error, Forbidden):
-                    raise
-            self.error = None
+                self._sink(Missing(self.resource))
+                self._known, self.synced = False, True
+            except Forbidden:
+                if self._optional:
+                    self._sink(Unreadable(self.resource))
+                    self.synced = True
+                raise
+            self.error = self.forbidden = None
             return
         try:
             events = self._api.watch(
@@ -137,9 +168,10 @@ class Reflector:
                 field_selector=self._field_selector,
                 timeout_seconds=self._watch_seconds,
             )
-            self.error = None
+            self.error = self.forbidden = None
             deque(map(self._take, events), maxlen=0)  # a loop would keep the last event until the next one comes
-        except Gone:
+        except (Gone, NotFound):
+            # The kind is served no longer, or was made anew: only a list can tell.
             self._version = ""
 
     def _take(self, event: WatchEvent) -> None:
@@ -149,6 +181,7 @@ class Reflector:
             self._sink(Upserted(self.resource, event.object))
         # An object that cannot be decoded may have no version: the next event has one.
         self._version = event.object["metadata"].get("resourceVersion") or self._version
+        self._highest = max(self._highest, _number(self._version))
 
     def _list(self) -> None:
         """A list that breaks off is begun anew: what it has reported exists, but nothing is known to be complete."""
@@ -163,6 +196,10 @@ class Reflector:
                 limit=self._page_size,
                 continue_token=token,
             )
+            if _number(page.resource_version) < self._highest:
+                self._sink(Restored(self.resource))
+                self._highest = 0
+            self._known, self._missing = True, 0
             for obj in page.items:
                 keys.add(object_key(obj))
                 self._sink(Upserted(self.resource, obj))
@@ -171,4 +208,10 @@ class Reflector:
                 break
         self._sink(Synced(self.resource, frozenset(keys), version))
         self._version = version
+        self._highest = max(self._highest, _number(version))
         self.synced = True
+
+
+def _number(version: str) -> int:
+    """Versions of one kind are integers that grow with every write (KEP-5504)."""
+    return int(version) if version.isdecimal() else 0

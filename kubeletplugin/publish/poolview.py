@@ -2,11 +2,11 @@
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from driver.kube.api import NODES, RESOURCE_SLICES, Object
 from driver.kube.codec import decode_object, encode_object
-from driver.kube.reflector import Delta, Removed, Synced, Unreadable
+from driver.kube.reflector import Delta, Missing, Removed, Restored, Synced, Unreadable
 from kubeletplugin.publish.other_drivers import OtherDevice, devices_in, resources_in
 
 
@@ -54,7 +54,10 @@ class PoolView:
     def handle(self, delta: Delta) -> bool:
         """Apply a change; False if it changes nothing that slices depend on."""
         with self._lock:
-            if isinstance(delta, Unreadable):
+            if isinstance(delta, Missing | Unreadable):
+                return False
+            if isinstance(delta, Restored):
+                self._slices = {name: replace(item, version="0") for name, item in self._slices.items()}
                 return False
             if isinstance(delta, Synced):
                 self._synced.add(delta.resource.plural)

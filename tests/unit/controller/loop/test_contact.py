@@ -7,14 +7,18 @@ from typing import Any
 import pytest
 
 from controller.loop.contact import LASTING_SECONDS
+from controller.state import DEVICE_TAINT_RULES_BETA
 from driver.kube.api import (
     DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
     NODES,
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    VOLCANO_POD_GROUPS,
     ApiError,
     Forbidden,
+    NotFound,
     Resource,
     Unavailable,
 )
@@ -43,6 +47,8 @@ class Reading(World):
         self.readable = Unreadable(self.api)
         self.readable.errors = {}
         return self.readable
+
+    custom = (VOLCANO_POD_GROUPS,)
 
     def observe(self) -> None:
         for reflector in self.controller.reflectors:
@@ -118,3 +124,46 @@ def test_nothing_is_decided_while_it_would_not_be_safe() -> None:
     world.unsafe = ""
     world.settle()
     assert world.devices("a") == ["n1/gpu-0"]
+
+
+def long(world: Reading) -> None:
+    for _ in range(10):
+        world.settle(60)
+        world.controller.step()
+
+
+@pytest.mark.parametrize("resource", [DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA])
+def test_devices_are_not_handed_out_against_rules_that_may_not_be_read(resource: Resource) -> None:
+    world = Reading()
+    world.readable.errors = {resource: NO_RIGHT}
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    long(world)
+    assert world.devices("a") == []
+    assert "cannot list or watch devicetaintrules" in world.controller.unready
+    assert world.out_of_contact(resource) > 0
+    world.readable.errors = {}
+    long(world)
+    assert (world.devices("a"), world.controller.unready, world.out_of_contact(resource)) == (["n1/gpu-0"], "", 0)
+
+
+def test_other_rights_that_a_cluster_need_not_give_are_measured_and_done_without() -> None:
+    world = Reading()
+    world.readable.errors = {VOLCANO_POD_GROUPS: NO_RIGHT}
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    long(world)
+    assert (world.devices("a"), world.controller.unready) == (["n1/gpu-0"], "")
+    assert world.out_of_contact(VOLCANO_POD_GROUPS) > 0
+
+
+@pytest.mark.parametrize("resource", [DEVICE_TAINT_RULES, VOLCANO_POD_GROUPS], ids=lambda resource: resource.plural)
+def test_a_kind_that_is_served_no_longer_stops_decisions_for_a_moment_only(resource: Resource) -> None:
+    world = Reading()
+    world.settle()
+    world.readable.errors = {resource: NotFound("the server could not find the requested resource", status=404)}
+    world.add_claim("a")
+    world.add_pod("p", "a")
+    long(world)
+    assert (world.devices("a"), world.controller.unready) == (["n1/gpu-0"], "")
+    assert world.out_of_contact(resource) == 0

@@ -9,7 +9,7 @@ from controller.loop import Controller
 from controller.state import Decoded, StateDelta
 from driver.kube.api import PODS, RESOURCE_SLICES, Page, Resource
 from driver.kube.decorator import ApiCall, ApiDecorator
-from driver.kube.reflector import Synced, Unreadable
+from driver.kube.reflector import Missing, Synced
 from driver.model import Slice
 from driver.observe import Metrics, logger
 from tests.unit.controller.loop.world import World
@@ -95,5 +95,5 @@ def test_a_list_is_taken_in_object_by_object() -> None:
         reflector.step()
     slices = [delta for delta in delivered if isinstance(delta, Decoded) and delta.resource == RESOURCE_SLICES]
     assert [type(delta.value) for delta in slices] == [Slice] * 30
-    ends = sum(isinstance(delta, Synced | Unreadable) for delta in delivered)
+    ends = sum(isinstance(delta, Synced | Missing) for delta in delivered)
     assert ends == len(controller.reflectors)

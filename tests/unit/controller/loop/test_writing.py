@@ -7,7 +7,7 @@ import pytest
 from controller.loop.podsync import objects_of
 from controller.reconcile import ORPHAN_SECONDS, PATIENCE_SECONDS
 from controller.writing import WriteResult, WriteSequence
-from driver.kube.api import PODS, RESOURCE_CLAIMS, Conflict, Forbidden, Invalid, Unavailable
+from driver.kube.api import PODS, RESOURCE_CLAIMS, Conflict, Forbidden, Invalid, NotFound, Unavailable
 from tests.unit.controller.loop.world import GATE, World
 from tests.unit.controller.scene import Scene
 
@@ -298,3 +298,28 @@ def test_a_conflict_is_decided_anew_from_objects_that_were_read_again() -> None:
     world.settle(1)
     assert (world.devices("a"), world.gates("a")) == (["n1/gpu-0"], [])
     assert world.meddler.calls.count("get resourceclaims") == 1
+
+
+def test_a_pod_that_is_made_again_under_its_name_is_not_forgotten_for_a_late_answer_about_its_predecessor() -> None:
+    world = with_pods("a")
+    world.latency = lambda sequence, result: 0.05
+    api, read = world.api, world.api.get
+
+    def delete(what: str, about: Any) -> None:
+        if what == "patch pods" and not again:
+            api.delete(PODS, "a", "default", grace_period_seconds=0)
+
+    def get(resource: Any, name: str, *args: Any, **options: Any) -> Any:
+        try:
+            return read(resource, name, *args, **options)
+        except NotFound:
+            if resource == PODS and not again:
+                again.append(world.add_pod("a", "a"))
+            raise
+
+    again: list[Any] = []
+    world.meddler.before = delete
+    api.get = get  # type: ignore[method-assign]
+    world.settle(60)
+    assert again, "the answer comes after the new pod"
+    assert (world.gates("a"), world.devices("a")) == ([], ["n1/gpu-0"])

@@ -19,7 +19,7 @@ from driver.kube.api import (
     Object,
 )
 from driver.kube.objects import object_key
-from driver.kube.reflector import Delta, Removed, Synced, Upserted
+from driver.kube.reflector import Delta, Missing, Removed, Restored, Synced, Unreadable, Upserted
 from driver.wire import claim_from
 from tests.unit.controller.scene import (
     NAMES,
@@ -267,6 +267,39 @@ def test_an_answer_that_comes_after_the_deletion_brings_nothing_back() -> None:
     state.put(RESOURCE_CLAIMS, answer.object)
     assert not state.claims
     assert not state.devices.usage_snapshot()
+
+
+def test_the_answer_that_an_object_does_not_exist_says_nothing_about_another_one_of_its_name() -> None:
+    server, state = Server(), State(Fleet(), NAMES)
+    report(state, server.write(PODS, pod("p")), server.write(PODS, pod("p"), uid="another"))
+    assert not state.drop(PODS, "default/p", "uid-p").pods
+    assert "default/p" in state.pods
+    assert state.drop(PODS, "default/p", "another").pods
+    assert "default/p" not in state.pods
+
+
+def test_a_list_is_the_truth_after_the_api_was_restored_from_a_backup() -> None:
+    server, state = Server(), State(Fleet(), NAMES)
+    backup = [server.write(RESOURCE_CLAIMS, claim("x")), server.write(RESOURCE_CLAIMS, claim("y", at="n1/gpu-0"))]
+    report(state, server.write(RESOURCE_CLAIMS, claim("x", at="n1/gpu-1")), *server.listed(RESOURCE_CLAIMS))
+    report(state, server.write(RESOURCE_CLAIMS, claim("made later", at="n1/gpu-2")))
+    listed = Synced(RESOURCE_CLAIMS, frozenset({"default/x", "default/y"}), "2")
+    report(state, Restored(RESOURCE_CLAIMS), *backup, listed)
+    assert {device.device for device in state.devices.usage_snapshot()} == {"gpu-0"}
+    assert set(state.claims) == {"default/x", "default/y"}
+
+
+def test_what_is_not_served_does_not_exist_and_what_may_not_be_read_is_kept() -> None:
+    server, state = Server(), State(Fleet(), NAMES)
+    report(state, server.write(RESOURCE_CLAIMS, claim("x", at="n1/gpu-0")), *server.listed(RESOURCE_CLAIMS))
+    report(state, Unreadable(RESOURCE_CLAIMS))
+    assert set(state.claims) == {"default/x"}
+    report(state, Missing(RESOURCE_CLAIMS))
+    assert not state.claims
+    assert not state.devices.usage_snapshot()
+    again = server.write(RESOURCE_CLAIMS, claim("x", at="n1/gpu-0"))
+    report(state, again)
+    assert set(state.claims) == {"default/x"}, "the kind is served again"
 
 
 def test_the_state_is_complete_when_the_list_of_every_kind_has_ended() -> None:

@@ -7,7 +7,17 @@ from typing import Any, cast
 import pytest
 
 from driver.kube.api import NODES, Api, Forbidden, Gone, NotFound, Object, Page, Unavailable, Undecoded, WatchEvent
-from driver.kube.reflector import Delta, Reflector, Removed, Synced, Unreadable, Upserted
+from driver.kube.reflector import (
+    MISSING_LISTS,
+    Delta,
+    Missing,
+    Reflector,
+    Removed,
+    Restored,
+    Synced,
+    Unreadable,
+    Upserted,
+)
 
 
 def node(name: str, version: int) -> Object:
@@ -128,7 +138,7 @@ def test_a_kind_the_api_does_not_serve_is_an_error_unless_optional() -> None:
         reflector.step()
     reflector, seen = reflect(ScriptedApi([NotFound("no such kind", status=404)], []), optional=True)
     reflector.step()
-    assert seen == [Unreadable(NODES)]
+    assert seen == [Missing(NODES)]
     assert reflector.synced
 
 
@@ -150,9 +160,36 @@ def test_an_optional_kind_that_is_forbidden_is_reported_and_asked_for_again() ->
     with pytest.raises(Forbidden):
         reflector.step()
     assert seen == [Unreadable(NODES)]
-    assert (reflector.synced, reflector.error) == (True, None)
+    assert (reflector.synced, reflector.error, reflector.forbidden) == (True, None, answers[0])
     reflector.step()
-    assert len(seen) == 3
+    assert (len(seen), reflector.forbidden) == (3, None)
+
+
+def test_a_kind_that_is_served_no_longer_is_gone_after_some_lists_and_found_when_it_comes_back() -> None:
+    no_kind = NotFound("no such kind", status=404)
+    lists = [Page([node("a", 5)], "5"), *[no_kind] * (MISSING_LISTS + 1), Page([node("a", 9)], "9")]
+    reflector, seen = reflect(ScriptedApi(lists, [[no_kind]]), optional=True)
+    reflector.step()
+    reflector.step()
+    assert (reflector.position, reflector.error) == ("", None), "what is gone is listed, and not watched for ever"
+    for _ in range(MISSING_LISTS - 1):
+        with pytest.raises(NotFound):
+            reflector.step()
+        assert reflector.error is no_kind
+    assert len(seen) == 2, "an API server that starts may not serve every kind at once"
+    for _ in range(3):
+        reflector.step()
+    assert seen[2:] == [Missing(NODES), Missing(NODES), Upserted(NODES, node("a", 9)), synced("9", "a")]
+    assert reflector.error is None
+
+
+def test_versions_that_went_back_are_told_before_what_is_listed() -> None:
+    api = ScriptedApi([Page([node("a", 5)], "20"), Page([node("a", 3)], "9"), Page([], "10")], [[Gone("old")]] * 2)
+    reflector, seen = reflect(api)
+    for _ in range(5):
+        reflector.step()
+    restored = [Restored(NODES), Upserted(NODES, node("a", 3)), synced("9", "a")]
+    assert seen == [Upserted(NODES, node("a", 5)), synced("20", "a"), *restored, synced("10")]
 
 
 def test_an_object_that_cannot_be_decoded_is_reported_and_the_watch_goes_on_behind_it() -> None:
