@@ -109,8 +109,12 @@ class ClaimSync:
             self._log.warning("devices in use are unhealthy", claim=key, devices=found.devices, pods=found.pods)
             self._teller.tell_unhealthy(found, news)
 
-    def written(self, key: str, progress: Progress, error: Exception | None) -> DecisionOutcome:
-        """Take in what came of the writes for the claim ``key``; returns what is known about the decision now."""
+    def written(self, key: str, progress: Progress, error: Exception | None, changes: Changes) -> DecisionOutcome:
+        """Take in what came of the writes for the claim ``key``; returns what is known about the decision now.
+
+        Args:
+            changes: what has to be looked at again; without the claim, if it is tried again after a pause.
+        """
         if error is None:
             self._unused_since.pop(key, None)
             return DecisionOutcome.CLAIM_FREED
@@ -118,6 +122,7 @@ class ClaimSync:
         if progress is Progress.IN_DOUBT:
             return DecisionOutcome.UNAVAILABLE
         self._log.info("retrying claim", claim=key, error=str(error))
+        changes.claims.pop(key, None)
         self._queue.discard(("claim", key))
         self._queue.add(("claim", key), self._clock.monotonic() + ORPHAN_SECONDS)
         return DecisionOutcome.CONFLICT

@@ -19,8 +19,9 @@ from controller.loop.gangsync import GangSync
 from controller.loop.metrics import ControllerMetrics
 from controller.loop.podsync import PodSync
 from controller.loop.podwaits import PodWaits
-from controller.loop.queue import Key, KeyedQueue
+from controller.loop.queue import Key
 from controller.loop.timeline import Timeline
+from controller.loop.turns import Turns
 from controller.loop.underway import Underway
 from controller.reconcile import RefusalMemory
 from controller.state import OPTIONAL_RESOURCES, Changes, State, StateDelta
@@ -103,9 +104,9 @@ class Controller:
         state, clock, metrics, log = self._state, self._clock, self._metrics, self._log
         settings, memory = self._settings.controller, RefusalMemory()
         limits = _limits_of(settings.hold)
-        self._queue: KeyedQueue[Key] = KeyedQueue(self._rank)
-        teller = Teller(self._writes, clock, state, log, self._identity)
         self._underway = Underway(state, self._writes, clock, log, settings.longest_write_seconds)
+        self._queue = Turns(state, self._underway, clock, self._rank)
+        teller = Teller(self._writes, clock, state, log, self._identity)
         self._waits = PodWaits(state, self._queue, teller, memory, clock, log, limits)
         self._pods = PodSync(
             state,
@@ -122,7 +123,6 @@ class Controller:
         self._gangs = GangSync(
             state,
             self._queue,
-            self._underway,
             self._waits,
             self._pods,
             clock,
@@ -198,9 +198,9 @@ class Controller:
                 self._waits.tell_again(key)
         else:
             progress, error = self._underway.take(result, changes)
-            self._requeue(changes)
             sync = self._pods if kind == "pod" else self._claims
-            outcome = sync.written(key, progress, error)
+            outcome = sync.written(key, progress, error, changes)
+            self._requeue(changes)
             if outcome is not None:
                 self._metrics.decided(outcome)
 
@@ -322,7 +322,7 @@ class Controller:
         for pod in changes.pods:
             self._queue.add(("pod", pod), now)
         for gang in changes.gangs:
-            self._queue.add(("gang", gang), now)
+            self._queue.add_changed(gang, now)
         for claim in changes.claims:
             self._queue.add(("claim", claim), now)
         self._waits.wake(changes)

@@ -1,14 +1,11 @@
 """Decides about one gang at a time, and has what is decided about its members carried out."""
 
-from collections.abc import Sequence
-
 from controller.gangs import STEPS, Memory, Unfinished, choose
 from controller.loop.gangholds import GangHolds
 from controller.loop.metrics import DecisionOutcome
-from controller.loop.podsync import PodSync, objects_of
+from controller.loop.podsync import PodSync
 from controller.loop.podwaits import PodWaits
-from controller.loop.queue import Key, KeyedQueue
-from controller.loop.underway import Underway
+from controller.loop.turns import Turns
 from controller.reconcile import (
     Choose,
     GangDecision,
@@ -20,7 +17,7 @@ from controller.reconcile import (
     decide_gang,
     known_gang,
 )
-from controller.state import Changes, PodView, State
+from controller.state import Changes, State
 from controller.waiting import HoldLimits
 from driver.backoff import delay
 from driver.clock import Clock
@@ -46,8 +43,7 @@ class GangSync:
     def __init__(
         self,
         state: State,
-        queue: KeyedQueue[Key],
-        underway: Underway,
+        queue: Turns,
         waits: PodWaits,
         pods: PodSync,
         clock: Clock,
@@ -56,7 +52,6 @@ class GangSync:
     ):
         self._state = state
         self._queue = queue
-        self._underway = underway
         self._waits = waits
         self._pods = pods
         self._clock = clock
@@ -68,8 +63,6 @@ class GangSync:
         again, and otherwise the gang would be told each time that it is not decided."""
         self._taken_back: set[str] = set()
         """Gangs of which it was told that they lost what they held, and that were not placed since."""
-        self._busy: dict[str, str] = {}
-        """A member of each gang that was being written when the gang was to be decided."""
 
     def sync(self, key: str, changes: Changes) -> DecisionOutcome | None:
         """Decide about the gang ``key``, and have the decision carried out.
@@ -80,17 +73,18 @@ class GangSync:
         Returns:
             What came of it; None if writes are under way, so that there was nothing to decide.
         """
+        if self._queue.is_busy(key):
+            # Each of its pods is looked at again when the writes have ended.
+            return None
         gang = known_gang(self._state, key)
         pods = [self._state.pods[member.pod] for member in gang.members]
         if not pods:
             self._unfinished.pop(key, None)
-            self._busy.pop(key, None)
             self._taken_back.discard(key)
             self._holds.end(key)
+            self._queue.gone(key)
             return DecisionOutcome.GANG_GONE
-        if self._is_busy(key, pods):
-            # Each of its pods is looked at again when the writes have ended.
-            return None
+        self._queue.decided(key)
         order = self._waits.order_of_gang(key)
         decision = self._decide(gang, order, self._unfinished.get(key))
         self._take(key, decision, changes)
@@ -104,16 +98,6 @@ class GangSync:
     def _decide(self, gang: KnownGang, order: NodeOrder, unfinished: Unfinished | None = None) -> GangDecision:
         now, histories, choose_it = self._clock.monotonic(), self._pods.history_of, self._chooser(gang.key, unfinished)
         return decide_gang(self._state, gang, now, choose_it, histories, self._max_wait, order)
-
-    def _is_busy(self, key: str, pods: Sequence[PodView]) -> bool:
-        """Whether an object of any member is being written. The one that was last time most likely still is."""
-        last = self._state.pods.get(self._busy.get(key, ""))
-        for pod in (*([last] if last else []), *pods):
-            if self._underway.is_busy(objects_of(pod)):
-                self._busy[key] = pod.key
-                return True
-        self._busy.pop(key, None)
-        return False
 
     def _chooser(self, key: str, unfinished: Unfinished | None) -> Choose:
         tries = self._unfinished[key].tries if key in self._unfinished else 0

@@ -6,7 +6,7 @@ from functools import partial
 
 from controller.loop.metrics import ControllerMetrics, DecisionOutcome
 from controller.loop.podwaits import PodWaits
-from controller.loop.queue import Key, KeyedQueue
+from controller.loop.turns import Turns, objects_of
 from controller.loop.underway import Progress, Underway
 from controller.reconcile import (
     NO_HISTORY,
@@ -38,11 +38,11 @@ from controller.writing.sequences import (
     verdict_step,
     withdraw_step,
 )
-from controller.writing.steps import ObjectKey, Step
+from controller.writing.steps import Step
 from driver.backoff import delay
 from driver.clock import Clock, rfc3339
 from driver.errors import OperatorFault
-from driver.kube.api import PODS, RESOURCE_CLAIMS, AlreadyExists, Conflict, NotFound
+from driver.kube.api import AlreadyExists, Conflict, NotFound
 from driver.observe import Logger
 
 _CONFLICTS = (Conflict, NotFound, AlreadyExists)
@@ -80,7 +80,7 @@ class PodSync:
     def __init__(
         self,
         state: State,
-        queue: KeyedQueue[Key],
+        queue: Turns,
         underway: Underway,
         waits: PodWaits,
         teller: Teller,
@@ -117,7 +117,7 @@ class PodSync:
             self._waits.settle(key)
             return DecisionOutcome.POD_GONE
         if gang := self._state.gangs.of(key):
-            self._queue.add(("gang", gang), self._clock.monotonic())
+            self._queue.add_changed(gang, self._clock.monotonic())
             return None
         if self._underway.is_busy(objects_of(pod)):
             # The pod is looked at again when the writes have ended.
@@ -192,8 +192,14 @@ class PodSync:
                 return (withdraw_step(pod),)
         return ()
 
-    def written(self, key: str, progress: Progress, error: Exception | None) -> DecisionOutcome | None:
-        """Take in what came of the writes for the pod ``key``; returns what is known about the decision now."""
+    def written(
+        self, key: str, progress: Progress, error: Exception | None, changes: Changes
+    ) -> DecisionOutcome | None:
+        """Take in what came of the writes for the pod ``key``; returns what is known about the decision now.
+
+        Args:
+            changes: what has to be looked at again; without the pod, if it is tried again after a pause.
+        """
         if error is not None:
             self._metrics.failed(error)
         if progress is Progress.IN_DOUBT:
@@ -206,17 +212,18 @@ class PodSync:
             self._carried_out(key, retry, decision)
             return _OUTCOMES[type(decision)]
         if isinstance(error, _CONFLICTS):
-            return self._retry(key, retry, DecisionOutcome.CONFLICT, error, min(delay(retry.attempts), self._max_wait))
+            pause = min(delay(retry.attempts), self._max_wait)
+            return self._retry(key, retry, DecisionOutcome.CONFLICT, error, pause, changes)
         reason = Reason.FIELDS_DROPPED if isinstance(error, OperatorFault) else Reason.WRITE_REFUSED
         message = str(error) if isinstance(error, OperatorFault) else f"the API server refused a write: {error}"
         pause = delay(retry.attempts + 1, bound=self._max_wait)
         if isinstance(decision, Place | RemoveGate):
             refusal = WriteRefusal(reason, message, self._clock.monotonic() + pause)
             retry.history = replace(retry.history, refusal=refusal)
-            return self._retry(key, retry, DecisionOutcome.REFUSED, error, 0)
+            return self._retry(key, retry, DecisionOutcome.REFUSED, error, 0, changes)
         if pod := self._state.pods.get(key):
             self._teller.tell_wait(pod, Wait(reason, message))
-        return self._retry(key, retry, DecisionOutcome.REFUSED, error, pause)
+        return self._retry(key, retry, DecisionOutcome.REFUSED, error, pause, changes)
 
     def _carried_out(self, key: str, retry: _RetryState, decision: Written) -> None:
         now = self._clock.monotonic()
@@ -242,17 +249,19 @@ class PodSync:
                 self._queue.add(("pod", key), now)
 
     def _retry(
-        self, key: str, retry: _RetryState, outcome: DecisionOutcome, error: Exception, pause: float
+        self,
+        key: str,
+        retry: _RetryState,
+        outcome: DecisionOutcome,
+        error: Exception,
+        pause: float,
+        changes: Changes,
     ) -> DecisionOutcome:
         """Try the pod again after a back-off."""
         retry.attempts += 1
         self._log.info("retrying pod", pod=key, error=str(error), attempt=retry.attempts)
         # The failed write may have woken the pod through its own effects; the back-off holds nevertheless.
+        changes.pods.pop(key, None)
         self._queue.discard(("pod", key))
         self._queue.add(("pod", key), self._clock.monotonic() + pause)
         return outcome
-
-
-def objects_of(pod: PodView) -> Iterable[ObjectKey]:
-    """The pod and its claims."""
-    return ((PODS, pod.key), *((RESOURCE_CLAIMS, key) for key in pod.claim_keys))
