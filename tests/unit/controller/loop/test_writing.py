@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.loop.podsync import objects_of
+from controller.loop.turns import objects_of
 from controller.reconcile import ORPHAN_SECONDS, PATIENCE_SECONDS
 from controller.writing import WriteResult, WriteSequence
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Conflict, Forbidden, Invalid, NotFound, Unavailable
