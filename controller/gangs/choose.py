@@ -11,7 +11,7 @@ from controller.gangs.competing import Competition
 from controller.gangs.counting import Counts
 from controller.gangs.gang import Domain, Gang, GangPlan, GangRefusal, Standing
 from controller.gangs.memory import Memory
-from controller.gangs.packing import Budget
+from controller.gangs.packing import Budget, GroupLevel
 from controller.gangs.searching import Candidate, Inside, Searches
 from controller.gangs.tiers import Tier, is_awaited, tiers_of
 from controller.gangs.topology import Path, Places, by_path, common
@@ -136,6 +136,7 @@ class _Decision:
         self._rooms: dict[Path, int] = {}
         """The room of domains that hold others."""
         self._counts: dict[Places, Counts] = {}
+        self._sizes: dict[GroupLevel, Sequence[int]] = {}
         self._devices: dict[Places, Sequence[NodeDevices]] = {}
         self._competition: dict[Places, Competition] = {}
         self._too_few: dict[Path, tuple[int, Sequence[int], Counts]] = {}
@@ -187,6 +188,7 @@ class _Decision:
             if bound < self._needed:
                 self._too_few[path] = bound, inside, counts
             else:
+                self._too_few.pop(path, None)
                 surviving.append((path, inside))
         compared = len(surviving) > 1
         candidates = [
@@ -196,15 +198,23 @@ class _Decision:
         return self._searches.best(candidates, Inside(tier, places, counts))
 
     def _bound(self, tier: Tier, inside: Sequence[int], places: Places, counts: Counts) -> int:
-        """How many members the places take at most. Who stands makes groups smaller, and so only more fits."""
+        """How many members the places take at most."""
         found = counts.members(inside)
         if found >= self._needed and len(counts.wanted) > 1:
             found = min(found, self._together(inside, places, counts))
         for group in tier.groups if found >= self._needed else ():
             domains = by_path([places[at] for at in inside], group.depth).values()
-            found = min(found, counts.members_in_groups([*domains], group.size))
+            found = min(found, counts.members_in_groups([*domains], self._sizes_of(group)))
         if any(counts.of_task(task, inside) < needed for task, needed in self._needed_of_tasks.items()):
             found = min(found, self._needed - 1)
+        return found
+
+    def _sizes_of(self, level: GroupLevel) -> Sequence[int]:
+        """How many members that are to be placed each group of the level has."""
+        found = self._sizes.get(level)
+        if found is None:
+            groups = Counter(level.number(position) for unit in self._units for position in unit.positions)
+            found = self._sizes[level] = [*groups.values()]
         return found
 
     def _together(self, inside: Sequence[int], places: Places, counts: Counts) -> int:

@@ -1,8 +1,9 @@
 """How many units of each kind domains take at most. What counting rules out needs no search."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
 from controller.allocation import Fleet
@@ -81,18 +82,16 @@ class Counts:
         """The place does not take more units of the kind, even if there are no others."""
         self.bounds[kind][place] = min(self.bounds[kind][place], most)
 
-    def members_in_groups(self, domains: Sequence[Sequence[int]], size: int) -> int:
-        """How many members these domains take at most, if each group of ``size`` stays in one of them.
+    def members_in_groups(self, domains: Sequence[Sequence[int]], sizes: Sequence[int]) -> int:
+        """How many members these domains take at most, if each group stays in one of them.
 
-        A domain takes whole groups as long as there is room, and then a part of one.
+        Args:
+            sizes: how many members of each group there are, in any order.
         """
         rooms = [self.members(places) for places in domains]
-        members = sum(wanted * len(kind.pods) for kind, wanted in self.wanted.items())
-        left = -(-members // size) - sum(room // size for room in rooms)
-        if left <= 0:
-            return members
-        parts = sorted((room % size for room in rooms), reverse=True)
-        return min(members, sum(room - room % size for room in rooms) + sum(parts[:left]))
+        sizes = sorted(sizes, reverse=True)
+        # What the larger groups have more than others is left out once: a few of them say little about the rest.
+        return min([_in_groups(rooms, sizes, most) for most in dict.fromkeys(sizes)], default=0)
 
     def limits(self, places: Sequence[int]) -> str:
         """What limits how many units the places take, the most frequent first."""
@@ -107,6 +106,27 @@ class Counts:
         if (named := self._named.get(kind)) is not None:
             return named[place][1] if place in named else NOT_POSSIBLE
         return self._limits[kind][place]
+
+
+def _in_groups(rooms: Sequence[int], sizes: Sequence[int], most: int) -> int:
+    """How many members of groups of these sizes, the largest first, such rooms take at most.
+
+    Of ``n`` groups in one room, as many are placed as there is room for, and not more than the ``n`` largest have. One
+    group after the other goes where it adds the most; members of a group beyond ``most`` are said to fit anyhow.
+    """
+    cut = [min(size, most) for size in sizes]
+    total = list(accumulate(cut, initial=0))
+    gains = Counter[int]()
+    for room in rooms:
+        whole = bisect_right(total, room) - 1
+        gains.update(cut[:whole])
+        if whole < len(cut) and room > total[whole]:
+            gains[room - total[whole]] += 1
+    found, left = sum(sizes) - total[-1], len(sizes)
+    for gain in sorted(gains, reverse=True):
+        found += gain * min(left, gains[gain])
+        left -= min(left, gains[gain])
+    return min(found, sum(sizes))
 
 
 def _is_among(place: int, places: Sequence[int]) -> bool:

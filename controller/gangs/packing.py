@@ -73,7 +73,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class GroupLevel:
-    """A level of which each group of ``size`` members stays in one domain.
+    """A level of which each group of ``size`` members stays in one domain; the whole gang if that is 0.
 
     Attributes:
         depth: counts the levels down to it.
@@ -94,10 +94,14 @@ class GroupLevel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batch:
-    """Units that are alike and in the same groups, in the order of ranks."""
+    """Units that are alike and in the same groups, in the order of ranks.
+
+    Attributes:
+        groups: of each level with groups, those of the members of a unit; mostly one.
+    """
 
     kind: Kind
-    groups: tuple[int, ...]
+    groups: tuple[tuple[int, ...], ...]
     units: tuple[Unit, ...]
 
 
@@ -189,8 +193,10 @@ class Packing:
             )
         return tuple(batches)
 
-    def _groups_of(self, unit: Unit) -> tuple[int, ...]:
-        return tuple(level.number(unit.position) for level in self._groups)
+    def _groups_of(self, unit: Unit) -> tuple[tuple[int, ...], ...]:
+        if len(unit.positions) == 1:
+            return tuple([(level.number(unit.positions[0]),) for level in self._groups])
+        return tuple([tuple(sorted({level.number(at) for at in unit.positions})) for level in self._groups])
 
     # The search. Each generator makes one choice after another, and yields what has to be decided on top of it.
 
@@ -215,16 +221,17 @@ class Packing:
             yield self._fill(batch, rest, order, self._suffix(batch.kind, order), 0, 0)
             return
         depth = self._groups[level].depth
-        key = depth, batch.groups[level]
-        anchor = self._anchors.get(key)
-        if anchor is not None:
-            if anchor[: len(path)] == path and anchor in self._below[depth]:
-                yield self._open(batch, rest, level + 1, anchor)
-            return
-        for option in self._options(batch, path, depth):
-            self._anchors[key] = option
-            yield self._open(batch, rest, level + 1, option)
-            del self._anchors[key]
+        keys = [(depth, group) for group in batch.groups[level]]
+        anchors = {self._anchors[key] for key in keys if key in self._anchors}
+        # Who shares a claim is on one node, and with that the groups of all who share it.
+        new = [key for key in keys if key not in self._anchors]
+        options = self._options(batch, path, depth) if not anchors else anchors if len(anchors) == 1 else ()
+        for option in options:
+            if option[: len(path)] == path and option in self._below[depth]:
+                self._anchors.update(dict.fromkeys(new, option))
+                yield self._open(batch, rest, level + 1, option)
+                for key in new:
+                    del self._anchors[key]
 
     def _options(self, batch: _Batch, path: Path, depth: int) -> Sequence[Path]:
         """The domains of a level for a group: the tightest that have room for it, then the others."""

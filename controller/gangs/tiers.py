@@ -20,18 +20,10 @@ class Tier:
     groups: tuple[GroupLevel, ...]
 
     @classmethod
-    def of(cls, levels: Sequence[tuple[int, Level]]) -> "Tier":
-        """The tier of these levels, each with its depth."""
-        depth, groups, outer = 0, list[GroupLevel](), 0
-        for at, level in levels:
-            # Inside a level of groups, a level holds for each of these groups.
-            size = min(level.group_size or outer, outer) if outer else level.group_size
-            if size:
-                groups.append(GroupLevel(at, size, outer))
-                outer = size
-            else:
-                depth = at
-        return cls(depth, tuple(groups))
+    def of(cls, levels: Sequence[GroupLevel]) -> "Tier":
+        """The tier of these levels."""
+        depth = max([0, *(level.depth for level in levels if not level.size)])
+        return cls(depth, tuple([level for level in levels if level.size]))
 
     @property
     def deepest(self) -> int:
@@ -41,12 +33,22 @@ class Tier:
 
 def tiers_of(gang: Gang) -> Iterator[Tier]:
     """What has to hold: every level first, then without the innermost preferred one, and so on outwards."""
-    kept = list(enumerate(gang.levels, start=1))
+    kept = _grouped(gang.levels)
     yield Tier.of(kept)
-    for entry in reversed(tuple(kept)):
-        if not entry[1].required and not is_awaited(entry[1], gang):
+    for level, entry in reversed([*zip(gang.levels, kept, strict=True)]):
+        if not level.required and not is_awaited(level, gang):
             kept.remove(entry)
             yield Tier.of(kept)
+
+
+def _grouped(levels: Sequence[Level]) -> list[GroupLevel]:
+    """For which members each level holds: inside a level with groups for each of these, whether that is kept or not."""
+    found, outer = list[GroupLevel](), 0
+    for depth, level in enumerate(levels, start=1):
+        size = min(level.group_size or outer, outer) if outer else level.group_size
+        found.append(GroupLevel(depth, size, outer))
+        outer = size or outer
+    return found
 
 
 def is_awaited(level: Level, gang: Gang) -> bool:

@@ -89,7 +89,7 @@ class Unit:
         claims: their claims, each once.
         beside: those of other drivers.
         order: the place in the order of ranks, the leader first.
-        position: counts the members of groups (``Level.group_size``), from 0.
+        positions: the place of each member by which groups are counted (``Level.group_size``), from 0.
     """
 
     kind: Kind
@@ -97,7 +97,7 @@ class Unit:
     claims: tuple[Claim, ...]
     beside: tuple[Claim, ...]
     order: int
-    position: int
+    positions: tuple[int, ...]
 
 
 def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[ClaimFault, ...]:
@@ -131,8 +131,8 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[C
             dropped = tuple(needs is not pod.needs for needs, pod in zip(counted, pods, strict=True))
             kind = Kind(len(kinds), (key, dropped), pods, counted, ours, others, tasks, social, ordered)
             kinds[key, tasks] = kind
-        position = min(positions[member.demand.key] for member in members)
-        found.append(Unit(kind, members, claims, beside, order, position))
+        placed = tuple([positions[member.demand.key] for member in members])
+        found.append(Unit(kind, members, claims, beside, order, placed))
     return tuple(faults) or found
 
 
@@ -163,8 +163,8 @@ def together(one: Unit, other: Unit, fleet: Fleet) -> Unit:
         one.kind.social,
         one.kind.ordered,
     )
-    position = min(one.position, other.position)
-    return Unit(kind, (*one.members, *other.members), claims, beside, min(one.order, other.order), position)
+    positions = (*one.positions, *other.positions)
+    return Unit(kind, (*one.members, *other.members), claims, beside, min(one.order, other.order), positions)
 
 
 def in_order(members: Iterable[Member]) -> list[Member]:

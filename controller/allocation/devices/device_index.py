@@ -179,17 +179,28 @@ class DeviceIndex:
         known = self._orders.get(slot)
         if known is not None and known[0] == self.shared_pools_version:
             return known[1]
-        reached = [(pool, pool.layout.every) for pool in slot.pools.values()]
-        for pool in self.shared_pools.values():
-            visible = sum(1 << device.index for device in pool.devices if _reaches(device.scope, slot))
-            if visible or any(_reaches(part.scope, slot) for part in pool.slices):
-                reached.append((pool, visible))
+        reached = self._reached(slot)
         if slot.within:
             reached = [(pool, mask & having(pool, slot.within, self.columns)) for pool, mask in reached]
         order = sorted(reached, key=lambda entry: (entry[0].binding_conditions, entry[0].key))
         if self._slots.get(slot.name) is slot:
             self._orders[slot] = self.shared_pools_version, order
         return order
+
+    def beyond(self, slot: NodeSlot) -> Order:
+        """The devices that reach the node, but are not meant because of ``within``; none for a whole node."""
+        reached = self._reached(slot) if slot.within else []
+        outside = [(pool, mask & ~having(pool, slot.within, self.columns)) for pool, mask in reached]
+        return [(pool, mask) for pool, mask in outside if mask]
+
+    def _reached(self, slot: NodeSlot) -> list[tuple[Pool, int]]:
+        """The pools that reach the node, in any order, each with those of its devices that do."""
+        reached = [(pool, pool.layout.every) for pool in slot.pools.values()]
+        for pool in self.shared_pools.values():
+            visible = sum(1 << device.index for device in pool.devices if _reaches(device.scope, slot))
+            if visible or any(_reaches(part.scope, slot) for part in pool.slices):
+                reached.append((pool, visible))
+        return reached
 
     # Upkeep
 

@@ -18,13 +18,15 @@ Pools = Sequence[tuple[Pool, Sequence[PoolDevice]]]
 
 
 class NodeCandidates:
-    """The candidates of one node for the claims of one pod."""
+    """The candidates of one node for the claims of one pod.
 
-    def __init__(self, order: Order, index: DeviceIndex, costs: PartitionCosts):
-        self.pools: Pools = [
-            (pool, pool.devices if visible == pool.layout.every else [pool.devices[at] for at in bits(visible)])
-            for pool, visible in order
-        ]
+    Args:
+        beyond: devices of the node that are no candidates, because only a part of the node is meant.
+    """
+
+    def __init__(self, order: Order, index: DeviceIndex, costs: PartitionCosts, beyond: Order = ()):
+        self.pools = _devices_of(order)
+        self._beyond = _devices_of(beyond)
         self._index = index
         self._costs = costs
 
@@ -72,10 +74,16 @@ class NodeCandidates:
         return Option(choice, tuple(in_preferred_order(choice.preference, count, found, self._costs)), count)
 
     def _all(self, choice: Choice) -> Option | None:
-        """All matching devices that are large enough; None if there is none, or one of them is not available."""
+        """All matching devices that are large enough; None if there is none, or one of them is not available.
+
+        A part of a node has all of them or does not do: the claim would get less than it asks for.
+        """
         found: list[Candidate] = []
         if any(pool.problem for pool, _ in self.pools):
             return None
+        for device, fault in self._matching(self._beyond, choice.criteria):
+            if fault or not isinstance(consumption_of(device, choice.criteria, self._index.columns), str):
+                return None
         for device, fault in self.matching(choice.criteria):
             if fault is not None:
                 found.append(Candidate(device, fault=fault))
@@ -90,7 +98,10 @@ class NodeCandidates:
 
     def matching(self, criteria: Criteria) -> Iterator[tuple[PoolDevice, SelectorFault | None]]:
         """The devices that the selectors match or fail on."""
-        for pool, devices in self.pools:
+        return self._matching(self.pools, criteria)
+
+    def _matching(self, pools: Pools, criteria: Criteria) -> Iterator[tuple[PoolDevice, SelectorFault | None]]:
+        for pool, devices in pools:
             if pool.problem:
                 continue
             selected = self._index.selectors.selected(pool, criteria.filter)
@@ -110,3 +121,10 @@ class NodeCandidates:
             consumes = consumption_of(device, criteria, self._index.columns)
             if not isinstance(consumes, str) and not obstacle(device, criteria, consumes):
                 yield Candidate(device, consumes)
+
+
+def _devices_of(order: Order) -> Pools:
+    return [
+        (pool, pool.devices if visible == pool.layout.every else [pool.devices[at] for at in bits(visible)])
+        for pool, visible in order
+    ]

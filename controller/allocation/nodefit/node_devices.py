@@ -6,8 +6,8 @@ from typing import NamedTuple
 from controller.allocation.devices.columns import Columns
 from controller.allocation.devices.device_index import DeviceIndex, Order
 from controller.allocation.devices.domains import paths
-from controller.allocation.devices.layout import bits
-from controller.allocation.devices.pools import Pool
+from controller.allocation.devices.layout import NO_GROUP, bits
+from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.filters import Filter
 from controller.allocation.nodefit.counting import count_fits, shares
 from controller.allocation.nodefit.greedy import GreedyFit, Masks, NoFit
@@ -69,7 +69,10 @@ def most_fits(order: Order, request: CompiledRequest, greedy: GreedyFit, columns
 
 
 def _by_devices(order: Order, request: CompiledRequest, greedy: GreedyFit, columns: Columns, most: int) -> int:
-    """The bound from the number of devices, as if no two of them competed for counters."""
+    """The bound from the number of devices, and of partitions that a card has room for at once.
+
+    Of several that fit, some may take one alternative and some another, so what these leave room for is added up.
+    """
     found = most
     together: Masks | None = [0] * len(order)
     for demand in request.demands:
@@ -79,13 +82,37 @@ def _by_devices(order: Order, request: CompiledRequest, greedy: GreedyFit, colum
             if masks is None:
                 units, together = most, None
                 continue
-            units = max(units, _units(order, choice, masks, columns, most) // choice.count)
+            units += _units(order, choice, masks, columns, most) // choice.count
             if together is not None:
                 together = [one | other for one, other in zip(together, masks, strict=True)]
         found = min(found, units)
     if together is None or not request.total_devices or _any_shareable(order, together):
         return found
-    return min(found, sum(mask.bit_count() for mask in together) // request.total_devices)
+    at_once = sum(_at_once(pool, mask) for (pool, _), mask in zip(order, together, strict=True))
+    return min(found, at_once // request.total_devices)
+
+
+def _at_once(pool: Pool, mask: int) -> int:
+    """How many of the devices can be in use at the same time, at most."""
+    if not pool.layout.members:
+        return mask.bit_count()
+    found, of_card = 0, dict[int, list[PoolDevice]]()
+    for index in bits(mask):
+        card = pool.layout.groups[index]
+        if card == NO_GROUP:
+            found += 1
+        else:
+            of_card.setdefault(card, []).append(pool.devices[index])
+    return found + sum(_at_once_of_card(pool, devices) for devices in of_card.values())
+
+
+def _at_once_of_card(pool: Pool, devices: Sequence[PoolDevice]) -> int:
+    """The same for devices that draw on the same counters: each of them draws at least what the least of them does."""
+    least: dict[int, int] = dict(devices[0].draws)
+    for device in devices[1:]:
+        drawn = dict(device.draws)
+        least = {at: min(amount, drawn[at]) for at, amount in least.items() if at in drawn}
+    return min([len(devices), *(pool.free[at] // amount for at, amount in least.items() if amount > 0)])
 
 
 def _any_shareable(order: Order, masks: Masks) -> bool:

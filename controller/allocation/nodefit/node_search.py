@@ -28,7 +28,7 @@ class NodeSearch:
 
     def node(self, slot: NodeSlot) -> NodeCandidates:
         """The devices of the node."""
-        return NodeCandidates(self._index.order(slot), self._index, self._costs)
+        return NodeCandidates(self._index.order(slot), self._index, self._costs, self._index.beyond(slot))
 
     def remembered(
         self, slot: NodeSlot, request: CompiledRequest, claims: Sequence[Claim], memory: NodeMemory, steps: int

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import product
+from typing import NamedTuple
 
 from controller.gangs import Level, Policy
 
@@ -16,115 +16,221 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Node:
-    """A node with whole cards, some of them in use; each can be divided into two halves instead."""
+    """A node with whole cards, some of them in use, each of which can be divided into two halves instead; and with
+    cards of another kind."""
 
     ib: str
     leaf: str
     cards: int
     used: int
     cpus: int
+    others: int = 0
 
     @property
     def free(self) -> int:
         return self.cards - self.used
 
 
+class Way(NamedTuple):
+    """What a member may get: whole cards, halves, and cards of the other kind."""
+
+    whole: int = 0
+    halves: int = 0
+    others: int = 0
+
+
 @dataclass(frozen=True)
 class Asking:
-    """A member: whole cards, a card that may be a half, and CPUs."""
+    """A member: one of some ways, the first ones rather, and CPUs."""
 
-    cards: int
+    ways: tuple[Way, ...]
     cpus: int
-    either: bool = False
+
+
+@dataclass(frozen=True)
+class Stood:
+    """A member that has a whole card of a node already."""
+
+    node: int
+    rank: int
 
 
 @dataclass(frozen=True)
 class Problem:
+    """A gang and a cluster.
+
+    Attributes:
+        ranks: of the members; without any, they are in the order of their names.
+        leader: whether the first member is the leader.
+        shared: pairs of members; the second one shares the claim of the first, and has none of its own.
+        standing: members that have their place already; they count for the minimum.
+    """
+
     nodes: tuple[Node, ...]
     members: tuple[Asking, ...]
     minimum: int
     levels: tuple[Level, ...]
-    policy: Policy
-    apart: bool
+    policy: Policy = Policy.BINPACK
+    apart: bool = False
     task_minimums: tuple[tuple[str, int], ...] = ()
+    ranks: tuple[int, ...] = ()
+    leader: bool = False
+    shared: tuple[tuple[int, int], ...] = ()
+    standing: tuple[Stood, ...] = ()
 
-    def path(self, node: Node) -> Path:
-        values = [{"ib": node.ib, "leaf": node.leaf}[level.key] for level in self.levels]
+    def path(self, at: int) -> Path:
+        node = self.nodes[at]
+        values = [{"ib": node.ib, "leaf": node.leaf, "host": f"n{at}"}[level.key] for level in self.levels]
         end = values.index("") if "" in values else len(values)
         return (*values[:end], *[""] * (len(values) - end))
 
+    def rank(self, member: int) -> int:
+        return self.ranks[member] if self.ranks else member
+
+    def positions(self) -> list[int]:
+        """The places in the order of ranks by which groups are counted: of the members, then of those that stand."""
+        ranks = [*(self.rank(number) for number in range(len(self.members))), *(one.rank for one in self.standing)]
+        counted = [number for number in range(len(ranks)) if not (self.leader and number == 0)]
+        if len({ranks[number] for number in counted}) < len(counted):
+            for position, number in enumerate(sorted(counted, key=lambda number: (ranks[number], number))):
+                ranks[number] = position
+        if self.leader:
+            ranks[0] = 0
+        return ranks
+
 
 Assignment = tuple[int | None, ...]
+"""The node of each member."""
+
+
+class Kept(NamedTuple):
+    """A level that has to hold for each group of ``size``; for the whole gang if that is 0.
+
+    Attributes:
+        outer: the size of the groups around it; 0 for none.
+    """
+
+    depth: int
+    level: Level
+    size: int
+    outer: int
+
+    def group(self, position: int) -> tuple[int, ...]:
+        if self.outer:
+            return position // self.outer, position % self.outer // self.size
+        return (position // self.size,) if self.size else ()
 
 
 def fits(problem: Problem, assigned: Assignment) -> bool:
-    """Whether every node takes the members that are on it."""
-    for number, node in enumerate(problem.nodes):
-        on = [one for one, at in zip(problem.members, assigned, strict=True) if at == number]
+    """Whether every node takes the members that are on it, and those that share a claim are together."""
+    if any(assigned[one] != assigned[other] for one, other in problem.shared if other < len(assigned)):
+        return False
+    sharing = {other for _, other in problem.shared}
+    for number in {at for at in assigned if at is not None}:
+        on = [
+            Asking((), one.cpus) if member in sharing else one
+            for member, (one, at) in enumerate(zip(problem.members, assigned, strict=False))
+            if at == number
+        ]
         if problem.apart and len(on) > 1:
             return False
-        if not _holds(node, on):
+        if not _holds(problem.nodes[number], on, sum(one.node == number for one in problem.standing)):
             return False
     return True
 
 
-def _holds(node: Node, on: Sequence[Asking]) -> bool:
-    either = sum(one.either for one in on)
-    return sum(one.cards for one in on) + -(-either // 2) <= node.free and sum(one.cpus for one in on) <= node.cpus
+def _holds(node: Node, on: Sequence[Asking], standing: int = 0) -> bool:
+    if sum(one.cpus for one in on) > node.cpus:
+        return False
+    totals = {Way()}
+    for one in on:
+        ways = one.ways or (Way(),)
+        totals = {Way(*map(sum, zip(total, way, strict=True))) for total in totals for way in ways}
+    free = node.free - standing
+    return any(whole + -(-halves // 2) <= free and others <= node.others for whole, halves, others in totals)
 
 
 def enough(problem: Problem, assigned: Assignment) -> bool:
     """Whether as many members are placed as have to be, also of each task. Members are of two tasks in turn."""
     placed = [task_of(number) for number, at in enumerate(assigned) if at is not None]
-    return len(placed) >= problem.minimum and all(placed.count(task) >= least for task, least in problem.task_minimums)
+    least = max(1, problem.minimum - len(problem.standing))
+    return len(placed) >= least and all(placed.count(task) >= least for task, least in problem.task_minimums)
 
 
 def task_of(number: int) -> str:
     return ("even", "odd")[number % 2]
 
 
-def keeps(problem: Problem, kept: Sequence[tuple[int, Level]], assigned: Assignment) -> bool:
+def keeps(problem: Problem, kept: Sequence[Kept], assigned: Assignment) -> bool:
     """Whether the gang, or each group, is in one domain of each of these levels."""
-    outer = 0
-    for depth, level in kept:
-        size = min(level.group_size or outer, outer) if outer else level.group_size
+    positions, every = problem.positions(), (*assigned, *(one.node for one in problem.standing))
+    for one in kept:
         groups: dict[tuple[int, ...], set[Path]] = {}
-        for position, at in enumerate(assigned):
+        for position, at in zip(positions, every, strict=True):
             if at is not None:
-                number = (position // outer, position % outer // size) if outer else (position // size if size else 0,)
-                groups.setdefault(number, set()).add(problem.path(problem.nodes[at])[:depth])
+                groups.setdefault(one.group(position), set()).add(problem.path(at)[: one.depth])
         if any(len(paths) > 1 or not next(iter(paths))[-1] for paths in groups.values()):
             return False
-        outer = size or outer
     return True
 
 
-def tiers(problem: Problem) -> Iterator[list[tuple[int, Level]]]:
+def levels_of(problem: Problem) -> list[Kept]:
+    """All levels. Inside a level with groups, a level holds for each group."""
+    found, outer = [], 0
+    for depth, level in enumerate(problem.levels, start=1):
+        size = min(level.group_size or outer, outer) if outer else level.group_size
+        found.append(Kept(depth, level, size, outer))
+        outer = size or outer
+    return found
+
+
+def required(problem: Problem) -> list[Kept]:
+    """The levels that have to hold in any case."""
+    return [one for one in levels_of(problem) if one.level.required]
+
+
+def tiers(problem: Problem) -> Iterator[list[Kept]]:
     """The levels that have to hold: all of them, then without the innermost preferred one, and so on."""
-    kept = list(enumerate(problem.levels, start=1))
+    kept = levels_of(problem)
     yield list(kept)
     for entry in reversed(tuple(kept)):
-        if not entry[1].required:
+        if not entry.level.required:
             kept.remove(entry)
             yield list(kept)
 
 
-def depth_of(kept: Sequence[tuple[int, Level]]) -> int:
+def depth_of(kept: Sequence[Kept]) -> int:
     """Levels down to the innermost of which the whole gang is in one domain."""
-    grouped = [depth for depth, level in kept if level.group_size]
-    return max([0, *(depth for depth, _ in kept if not grouped or depth < grouped[0])])
+    return max([0, *(one.depth for one in kept if not one.size)])
+
+
+def ways(problem: Problem, assigned: Assignment = ()) -> Iterator[Assignment]:
+    """Every way to place enough members."""
+    if not fits(problem, assigned):
+        return
+    if len(assigned) < len(problem.members):
+        for at in (*range(len(problem.nodes)), UNPLACED):
+            yield from ways(problem, (*assigned, at))
+    elif enough(problem, assigned):
+        yield assigned
+
+
+def best_tier(problem: Problem) -> int | None:
+    """The first tier of which the levels can hold; None if the gang cannot be placed."""
+    every = list(ways(problem))
+    kept = enumerate(tiers(problem))
+    return next((tier for tier, levels in kept if any(keeps(problem, levels, one) for one in every)), None)
 
 
 def best(problem: Problem) -> tuple[int, Path, int] | None:
     """The tier, the domain and the number of domains of the next level of the best way to place enough members."""
-    places = [*range(len(problem.nodes)), UNPLACED]
-    every = [one for one in product(places, repeat=len(problem.members)) if enough(problem, one) and fits(problem, one)]
+    every = list(ways(problem))
     for tier, kept in enumerate(tiers(problem)):
         depth = depth_of(kept)
         found: dict[Path, int] = {}
         for one in every:
             if keeps(problem, kept, one):
-                used = [problem.path(problem.nodes[at]) for at in one if at is not None]
+                used = [problem.path(at) for at in one if at is not None]
                 path, children = used[0][:depth], len({path[: depth + 1] for path in used})
                 found[path] = min(found.get(path, children), children)
         if found:
@@ -135,7 +241,7 @@ def best(problem: Problem) -> tuple[int, Path, int] | None:
 
 
 def _rank(problem: Problem, path: Path) -> tuple[int, ...]:
-    inside = [node for node in problem.nodes if problem.path(node)[: len(path)] == path]
+    inside = _inside(problem, path)
     if problem.policy is Policy.SPREAD:
         total, used = sum(3 * node.cards for node in inside), sum(3 * node.used for node in inside)
         return 0, used * _MILLION // max(1, total), int.from_bytes(sha256("\0".join((UID, *path)).encode()).digest())
@@ -149,9 +255,13 @@ def _rank(problem: Problem, path: Path) -> tuple[int, ...]:
 
 def room(problem: Problem, asking: Asking, path: Path) -> int:
     """How many such members the domain takes."""
-    inside = [node for node in problem.nodes if problem.path(node)[: len(path)] == path]
     most = 1 if problem.apart else 20
+    inside = _inside(problem, path)
     return sum(max(n for n in range(most + 1) if _holds(node, [asking] * n)) for node in inside)
+
+
+def _inside(problem: Problem, path: Path) -> list[Node]:
+    return [node for at, node in enumerate(problem.nodes) if problem.path(at)[: len(path)] == path]
 
 
 def lost(size: int, members: int) -> int:

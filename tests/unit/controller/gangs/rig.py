@@ -125,14 +125,15 @@ def gang(some: Iterable[Member], *levels: Level, minimum: int = 0, **fields: Any
     return Gang("ns/gang", "uid-gang", every, minimum=minimum or len(every), levels=levels, **fields)
 
 
-def standing(rank: int, cluster: Sequence[Host], node: str, *devices: str) -> Standing:
+def standing(rank: int, cluster: Sequence[Host], node: str, *devices: str, name: str = "") -> Standing:
     """A member that holds these devices of the node."""
+    name = name or f"worker-{rank}"
     made, nodes = fleet(), Nodes()
     (host,) = (one for one in cluster if one.name == node)
-    add(replace(host, devices=tuple(one for one in host.published() if one.name in devices)), made, nodes)
-    found = made.allocate(node, {}, [claim(want(count=len(devices)), name=f"worker-{rank}")])
+    add(replace(host, used=0, devices=tuple(one for one in host.published() if one.name in devices)), made, nodes)
+    found = made.allocate(node, {}, [claim(want(count=len(devices)), name=name)])
     assert isinstance(found, tuple)
-    return Standing(f"ns/worker-{rank}", Placed(node, found), rank)
+    return Standing(f"ns/{name}", Placed(node, found), rank)
 
 
 def nodes_of(answer: GangPlan | GangRefusal) -> list[str]:

@@ -1,18 +1,18 @@
 """Against trying everything: the gang is placed if it can be, and in the best domain."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.gangs import GangPlan, GangRefusal, Level, Member, Policy
 from controller.placement import Needs, PodDemand, needs_of
-from driver.model import Device
+from driver.model import Device, Want
 from tests.unit.controller.allocation.rig import claim, device, want
-from tests.unit.controller.gangs.exhaustive import Asking, Node, Problem, best, enough, fits, keeps, task_of, tiers
-from tests.unit.controller.gangs.rig import CPU, Host, Scene, gang
+from tests.unit.controller.gangs.exhaustive import Asking, Node, Problem, Way, best, enough, fits, keeps, task_of, tiers
+from tests.unit.controller.gangs.rig import CPU, Host, Scene, gang, standing
 
 IB, LEAF = Level("ib", "nodeLabel"), Level("leaf", "nodeLabel")
 PREFERRED_IB, PREFERRED_LEAF = (Level(key, "nodeLabel", required=False) for key in ("ib", "leaf"))
@@ -30,8 +30,8 @@ nodes = st.builds(
     st.integers(1, 4),
 )
 asking = st.one_of(
-    st.builds(Asking, st.integers(0, 3), st.integers(1, 2)),
-    st.builds(Asking, st.just(0), st.integers(1, 2), st.just(True)),
+    st.builds(Asking, st.integers(0, 3).map(lambda cards: (Way(cards),) if cards else ()), st.integers(1, 2)),
+    st.builds(Asking, st.just((Way(whole=1), Way(halves=1))), st.integers(1, 2)),
 )
 
 
@@ -53,40 +53,55 @@ def problems(draw: st.DrawFn) -> Problem:
     )
 
 
-def devices_of(cards: int) -> tuple[tuple[Device, ...], dict[str, dict[str, int]]]:
+def devices_of(node: Node) -> tuple[tuple[Device, ...], dict[str, dict[str, int]]]:
     made: list[Device] = []
-    for card in range(cards):
+    for card in range(node.cards):
         counter = f"card-{card}.slices"
         made.append(device(f"gpu-{card}", draws={counter: 2}))
         made += [device(f"mig-{card}-{half}", {"kind": "mig"}, draws={counter: 1}) for half in range(2)]
-    return tuple(made), {f"card-{card}": {"slices": 2} for card in range(cards)}
+    made += [device(f"nic-{number}", {"kind": "nic"}) for number in range(node.others)]
+    return tuple(made), {f"card-{card}": {"slices": 2} for card in range(node.cards)}
 
 
 def scene(problem: Problem) -> Scene:
+    """The cluster and the gang of the problem."""
     cluster = []
     for number, node in enumerate(problem.nodes):
-        devices, sets = devices_of(node.cards)
+        devices, sets = devices_of(node)
         labels = {"ib": node.ib, "leaf": node.leaf, "host": f"n{number}"}
-        cluster.append(
-            Host(f"n{number}", labels, node.cards, node.cpus, node.used, devices, sets)
-            if devices
-            else Host(f"n{number}", labels, 0, node.cpus)
-        )
+        cluster.append(Host(f"n{number}", labels, 0, node.cpus, node.used, devices, sets))
+    sharing = {other: one for one, other in problem.shared}
     members = [
-        Member(demand(number, one, apart=problem.apart), number, task=task_of(number))
-        for number, one in enumerate(problem.members)
+        Member(
+            demand(problem, number, sharing.get(number, number)),
+            problem.rank(number),
+            leader=problem.leader and number == 0,
+            task=task_of(number),
+        )
+        for number in range(len(problem.members))
     ]
-    asked = gang(members, *problem.levels, minimum=problem.minimum, policy=problem.policy)
+    taken = [node.used for node in problem.nodes]
+    stand = []
+    for number, one in enumerate(problem.standing):
+        card = f"gpu-{taken[one.node]}"
+        stand.append(standing(one.rank, cluster, f"n{one.node}", card, name=f"worker-{number}"))
+        taken[one.node] += 1
+    asked = gang(members, *problem.levels, minimum=problem.minimum, policy=problem.policy, standing=tuple(stand))
     return Scene(cluster, replace(asked, task_minimums=problem.task_minimums))
 
 
-def demand(number: int, one: Asking, *, apart: bool) -> PodDemand:
-    name = f"w{number}"
-    wants: list[Any] = [want(count=one.cards)] if one.cards else []
-    if one.either:
-        wants.append((want("gpu", name="whole"), want("mig", name="half")))
-    claims = (claim(*wants, name=name),) if wants else ()
-    return PodDemand(f"ns/{name}", needs(one.cpus, apart=apart), claims)
+def demand(problem: Problem, number: int, claim_of: int) -> PodDemand:
+    wanted = wants_of(problem.members[claim_of].ways)
+    claims = (claim(wanted, name=f"w{claim_of}"),) if wanted else ()
+    return PodDemand(f"ns/w{number}", needs(problem.members[number].cpus, apart=problem.apart), claims)
+
+
+def wants_of(ways: Sequence[Way]) -> Want | tuple[Want, ...] | None:
+    """The request for one of the ways; None for none. Each is of devices of one class."""
+    every = [(kind, count) for way in ways for kind, count in zip(("gpu", "mig", "nic"), way, strict=True) if count]
+    if len(every) > 1:
+        return tuple(want(kind, count=count, name=f"{kind}-{count}") for kind, count in every)
+    return want(every[0][0], count=every[0][1]) if every else None
 
 
 def needs(cpus: int, *, apart: bool) -> Needs:
@@ -120,7 +135,7 @@ def test_a_gang_is_placed_exactly_if_it_can_be_and_in_the_best_domain(problem: P
     assert fits(problem, assigned)
     if len(at) == problem.minimum:
         assert keeps(problem, [*tiers(problem)][tier], assigned)
-        used = [problem.path(problem.nodes[number]) for number in at.values()]
+        used = [problem.path(number) for number in at.values()]
         assert {one[: len(path)] for one in used} == {path}
         assert len({one[: len(path) + 1] for one in used}) == children
 
