@@ -278,8 +278,8 @@ class PodWaits:
             self._queue.add(("pod", pod.key), min(resting.values()))
 
     def _held_from(self, pod: PodView) -> Mapping[str, str]:
-        """The nodes that are held back for pods that come before this one; none once it is bound."""
-        if pod.node_name or not self.held_nodes:
+        """The nodes that are held back for pods that come before this one. Whoever binds a pod does not get past it."""
+        if not self.held_nodes:
             return {}
         if gang := self._state.gangs.of(pod.key):
             return self._held_from_gang(gang)

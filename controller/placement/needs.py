@@ -132,8 +132,19 @@ def needs_of(pod: Json) -> Needs:
         pod_anti_affinity=required_terms(pod, "podAntiAffinity"),
         volumes=tuple(_volumes(pod)),
         priority=spec.get("priority") or 0,
+        # A pod that has no devices yet may have named its node itself.
+        tolerations=_tolerations(spec) if spec.get("resourceClaims") else (),
     )
     return always if spec.get("nodeName") else _with_wishes(always, pod)
+
+
+def _tolerations(spec: Json) -> tuple[NodeToleration, ...]:
+    return tuple(
+        NodeToleration(
+            raw.get("key") or "", raw.get("operator") or "Equal", raw.get("value") or "", raw.get("effect") or ""
+        )
+        for raw in spec.get("tolerations") or ()
+    )
 
 
 def _with_wishes(always: Needs, pod: Json) -> Needs:
@@ -144,12 +155,7 @@ def _with_wishes(always: Needs, pod: Json) -> Needs:
     )
     return replace(
         always,
-        tolerations=tuple(
-            NodeToleration(
-                raw.get("key") or "", raw.get("operator") or "Equal", raw.get("value") or "", raw.get("effect") or ""
-            )
-            for raw in spec.get("tolerations") or ()
-        ),
+        tolerations=_tolerations(spec),
         labels=tuple(sorted((spec.get("nodeSelector") or {}).items())),
         affinity=_affinity(required) if required is not None else None,
         pod_affinity=required_terms(pod, "podAffinity"),

@@ -42,7 +42,8 @@ class PodDemand:
         among: the only nodes that may be chosen, because other claims of the pod are allocated there; None for any.
         avoid: nodes that must not be chosen.
         last: nodes that are tried after all others, in this order.
-        bound_to: the node that the pod is bound to already, so that predicates do not apply; "" for none.
+        bound_to: the node that the pod is bound to already, so that of the predicates only cordons and taints
+            count; "" for none.
     """
 
     key: str
@@ -136,10 +137,11 @@ class Trial:
 
     def find(self, pod: PodDemand) -> Placement | Refusal:
         """Where the pod would go on top of the pods that were put."""
+        check = PodCheck(pod.key, pod.needs, self._nodes)
         if pod.bound_to:
-            found = _on(pod.bound_to, self._fleet, self._nodes, pod.claims)
+            closed = pod.bound_to in pod.avoid or check.closed(pod.bound_to)
+            found = None if closed else _on(pod.bound_to, self._fleet, self._nodes, pod.claims)
         else:
-            check = PodCheck(pod.key, pod.needs, self._nodes)
             prefers = has_preferences(pod.needs, self._nodes)
             preferred = partial(preferred_first, pod.key, pod.needs, self._nodes) if prefers else None
             found = place(self._fleet, pod.claims, _eligible(pod, check), pod.beside, pod.last, preferred)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from controller.placement.needs import Needs
 from controller.placement.nodes import Nodes, Reasons
 from controller.placement.podaffinity import affinity_check, affinity_version
-from controller.placement.predicates import fits
+from controller.placement.predicates import closed, fits
 from controller.placement.preemption import Victims, victims
 from controller.placement.spread import spread_check, spread_version
 from controller.placement.volumes import volume_check, volume_version
@@ -37,6 +37,10 @@ class PodCheck:
         if view.facts is None:
             return own
         return (*own, *self._common_reasons(node))
+
+    def closed(self, node: str) -> tuple[str, ...]:
+        """Why the pod may not be there even if it is bound to the node (``predicates.closed``); empty if it may."""
+        return closed(self._needs, self._nodes.view(node))
 
     def victims(self, node: str) -> Victims | None:
         """The pods that kube-scheduler would evict there for the pod; None if evicting pods does not help."""

@@ -39,9 +39,21 @@ def fits(pod: str, needs: Needs, node: NodeView, backed: Collection[str] = ()) -
     return tuple(found)
 
 
+def closed(needs: Needs, node: NodeView) -> tuple[str, ...]:
+    """Why a pod may not be on the node whoever put it there: the node is cordoned, or has a taint not tolerated.
+
+    Whoever sets ``spec.nodeName`` gets around kube-scheduler, and the kubelet looks at taints ``NoExecute`` only.
+    """
+    return () if node.facts is None else tuple(_closing_reasons(needs, node.facts))
+
+
 def _state_reasons(needs: Needs, facts: NodeFacts) -> Iterable[str]:
     if not facts.ready:
         yield "the node is not ready"
+    yield from _closing_reasons(needs, facts)
+
+
+def _closing_reasons(needs: Needs, facts: NodeFacts) -> Iterable[str]:
     if facts.unschedulable and not tolerates(needs.tolerations, _UNSCHEDULABLE):
         yield "the node is unschedulable"
     for taint in untolerated(needs.tolerations, facts.taints):

@@ -8,7 +8,7 @@ from controller.placement import Placed
 from controller.reconcile.decisions import Decision, Idle, Reason, Release, TakeBack, Wait
 from controller.reconcile.examined import FullPod, OpenPod
 from controller.reconcile.history import NEVER, PATIENCE_SECONDS, PlacementHistory
-from controller.reconcile.nodes import ANY_NODE
+from controller.reconcile.nodes import NodeOrder
 from controller.reconcile.podclaims import is_reserved, node_of, reserved_only_for
 from controller.reconcile.pods import RELEASE_SECONDS, allocate, examine
 from controller.reconcile.refusals import NO_MEMORY
@@ -91,7 +91,10 @@ class GangProgress:
         own: what to do about those that are not open or full, as about any pod.
     """
 
-    def __init__(self, state: State, gang: KnownGang, now: float, history_of: Histories, max_wait: float):
+    def __init__(
+        self, state: State, gang: KnownGang, now: float, history_of: Histories, max_wait: float, order: NodeOrder
+    ):
+        self._order = order
         self._state = state
         self._now = now
         self._history_of = history_of
@@ -118,7 +121,7 @@ class GangProgress:
             self.open[key] = found
         else:
             if isinstance(found, OpenPod):
-                found = allocate(self._state, found, self._now, history, NO_MEMORY, ANY_NODE)
+                found = allocate(self._state, found, self._now, history, NO_MEMORY, self._order)
             self.own[key] = found
             member = self._placed(pod)
             if pod.node_name:

@@ -110,7 +110,7 @@ class _GangDecider:
         self._choose = choose
         self._history_of = history_of
         self._order = order
-        self._found = GangProgress(state, gang, now, history_of, max_wait)
+        self._found = GangProgress(state, gang, now, history_of, max_wait, order)
         self._standing = [(key, member) for key, member in self._found.standing if member.node]
 
     def decide(self) -> GangDecision:

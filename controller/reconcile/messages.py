@@ -63,7 +63,7 @@ class Explanation:
         if self.bound_to:
             return (
                 f"the pod is bound to node {self.bound_to}, but has no devices there. It starts as soon as they can be "
-                "allocated; to have it placed on another node, delete it."
+                "allocated; to have it placed on another node, make it again without spec.nodeName."
             )
         verdict = f"0 of {_nodes(self.nodes)} can take the pod."
         return f"{verdict} {IN_VAIN}" if self.impossible else verdict

@@ -93,10 +93,10 @@ def _takes(state: State, pod: PodView, claims: Sequence[ClaimRecord], node: str)
 
 
 def _can_be_on(state: State, pod: PodView, node: str) -> bool:
-    """Whether the node takes the pod apart from its claims; where it is bound, nothing else counts any more."""
-    if pod.node_name:
-        return node == pod.node_name
+    """Whether the node takes the pod apart from its claims; where it is bound, only cordons and taints count."""
     check = PodCheck(pod.key, pod.needs, state.nodes)
+    if pod.node_name:
+        return node == pod.node_name and not check.closed(node)
     return check.passes(node) or check.victims(node) is not None
 
 

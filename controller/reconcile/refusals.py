@@ -137,7 +137,7 @@ def _refusal(
 ) -> NodeRefusal | None:
     # What the pod itself takes on nodes does not count against it, but does against other pods of its shape.
     valid_for_others = None if state.nodes.node_of(pod.key) else version
-    if not pod.node_name and (reasons := check.reasons(name)):
+    if reasons := check.closed(name) if pod.node_name else check.reasons(name):
         return NodeRefusal(reasons, version=valid_for_others)
     values = tuple(record.claim for record in claims)
     answer = state.devices.allocate(name, state.nodes.labels_of(name), values)

@@ -172,25 +172,28 @@ def test_a_pod_that_was_bound_after_its_devices_were_taken_back_is_told_what_it_
     assert (status, reason) == ("False", "BoundWithoutDevices")
     assert message.startswith(
         "the pod is bound to node n1, but has no devices there. It starts as soon as they can be allocated; to have it "
-        "placed on another node, delete it. node n1: claim default/a, request gpu: wants 1 of gpu.lode.dev"
+        "placed on another node, make it again without spec.nodeName. node n1: claim default/a, request gpu: "
+        "wants 1 of gpu.lode.dev"
     )
     assert world.events("p", "BoundWithoutDevices") == [message]
     world.check()
 
 
 @pytest.mark.parametrize("cordoned", [False, True])
-def test_it_gets_devices_on_its_node_as_soon_as_they_are_free_whatever_the_node_takes_besides(cordoned: bool) -> None:
+def test_it_gets_devices_on_its_node_as_soon_as_they_are_free_and_the_node_is_open(cordoned: bool) -> None:
     world = bound_without_devices()
-    if cordoned:
-        world.api.patch(NODES, "n1", {"spec": {"unschedulable": True}})
+    world.api.patch(NODES, "n1", {"spec": {"unschedulable": cordoned}})
     world.remove_pod("q")
     world.settle(1)
+    assert bool(world.devices("a")) != cordoned
+    world.api.patch(NODES, "n1", {"spec": {"unschedulable": None}})
+    world.settle(5)
     assert world.devices("a") == ["n1/gpu-0"]
     assert world.condition("p") == ("True", "Allocated", "on node n1")
     world.check()
 
 
-def test_it_gets_devices_even_if_its_node_is_held_back_for_a_pod_that_comes_first() -> None:
+def test_it_gets_devices_when_its_node_is_held_back_for_others_no_longer() -> None:
     world = bound_without_devices()
     world.add_claim("c", count=2)
     world.add_pod("first", "c", priority=10)
@@ -201,6 +204,8 @@ def test_it_gets_devices_even_if_its_node_is_held_back_for_a_pod_that_comes_firs
     slices["spec"]["pool"]["generation"] = 2
     world.api.update(RESOURCE_SLICES, slices)
     world.settle(1)
+    assert world.devices("a") == []
+    world.settle(world.settings.controller.hold.for_seconds)
     assert world.devices("a") == ["n1/gpu-9"]
 
 

@@ -179,3 +179,52 @@ def test_a_pod_that_kube_scheduler_makes_room_for_keeps_its_devices_until_the_vi
     world.bind("p", "n1")
     world.settle(60)
     assert world.devices("a") == ["n1/gpu-0"]
+
+
+# Pods that name their node
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"unschedulable": True}, "the node is unschedulable"),
+        ({"taints": [{"key": "team", "value": "b", "effect": "NoSchedule"}]}, "node taint team=b:NoSchedule"),
+        ({"taints": [{"key": "team", "value": "b", "effect": "NoExecute"}]}, "node taint team=b:NoExecute"),
+    ],
+)
+def test_a_pod_that_names_a_closed_node_waits_until_it_is_open(spec: dict[str, Any], why: str) -> None:
+    world = World(nodes=1, cards=2)
+    world.add_claim("c-before")
+    world.add_pod("before", "c-before", gates=(), nodeName="n1")
+    world.settle(1)
+    world.api.patch(NODES, "n1", {"spec": spec})
+    world.add_claim("c-late")
+    world.add_pod("late", "c-late", gates=(), nodeName="n1")
+    world.settle(60)
+    assert served(world, "before", "late") == ["before"], "who has devices keeps them"
+    assert world.condition("late")[1] == "BoundWithoutDevices"
+    assert why in world.condition("late")[2]
+    world.api.patch(NODES, "n1", {"spec": {"unschedulable": None, "taints": None}})
+    world.settle(5)
+    assert served(world, "late") == ["late"]
+
+
+def test_a_pod_that_tolerates_the_taint_of_the_node_that_it_names_gets_its_devices() -> None:
+    world = World(nodes=1, cards=1)
+    world.api.patch(NODES, "n1", {"spec": {"taints": [{"key": "team", "value": "b", "effect": "NoSchedule"}]}})
+    world.add_claim("c-p")
+    world.add_pod("p", "c-p", gates=(), nodeName="n1", tolerations=[{"key": "team", "operator": "Exists"}])
+    world.settle(1)
+    assert served(world, "p") == ["p"]
+
+
+def test_a_pod_that_names_a_held_node_does_not_get_past_the_hold() -> None:
+    world = holding_a_node_for(cpu="10m")
+    world.add_claim("c-later")
+    world.add_pod("later", "c-later", gates=(), cpu="10m", nodeName="n1")
+    world.settle(5)
+    assert served(world, "later") == []
+    assert "held back for pod default/large, which comes first" in world.condition("later")[2]
+    world.remove_pod("large")
+    world.settle(5)
+    assert served(world, "later") == ["later"]
