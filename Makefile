@@ -3,6 +3,7 @@
 
 KUBERNETES ?= 1.37# or 1.36
 SEEDS ?= 0-9999
+FUZZ_SECONDS ?= 60
 ARGS ?=# more arguments for pytest or the benchmark
 
 SHELL := /bin/bash
@@ -73,6 +74,11 @@ kind-down: $(VENV) ## remove the kind cluster
 .PHONY: histories
 histories: $(VENV) ## play the seeded histories of a whole system, SEEDS=0-9999
 	nice python -m tests.system $(SEEDS)
+
+.PHONY: fuzz
+fuzz: $(VENV) ## make hostile inputs for everything that others can write, guided by coverage (FUZZ_SECONDS=60, ARGS="cluster files")
+	$(UV) sync --locked --group fuzz $(addprefix --python ,$(PYTHON))
+	python -m tests.fuzz --seconds $(FUZZ_SECONDS) $(ARGS)
 
 .PHONY: mutants
 mutants: $(VENV) ## make small changes on purpose and list those that no test notices, hours (ARGS="--only publish")

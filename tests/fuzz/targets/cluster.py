@@ -1,0 +1,135 @@
+"""The objects of a cluster: whatever one of them holds, the pods of others are let go, and no card is handed out twice.
+
+One object at a time is hostile. It comes in a list or in a watch of the controller, as bytes, like those that an
+API server sends.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+import yaml
+
+from driver.kube.api import (
+    COSCHEDULING_POD_GROUPS,
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    STATEFUL_SETS,
+    VOLCANO_POD_GROUPS,
+    Api,
+    Object,
+    Page,
+    Resource,
+    WatchEvent,
+)
+from driver.kube.codec import decode_event, decode_page
+from tests.fuzz import hostile
+from tests.fuzz.hostile import encoded, mutated
+from tests.fuzz.source import Source
+from tests.fuzz.targets.target import Target
+from tests.unit.controller.loop.world import World
+
+_CUSTOM: Final = (VOLCANO_POD_GROUPS, COSCHEDULING_POD_GROUPS, POD_GROUPS[0])
+_BUILT_IN: Final = (
+    RESOURCE_CLAIMS,
+    PODS,
+    RESOURCE_SLICES,
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    NODES,
+    NAMESPACES,
+    JOBS,
+    STATEFUL_SETS,
+)
+_KINDS: Final = {
+    **{kind.plural: kind for kind in _BUILT_IN},
+    **{f"{kind.plural}.{kind.group}": kind for kind in _CUSTOM},
+}
+_UID: Final = "11111111-0000-4000-8000-000000000001"
+_IDENTITY: Final = {"namespace": "other", "name": "odd", "uid": _UID, "resourceVersion": "7"}
+
+
+def _scene() -> list[tuple[Resource, Object]]:
+    objects = yaml.safe_load(Path(__file__).parents[1].joinpath("scene.yaml").read_text())
+    return [(_KINDS[raw.pop("kind")], {**raw, "metadata": {**_IDENTITY, **raw.get("metadata", {})}}) for raw in objects]
+
+
+_SCENE: Final = _scene()
+
+
+def _kept(path: hostile.Path) -> bool:
+    """What says which object it is, and which card it holds, stays as it is."""
+    if path in (("metadata",), ("status",)):
+        return True
+    return path[:2] == ("status", "allocation") or (path[0] == "metadata" and path[1] in _IDENTITY)
+
+
+class _Reading:
+    """The API, which serves one more object of one kind, as these bytes: in lists, or once in a watch."""
+
+    def __init__(self, api: Api, resource: Resource, raw: bytes, *, in_watch: bool):
+        self._api = api
+        self._resource = resource
+        self._raw = raw
+        self._in_watch = in_watch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+    def list(self, resource: Resource, **options: Any) -> Page:
+        page = self._api.list(resource, **options)
+        if resource != self._resource or self._in_watch:
+            return page
+        before = encoded(list(page.items))[1:-1]
+        items = b"[" + b",".join(part for part in (before, self._raw) if part) + b"]"
+        text = b'{"metadata":{"resourceVersion":"%s"},"items":%s}' % (page.resource_version.encode(), items)
+        return decode_page(text, {"apiVersion": resource.api_version, "kind": resource.kind})
+
+    def watch(self, resource: Resource, **options: Any) -> Iterator[WatchEvent]:
+        if resource == self._resource and self._in_watch:
+            self._in_watch = False
+            kind, obj = decode_event(b'{"type":"ADDED","object":%s}' % self._raw)
+            yield WatchEvent(cast("Literal['ADDED']", kind), obj)
+        yield from self._api.watch(resource, **options)
+
+
+class _HostileWorld(World):
+    custom = _CUSTOM
+
+    def __init__(self, resource: Resource, raw: bytes, *, in_watch: bool):
+        self._hostile = resource, raw, in_watch
+        super().__init__(nodes=1, cards=2)
+
+    def reading(self) -> Any:
+        resource, raw, in_watch = self._hostile
+        return _Reading(self.api, resource, raw, in_watch=in_watch)
+
+
+def _cluster(data: bytes) -> None:
+    """The pod of another namespace is let go, with the card that nobody holds."""
+    source = Source(data)
+    resource, base = source.choice(_SCENE)
+    in_watch = bool(source.below(2))
+    raw = encoded(mutated(base, source, _kept))
+    if raw == b"{}":
+        return
+    world = _HostileWorld(resource, raw, in_watch=in_watch)
+    world.settle()
+    world.add_claim("mine")
+    world.add_pod("mine", "mine")
+    world.settle(seconds=30)
+    assert world.gates("mine") == [], f"the pod of somebody else waits: {world.condition('mine')}"
+    if resource == RESOURCE_CLAIMS and "status" in base:
+        assert world.devices("mine") == ["n1/gpu-1"], "a card that another claim holds is handed out"
+
+
+TARGETS: Final = (
+    Target("cluster", _cluster, tuple(bytes([number, watch]) for number in range(len(_SCENE)) for watch in (0, 1))),
+)
