@@ -6,8 +6,8 @@ anew from the API's objects, and by their answers: the node and the devices that
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Final
+from functools import cache, cached_property
+from typing import Any
 
 from controller.allocation import Fleet, Unsatisfiable
 from controller.allocation.filters import Selectors
@@ -34,13 +34,16 @@ from driver.wire import claim_from, taint_rule_from
 from simulation.decision_checks import AllocationRules
 from simulation.kubernetes.scheduler import filter_reason
 
-_SELECTORS: Final = Selectors()
-"""What an expression means does not depend on a state."""
+
+@cache
+def _selectors(driver: str) -> Selectors:
+    """What an expression means does not depend on a state."""
+    return Selectors(driver)
 
 
 def rebuilt_state(api: Api, names: Names) -> State:
     """The state of a controller that starts now."""
-    state = State(Fleet(names=names, selectors=_SELECTORS), names)
+    state = State(Fleet(names=names, selectors=_selectors(names.driver)), names)
     for resource in state.resources:
         try:
             objects = api.list(resource, limit=0).items

@@ -152,7 +152,7 @@ def evaluate_all(cluster: ClusterObjects, expression: str) -> Json:
     for part in cluster.slices:
         index.upsert_slice(part)
     index.settle()
-    compiled, each, matched = Selectors(), list[float](), 0
+    compiled, each, matched = Selectors(DRIVER), list[float](), 0
     for number in range(PASSES):
         began = time.perf_counter()
         wanted = compiled.filter((), (f"({expression}) && {number} == {number}",))

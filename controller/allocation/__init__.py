@@ -26,13 +26,18 @@ Why it is fast
     layout answers for all cards in the same state. Nodes with the same fingerprint share one search. State is updated
     by events and never rebuilt. What was learnt about a node for a request is kept until something there changes.
 
-Layers, top to bottom: ``fleet``, ``nodefit``, ``ordering``, ``search`` and ``reasons``, ``requests`` and ``devices``,
-``rules`` and ``filters``. Imports only go down.
+What it may cost
+    Whoever writes a claim decides how much its selectors take. ``costs`` counts that before anything else is asked, and
+    refuses the claim if it is too much. The work is spread over turns (``metering``).
+
+Layers, top to bottom: ``fleet``, ``nodefit`` and ``costs``, ``ordering``, ``search`` and ``reasons``, ``requests`` and
+``devices``, ``rules`` and ``filters``, ``metering``. Imports only go down.
 """
 
 from controller.allocation.devices.pools import NodeSlot
 from controller.allocation.devices.usage import Use
 from controller.allocation.fleet import Fleet
+from controller.allocation.metering import Turn, TurnEnded
 from controller.allocation.nodefit.node_devices import NodeDevices
 from controller.allocation.nodefit.node_score import NodeScore
 from controller.allocation.reasons.render import render
@@ -56,6 +61,8 @@ __all__ = [
     "SearchEnded",
     "Shortage",
     "Summary",
+    "Turn",
+    "TurnEnded",
     "Unsatisfiable",
     "Use",
     "render",

@@ -1,8 +1,19 @@
 """The selectors of a device class and a request, compiled once."""
 
+from collections.abc import Iterable
 from typing import Final
 
-from controller.selectors import Path, Selector, SelectorError, compile_selector
+from controller.selectors import (
+    Drivers,
+    Path,
+    Selector,
+    SelectorError,
+    can_select,
+    check_selector,
+    compile_checked,
+    drivers_of,
+)
+from controller.selectors.cost.limits import CHARACTER_STEPS, CLAIM_STEPS
 from driver.bounded import BoundedCache
 
 Paths = tuple[Path, ...] | None
@@ -10,6 +21,7 @@ Paths = tuple[Path, ...] | None
 
 _MOST_SELECTORS: Final = 2048
 _MOST_FILTERS: Final = 4096
+_MOST_DRIVERS: Final = 1 << 14
 
 
 class Filter:
@@ -33,11 +45,17 @@ class Filter:
 
 
 class Selectors:
-    """Every selector that was asked for lately, compiled."""
+    """Every selector that was asked for lately, compiled.
 
-    def __init__(self) -> None:
+    Args:
+        driver: the name of our driver.
+    """
+
+    def __init__(self, driver: str) -> None:
+        self._driver = driver
         self._compiled: BoundedCache[str, Selector | SelectorError] = BoundedCache(_MOST_SELECTORS)
         self._filters: BoundedCache[tuple[tuple[str, ...], tuple[str, ...]], Filter] = BoundedCache(_MOST_FILTERS)
+        self._can_select: BoundedCache[str, tuple[bool, bool]] = BoundedCache(_MOST_DRIVERS)
 
     def compile(self, expression: str) -> Selector:
         """The compiled selector.
@@ -45,15 +63,44 @@ class Selectors:
         Raises:
             SelectorError: the expression does not compile; its author must change it.
         """
-        found = self._compiled.get(expression)
-        if found is None:
-            try:
-                found = compile_selector(expression)
-            except SelectorError as error:
-                found = error
-            self._compiled[expression] = found
+        found = self._compiled.get(expression) or self._add(expression)
         if isinstance(found, SelectorError):
             raise found
+        return found
+
+    def is_compiled(self, expression: str) -> bool:
+        """Whether it was compiled before, or refused."""
+        return expression in self._compiled
+
+    def drivers(self, expressions: Iterable[str]) -> Drivers:
+        """Whose devices can match all of ``expressions``; without any expression those of every driver.
+
+        Of expressions that are too long to be read within the limit of a claim, nothing is known.
+        """
+        expressions = tuple(expressions)
+        if sum(map(len, expressions)) * CHARACTER_STEPS > CLAIM_STEPS:
+            return Drivers.BOTH
+        return drivers_of(map(self._selects, expressions))
+
+    def _selects(self, expression: str) -> tuple[bool, bool]:
+        if expression not in self._can_select:
+            self._add(expression)
+        return self._can_select[expression]
+
+    def _add(self, expression: str) -> Selector | SelectorError:
+        try:
+            checked = check_selector(expression)
+        except SelectorError as error:
+            self._can_select[expression] = can_select(None, self._driver)
+            self._compiled[expression] = error
+            return error
+        self._can_select[expression] = can_select(checked, self._driver)
+        found: Selector | SelectorError
+        try:
+            found = compile_checked(checked)
+        except SelectorError as error:
+            found = error
+        self._compiled[expression] = found
         return found
 
     def filter(self, of_class: tuple[str, ...], of_request: tuple[str, ...]) -> Filter:

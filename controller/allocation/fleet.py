@@ -4,12 +4,14 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
+from controller.allocation.costs import ClaimCosts
 from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.devices.domains import NOWHERE, value_text
 from controller.allocation.devices.node_availability import NodeMemory
 from controller.allocation.devices.pools import NodeSlot, PoolKey
 from controller.allocation.devices.usage import Usage, Use, consuming
 from controller.allocation.filters import Filter, Selectors
+from controller.allocation.metering import Turn
 from controller.allocation.nodefit.counting import count_fits
 from controller.allocation.nodefit.fingerprint import fingerprint
 from controller.allocation.nodefit.greedy import GreedyFit, NoFit
@@ -25,7 +27,7 @@ from controller.allocation.requests.demands import ClaimFault
 from controller.allocation.rules.constraints import values_of
 from controller.allocation.search.attempt import allocations
 from controller.allocation.search.search import STEP_LIMIT
-from controller.selectors import SelectorError
+from controller.selectors import Drivers, SelectorError
 from driver.bounded import BoundedCache
 from driver.model import Allocation, Claim, DeviceClass, DeviceId, Slice, Taint, TaintRule
 from driver.names import Names
@@ -47,6 +49,9 @@ class Fleet:
         step_limit: devices that one search may try before the answer is "not decided".
         names: whose parameters are read in claims and classes.
         selectors: compiles expressions; fleets may share it.
+
+    Attributes:
+        turn: what ``too_costly`` may still evaluate; its owner begins a new one for each decision.
     """
 
     def __init__(self, step_limit: int = STEP_LIMIT, names: Names = _NAMES, selectors: Selectors | None = None) -> None:
@@ -55,16 +60,18 @@ class Fleet:
         self._index = DeviceIndex(self._usage.uses)
         self._classes: dict[str, DeviceClass] = {}
         self._names: dict[str, str] = {}
-        selectors = selectors or Selectors()
+        selectors = selectors or Selectors(names.driver)
         self._selectors = selectors
         self._requests = CompiledRequests(selectors, names)
+        self._claim_costs = ClaimCosts(self._index, selectors)
+        self.turn = Turn()
         self._fabric = names.fabric
         self._memories: BoundedCache[CompiledRequest, NodeMemory] = BoundedCache(_MOST_MEMORIES)
         self._scores: BoundedCache[CompiledRequest, _Scores] = BoundedCache(_MOST_SCORED)
         self._greedy = GreedyFit(self._index)
         self._costs = PartitionCosts()
         self._search = NodeSearch(self._index, self._costs)
-        self._refusals = Refusals(self._index, selectors, self._names)
+        self._refusals = Refusals(self._index, self._names)
         self._held = 0
 
     # Events
@@ -173,9 +180,30 @@ class Fleet:
             with suppress(SelectorError):
                 self._index.selectors.grouping(self._selectors.filter(device_class.selectors, ()).paths)
 
+    def drivers(self, selectors: Sequence[str]) -> Drivers:
+        """Whose devices can match all of the selectors, as far as their text tells."""
+        return self._selectors.drivers(selectors)
+
+    def too_costly(self, claims: Sequence[Claim]) -> tuple[ClaimFault, ...]:
+        """The claims of a pod whose selectors take too much; none if all may be asked for.
+
+        What has to be evaluated for the answer is paid by ``turn``.
+
+        Raises:
+            TurnEnded: the turn has no steps left. Ask again in the next one: what was found is remembered.
+        """
+        return self._claim_costs.faults(claims, self._keys(claims), self._classes, self.turn)
+
     def compile(self, claims: Sequence[Claim]) -> CompiledRequest | tuple[ClaimFault, ...]:
-        """What the claims of a pod ask for, or everything that is wrong with them."""
-        return self._requests.of(claims, self._classes)
+        """What the claims of a pod, or of several, ask for, or everything that is wrong with them.
+
+        It waits for no turn. The limit of what the claims of a pod may take together is that of ``too_costly``.
+        """
+        costly = self._claim_costs.faults_of_each(claims, self._keys(claims), self._classes, Turn())
+        return costly or self._requests.of(claims, self._classes)
+
+    def _keys(self, claims: Sequence[Claim]) -> Sequence[Hashable]:
+        return [self._requests.key(claim.spec) for claim in claims]
 
     def allocate(
         self, node_name: str, node_labels: Mapping[str, str], claims: Sequence[Claim]
@@ -344,6 +372,7 @@ class Fleet:
     def _forget_requests(self) -> None:
         """A device class changed, and with it what requests mean."""
         self._requests.forget()
+        self._claim_costs.forget()
         self._memories.clear()
         self._scores.clear()
 

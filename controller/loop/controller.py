@@ -24,6 +24,7 @@ from controller.loop.timeline import Timeline
 from controller.loop.turns import Turns
 from controller.loop.underway import Underway
 from controller.reconcile import RefusalMemory
+from controller.selectors.cost.limits import TURN_STEPS
 from controller.state import OPTIONAL_RESOURCES, Changes, State, StateDelta
 from controller.telling import Teller
 from controller.waiting import HeldDomain, HeldNode, HoldLimits, Rank, rank_of, rank_of_gang
@@ -230,6 +231,7 @@ class Controller:
         key = self._queue.pop(now)
         if key is not None:
             kind, name = key
+            self._fleet.turn.begin(TURN_STEPS)
             changes = Changes()
             sync = {"pod": self._pods.sync, "gang": self._gangs.sync, "claim": self._claims.sync}[kind]
             outcome = sync(name, changes)

@@ -19,6 +19,7 @@ class Reason(StrEnum):
     CLAIM_NOT_OWNED = "ClaimNotOwned"
     DEVICE_UNHEALTHY = "DeviceUnhealthy"
     DOUBLE_USE = "DoubleUse"
+    EVALUATING = "Evaluating"
     FIELDS_DROPPED = "FieldsDropped"
     GANG_INCOMPLETE = "GangIncomplete"
     GANG_INVALID = "GangInvalid"

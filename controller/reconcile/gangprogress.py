@@ -139,6 +139,11 @@ class GangProgress:
         return tuple(record for record in records if record is not None and self._state.holds_ours(record.claim))
 
     @property
+    def evaluating(self) -> bool:
+        """Whether what members ask for is not known yet, because their selectors are being evaluated."""
+        return any(isinstance(one, Wait) and one.reason is Reason.EVALUATING for one in self.own.values())
+
+    @property
     def is_ours(self) -> bool:
         """Whether a member needs devices of ours, says with our label that it is in a gang, or cannot be judged yet."""
         if self.full or any(pod.unallocated for pod in self.open.values()):

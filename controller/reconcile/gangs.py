@@ -32,6 +32,7 @@ from controller.reconcile.expected import expected_use
 from controller.reconcile.gangprogress import GangProgress, Histories, KnownGang
 from controller.reconcile.history import NO_HISTORY
 from controller.reconcile.nodes import ANY_NODE, NodeOrder, demand_of, reachable_nodes
+from controller.reconcile.podclaims import EVALUATION_PAUSE_SECONDS
 from controller.reconcile.pods import MAX_CONSUMERS, finish, place
 from controller.state import State
 from driver.model import Consumer
@@ -116,6 +117,8 @@ class _GangDecider:
     def decide(self) -> GangDecision:
         """See ``decide_gang``."""
         found, terms = self._found, self._gang.terms
+        if found.evaluating:
+            return self._decision({}, after=EVALUATION_PAUSE_SECONDS)
         if not found.is_ours and (not isinstance(terms, GangTerms) or self._missing(terms) is None):
             # Its pods have the gate for claims of other drivers. Their groups are not ours to judge.
             return self._decision(dict.fromkeys(found.open, RemoveGate()))

@@ -1,8 +1,9 @@
 """The claims of a pod: which exist, which are ours to allocate, and what is wrong with them. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from controller.allocation import TurnEnded, Unsatisfiable, render
 from controller.reconcile.decisions import Reason, Wait
 from controller.selectors import Drivers, suggest
 from controller.state import ClaimRecord, ClaimReference, PodView, State, is_made_for
@@ -12,6 +13,8 @@ from driver.parameters import parameters_of
 
 GENERATION_SECONDS = 5.0
 """How long the resource-claim-controller may take to create a claim from its template before the wait is reported."""
+EVALUATION_PAUSE_SECONDS = 0.5
+"""How long others are served before the selectors of a pod's claims are evaluated further."""
 
 
 def claims_of(state: State, pod: PodView, now: float) -> tuple[list[ClaimRecord], list[Wait]]:
@@ -71,10 +74,42 @@ class ClaimsByDriver:
     """Why claims belong to neither."""
 
 
-def split_by_driver(state: State, records: Iterable[ClaimRecord]) -> ClaimsByDriver:
-    """The claims by who allocates them. A claim is ours if each of its requests can get only devices of our driver."""
+def too_costly(state: State, records: Iterable[ClaimRecord]) -> Mapping[str, Wait] | Wait:
+    """The claims, by key, whose selectors take more work than a claim may; or a wait, while that is not known yet.
+
+    Claims that can be nobody's but other drivers' are not looked at, unless they are beside one that may be ours.
+    """
+    claims = [record.claim for record in records if record.claim.allocation is None]
+    if not any(_may_be_ours(state, claim) for claim in claims):
+        return {}
+    try:
+        faults = state.devices.too_costly(claims)
+    except TurnEnded:
+        message = "the selectors of the claims are being evaluated"
+        return Wait(Reason.EVALUATING, message, report=False, after=EVALUATION_PAUSE_SECONDS)
+    return {
+        fault.claim: Wait(Reason.INVALID_CLAIM, render(Unsatisfiable((fault,))), (fault.claim,)) for fault in faults
+    }
+
+
+def _may_be_ours(state: State, claim: Claim) -> bool:
+    classes = (name for name in _classes_of(claim) if name in state.classes)
+    return any(state.classes.drivers_of_class(name) is not Drivers.OTHERS for name in classes)
+
+
+def split_by_driver(
+    state: State, records: Iterable[ClaimRecord], costly: Mapping[str, Wait] | None = None
+) -> ClaimsByDriver:
+    """The claims by who allocates them. A claim is ours if each of its requests can get only devices of our driver.
+
+    Args:
+        costly: why claims (by key) are refused whose selectors must not be looked at.
+    """
     ours, others, problems = [], [], []
     for record in records:
+        if costly and record.claim.key in costly and _may_be_ours(state, record.claim):
+            problems.append(costly[record.claim.key])
+            continue
         answer = _is_ours(state, record.claim)
         if isinstance(answer, Wait):
             problems.append(answer)
@@ -83,6 +118,12 @@ def split_by_driver(state: State, records: Iterable[ClaimRecord]) -> ClaimsByDri
         elif record.claim.allocation is None:
             others.append(record)
     return ClaimsByDriver(tuple(ours), tuple(others), tuple(problems))
+
+
+def measured_by_driver(state: State, records: Sequence[ClaimRecord]) -> ClaimsByDriver | Wait:
+    """The same, once it is known that the selectors of the claims take no more work than they may."""
+    costly = too_costly(state, records)
+    return costly if isinstance(costly, Wait) else split_by_driver(state, records, costly)
 
 
 def _is_ours(state: State, claim: Claim) -> bool | Wait:

@@ -52,8 +52,8 @@ from controller.reconcile.podclaims import (
     combine,
     exclusive,
     faults_of,
+    measured_by_driver,
     node_of,
-    split_by_driver,
     unreserved,
 )
 from controller.reconcile.refusals import NO_MEMORY, RefusalMemory
@@ -105,7 +105,9 @@ def examine(
         return Idle()
     gated = state.names.gate in pod.gates
     records, missing = claims_of(state, pod, now)
-    by_driver = split_by_driver(state, records)
+    by_driver = measured_by_driver(state, records)
+    if isinstance(by_driver, Wait):
+        return by_driver
     ours, problems = by_driver.ours, [*missing, *by_driver.problems]
     # Claims of a pod that was let go may be ours although their class is gone.
     unclear = (problems or in_gang) if gated else (pod.allocated is not None and by_driver.problems)
@@ -114,10 +116,8 @@ def examine(
     if others := [gate for gate in pod.gates if gate != state.names.gate]:
         message = f"the pod has scheduling gates of others: {', '.join(others)}; whoever added them has to remove them"
         return Wait(Reason.OTHER_GATES, message, report=False)
-    if pod.node_name and (held_elsewhere := _bound_elsewhere(state, pod, ours, in_gang)):
-        return held_elsewhere
-    if pod.node_name and all(record.claim.allocation for record in ours):
-        return Idle()
+    if pod.node_name and (settled := _bound(state, pod, ours, in_gang)):
+        return settled
     problems += faults_of(state, ours)
     problems += [Wait(Reason.GANG_INVALID, f"{fault.field}: {fault.message}") for fault in state.gangs.faults(key)]
     if problems:
@@ -137,6 +137,13 @@ def examine(
         return _unschedulable(state, pod, ours, now, history, max_wait)
     reported = pod.allocated is None or pod.allocated.status == "True"
     return Idle() if reported else Place(node_of(ours))
+
+
+def _bound(state: State, pod: PodView, ours: Sequence[ClaimRecord], in_gang: bool) -> Decision | None:
+    """What to do about a pod on a node; None if it lacks devices there."""
+    if held_elsewhere := _bound_elsewhere(state, pod, ours, in_gang):
+        return held_elsewhere
+    return Idle() if all(record.claim.allocation for record in ours) else None
 
 
 def _bound_elsewhere(state: State, pod: PodView, ours: Sequence[ClaimRecord], in_gang: bool) -> TakeBack | Wait | None:

@@ -18,7 +18,8 @@ From the text of an expression to an answer::
   (`library`) are tables from the run-time types of the arguments to an implementation.
 * **Cost** (`cost`). Kubernetes counts what an evaluation costs and stops it at 1,000,000. A `Budget` does the same, and
   also limits work that Kubernetes does not count. Counting takes about half of the time of an evaluation. If the
-  text shows that no limit can be reached (`cost.metering`), the compiler leaves it out.
+  text shows that the cost is small (`cost.metering`), the compiler leaves it out. `cost.limits` has the limits that
+  hold in a cluster, in steps of bounded time; they are far lower than those of Kubernetes.
 * **Paths** (`paths`). `Selector.paths` names the attributes and capacities that an expression reads. Devices with equal
   values there (`value_at`) get the same outcome, so that a fleet of 80,000 devices needs a handful of evaluations.
 * **Drivers** (`drivers`). Whose devices selectors can select follows from their text: they are evaluated with nothing
@@ -32,12 +33,12 @@ overloads and run-time errors are those of cel-go and of Kubernetes' CEL librari
 
 from controller.selectors.cost.budget import Budget
 from controller.selectors.device import InvalidAttribute, view
-from controller.selectors.drivers import Drivers, drivers_selected
+from controller.selectors.drivers import Drivers, can_select, drivers_of, drivers_selected
 from controller.selectors.errors import BudgetExceeded, SelectorError, SelectorFault
 from controller.selectors.language.environment import ADMISSION, SCHEDULER, Environment
 from controller.selectors.language.suggest import suggest
 from controller.selectors.paths import Path, value_at
-from controller.selectors.selector import CheckedExpression, Selector, check_selector, compile_selector
+from controller.selectors.selector import CheckedExpression, Selector, check_selector, compile_checked, compile_selector
 from controller.selectors.values.runtime import DeviceView
 
 __all__ = [
@@ -54,8 +55,11 @@ __all__ = [
     "Selector",
     "SelectorError",
     "SelectorFault",
+    "can_select",
     "check_selector",
+    "compile_checked",
     "compile_selector",
+    "drivers_of",
     "drivers_selected",
     "suggest",
     "value_at",

@@ -38,14 +38,17 @@ _KEYS: Final = frozenset({"bool", "double", "int", "string", "uint"})
 _UNKNOWN: Final = object()
 
 
-def check(source: str, node: Node, checked: Checked) -> Mapping[Node, Any]:
+def check(source: str, node: Node, checked: Checked, budget: Budget | None = None) -> Mapping[Node, Any]:
     """The values of all nodes that are constant.
+
+    Args:
+        budget: counts what constant regular expressions take.
 
     Raises:
         SelectorError: a list or map literal has entries of different types, or a constant pattern, conversion or format
             cannot work. The error is that of the first such node.
     """
-    checks = _Checks(source, checked)
+    checks = _Checks(source, checked, budget or Budget())
     checks.literals(node)
     for inner in reversed(list(walk(node))):  # operands before the nodes that hold them
         checks.visit(inner)
@@ -53,11 +56,11 @@ def check(source: str, node: Node, checked: Checked) -> Mapping[Node, Any]:
 
 
 class _Checks:
-    def __init__(self, source: str, checked: Checked):
+    def __init__(self, source: str, checked: Checked, budget: Budget):
         self._source = source
         self._types = checked.types
         self.values: dict[Node, Any] = {}
-        self._budget = Budget()
+        self._budget = budget
 
     def _error(self, node: Node, message: str) -> SelectorError:
         return SelectorError(self._source, node.position, message)
@@ -140,18 +143,17 @@ class _Checks:
         for pattern in patterns:
             value = self.values.get(pattern)
             if isinstance(value, str):
-                self._count_pattern(pattern, value)
-                try:
-                    compile_regex(value)
-                except ValueError as error:
-                    raise self._error(pattern, str(error)) from None
+                self._compile(pattern, value)
 
-    def _count_pattern(self, node: Node, pattern: str) -> None:
+    def _compile(self, node: Node, pattern: str) -> None:
         try:
             self._budget.prepare(pattern)
+            self._budget.prepared(compile_regex(pattern).programsize)
         except BudgetExceeded:
-            message = "more different regular expressions than are supported"
+            message = "more different or larger regular expressions than are supported"
             raise SelectorError(self._source, node.position, message, unsupported=True) from None
+        except ValueError as error:
+            raise self._error(node, str(error)) from None
 
     def _format(self, node: Call) -> None:
         if not (isinstance(node.target, Literal) and isinstance(node.target.value, str)):

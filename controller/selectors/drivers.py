@@ -7,7 +7,7 @@ ever ruled out wrongly, but the answer is "both" if the text hides its test of t
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from controller.selectors.cost.budget import Budget
 from controller.selectors.errors import SelectorError, SelectorFault
@@ -29,6 +29,10 @@ class Drivers(Enum):
     NONE = "no driver"
 
 
+_STEPS: Final = 2_000
+"""Steps of the calls with known arguments, for each as of `cost.limits.DEVICE_STEPS`."""
+
+
 class _Special(Enum):
     """A value that is not known."""
 
@@ -42,9 +46,22 @@ def drivers_selected(expressions: Iterable[str], driver: str) -> Drivers:
     Args:
         driver: the name of our driver.
     """
-    checked = [_checked(expression) for expression in expressions]
-    ours = all(_can_match(one, driver, driver) for one in checked)
-    others = all(_can_match(one, _Special.OTHER_NAME, driver) for one in checked)
+    return drivers_of(can_select(_checked(expression), driver) for expression in expressions)
+
+
+def can_select(checked: CheckedExpression | None, driver: str) -> tuple[bool, bool]:
+    """Whether an expression can match devices of ``driver``, and whether those of another driver.
+
+    Args:
+        checked: None if it does not compile, so that nothing is known about it.
+    """
+    return _can_match(checked, driver, driver), _can_match(checked, _Special.OTHER_NAME, driver)
+
+
+def drivers_of(can: Iterable[tuple[bool, bool]]) -> Drivers:
+    """Whose devices can match all of some expressions, from what ``can_select`` says of each."""
+    each = tuple(can)
+    ours, others = all(ours for ours, _ in each), all(others for _, others in each)
     if ours:
         return Drivers.BOTH if others else Drivers.OURS
     return Drivers.OTHERS if others else Drivers.NONE
@@ -79,7 +96,7 @@ class _Evaluation:
         self._constants = constants
         self._name = name
         self._ours = ours
-        self._budget = Budget()
+        self._budget = Budget.of_steps(_STEPS)
 
     def visit(self, node: Node, scope: Scope) -> Steps[Any]:
         if node in self._constants:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from controller.selectors import constant_folding
 from controller.selectors.cost.budget import UNMETERED, Budget
-from controller.selectors.cost.metering import is_bounded
+from controller.selectors.cost.limits import CHARACTER_STEPS, PLAIN_COST, PLAIN_STEPS, PREPARATION_STEPS
+from controller.selectors.cost.metering import cost_bound
 from controller.selectors.device import view
 from controller.selectors.errors import SelectorError, SelectorFault
 from controller.selectors.evaluator.compiler import CompiledExpression
@@ -18,6 +19,9 @@ from controller.selectors.paths import Path, paths
 from controller.selectors.values.runtime import DeviceView, Optional, type_name
 from driver import model
 
+_BOUND_PER_STEP: Final = 8
+"""The bound of a cost is far above the cost: so much of it counts as one step."""
+
 
 class Selector:
     """A compiled CEL expression: a match, a mismatch or a fault for each device.
@@ -26,15 +30,26 @@ class Selector:
         expression: the text it was compiled from.
         paths: the parts of a device that decide the outcome, for `value_at`; None where any part may.
         metered: whether the cost of each evaluation is counted; other selectors cannot reach a limit.
+        plain_steps: the steps (`cost.limits`) of one evaluation, without those that are counted.
+        compile_steps: the steps that it took to compile it.
     """
 
-    __slots__ = ("_code", "_unset", "expression", "metered", "paths")
+    __slots__ = ("_code", "_unset", "compile_steps", "expression", "metered", "paths", "plain_steps")
 
-    def __init__(self, expression: str, compiled: CompiledExpression, paths: tuple[Path, ...] | None):
+    def __init__(
+        self,
+        expression: str,
+        compiled: CompiledExpression,
+        paths: tuple[Path, ...] | None,
+        plain_steps: int,
+        compile_steps: int,
+    ):
         self.expression = expression
         self.paths = paths
         self._code = compiled.code
         self.metered = compiled.metered
+        self.plain_steps = plain_steps
+        self.compile_steps = compile_steps
         self._unset = [None] * compiled.variables
 
     def matches(self, device: model.Device, driver: str) -> bool:
@@ -79,12 +94,14 @@ class CheckedExpression:
         node: its syntax tree.
         types: the static type of each node, and the overloads that each call may run.
         constants: the values of all nodes that do not depend on the device.
+        budget: what may still be computed from constants.
     """
 
     text: str
     node: Node
     types: Checked
     constants: Mapping[Node, Any]
+    budget: Budget
 
 
 def check_selector(expression: str, environment: Environment = SCHEDULER) -> CheckedExpression:
@@ -98,7 +115,9 @@ def check_selector(expression: str, environment: Environment = SCHEDULER) -> Che
     try:
         node = parse(expression)
         types = check(expression, node, environment)
-        return CheckedExpression(expression, node, types, constant_folding.check(expression, node, types))
+        budget = Budget.of_steps(PREPARATION_STEPS)
+        constants = constant_folding.check(expression, node, types, budget)
+        return CheckedExpression(expression, node, types, constants, budget)
     except RecursionError:
         raise _too_deep(expression) from None
 
@@ -109,13 +128,25 @@ def compile_selector(expression: str, environment: Environment = SCHEDULER) -> S
     Raises:
         SelectorError: it is not a valid selector, or uses what is not supported; its author must change it.
     """
-    checked = check_selector(expression, environment)
-    node, types, constants = checked.node, checked.types, checked.constants
+    return compile_checked(check_selector(expression, environment))
+
+
+def compile_checked(checked: CheckedExpression) -> Selector:
+    """The selector of an expression that passed all checks.
+
+    Raises:
+        SelectorError: it cannot be compiled.
+    """
+    expression, node, types, constants = checked.text, checked.node, checked.types, checked.constants
     try:
-        metered = not is_bounded(expression, node, types, constants)
-        return Selector(expression, CompiledExpression(node, types, constants, metered=metered), paths(node))
+        bound = cost_bound(expression, node, types, constants)
+        metered = bound is None or bound > PLAIN_COST
+        compiled = CompiledExpression(node, types, constants, metered=metered, budget=checked.budget)
     except RecursionError:
         raise _too_deep(expression) from None
+    plain = PLAIN_STEPS + (0 if metered or bound is None else bound // _BOUND_PER_STEP)
+    steps = len(expression) * CHARACTER_STEPS + checked.budget.effort
+    return Selector(expression, compiled, paths(node), plain, steps)
 
 
 def _too_deep(expression: str) -> SelectorError:

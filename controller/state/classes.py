@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controller.selectors import Drivers, drivers_selected
+from controller.allocation import Fleet
+from controller.selectors import Drivers
 from driver.bounded import BoundedCache
 from driver.kube.api import Object
 from driver.model import DeviceClass, Want
@@ -34,8 +35,8 @@ def class_record_from(obj: Object) -> ClassRecord:
 class DeviceClasses(Mapping[str, ClassRecord]):
     """All device classes by name."""
 
-    def __init__(self, driver: str) -> None:
-        self._driver = driver
+    def __init__(self, devices: Fleet) -> None:
+        self._devices = devices
         self._drivers: BoundedCache[tuple[str, ...], Drivers] = BoundedCache(_MOST_REMEMBERED)
         self._classes: dict[str, ClassRecord] = {}
 
@@ -59,13 +60,28 @@ class DeviceClasses(Mapping[str, ClassRecord]):
     def drivers(self, want: Want) -> Drivers:
         """Whose devices can satisfy the want: what its class and its own selectors select.
 
+        The want's own selectors are not looked at if the class selects devices of other drivers only.
+
         Raises:
             KeyError: there is no such class.
         """
-        selectors = (*self._classes[want.device_class].value.selectors, *want.selectors)
+        of_class = self.drivers_of_class(want.device_class)
+        if of_class is Drivers.OTHERS or not want.selectors:
+            return of_class
+        return self._of((*self._classes[want.device_class].value.selectors, *want.selectors))
+
+    def drivers_of_class(self, name: str) -> Drivers:
+        """Whose devices the class selects.
+
+        Raises:
+            KeyError: there is no such class.
+        """
+        return self._of(self._classes[name].value.selectors)
+
+    def _of(self, selectors: tuple[str, ...]) -> Drivers:
         known = self._drivers.get(selectors)
         if known is None:
-            known = self._drivers[selectors] = drivers_selected(selectors, self._driver)
+            known = self._drivers[selectors] = self._devices.drivers(selectors)
         return known
 
     @property

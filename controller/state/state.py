@@ -106,7 +106,7 @@ class State:
         self.revisions = NodeRevisions()
         self.pods = Pods()
         self.claims = Claims()
-        self.classes = DeviceClasses(names.driver)
+        self.classes = DeviceClasses(devices)
         self.gangs = Gangs(self.claims, names)
         self._kinds = DeviceKinds(names)
         self._slices = SliceNodes()

@@ -150,6 +150,11 @@ class DeviceIndex:
         return overuse(use, self.device(name))
 
     @property
+    def device_count(self) -> int:
+        """How many devices there are, as far as pools are up to date (``settle``)."""
+        return len(self._devices)
+
+    @property
     def slots(self) -> Mapping[str, NodeSlot]:
         """The nodes that exist or that slices mention, by name."""
         return self._slots

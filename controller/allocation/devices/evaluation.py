@@ -5,22 +5,21 @@ from itertools import chain
 from typing import Final
 
 from controller.allocation.devices.pools import Pool, PoolDevice
+from controller.allocation.metering import UNLIMITED, Meter
 from controller.selectors import Budget, DeviceView, InvalidAttribute, Selector, SelectorFault, view
+from controller.selectors.cost.limits import DEVICE_STEPS
 from driver.bounded import BoundedCache
 from driver.model import AttributeValue, SharedAttributes, Version
 
 Outcome = bool | SelectorFault
 """Whether a selector matches, or the error that it fails with."""
+Evaluated = tuple[Outcome, int]
+"""An outcome and the steps that it took (`controller.selectors.cost.limits`)."""
 
 _ALWAYS_VALID: Final = frozenset({str, int, bool})
 """Types of attribute values that cannot be invalid."""
-_ALLOWANCE: Final = 10_000_000
-"""What a selector may cost on all devices together (``Budget.effort``), beyond ``_PER_EVALUATION`` on each: about ten
-seconds. Kubernetes allows one evaluation to cost a million, and a fleet has many devices."""
-_PER_EVALUATION: Final = 200
-"""More than a selector costs that visits all attributes of a device once."""
 _MOST_OUTCOMES: Final = 1 << 18
-_MOST_SELECTORS: Final = 2048
+_MOST_OF_DEVICES: Final = 1 << 14
 _MOST_VERSIONS: Final = 2048
 _MOST_VIEWS: Final = 1024
 _MOST_VALID: Final = 4096
@@ -30,11 +29,11 @@ class Evaluation:
     """Evaluates selectors and remembers the outcomes."""
 
     def __init__(self) -> None:
-        self._outcomes: BoundedCache[tuple[str, Hashable], Outcome] = BoundedCache(_MOST_OUTCOMES)
+        self._outcomes: BoundedCache[tuple[str, Hashable], Evaluated] = BoundedCache(_MOST_OUTCOMES)
+        self._of_devices: BoundedCache[tuple[str, PoolDevice], Evaluated] = BoundedCache(_MOST_OF_DEVICES)
+        """Outcomes of selectors that may read anything."""
         self._views: BoundedCache[PoolDevice, DeviceView] = BoundedCache(_MOST_VIEWS)
         """Devices as selectors see them, of pools that stand for many."""
-        self._allowances: BoundedCache[str, int] = BoundedCache(_MOST_SELECTORS)
-        """What metered selectors may still cost, if less than ``_ALLOWANCE``."""
         self._versions: BoundedCache[str, None] = BoundedCache(_MOST_VERSIONS)
         """Attribute values known to be valid semantic versions."""
         self._valid: BoundedCache[int, Mapping[str, AttributeValue]] = BoundedCache(_MOST_VALID)
@@ -45,6 +44,7 @@ class Evaluation:
         """The pool is not part of the fleet any more."""
         self._invalid.pop(pool, None)
         self._views.clear()
+        self._of_devices.clear()
 
     def invalid(self, pool: Pool) -> Mapping[int, SelectorFault]:
         """The devices on which every selector fails, because an attribute value is invalid, with the error."""
@@ -55,33 +55,39 @@ class Evaluation:
             }
         return known
 
-    def outcome(self, selector: Selector, device: PoolDevice, projection: Hashable) -> Outcome:
-        """The outcome on the device.
+    def outcome(
+        self, selector: Selector, device: PoolDevice, projection: Hashable, meter: Meter = UNLIMITED
+    ) -> Evaluated:
+        """The outcome on the device, and what it takes.
 
         Args:
             projection: what the selector reads of the device; None if that may be anything.
+            meter: its turn pays if the outcome is not remembered.
+
+        Raises:
+            TurnEnded: it cannot pay.
         """
         if projection is None:
-            return self._evaluate(selector, device)
-        known = self._outcomes.get((selector.expression, projection))
-        if known is None:
-            known = self._outcomes[selector.expression, projection] = self._evaluate(selector, device)
-        return known
+            found = self._of_devices.get((selector.expression, device))
+        else:
+            found = self._outcomes.get((selector.expression, projection))
+        if found is None:
+            meter.turn.go_on()
+            found = self._evaluate(selector, device)
+            meter.turn.work(found[1])
+            if projection is None:
+                self._of_devices[selector.expression, device] = found
+            else:
+                self._outcomes[selector.expression, projection] = found
+        return found
 
-    def _evaluate(self, selector: Selector, device: PoolDevice) -> Outcome:
-        budget = Budget() if selector.metered else None
-        if budget is not None:
-            left = self._allowances.get(selector.expression, _ALLOWANCE)
-            if left <= 0:
-                self._allowances[selector.expression] = left + _PER_EVALUATION
-                return SelectorFault("costs too much on too many devices; simplify the expression")
+    def _evaluate(self, selector: Selector, device: PoolDevice) -> Evaluated:
+        budget = Budget.of_steps(DEVICE_STEPS)
         try:
-            return selector.evaluate(self._view(device), budget)
+            outcome: Outcome = selector.evaluate(self._view(device), budget)
         except SelectorFault as fault:
-            return fault
-        finally:
-            if budget is not None:
-                self._allowances[selector.expression] = min(_ALLOWANCE, left + _PER_EVALUATION - budget.effort)
+            outcome = fault
+        return outcome, selector.plain_steps + budget.effort
 
     def _view(self, device: PoolDevice) -> DeviceView:
         known = self._views.get(device)

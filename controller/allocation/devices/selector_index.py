@@ -9,20 +9,33 @@ from controller.allocation.devices.evaluation import Evaluation, Outcome
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.filters import Filter, Paths
-from controller.selectors import Path, SelectorFault
+from controller.allocation.metering import UNLIMITED, Meter
+from controller.selectors import BudgetExceeded, Path, Selector, SelectorFault
 from driver.bounded import BoundedCache
 
 _MOST_GROUPINGS: Final = 64
 _MOST_FILTERS: Final = 1024
+_GROUPS_PER_STEP: Final = 2
+"""Groups whose selection is known that take one step to look up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The devices of a pool that match all selectors of a filter, and those on which one of them fails."""
+    """The devices of a pool that match all selectors of a filter, and those on which one of them fails.
+
+    Attributes:
+        faults: the error on each device where one fails.
+        at: the selector that fails there, by its place in the filter.
+        excluded: for each selector, the devices that it is the first to exclude.
+        steps: for each selector, what its evaluation takes (`controller.selectors.cost.limits`).
+    """
 
     match: int
     faulty: int = 0
     faults: Mapping[int, SelectorFault] = field(default_factory=dict)
+    at: Mapping[int, int] = field(default_factory=dict)
+    excluded: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
 
 
 class PoolGroup:
@@ -138,20 +151,44 @@ class SelectorIndex:
         group = grouping.of_pool.get(pool) or self._put(grouping, pool, wanted.paths)
         return group.selections.get(wanted) or self.of_group(group, wanted)
 
-    def of_group(self, group: PoolGroup, wanted: Filter) -> Selection:
-        """What the filter selects of each pool of the group."""
+    def of_group(self, group: PoolGroup, wanted: Filter, meter: Meter = UNLIMITED) -> Selection:
+        """What the filter selects of each pool of the group.
+
+        Args:
+            meter: see ``take``.
+        """
         known = group.selections.get(wanted)
         if known is None:
-            known = group.selections[wanted] = self._select(group, wanted)
+            known = group.selections[wanted] = self._select(group, wanted, meter)
+        else:
+            for selector, steps in zip(wanted.selectors, known.steps, strict=True):
+                meter.count(selector.expression, steps)
         return known
 
-    def grouping(self, paths: Paths) -> Grouping:
+    def grouping(self, paths: Paths, meter: Meter = UNLIMITED) -> Grouping:
         """All pools, grouped by what is read at ``paths``."""
         grouping = self._grouping(paths)
         if grouping.pending:
+            each = 1 + len(paths or ())
             for pool in tuple(grouping.pending):
+                meter.turn.go_on()
                 self._put(grouping, pool, paths)
+                meter.turn.work(each)
         return grouping
+
+    def take(self, wanted: Filter, meter: Meter) -> None:
+        """Evaluate the filter on all pools, so that questions about it find their answers.
+
+        Raises:
+            TooCostly: it takes more steps than the meter allows, or a selector too many on one device.
+            TurnEnded: the meter's turn is over. What was found is remembered.
+        """
+        each = 1 + len(wanted.paths or ())
+        meter.count("", len(self._pools) * each)
+        groups = self.grouping(wanted.paths, meter).groups
+        for group in groups.values():
+            self.of_group(group, wanted, meter)
+        meter.turn.work(len(groups) // _GROUPS_PER_STEP)
 
     def nodes(self, wanted: Filter, count: int, numbering: Hashable) -> int:
         """The nodes that may have ``count`` devices of their own that the filter selects, in use or not."""
@@ -194,28 +231,44 @@ class SelectorIndex:
         columns = [self._columns.at(pool, path) for path in paths]
         return grouping.put(pool, (len(pool.devices), *columns), dict(zip(paths, columns, strict=True)))
 
-    def _select(self, group: PoolGroup, wanted: Filter) -> Selection:
+    def _select(self, group: PoolGroup, wanted: Filter, meter: Meter) -> Selection:
         pool = next(iter(group.pools))
-        match, faults = pool.layout.every, dict[int, SelectorFault]()
+        faults, at = dict[int, SelectorFault](), dict[int, int]()
         if wanted.selectors and group.columns is None:
             faults.update(self._evaluation.invalid(pool))
-        for index in faults:
-            match &= ~(1 << index)
-        for selector in wanted.selectors:
-            projections: list[Hashable] | None = None
-            if group.columns is not None and selector.paths is not None:
-                columns = [group.columns[path].values for path in selector.paths]
-                projections = list(zip(*columns, strict=True)) if columns else [()] * len(pool.devices)
+            at.update(dict.fromkeys(faults, 0))
+        match = pool.layout.every & ~sum(1 << index for index in faults)
+        every_excluded, every_steps = list[int](), list[int]()
+        for place, selector in enumerate(wanted.selectors):
+            projections = _projections(group, selector, len(pool.devices))
             # Most devices of a pool are alike, so the outcomes of this pool are at hand before those of all pools.
             known: dict[Hashable, Outcome] = {}
+            excluded = steps = 0
             for index in bits(match):
                 projection = projections[index] if projections else None
                 outcome = known.get(projection) if projections else None
                 if outcome is None:
-                    outcome = self._evaluation.outcome(selector, pool.devices[index], projection)
+                    outcome, taken = self._evaluation.outcome(selector, pool.devices[index], projection, meter)
                     known[projection] = outcome
-                if outcome is not True:
+                    steps += taken
+                    meter.count(selector.expression, taken)
+                    if type(outcome) is BudgetExceeded:
+                        meter.gave_up(selector.expression)
+                if outcome is False:
+                    excluded |= 1 << index
+                elif outcome is not True:
+                    faults[index], at[index] = outcome, place
                     match &= ~(1 << index)
-                    if outcome is not False:
-                        faults[index] = outcome
-        return Selection(match, sum(1 << index for index in faults), faults)
+            match &= ~excluded
+            every_excluded.append(excluded)
+            every_steps.append(steps)
+        faulty = sum(1 << index for index in faults)
+        return Selection(match, faulty, faults, at, tuple(every_excluded), tuple(every_steps))
+
+
+def _projections(group: PoolGroup, selector: Selector, devices: int) -> Sequence[Hashable] | None:
+    """What the selector reads of each device of a pool of the group; None if that may be anything."""
+    if group.columns is None or selector.paths is None:
+        return None
+    columns = [group.columns[path].values for path in selector.paths]
+    return list(zip(*columns, strict=True)) if columns else [()] * devices

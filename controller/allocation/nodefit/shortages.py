@@ -9,7 +9,7 @@ from typing import Final
 from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.devices.layout import NO_GROUP, bits
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.allocation.filters import Filter, Selectors
+from controller.allocation.filters import Filter
 from controller.allocation.nodefit.candidates import NodeCandidates
 from controller.allocation.nodefit.eligibility import consumption_of, insufficiency, obstacle
 from controller.allocation.reasons.unsatisfiable import (
@@ -53,9 +53,8 @@ class Refusals:
         names: keys of the claims that hold devices, by UID.
     """
 
-    def __init__(self, index: DeviceIndex, selectors: Selectors, names: Mapping[str, str]):
+    def __init__(self, index: DeviceIndex, names: Mapping[str, str]):
         self._index = index
-        self._selectors = selectors
         self._names = names
 
     def of(
@@ -84,7 +83,7 @@ class Refusals:
 
     def _shortage(self, node: NodeCandidates, claim: str, choice: Choice) -> Shortage:
         """Count every device once, by what excludes it first: pool, selectors in order, capacity, taints, usage."""
-        count = _Count(choice, self._index, self._selectors)
+        count = _Count(choice, self._index)
         for pool, devices in node.pools:
             count.add(pool, devices)
         want, names = choice.want, self._names
@@ -129,10 +128,9 @@ class _Count:
             count that the claim holds itself, or else one: they may exclude one another.
     """
 
-    def __init__(self, choice: Choice, index: DeviceIndex, selectors: Selectors):
+    def __init__(self, choice: Choice, index: DeviceIndex):
         self._criteria = choice.criteria
         self._index = index
-        self._steps = tuple(_steps(choice.criteria.filter, selectors))
         self.seen = self.available = self.blocked = 0
         self.causes: Counter[Cause] = Counter()
         self.holders: set[str] = set()
@@ -161,16 +159,15 @@ class _Count:
             self.freed[uid] += count
 
     def _selected(self, pool: Pool, left: int) -> int:
-        for by, name, label, wanted in self._steps:
-            found = self._index.selectors.selection(pool, wanted)
-            faulty = left & found.faulty
-            for index in bits(faulty):
-                self.causes["selectorError", f"{label}: {found.faults[index]}"] += 1
-            excluded = left & ~faulty & ~found.match
-            if excluded:
-                self.causes[by, name] += excluded.bit_count()
-            left &= found.match
-        return left
+        wanted = self._criteria.filter
+        found = self._index.selectors.selection(pool, wanted)
+        for index in bits(left & found.faulty):
+            self.causes["selectorError", f"{_cause(wanted, found.at[index])[2]}: {found.faults[index]}"] += 1
+        for place, excluded in enumerate(found.excluded):
+            if excluded & left:
+                by, name, _ = _cause(wanted, place)
+                self.causes[by, name] += (excluded & left).bit_count()
+        return left & found.match
 
     def _large_enough(self, pool: Pool, left: int) -> int:
         for index in bits(left & pool.shareable if self._criteria.capacity.is_empty else left):
@@ -245,13 +242,12 @@ def _card(pool: Pool, index: int) -> tuple[bool, int]:
     return (True, index) if group == NO_GROUP else (False, group)
 
 
-def _steps(wanted: Filter, selectors: Selectors) -> Iterator[tuple[By, str, str, Filter]]:
-    """The selectors one by one: the cause if it excludes a device, its name and label, and all selectors up to it."""
-    of_class, of_request = wanted.of_class, wanted.of_request
-    for place in range(len(of_class)):
-        yield "classSelector", "", "device class selector", selectors.filter(of_class[: place + 1], ())
-    for place in range(len(of_request)):
-        yield "selector", str(place), f"selector {place}", selectors.filter(of_class, of_request[: place + 1])
+def _cause(wanted: Filter, place: int) -> tuple[By, str, str]:
+    """The cause if a selector excludes a device: what kind it is, its name, and what it is called if it fails."""
+    number = place - len(wanted.of_class)
+    if number < 0:
+        return "classSelector", "", "device class selector"
+    return "selector", str(number), f"selector {number}"
 
 
 def _conflicts(losses: Mapping[str, int]) -> Iterable[tuple[Cause, int]]:

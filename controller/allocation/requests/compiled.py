@@ -78,7 +78,7 @@ class CompiledRequests:
         self, claims: Sequence[Claim], classes: Mapping[str, DeviceClass]
     ) -> CompiledRequest | tuple[ClaimFault, ...]:
         """The compiled request of these claims, or everything that is wrong with them."""
-        key = tuple([self._key(claim.spec) for claim in claims])
+        key = tuple([self.key(claim.spec) for claim in claims])
         known = self._known.get(key)
         if known is not None:
             return known
@@ -88,7 +88,8 @@ class CompiledRequests:
         known = self._known[key] = compiled(wanted, [claim.spec for claim in claims])
         return known
 
-    def _key(self, spec: ClaimSpec) -> Hashable:
+    def key(self, spec: ClaimSpec) -> Hashable:
+        """The whole spec as a value."""
         known = self._keys.get(id(spec))
         if known is None:
             known = self._keys[id(spec)] = (spec, frozen(spec))

@@ -15,9 +15,17 @@ GROWTH_LIMIT: Final = 12_000_000
 """Characters and elements that one evaluation may build. Concatenation alone cannot exceed it: its cost is counted."""
 STEP_LIMIT: Final = 4_000_000
 """Elements that one evaluation may visit inside functions and comparisons."""
-PATTERN_STEPS: Final = 50_000
-"""The elements that compiling one regular expression counts as: 80 different ones are allowed, and a list attribute
-holds at most 48."""
+PATTERN_LIMIT: Final = 80
+"""Different regular expressions that one evaluation may compile; a list attribute holds at most 48 values."""
+_VISITED_PER_STEP: Final = 2
+_BUILT_PER_STEP: Final = 12
+_PER_INSTRUCTION: Final = 2
+"""Elements that compiling one instruction of a regular expression counts as: a microsecond."""
+_SEARCHED_PER_ELEMENT: Final = 25
+"""Characters times instructions of a search that count as one element. RE2 may look at every instruction at every
+character, which takes 20 ns each."""
+_REFUSED_PATTERN: Final = 20_000
+"""Elements that a regular expression counts as which RE2 gives up compiling."""
 
 
 class Budget:
@@ -27,23 +35,25 @@ class Budget:
         cost: the cost so far, as Kubernetes counts it.
     """
 
-    __slots__ = ("_growth", "_limit", "_patterns", "_steps", "cost")
+    __slots__ = ("_growth", "_limit", "_most_growth", "_most_steps", "_patterns", "_steps", "cost")
 
-    def __init__(self, limit: int = COST_LIMIT):
+    def __init__(self, limit: int = COST_LIMIT, growth: int = GROWTH_LIMIT, visits: int = STEP_LIMIT):
         self.cost = 0
         self._limit = limit
-        self._growth = GROWTH_LIMIT
-        self._steps = STEP_LIMIT
+        self._most_growth = self._growth = growth
+        self._most_steps = self._steps = visits
         self._patterns: frozenset[str] = frozenset()
+
+    @classmethod
+    def of_steps(cls, steps: int) -> "Budget":
+        """A budget of so many steps (`cost.limits`) for loops, for text and for comparisons each."""
+        return cls(steps, steps * _BUILT_PER_STEP, steps * _VISITED_PER_STEP)
 
     @property
     def effort(self) -> int:
-        """All that was used, as the sum of the millionths of each limit: at most about 3,000,000."""
-        built, visited = GROWTH_LIMIT - self._growth, STEP_LIMIT - self._steps
-        return sum(
-            used * 1_000_000 // limit
-            for used, limit in ((self.cost, COST_LIMIT), (built, GROWTH_LIMIT), (visited, STEP_LIMIT))
-        )
+        """The steps (`cost.limits`) that were taken. What was refused because it is too much was not done."""
+        built, visited = self._most_growth - max(self._growth, 0), self._most_steps - max(self._steps, 0)
+        return min(self.cost, self._limit) + built // _BUILT_PER_STEP + visited // _VISITED_PER_STEP
 
     def charge(self, cost: int) -> None:
         """Add ``cost`` to the count of Kubernetes.
@@ -83,7 +93,25 @@ class Budget:
         """
         if pattern not in self._patterns:
             self._patterns |= {pattern}
-            self.spend(PATTERN_STEPS)
+            self.spend(len(pattern))
+            if len(self._patterns) > PATTERN_LIMIT:
+                raise BudgetExceeded("operation cancelled: too many regular expressions; simplify the expression")
+
+    def prepared(self, instructions: int | None) -> None:
+        """Count what was compiled to so many ``instructions``; None if RE2 gave up.
+
+        Raises:
+            BudgetExceeded: the expressions are too large.
+        """
+        self.spend(_REFUSED_PATTERN if instructions is None else instructions * _PER_INSTRUCTION)
+
+    def search(self, text: int, instructions: int) -> None:
+        """Count the search of ``text`` characters for a regular expression.
+
+        Raises:
+            BudgetExceeded: that is too much.
+        """
+        self.spend(text * instructions // _SEARCHED_PER_ELEMENT)
 
     def walk(self, value: Any, times: int = 1) -> None:
         """Count ``times`` visits of each element inside ``value``; one that occurs repeatedly counts each time.
@@ -114,6 +142,12 @@ class Unmetered(Budget):
         """Do nothing."""
 
     def prepare(self, pattern: str) -> None:
+        """Do nothing."""
+
+    def prepared(self, instructions: int | None) -> None:
+        """Do nothing."""
+
+    def search(self, text: int, instructions: int) -> None:
         """Do nothing."""
 
 

@@ -226,6 +226,19 @@ _STANDARD: Final[Mapping[str, CostRule]] = {
 }  # fmt: skip
 
 
+SLOW: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("ip", "isIP", "ip.isCanonical", "cidr", "isCIDR", "containsIP", "containsCIDR"), 60),
+    **dict.fromkeys(("url", "isURL", "validate", "timestamp", "semver", "isSemver", "quantity", "isQuantity"), 10),
+    **dict.fromkeys(
+        ("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getHours",
+         "getMinutes", "getSeconds", "getMilliseconds"),
+        100,
+    ),
+}  # fmt: skip
+"""Functions that take longer than their cost in Kubernetes says, and how many visits of elements take as long: those
+that parse, and those that look for a time zone."""
+
+
 def cost_rule(function: str, overloads: Sequence[str]) -> CostRule | None:
     """The rule of a call that may run any of ``overloads``; None if the call costs 1."""
     overload = overloads[0] if len(overloads) == 1 else ""

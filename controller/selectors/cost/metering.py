@@ -1,7 +1,7 @@
 """The expressions that need no metering: those that cannot reach a limit on any device that the API accepts.
 
 Counting the cost doubles the time of an evaluation, so the compiler leaves it out where the text shows that it is not
-needed. The argument has two parts.
+needed: where the bound of the cost is at most `limits.PLAIN_COST`. The argument for the bound has two parts.
 
 Nothing grows. Such an expression calls only functions in `_NOT_GROWING`, whose results are not larger than their
 arguments, and does not build lists or maps from variables. So every string, list or map is at most as large as the
@@ -60,11 +60,6 @@ _NOT_GROWING: Final = _PRODUCT | {
     "getSeconds", "getMilliseconds",
 }  # fmt: skip
 _NUMERIC: Final = {"add_int64", "add_uint64", "add_double"}
-
-
-def is_bounded(source: str, node: Node, checked: Checked, constants: Mapping[Node, Any]) -> bool:
-    """Whether no evaluation of ``node`` can reach a limit."""
-    return cost_bound(source, node, checked, constants) is not None
 
 
 def cost_bound(source: str, root: Node, checked: Checked, constants: Mapping[Node, Any]) -> int | None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from controller.selectors.cost.budget import Budget
 from controller.selectors.cost.call_costs import CostRule
 from controller.selectors.errors import BudgetExceeded, Cancelled, NoOverload, SelectorFault, no_overload
 from controller.selectors.evaluator.activation import BUDGET, Activation, Code
@@ -10,6 +11,9 @@ from controller.selectors.language.types import Type
 from controller.selectors.library.collections import in_list
 from controller.selectors.values.runtime import Implementation, Optional, Overloads, equal, type_name
 from driver.semver import Semver
+
+_TEXT_PER_ELEMENT = 16
+"""Characters of the arguments of a call that count as a visit of one element."""
 
 
 def logical(terms: Sequence[Code], *, absorbing: bool) -> Code:
@@ -165,6 +169,7 @@ def metered(
     all_args: bool,
     after: bool = False,
     cancelling: int | None = None,
+    visits: int = 0,
 ) -> Code:
     """Call ``apply`` on the arguments at the cost of ``rule`` (1 if None).
 
@@ -177,11 +182,18 @@ def metered(
         all_args: whether all arguments are evaluated even if one fails, else only those up to the first that fails.
         after: whether the cost depends on the result; else it is counted before the work is done.
         cancelling: the index of the argument whose failure ends the whole evaluation.
+        visits: how many visits of elements one call takes as long as.
     """
 
     def charge(activation: Activation, values: Sequence[Any], result: Any) -> None:
         budget = activation[BUDGET]
         budget.charge(1 if rule is None else rule(budget, values, result))
+
+    def read(budget: Budget, values: Sequence[Any]) -> None:
+        """Count what Kubernetes does not: a call that reads a long text may cost 1 there."""
+        budget.spend(
+            visits + sum(len(value) for value in values if isinstance(value, str | bytes)) // _TEXT_PER_ELEMENT
+        )
 
     def run(activation: Activation) -> Any:
         values, fault = _evaluated(activation, args, all_args)
@@ -191,6 +203,7 @@ def metered(
                     raise Cancelled(str(fault))
                 charge(activation, values, fault)
             raise fault
+        read(activation[BUDGET], values)
         if not after:
             charge(activation, values, None)
             return apply(activation, values)

@@ -12,7 +12,7 @@ from typing import Any
 
 from controller.selectors.cost import call_costs
 from controller.selectors.cost.budget import Budget
-from controller.selectors.cost.call_costs import AFTER, CANCELLING
+from controller.selectors.cost.call_costs import AFTER, CANCELLING, SLOW
 from controller.selectors.cost.factors import NEW_LIST, NEW_MAP
 from controller.selectors.errors import BudgetExceeded, SelectorFault, no_overload
 from controller.selectors.evaluator import calls, comprehensions
@@ -72,11 +72,23 @@ class CompiledExpression:
         code: evaluates the expression in an activation.
         variables: the number of slots that the activation needs for variables.
         metered: whether the activation needs a `Budget`; if not, UNMETERED is enough.
+
+    Args:
+        budget: what may be computed in advance from constants.
     """
 
-    def __init__(self, node: Node, checked: Checked, constants: Mapping[Node, Any], *, metered: bool):
+    def __init__(
+        self,
+        node: Node,
+        checked: Checked,
+        constants: Mapping[Node, Any],
+        *,
+        metered: bool,
+        budget: Budget | None = None,
+    ):
         self._checked = checked
         self._constants = constants
+        self._budget = budget or Budget()
         self.metered = metered
         self.variables = 0
         self.code: Code = trampoline.run(self._compile(node, {}))
@@ -285,6 +297,7 @@ class CompiledExpression:
             all_args=self._evaluates_all(node, parts),
             after=overload in AFTER or node.function in AFTER,
             cancelling=CANCELLING.get(overload),
+            visits=SLOW.get(node.function, 0),
         )
         return self._precomputed(node, code) if all(part in self._constants for part in parts) else code
 
@@ -345,13 +358,13 @@ class CompiledExpression:
 
     def _precomputed(self, node: Call, code: Code) -> Code:
         """A call with constant arguments runs now; its result or fault, and its cost, are the same each time."""
-        budget = Budget()
+        before = self._budget.cost
         try:
-            value = code([None, budget])
+            value = code([None, self._budget])
         except BudgetExceeded:
             return code
         except SelectorFault as fault:
-            return self._charged(calls.failing(type(fault), str(fault)), budget.cost)
+            return self._charged(calls.failing(type(fault), str(fault)), self._budget.cost - before)
         if isinstance(value, list | dict) or (isinstance(value, str | bytes) and len(value) > _MAX_PRECOMPUTED):
             return code
-        return self._charged(constant(value), budget.cost)
+        return self._charged(constant(value), self._budget.cost - before)

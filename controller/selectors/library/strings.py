@@ -24,6 +24,8 @@ _HEX_DOUBLE = re.compile(rf"[+-]?0x(?:_?{_HEX}\.?(?:{_HEX})?|\.{_HEX})p[+-]?{_DI
 _ONE_BYTE = re.compile(r"(?:[^\\]|\\Q(?:(?!\\E).)*(?:\\E|$)|\\[^CQ])*\\C.*", re.S)
 _PATTERN_MEMORY = 1 << 20
 """The limit on the bytes of a compiled pattern: enough for any that a person writes, and compiled in milliseconds."""
+_VISITS_OF_A_MATCH = 8
+"""Elements that one of many matches counts as."""
 _WIDTHS = (1,) * 12 + (2, 2, 3, 4)
 """The bytes of a UTF-8 character by the upper four bits of its first byte."""
 _TRUE, _FALSE = {"1", "t", "T", "true", "TRUE", "True"}, {"0", "f", "F", "false", "FALSE", "False"}
@@ -49,26 +51,31 @@ def compile_regex(pattern: str) -> Any:
         raise ValueError(f"not an RE2 regular expression: {pattern!r}: {reason}") from None
 
 
-def _regex(budget: Budget, pattern: str) -> Any:
+def _regex(budget: Budget, pattern: str, text: str) -> Any:
+    """The compiled pattern; what it takes to compile it and to search ``text`` for it is counted."""
     budget.prepare(pattern)
     try:
-        return compile_regex(pattern)
+        regex = compile_regex(pattern)
     except ValueError as error:
+        budget.prepared(None)
         raise SelectorFault(str(error)) from None
+    budget.prepared(regex.programsize)
+    budget.search(len(text), regex.programsize)
+    return regex
 
 
 def _matches(budget: Budget, text: str, pattern: str) -> bool:
-    return _regex(budget, pattern).search(text) is not None
+    return _regex(budget, pattern, text).search(text) is not None
 
 
 def _find(budget: Budget, text: str, pattern: str) -> str:
-    match = _regex(budget, pattern).search(text)
+    match = _regex(budget, pattern, text).search(text)
     return match[0] if match else ""
 
 
 def _find_all(budget: Budget, text: str, pattern: str, limit: int = -1) -> list[str]:
     """All matches from left to right, without empty matches directly after another match."""
-    regex, raw = _regex(budget, pattern), text.encode("utf-8", "surrogateescape")
+    regex, raw = _regex(budget, pattern, text), text.encode("utf-8", "surrogateescape")
     result: list[str] = []
     position, last = 0, -1
     while position <= len(raw) and len(result) != limit:
@@ -76,7 +83,8 @@ def _find_all(budget: Budget, text: str, pattern: str, limit: int = -1) -> list[
         if not match:
             break
         start, end = match.span()
-        budget.spend(1 + (end - position) // 10)
+        budget.spend(_VISITS_OF_A_MATCH + (end - position) // 10)
+        budget.search(end - position, regex.programsize)
         if start != end or start != last:
             result.append(raw[start:end].decode("utf-8", "surrogateescape"))
         last = end

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from controller.allocation.devices import evaluation
 from driver.model import Capacity, Constraint, NodeScope, RequestPolicy, Slice, Want
 from driver.quantity import Quantity
 from driver.wire import claim_from
@@ -58,18 +57,6 @@ def test_a_selector_that_fails_on_a_device_of_one_node_leaves_the_other_nodes() 
     asked = [claim(want("any", FAILING))]
     assert "missing" in refused(built.allocate(NODE, {}, asked)).reasons[0]
     assert names(built.allocate("n2", {}, asked)) == [["gpu-0"]]
-
-
-def test_a_selector_costly_on_every_device_fails_before_it_has_cost_too_much_on_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(evaluation, "_ALLOWANCE", 20_000)
-    devices = [device(f"gpu-{number}", {"uuid": f"uuid-{number}"}) for number in range(50)]
-    built = fleet(*pool(*devices))
-    costly = "device.attributes.all(d, lists.range(500).all(n, n >= 0)) && !device.attributes.exists(d, true)"
-    answer = refused(built.allocate(NODE, {}, [claim(want("any", costly))]))
-    assert "costs too much on too many devices; simplify the expression" in " ".join(answer.reasons)
-    assert names(built.allocate(NODE, {}, [claim(want("any", "device.attributes.exists(d, true)"))])) == [["gpu-0"]]
 
 
 def test_a_selector_is_not_asked_about_a_device_for_another_node() -> None:

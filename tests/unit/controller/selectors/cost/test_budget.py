@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from controller.selectors import ADMISSION, BudgetExceeded, SelectorError, compile_selector, constant_folding, view
 from controller.selectors.cost.budget import COST_LIMIT, UNMETERED, Budget
+from controller.selectors.cost.limits import CHARACTER_STEPS, DEVICE_STEPS, PREPARATION_STEPS
 from controller.selectors.cost.metering import cost_bound
 from controller.selectors.errors import Cancelled, SelectorFault
 from controller.selectors.evaluator.compiler import CompiledExpression
@@ -77,6 +78,35 @@ SPENT = {
 def test_what_would_take_long_is_stopped_and_nothing_absorbs_that(expression: str) -> None:
     with pytest.raises(BudgetExceeded):
         compile_selector(f"({expression}) || true").matches(CARD, DRIVER)
+
+
+LONG = f'("a" + {A}.type)' + 5 * '.replace("a", "aaaaaaaaaa")'
+SIXTY = f"{[0] * 60}"
+SLOW = {
+    "many matches": f'{LONG}.findAll("a").size() > 0',
+    "a large pattern on a long text": f'{LONG}.matches("([ab].*){{500}}c")',
+    "a pattern of many characters": f'lists.range(60).exists(i, {A}.type.matches("[\\\\pL]{{9}}" + string(i)))',
+    "unknown time zones": f'{SIXTY}.all(i, {SIXTY}.all(j, timestamp(0).getHours("Zz/" + string(i)) > 0 || true))',
+    "long errors": f'cel.bind(t, {LONG}, {SIXTY}.all(i, {SIXTY}.all(j, duration(t) > duration("1s") || true)))',
+    "long URLs": f"cel.bind(t, {LONG}, {SIXTY}.all(i, isURL(t) || true))",
+    "networks": f'{SIXTY}.all(i, {SIXTY}.all(j, cidr("10.0.0.0/8").containsIP("10.1.2." + string(j))))',
+    "long lists compared": f'cel.bind(l, {LONG}.split(""), {SIXTY}.all(i, l == l))',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", SLOW.values(), ids=SLOW.keys())
+def test_what_is_cheap_for_kubernetes_and_takes_long_uses_up_the_steps_of_a_device(expression: str) -> None:
+    budget = Budget.of_steps(DEVICE_STEPS)
+    with pytest.raises(BudgetExceeded):
+        compile_selector(expression).evaluate(view(CARD, DRIVER), budget)
+    assert budget.effort >= DEVICE_STEPS
+
+
+def test_compiling_an_expression_of_costly_constants_is_bounded() -> None:
+    costly = " && ".join(f"lists.range({90_000 + i}).size() > 0" for i in range(200))
+    assert compile_selector(costly).compile_steps <= len(costly) * CHARACTER_STEPS + 4 * PREPARATION_STEPS
+    with pytest.raises(SelectorError, match="more different or larger regular expressions"):
+        compile_selector(" || ".join(f'device.driver.matches("[\\\\pL]{{{i}}}")' for i in range(3, 20)))
 
 
 @pytest.mark.parametrize("key", [f"bytes({A}.type)", f"{A}.version", "format.uuid()"])

@@ -1,0 +1,207 @@
+"""What the selectors of claims take on the devices of the fleet, and which claims are refused because it is too much.
+
+`controller.selectors.cost.limits` has the limits. What is taken follows from the claims, their classes and the devices
+alone. So a refusal is remembered until one of them changes.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.allocation.devices.device_index import DeviceIndex
+from controller.allocation.filters import Filter, Selectors
+from controller.allocation.metering import Meter, TooCostly, Turn
+from controller.allocation.requests.demands import ClaimFault
+from controller.selectors import SelectorError
+from controller.selectors.cost.limits import (
+    CHARACTER_STEPS,
+    CLAIM_STEPS,
+    DEVICE_STEPS,
+    FILTER_STEPS,
+    POD_STEPS,
+    STEPS_OF_EACH_DEVICE,
+)
+from driver.bounded import BoundedCache
+from driver.errors import Fault
+from driver.model import Claim, DeviceClass, Want
+
+_MOST_CLAIMS: Final = 4096
+_MOST_UNFINISHED: Final = 64
+_FAR: Final = 4
+"""A verdict that leaves so many times of what was taken holds until there are twice as many devices."""
+_REQUESTS: Final = "spec.devices.requests"
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What one claim takes, and why that is too much; ``version`` and ``devices`` are those of the fleet."""
+
+    version: int
+    devices: int
+    steps: int
+    fault: Fault | None
+
+
+@dataclass(slots=True)
+class _Progress:
+    """A claim that a turn did not suffice for: the filters that were counted, and the steps by expression."""
+
+    version: int
+    finished: set[Filter] = field(default_factory=set)
+    steps: Counter[str] = field(default_factory=Counter)
+
+
+class ClaimCosts:
+    """Counts what claims take, once for all claims that ask for the same."""
+
+    def __init__(self, index: DeviceIndex, selectors: Selectors):
+        self._index = index
+        self._selectors = selectors
+        self._verdicts: BoundedCache[Hashable, _Verdict] = BoundedCache(_MOST_CLAIMS)
+        self._unfinished: BoundedCache[Hashable, _Progress] = BoundedCache(_MOST_UNFINISHED)
+
+    def forget(self) -> None:
+        """A device class changed."""
+        self._verdicts.clear()
+        self._unfinished.clear()
+
+    def faults(
+        self, claims: Sequence[Claim], keys: Sequence[Hashable], classes: Mapping[str, DeviceClass], turn: Turn
+    ) -> tuple[ClaimFault, ...]:
+        """The claims of a pod whose selectors take too much; none if all may be asked for.
+
+        Args:
+            keys: of each claim, equal for those that ask for the same.
+            turn: pays for what has to be evaluated.
+
+        Raises:
+            TurnEnded: it cannot pay; the answer is found over several turns.
+        """
+        faults = self.faults_of_each(claims, keys, classes, turn)
+        steps = [self._verdict(claim, key, classes, turn).steps for claim, key in zip(claims, keys, strict=True)]
+        allowed = POD_STEPS + STEPS_OF_EACH_DEVICE * self._index.device_count
+        if not faults and sum(steps) > allowed:
+            dearest = claims[steps.index(max(steps))]
+            return (ClaimFault(dearest.key, Fault(_REQUESTS, self._too_much("pod", allowed))),)
+        return faults
+
+    def faults_of_each(
+        self, claims: Sequence[Claim], keys: Sequence[Hashable], classes: Mapping[str, DeviceClass], turn: Turn
+    ) -> tuple[ClaimFault, ...]:
+        """The same for claims of any pods: each is judged for itself.
+
+        Raises:
+            TurnEnded: as of ``faults``.
+        """
+        found = []
+        for claim, key in zip(claims, keys, strict=True):
+            fault = self._verdict(claim, key, classes, turn).fault
+            if fault:
+                found.append(ClaimFault(claim.key, fault))
+        return tuple(found)
+
+    def _verdict(self, claim: Claim, key: Hashable, classes: Mapping[str, DeviceClass], turn: Turn) -> _Verdict:
+        known = self._verdicts.get(key)
+        if known is not None and self._holds(known):
+            return known
+        self._index.settle()
+        progress = self._unfinished.get(key)
+        if progress is None or progress.version != self._index.pools_version:
+            progress = self._unfinished[key] = _Progress(self._index.pools_version)
+        allowed = CLAIM_STEPS + STEPS_OF_EACH_DEVICE * self._index.device_count
+        steps, fault = 0, None
+        try:
+            steps = self._measure(claim, classes, progress, allowed, turn)
+        except TooCostly as error:
+            steps, fault = allowed, self._fault(claim, classes, error, allowed)
+        self._unfinished.pop(key, None)
+        version, devices = self._index.pools_version, self._index.device_count
+        found = self._verdicts[key] = _Verdict(version, devices, steps, fault)
+        return found
+
+    def _holds(self, verdict: _Verdict) -> bool:
+        if verdict.fault is None and verdict.steps * _FAR <= CLAIM_STEPS + STEPS_OF_EACH_DEVICE * verdict.devices:
+            return self._index.device_count <= 2 * max(verdict.devices, 1)
+        self._index.settle()
+        return verdict.version == self._index.pools_version
+
+    def _measure(
+        self, claim: Claim, classes: Mapping[str, DeviceClass], progress: _Progress, allowed: int, turn: Turn
+    ) -> int:
+        """The steps of the claim."""
+        meter = Meter(allowed, turn)
+        wants = [(classes.get(want.device_class), want) for request in claim.spec.requests for want in request.wants]
+        expressions = dict.fromkeys(
+            expression
+            for device_class, want in wants
+            for expression in (*(device_class.selectors if device_class else ()), *want.selectors)
+        )
+        for expression in expressions:
+            meter.count(expression, len(expression) * CHARACTER_STEPS)
+        for expression in expressions:
+            self._compile(expression, meter)
+        for wanted in dict.fromkeys(self._filters(wants)):
+            if wanted not in progress.finished:
+                each = Meter(allowed - meter.steps, turn, progress.steps)
+                each.count("", FILTER_STEPS)
+                self._index.selectors.take(wanted, each)
+                progress.finished.add(wanted)
+                progress.steps = each.by_expression
+        return meter.steps + progress.steps.total()
+
+    def _compile(self, expression: str, meter: Meter) -> None:
+        is_new = not self._selectors.is_compiled(expression)
+        if is_new:
+            meter.turn.go_on()
+        steps = len(expression) * CHARACTER_STEPS
+        try:
+            selector = self._selectors.compile(expression)
+            meter.count(expression, selector.compile_steps - steps)
+            steps = selector.compile_steps
+        except SelectorError:
+            pass
+        finally:
+            if is_new:
+                meter.turn.work(steps)
+
+    def _filters(self, wants: Sequence[tuple[DeviceClass | None, Want]]) -> Iterator[Filter]:
+        for device_class, want in wants:
+            try:
+                yield self._selectors.filter(device_class.selectors if device_class else (), want.selectors)
+            except SelectorError:
+                # It is a fault of the claim, too, which ``demands`` finds.
+                continue
+
+    # What is said
+
+    def _fault(self, claim: Claim, classes: Mapping[str, DeviceClass], error: TooCostly, allowed: int) -> Fault:
+        where = _where(claim, classes, error.expression)
+        if error.on_one_device:
+            return Fault(
+                where,
+                f"takes more steps on one device than the limit of {DEVICE_STEPS}; simplify the expression: no loops "
+                "inside of loops, and no long texts",
+            )
+        return Fault(where, self._too_much("claim", allowed))
+
+    def _too_much(self, whose: str, allowed: int) -> str:
+        devices = self._index.device_count
+        return (
+            f"the selectors of the {whose} take more steps on {devices} {'device' if devices == 1 else 'devices'} than "
+            f"the limit of {allowed}, and most of them here; use fewer, shorter or simpler expressions"
+        )
+
+
+def _where(claim: Claim, classes: Mapping[str, DeviceClass], expression: str) -> str:
+    """Where the claim, or a device class that it names, has the expression."""
+    for index, request in enumerate(claim.spec.requests):
+        for position, want in enumerate(request.wants):
+            path = f"{_REQUESTS}[{index}].{f'firstAvailable[{position}]' if request.prioritized else 'exactly'}"
+            if expression in want.selectors:
+                return f"{path}.selectors[{want.selectors.index(expression)}].cel.expression"
+            device_class = classes.get(want.device_class)
+            if device_class and expression in device_class.selectors:
+                number = device_class.selectors.index(expression)
+                return f"device class {device_class.name}: spec.selectors[{number}].cel.expression"
+    return _REQUESTS
