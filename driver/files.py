@@ -22,6 +22,10 @@ _NUMBERS = itertools.count()
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 """Of Linux: paths are as they are, and both files of a renameat2(2) keep a name."""
 _LIBRARY = ctypes.CDLL(None, use_errno=True)
+SPARE = ".spare"
+"""The end of the name of a file that keeps room for another one (``Files.reserve``)."""
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What a system says if a file system has no room, or no number for another file."""
 _CANNOT_EXCHANGE = frozenset({errno.ENOENT, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 
 Loss = Literal["nothing", "change", "content"]
@@ -49,6 +53,14 @@ class Disk(Protocol):
 
         Raises:
             FileNotFoundError: the folder is missing.
+        """
+        ...
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        """Replace the content of a file in its place, which needs no room if it is not shorter. Not at once.
+
+        Raises:
+            FileNotFoundError: there is no such file.
         """
         ...
 
@@ -100,7 +112,15 @@ class Files:
         """The content, or None if there is no such file."""
         return self._disk.read(path)
 
-    def write(self, path: str, data: bytes, may_lose: Loss = "nothing", *, free_later: bool = False) -> None:
+    def write(
+        self,
+        path: str,
+        data: bytes,
+        may_lose: Loss = "nothing",
+        *,
+        free_later: bool = False,
+        may_use_reserve: bool = False,
+    ) -> None:
         """Replace the content atomically, making folders as needed.
 
         A program that is killed meanwhile leaves the file as it was and perhaps a temporary file (``sweep``).
@@ -108,9 +128,15 @@ class Files:
         Args:
             may_lose: what a loss of power may undo afterwards; less takes longer.
             free_later: the file that was there may stay as a temporary one until ``tidy`` is called.
+            may_use_reserve: if there is no room, use what is reserved for this file (``reserve``).
         """
         folder, name = posixpath.split(path)
-        temporary = self._created(folder, f".{name}.", data)
+        try:
+            temporary = self._created(folder, f".{name}.", data)
+        except OSError as error:
+            if may_use_reserve and error.errno in FULL and self._exchanged(path, data):
+                return
+            raise
         try:
             if may_lose != "content":
                 self._disk.sync(temporary)
@@ -127,6 +153,28 @@ class Files:
             raise
         if may_lose == "nothing":
             self._disk.sync_folder(folder)
+
+    def reserve(self, path: str, size: int) -> None:
+        """Keep room for a file of up to ``size`` bytes, in a file beside it, for a time when the disk is full.
+
+        The file and what is reserved for it take each other's place whenever that is used, so what gets no longer can
+        be written any number of times. Where a file system writes everything to a new place, the room may be missing.
+        """
+        if len(self.read(path + SPARE) or b"") < size:
+            self.write(path + SPARE, bytes(size))
+
+    def _exchanged(self, path: str, data: bytes) -> bool:
+        """Whether the content was written to what is reserved for the file, which then took its place."""
+        spare = path + SPARE
+        try:
+            self._disk.overwrite(spare, data)
+        except FileNotFoundError:
+            return False
+        self._disk.sync(spare)
+        if not self._disk.exchange(spare, path):
+            self._disk.rename(spare, path)
+        self._disk.sync_folder(posixpath.dirname(path))
+        return True
 
     def tidy(self) -> None:
         """Remove the files whose place others have taken. May raise OSError."""
@@ -215,10 +263,22 @@ class SystemDisk:
                 file.write(data)
                 file.flush()
                 os.fchmod(file.fileno(), 0o644)
+        except OSError as error:
+            self.unlink(path)
+            raise OSError(error.errno, error.strerror, path) from error
         except BaseException:
             self.unlink(path)
             raise
         return path
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        """See ``Disk``."""
+        try:
+            with open(path, "r+b") as file:
+                file.write(data)
+                file.truncate()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from error
 
     def sync(self, path: str) -> None:
         """See ``Disk``."""

@@ -1,5 +1,6 @@
 """A node's disk in memory. It outlives the programs that wrote it, and loses what was not synced with the power."""
 
+import errno
 import posixpath
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 from driver.files import Files
 
 Hook = Callable[[str, str], None]
+BLOCK = 4096
+"""How many bytes a file takes of a disk at once."""
 
 
 @dataclass(slots=True)
@@ -27,6 +30,8 @@ class MemoryDisk:
 
     def __init__(self, before: Hook | None = None):
         self.before = before
+        self.full = ""
+        """The folder that has no room left, itself and below; "" if all have."""
         self.changes = 0
         """How often a name or a content has changed."""
         self._files: dict[str, _File] = {}
@@ -53,11 +58,21 @@ class MemoryDisk:
     def create(self, folder: str, prefix: str, suffix: str, data: bytes) -> str:
         """See ``Disk``."""
         self._announce("create", posixpath.join(folder, prefix))
+        self._need_room(posixpath.join(folder, prefix), len(data) or 1)
         self._created += 1
         self.changes += 1
         path = posixpath.join(folder, f"{prefix}{self._created}{suffix}")
         self._files[path] = _File(bytes(data))
         return path
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        """See ``Disk``."""
+        self._announce("overwrite", path)
+        if path not in self._files:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+        self._need_room(path, len(data) - -(-len(self._files[path].content) // BLOCK) * BLOCK)
+        self._files[path].content = bytes(data)
+        self.changes += 1
 
     def sync(self, path: str) -> None:
         """See ``Disk``."""
@@ -147,6 +162,10 @@ class MemoryDisk:
     def _survives(self, path: str) -> bool:
         now, then = self._files.get(path), self._synced.get(path)
         return now is then and (now is None or now.content == now.synced)
+
+    def _need_room(self, path: str, size: int) -> None:
+        if self.full and size > 0 and path.startswith(self.full.rstrip("/") + "/"):
+            raise OSError(errno.ENOSPC, "No space left on device", path)
 
     def _announce(self, operation: str, path: str) -> None:
         if self.before:

@@ -117,6 +117,11 @@ class ProcessDisk:
         self._process.call()
         return self._disk.create(folder, prefix, suffix, data)
 
+    def overwrite(self, path: str, data: bytes) -> None:
+        """See ``Disk``."""
+        self._process.call()
+        self._disk.overwrite(path, data)
+
     def sync(self, path: str) -> None:
         """See ``Disk``."""
         self._process.call()

@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 
 from driver.clock import Clock
 from driver.errors import Fault, InvalidInput, LodeError, OperatorFault, TransientFault
-from driver.files import Files
+from driver.files import FULL, Files
 from driver.kube.api import Api, Forbidden, Unavailable
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
@@ -228,6 +228,8 @@ class Preparer:
                 raise
             if isinstance(answer, PrepareResult):
                 self.retiring.awaits_no_more(ref.uid)
+                if self._storage.wants_reserve:
+                    self.retiring.hasten()
                 return answer
             removable = removable | self._removable(cards, answer, call)
 
@@ -340,8 +342,11 @@ class Preparer:
         started = self._clock.monotonic()
         try:
             return act()
-        except (LodeError, OSError) as error:
+        except LodeError as error:
             failure = PrepareError(_reason(error), str(error))
+        except OSError as error:
+            remedy = "free some room there" if error.errno in FULL else "correct that on the node"
+            failure = PrepareError("operator", f"{ref}: {error}; {remedy}")
         except DEFECTS as error:  # the last line: the other claims of the call have nothing to do with it
             failure = PrepareError("operator", f"{ref}: defect of the plugin: {error!r}; report it with the log")
             self._log.error("defect", claim=str(ref), traceback=traceback.format_exc())
@@ -365,13 +370,13 @@ def _names(claims: Iterable[PreparedClaim], reader: ClaimRef) -> str:
     )
 
 
-def _reason(error: LodeError | OSError) -> FailureReason:
+def _reason(error: LodeError) -> FailureReason:
     match error:
         case InvalidInput() | Unsupported():
             return "invalid"
         case DeviceHeldError() | InUse():
             return "conflict"
-        case OperatorFault() | HardwareRefusal() | Forbidden() | OSError():
+        case OperatorFault() | HardwareRefusal() | Forbidden():
             return "operator"
         case _:
             return "transient"

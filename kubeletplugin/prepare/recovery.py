@@ -1,6 +1,6 @@
 """Repairing a node when the plugin starts, and after its checkpoint was damaged."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from driver.errors import InvalidInput, LodeError, TransientFault
@@ -92,14 +92,18 @@ class Recovery:
         dropped = [uid for uid, claim in claims if claim.state == "started" and uid not in worked_on]
         self._storage.sweep()
         kept = worked_on | {uid for uid, claim in claims if claim.state == "completed"}
-        try:
-            left = retire(self._storage, checkpoint, {*dropped, *self._storage.uids() - kept})
-        except OSError as error:
-            self._log.error("files of claims not removed", reason=str(error))
-            return self._storage.load()
+        left = self._retired(checkpoint, {*dropped, *self._storage.uids() - kept})
         if dropped:
             self._log.info("half-prepared claims removed", claims=sorted(dropped))
         return left
+
+    def _retired(self, checkpoint: Checkpoint, uids: Collection[str]) -> Checkpoint:
+        """What is left after these claims were given up, as far as their files can be removed."""
+        try:
+            return retire(self._storage, checkpoint, uids)
+        except OSError as error:
+            self._log.error("files of claims not removed", reason=str(error))
+            return self._storage.load()
 
     def stale(self, checkpoint: Checkpoint) -> Mapping[str, PreparedClaim]:
         """Claims that were prepared before the machine last started and are not allocated any more, by uid.
@@ -148,7 +152,7 @@ class Recovery:
         A claim that was prepared again since it was found stale stays. The caller holds the lock.
         """
         dropped = checkpoint.unchanged(stale)
-        kept = retire(self._storage, checkpoint, dropped) if dropped else checkpoint
+        kept = self._retired(checkpoint, dropped) if dropped else checkpoint
         restored = kept
         for uid, claim in kept.claims.items():
             if uid in answers.edits and claim.state == "completed" and not self._is_past(claim):
@@ -180,9 +184,9 @@ class Recovery:
         try:
             recorded = replace(claim, cards=cards_of(claim.plan, cards))
             self._storage.write(uid, self._devices.files(recorded, cards, edits, self._storage.paths))
-        except InvalidInput as error:
+        except (InvalidInput, OSError) as error:
             self._not_restored(claim, error)
         return claim
 
-    def _not_restored(self, claim: PreparedClaim, error: LodeError) -> None:
+    def _not_restored(self, claim: PreparedClaim, error: LodeError | OSError) -> None:
         self._log.error("files of a prepared claim not restored", claim=str(claim.plan.ref), reason=str(error))

@@ -116,7 +116,7 @@ class Retiring:
         self._awaited.pop(uid, None)
 
     def hasten(self) -> None:
-        """Look at the checkpoint at the next step: a claim was given up."""
+        """Look at the checkpoint at the next step: a claim was given up, or more is recorded than room is kept for."""
         self._look_at = self._clock.monotonic()
         self._wake()
 
@@ -179,6 +179,8 @@ class Retiring:
         try:
             with self._storage.lock():
                 claims = self._load().claims
+                if claims:
+                    self._storage.reserve()
         except (LodeError, OSError) as error:
             if self._unreadable != str(error):
                 self._log.warning("checkpoint cannot be read", reason=str(error))

@@ -3,12 +3,12 @@
 import hashlib
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Final
 
 from driver.errors import OperatorFault
-from driver.files import Files, Loss
+from driver.files import SPARE, Files, Loss
 from driver.settings import Settings
 from kubeletplugin.prepare import cdi, metadata
 from kubeletplugin.prepare import checkpoint as codec
@@ -17,6 +17,8 @@ from kubeletplugin.prepare.container import ClaimPaths, cards_in
 from kubeletplugin.prepare.plan import ClaimPlan
 
 _LOCK: Final = ".lock"
+_RESERVED: Final = 64 * 1024
+"""Room is kept for multiples of this many bytes: a claim takes about one kilobyte."""
 
 
 def plugin_directory(settings: Settings) -> str:
@@ -40,6 +42,7 @@ class ClaimStorage:
         self._card_lock_prefix = posixpath.join(directory, "card-")
         self._files = files
         self._encoder = codec.Encoder()
+        self._reserved = 0
         self._last: tuple[bytes, Checkpoint] | None = None
         """What the disk had when the lock was held last, and what it says: most of the time nothing has changed."""
 
@@ -104,27 +107,44 @@ class ClaimStorage:
         program's own even if the checkpoint is damaged before a claim has any other file. A loss of power may take the
         records of claims without anything on the hardware: no container of them is left then, and the kubelet has them
         prepared again. It may take back a change that only adds such claims, and the whole file if it has no others.
+        A change that only ends claims, or repairs the checkpoint, finds room on a full disk (``reserve``).
         """
         last, self._last = self._last, None
         may_lose = _may_lose(last[1], checkpoint) if last is not None else "nothing"
+        ends = last is None or _ends_only(last[1], checkpoint)
         if may_lose == "nothing":
-            self._save_actions(checkpoint.to_undo)
+            self._save_actions(checkpoint.to_undo, ends)
         data = self._encoder.encode(checkpoint)
-        self._files.write(self.checkpoint_path, data, may_lose, free_later=True)
+        self._files.write(self.checkpoint_path, data, may_lose, free_later=True, may_use_reserve=ends)
         self._last = data, checkpoint
 
-    def _save_actions(self, actions: Checkpoint) -> None:
+    @property
+    def wants_reserve(self) -> bool:
+        """Whether more is recorded than room was kept for by this object."""
+        return self._last is not None and len(self._last[0]) > self._reserved
+
+    def reserve(self) -> None:
+        """Keep room on the disk to end what is recorded now. Without room for that, it is tried again later."""
+        with suppress(OSError):
+            for path in (self._actions_path, self.checkpoint_path):
+                if data := self._files.read(path):
+                    size = -(-len(data) // _RESERVED) * _RESERVED
+                    self._files.reserve(path, size)
+                    self._reserved = size
+
+    def _save_actions(self, actions: Checkpoint, ends: bool) -> None:
         wanted = codec.encode(actions) if actions.claims else None
         present = self._files.read(self._actions_path)
         if wanted is None and present is not None:
             self._files.remove(self._actions_path)
         elif wanted is not None and wanted != present:
-            self._files.write(self._actions_path, wanted)
+            self._files.write(self._actions_path, wanted, may_use_reserve=ends)
 
     def clear(self) -> None:
         """Remove a checkpoint without claims: a missing one says the same."""
-        self._files.remove(self._actions_path)
-        self._files.remove(self.checkpoint_path)
+        for path in (self._actions_path, self.checkpoint_path):
+            self._files.remove(path)
+            self._files.remove(path + SPARE)
 
     def remove_locks(self) -> None:
         """Remove the locks that nobody holds. The caller does not hold the lock."""
@@ -242,6 +262,11 @@ def _may_lose(before: Checkpoint, after: Checkpoint) -> Loss:
     if not _adds_only(before, after):
         return "nothing"
     return "change" if any(claim.steps for claim in after.claims.values()) else "content"
+
+
+def _ends_only(before: Checkpoint, after: Checkpoint) -> bool:
+    """Whether the change removes claims and gives claims up, and nothing else."""
+    return all(claim.state == "stopping" for uid, claim in after.claims.items() if before.claims.get(uid) != claim)
 
 
 def _adds_only(before: Checkpoint, after: Checkpoint) -> bool:

@@ -56,6 +56,58 @@ def test_a_lock_is_known_as_held_while_it_is(place: Place) -> None:
         pass
 
 
+class Full(SystemDisk):
+    """A disk without room for another file."""
+
+    def create(self, folder: str, prefix: str, suffix: str, data: bytes) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device", f"{folder}/{prefix}")
+
+
+def filled(files: Files, root: str) -> Files:
+    """The same files, on a disk that is full now."""
+    if isinstance(files, MemoryFiles):
+        files.disk.full = root
+        return files
+    return Files(Full())
+
+
+def test_what_is_reserved_is_enough_to_write_what_gets_no_longer_any_number_of_times(place: Place) -> None:
+    files, root = place
+    path = f"{root}/claims"
+    files.write(path, b"x" * 9000)
+    files.reserve(path, 10_000)
+    files = filled(files, root)
+    with pytest.raises(OSError, match="No space left"):
+        files.write(path, b"new")
+    for size in (9001, 9000, 8000, 8000, 10):
+        files.write(path, b"y" * size, may_use_reserve=True)
+        assert files.read(path) == b"y" * size
+    other = f"{root}/other"
+    with pytest.raises(OSError, match="No space left"):
+        files.write(other, b"", may_use_reserve=True)
+    assert files.read(other) is None
+
+
+@pytest.mark.parametrize("power", ["stays", "lost"])
+def test_a_write_to_what_is_reserved_that_is_killed_leaves_the_old_content_or_the_new(power: str) -> None:
+    for calls in itertools.count():
+        files = MemoryFiles()
+        files.write("/d/a", b"old")
+        files.reserve("/d/a", 100)
+        files.disk.full = "/d"
+        killed = _killed_before(files, calls, partial(files.write, "/d/a", b"new", may_use_reserve=True))
+        if power == "lost":
+            files.disk.lose_power()
+        assert files.read("/d/a") in ((b"old", b"new") if killed else (b"new",))
+        if not killed:
+            return
+
+
+def test_what_a_full_disk_refuses_names_the_file() -> None:
+    with pytest.raises(OSError, match=r"No space left on device: '/dev/full'"):
+        SystemDisk().overwrite("/dev/full", b"new")
+
+
 def test_sweeping_leaves_finished_files_alone(place: Place) -> None:
     files, root = place
     files.write(f"{root}/cdi/a.json", b"1")

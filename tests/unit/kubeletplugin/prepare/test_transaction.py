@@ -15,7 +15,7 @@ from kubeletplugin.hardware.actions import MigInstance
 from kubeletplugin.hardware.decorator import HardwareDecorator
 from kubeletplugin.hardware.simulated import SimulatedHardware
 from kubeletplugin.hardware.simulated.profile import Profile
-from kubeletplugin.prepare import Preparer
+from kubeletplugin.prepare import ClaimRef, Preparer
 from kubeletplugin.prepare.checkpoint import PreparedClaim
 from kubeletplugin.prepare.preparer import RETRY_TIMEOUT_SECONDS
 from kubeletplugin.prepare.storage import ClaimStorage
@@ -253,6 +253,73 @@ def test_a_claim_that_a_killed_instance_had_begun_is_given_up_by_the_next(rig: R
     recover(plugin)
     release(rig, plugin)
     assert (rig.existing(), records(rig)) == ([], {})
+
+
+def full_of_claims(rig: Rig) -> tuple[Preparer, list[ClaimRef]]:
+    """A node with claims of all kinds whose disk gets full."""
+    refs = [
+        rig.claim("mig", [result(MIG_6)]),
+        rig.claim("other", [result("gpu-0-mig-2g-10gb-2")]),
+        rig.claim("mps", [share("gpu-1-share", SHARE_A)], [sharing("mps")]),
+        rig.claim("plain", [share("gpu-1-share", SHARE_B)], [sharing("mps")]),
+    ]
+    plugin = rig.plugin()
+    for ref in refs:
+        prepare(plugin, ref)
+    release(rig, plugin, 1)
+    rig.files.disk.full = PLUGIN
+    return plugin, refs
+
+
+def test_on_a_full_disk_every_pod_can_end_and_what_its_claims_had_is_released(rig: Rig) -> None:
+    plugin, refs = full_of_claims(rig)
+    for ref in refs:
+        unprepare(plugin, ref)
+        release(rig, plugin, 1)
+    assert (rig.existing(), records(rig), rig.claim_files()) == ([], {}, set())
+    answer = refused(plugin, rig.claim("next", [result("gpu-0")]))
+    assert answer.reason == "operator"
+    assert "No space left on device: '/var/lib/kubelet/plugins/lode.dev/" in answer.message
+    assert answer.message.endswith("free some room there")
+    rig.files.disk.full = ""
+    prepare(plugin, rig.claim("later", [result("gpu-0")]))
+
+
+def test_on_a_full_disk_a_plugin_starts_gives_up_what_was_begun_and_ends_what_is_prepared(rig: Rig) -> None:
+    _, refs = full_of_claims(rig)
+    rig.files.disk.full = ""
+    begun = rig.claim("begun", [result(MIG_5)])
+    with pytest.raises(Killed):
+        rig.plugin(hardware=Dying(rig.hardware)).prepare([begun])
+    rig.files.disk.full = PLUGIN
+    plugin = rig.plugin()
+    recover(plugin)
+    release(rig, plugin, 1)
+    assert set(plugin.prepared()) == {ref.uid for ref in refs}
+    unprepare(plugin, *refs)
+    release(rig, plugin)
+    assert (rig.existing(), records(rig), rig.claim_files()) == ([], {}, set())
+
+
+def test_a_damaged_checkpoint_is_rebuilt_on_a_full_disk(rig: Rig) -> None:
+    _, refs = full_of_claims(rig)
+    rig.files.disk.full = ""
+    rig.files.write(CHECKPOINT, b"damaged")
+    rig.files.disk.full = PLUGIN
+    plugin = rig.plugin()
+    recover(plugin)
+    assert set(plugin.prepared()) == {ref.uid for ref in refs}
+    unprepare(plugin, *refs)
+    release(rig, plugin)
+    assert (rig.existing(), records(rig), rig.claim_files()) == ([], {}, set())
+
+
+def test_a_plugin_that_stops_without_claims_leaves_nothing_that_was_reserved(rig: Rig) -> None:
+    plugin, refs = full_of_claims(rig)
+    unprepare(plugin, *refs)
+    release(rig, plugin)
+    plugin.leave()
+    assert rig.files.names(PLUGIN) == []
 
 
 def test_nothing_is_undone_while_the_cdi_spec_cannot_be_removed(rig: Rig) -> None:
