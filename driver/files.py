@@ -24,6 +24,9 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _LIBRARY = ctypes.CDLL(None, use_errno=True)
 SPARE = ".spare"
 """The end of the name of a file that keeps room for another one (``Files.reserve``)."""
+_LABEL = "security.selinux"
+_READABLE = b"system_u:object_r:container_ro_file_t:s0\0"
+"""The label of what all containers may read, in the policy of container-selinux: layers of images have it."""
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """What a system says if a file system has no room, or no number for another file."""
 _CANNOT_EXCHANGE = frozenset({errno.ENOENT, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
@@ -85,6 +88,13 @@ class Disk(Protocol):
 
     def sync_folder(self, path: str) -> None:
         """Make the names in the folder survive a loss of power."""
+        ...
+
+    def let_containers_read(self, folder: str) -> None:
+        """Label the folder, and the files in it, so that SELinux lets containers read them; nothing without SELinux.
+
+        New files get the label of their folder, and keep it when they get another name.
+        """
         ...
 
     def lock(self, path: str) -> AbstractContextManager[None]:
@@ -188,6 +198,10 @@ class Files:
         except FileNotFoundError:
             self._disk.make_folder(folder)
             return self._disk.create(folder, prefix, TEMPORARY, data)
+
+    def let_containers_read(self, folder: str) -> None:
+        """Have files in the folder, which is made if necessary, that SELinux lets containers read."""
+        self._disk.let_containers_read(folder)
 
     def remove(self, path: str) -> None:
         """Remove the file durably; absent is success."""
@@ -308,6 +322,17 @@ class SystemDisk:
     def sync_folder(self, path: str) -> None:
         """See ``Disk``."""
         _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def let_containers_read(self, folder: str) -> None:
+        """See ``Disk``."""
+        self.make_folder(folder)
+        for path in (folder, *(posixpath.join(folder, name) for name in self.names(folder))):
+            try:
+                label = os.getxattr(path, _LABEL)
+            except OSError:  # there is no SELinux, or the file has gone
+                continue
+            if label != _READABLE:
+                os.setxattr(path, _LABEL, _READABLE)
 
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:

@@ -106,6 +106,9 @@ class MemoryDisk:
         kept = {name: file for name, file in self._synced.items() if not _is_in(name, path)}
         self._synced = kept | {name: file for name, file in self._files.items() if _is_in(name, path)}
 
+    def let_containers_read(self, folder: str) -> None:
+        """See ``Disk``; there is no SELinux."""
+
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:
         """Exclusive among the threads of this process.

@@ -147,6 +147,11 @@ class ProcessDisk:
         self._process.call()
         self._disk.sync_folder(path)
 
+    def let_containers_read(self, folder: str) -> None:
+        """See ``Disk``."""
+        self._process.call()
+        self._disk.let_containers_read(folder)
+
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:
         """Exclusive while held; released when the process dies."""

@@ -91,6 +91,10 @@ class Recovery:
         worked_on = {uid for uid, claim in claims if claim.state == "started" and self._storage.is_worked_on(claim)}
         dropped = [uid for uid, claim in claims if claim.state == "started" and uid not in worked_on]
         self._storage.sweep()
+        try:
+            self._storage.let_containers_read()
+        except OSError as error:
+            self._log.warning("metadata files not labelled for containers", reason=str(error))
         kept = worked_on | {uid for uid, claim in claims if claim.state == "completed"}
         left = self._retired(checkpoint, {*dropped, *self._storage.uids() - kept})
         if dropped:

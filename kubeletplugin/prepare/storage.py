@@ -211,6 +211,14 @@ class ClaimStorage:
             self._files.remove(path)
         self.sweep()
 
+    def let_containers_read(self) -> None:
+        """Have metadata files that containers may read where SELinux is enforcing. CDI specs are read by runtimes only.
+
+        Raises:
+            OSError: the files cannot be labelled.
+        """
+        self._files.let_containers_read(self.paths.metadata_root)
+
     def tidy(self) -> None:
         """Remove the checkpoint that the last one has replaced, while nobody waits for it."""
         self._files.tidy()

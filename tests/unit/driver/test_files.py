@@ -108,6 +108,24 @@ def test_what_a_full_disk_refuses_names_the_file() -> None:
         SystemDisk().overwrite("/dev/full", b"new")
 
 
+def test_files_of_a_labelled_folder_get_the_label_that_containers_may_read(tmp_path: Path) -> None:
+    folder, file = tmp_path / "metadata", tmp_path / "metadata" / "uid_gpu.json"
+    files = SystemFiles()
+    files.let_containers_read(str(folder))
+    files.write(str(file), b"1")
+    files.let_containers_read(str(folder))
+    if os.geteuid() != 0:
+        pytest.skip("only root may set a label")
+    for path in (folder, file):
+        try:
+            os.setxattr(path, "security.selinux", b"system_u:object_r:var_lib_t:s0\0")
+        except OSError:
+            pytest.skip("this file system has no labels")
+    files.let_containers_read(str(folder))
+    for path in (folder, file):
+        assert os.getxattr(path, "security.selinux") == b"system_u:object_r:container_ro_file_t:s0\0"
+
+
 def test_sweeping_leaves_finished_files_alone(place: Place) -> None:
     files, root = place
     files.write(f"{root}/cdi/a.json", b"1")
