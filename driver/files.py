@@ -175,7 +175,7 @@ class Files:
 
     def _exchanged(self, path: str, data: bytes) -> bool:
         """Whether the content was written to what is reserved for the file, which then took its place."""
-        spare = path + SPARE
+        spare, above = path + SPARE, posixpath.dirname(path)
         try:
             self._disk.overwrite(spare, data)
         except FileNotFoundError:
@@ -183,7 +183,7 @@ class Files:
         self._disk.sync(spare)
         if not self._disk.exchange(spare, path):
             self._disk.rename(spare, path)
-        self._disk.sync_folder(posixpath.dirname(path))
+        self._disk.sync_folder(above)
         return True
 
     def tidy(self) -> None:
