@@ -51,3 +51,18 @@ def test_kustomize(plane: ControlPlane, tmp_path: Path) -> None:
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
     plane.kubectl("apply", "-k", tmp_path)
     assert images(plane) == {IMAGE}
+
+
+def test_make_kind_and_the_commands_that_it_prints(plane: ControlPlane) -> None:
+    """What the target applies is accepted as it applies it, and then what the printed commands and README apply."""
+    (installing,) = re.findall(r"^\t\$\(KUBECTL\) (apply .*?);", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    pages = (ROOT / "manifests/kind/first-steps.txt").read_text() + (ROOT / "README.md").read_text()
+    applied = re.findall(
+        r"^ *kubectl (apply --(?:kustomize|filename) manifests/kind-examples\S*)$", pages, re.MULTILINE
+    )
+    assert len(applied) == 2
+    for command in (installing, *applied):
+        plane.kubectl(*shlex.split(command))
+    assert images(plane) == {"lode-dra:dev"}
+    found = plane.kubectl("get", "pods", "-o", "jsonpath={.items[*].spec.containers[*].image}").stdout
+    assert set(found.split()) == {"lode-test/busybox:1"}
