@@ -49,6 +49,8 @@ from driver.threads import start_thread
 
 _IDLE_SECONDS = 1.0
 """Longest sleep of the main loop, so that lost leadership is noticed."""
+_TAKE_IN_SECONDS = 0.2
+"""Longest time for taking in what has arrived before a decision that is due is made."""
 _TELLING = 4
 """The most conditions and Events that are written at the same time."""
 _STUCK_SECONDS = 120.0
@@ -327,7 +329,7 @@ def take_in(inbox: Inbox, seconds: float, handle: Callable[[StateDelta | WriteRe
         while True:
             if event is not None:
                 handle(event)
-            if clock.monotonic() - began > _IDLE_SECONDS:
+            if clock.monotonic() - began > _TAKE_IN_SECONDS:
                 return
             event = inbox.get_nowait()
     except queue.Empty:

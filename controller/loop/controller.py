@@ -39,6 +39,8 @@ from driver.settings import HoldSettings, Settings
 
 _GAUGE_SECONDS = 5.0
 """Least time between two updates of the gauge of allocated devices."""
+_CLAIMS_FIRST: Final = -(2**40)
+"""Before every priority."""
 _READ_AGAIN_SECONDS = 1.0
 """Pause before the claims are read anew at the start of a term, after they could not be read."""
 _FIELD_SELECTORS: Final = {PODS: "status.phase!=Failed"}
@@ -106,7 +108,7 @@ class Controller:
         settings, memory = self._settings.controller, RefusalMemory()
         limits = _limits_of(settings.hold)
         self._underway = Underway(state, self._writes, clock, log, settings.longest_write_seconds)
-        self._queue = Turns(state, self._underway, clock, self._rank)
+        self._queue = Turns(state, self._underway, clock, self._rank, self._level)
         teller = Teller(self._writes, clock, state, log, self._identity)
         self._waits = PodWaits(state, self._queue, teller, memory, clock, log, limits)
         self._pods = PodSync(
@@ -233,14 +235,19 @@ class Controller:
             kind, name = key
             self._fleet.turn.begin(TURN_STEPS)
             changes = Changes()
-            sync = {"pod": self._pods.sync, "gang": self._gangs.sync, "claim": self._claims.sync}[kind]
-            outcome = sync(name, changes)
+            syncs = {"pod": self._pods.sync, "gang": self._gangs.sync, "claim": self._claims.sync, "wake": self._look}
+            outcome = syncs[kind](name, changes)
             self._requeue(changes)
-            self._metrics.took(self._clock.monotonic() - now)
+            took = self._clock.monotonic() - now
+            self._queue.charge(key, took)
+            self._metrics.took(took)
             if outcome is not None:
                 self._metrics.decided(outcome)
         self._measure(now)
         return key is not None
+
+    def _look(self, pod: str, _: Changes) -> None:
+        self._waits.look(pod)
 
     def next_due(self) -> float | None:
         """When ``step`` has something to do (monotonic seconds); None if only an event can give it something."""
@@ -329,14 +336,20 @@ class Controller:
             self._queue.add(("claim", claim), now)
         self._waits.wake(changes)
 
-    def _rank(self, key: Key) -> tuple[int, Rank]:
-        """Claims are decided first, because they may free devices; then pods and gangs in the order of service."""
+    def _rank(self, key: Key) -> Rank:
+        """The order of service."""
         kind, name = key
-        if kind == "gang":
+        name = (self._state.gangs.of(name) or name) if kind == "wake" else name
+        if kind == "gang" or name != key[1]:
+            # A member is as urgent as its gang.
             members = [pod for member in self._state.gangs.members(name) if (pod := self._state.pods.get(member))]
-            return 1, (rank_of_gang(members) if members else Rank(0, "", name))
-        pod = self._state.pods.get(name) if kind == "pod" else None
-        return (0 if kind == "claim" else 1), rank_of(pod) if pod else Rank(0, "", name)
+            return rank_of_gang(members) if members else Rank(0, "", name)
+        pod = None if kind == "claim" else self._state.pods.get(name)
+        return rank_of(pod) if pod else Rank(0, "", name)
+
+    def _level(self, key: Key) -> int:
+        """Claims are decided first, because they may free devices; then pods and gangs by priority."""
+        return _CLAIMS_FIRST if key[0] == "claim" else self._rank(key).below
 
     def _measure(self, now: float) -> None:
         if now >= self._gauge_at:

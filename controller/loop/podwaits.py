@@ -47,6 +47,8 @@ _HELP: Final = {
 }
 """What helps pods that wait for these reasons; for all others, a change of the pod or of its claims."""
 _TELL_AGAIN_SECONDS: Final = 10.0
+_TERMS: Final = "terms of other pods"
+"""Stands beside names of nodes for a change of pods that affinity and spread look at."""
 
 
 @dataclass(slots=True)
@@ -87,8 +89,11 @@ class PodWaits:
         self._log = log
         self._limits = limits
         self._waiting: dict[str, _Waiting] = {}
-        self._unexplained: dict[str, None] = {}
+        self._unexplained: dict[str, dict[str, None]] = {}
+        """Pods that are to be told why no node takes them, by namespace, that first whose turn it is."""
         self._parked = ParkedPods()
+        self._helping: dict[str, dict[str, None]] = {}
+        """The nodes whose changes may help a pod, "" for all of them, until it is looked at."""
         self._unheld: dict[str, None] = {}
         """Pods for which no more nodes could be held back; they are tried again when a hold ends."""
         self._held = HeldNodes()
@@ -152,7 +157,7 @@ class PodWaits:
         self._park(pod, answer, Help.NODES)
         if answer.after is not None:
             self._queue.add(("pod", pod.key), now + answer.after)
-        self._unexplained[pod.key] = None
+        self._unexplained.setdefault(pod.namespace, {})[pod.key] = None
         self._hold_node(pod, answer, now)
         return answer.reason
 
@@ -162,11 +167,17 @@ class PodWaits:
         return bool(self._unexplained)
 
     def explain_next(self) -> bool:
-        """Tell one more pod why no node takes it; False if all were told. For when no decision is due."""
+        """Tell one more pod why no node takes it; False if all were told. For when no decision is due.
+
+        Namespaces take turns: to find the words may cost more than to decide.
+        """
         if not self._unexplained:
             return False
-        key = next(iter(self._unexplained))
-        del self._unexplained[key]
+        namespace, key = next((name, next(iter(pods))) for name, pods in self._unexplained.items())
+        others = self._unexplained.pop(namespace)
+        del others[key]
+        if others:
+            self._unexplained[namespace] = others
         answer, pod = self._waiting[key].answer, self._state.pods.get(key)
         if pod is not None and answer is not None:
             self._explain(pod, answer, self._clock.monotonic())
@@ -206,10 +217,18 @@ class PodWaits:
     def end(self, pod: str) -> None:
         """The pod waits no longer."""
         self._waiting.pop(pod, None)
-        self._unexplained.pop(pod, None)
+        self._drop_unexplained(pod)
         self._unheld.pop(pod, None)
+        self._helping.pop(pod, None)
         self._try_soon(self._parked.leave(pod))
         self._end_hold(pod)
+
+    def _drop_unexplained(self, pod: str) -> None:
+        namespace = pod.partition("/")[0]
+        pods = self._unexplained.get(namespace, {})
+        pods.pop(pod, None)
+        if not pods:
+            self._unexplained.pop(namespace, None)
 
     def settle(self, pod: str) -> None:
         """The pod is bound, has ended or is gone: nothing about it is remembered."""
@@ -227,18 +246,27 @@ class PodWaits:
 
     def wake(self, changes: Changes) -> None:
         """Have those pods tried that the changes can help, and those for which a changed node is held back."""
-        woken = self._parked.woken(changes.favoured, self._could_use)
-        if changes.terms:
-            woken += [pod for pod in self._parked.first_for_nodes() if self._depends_on_others(pod)]
+        self._wake_on([*changes.favoured, *([_TERMS] if changes.terms else [])])
         for node in changes.favoured:
-            woken += [pod for pod in self._held.holders(node) if not self._serves(pod)]
-        for pod in woken:
-            self._try_soon(pod)
+            for pod in self._held.holders(node):
+                if not self._serves(pod):
+                    self._try_soon(pod)
         for gang in self.domains.on({**changes.favoured, **changes.ends}):
             self._queue.add(("gang", gang), self._clock.monotonic())
 
-    def _wake_on(self, nodes: Collection[str]) -> None:
-        for pod in self._parked.woken(sorted(nodes), self._could_use):
+    def _wake_on(self, changed: Collection[str]) -> None:
+        """Have those looked at whom changes of these nodes may help; each in the turn of its namespace (``look``)."""
+        for pod in self._parked.woken(changed):
+            self._helping.setdefault(pod, {}).update(dict.fromkeys(changed))
+            self._queue.add(("wake", pod), self._clock.monotonic())
+
+    def look(self, pod: str) -> None:
+        """Have the pod tried if what has changed since it was looked at last can help it."""
+        changed = self._helping.pop(pod, {})
+        if pod not in self._parked:
+            return
+        is_open = "" in changed or any(node != _TERMS and self._could_use(pod, node) for node in changed)
+        if is_open or (_TERMS in changed and self._depends_on_others(pod)):
             self._try_soon(pod)
 
     def _could_use(self, pod: str, node: str) -> bool:

@@ -1,28 +1,45 @@
-"""Keys with due times: each key at most once; of those that are due, the one that ranks first. Pure."""
+"""Keys with due times: each key at most once; of those that are due, the one that comes first. Pure."""
 
 import heapq
 from collections.abc import Callable
 from typing import Any, Generic, Literal, TypeVar
 
+from controller.waiting import Shares
+
 K = TypeVar("K")
-Key = tuple[Literal["pod", "claim", "gang"], str]
-"""What the controller decides about: the kind of object and its key (``namespace/name``)."""
+Key = tuple[Literal["pod", "claim", "gang", "wake"], str]
+"""What the controller decides about: the kind of object and its key (``namespace/name``). "wake": whether a change may
+help a pod that waits."""
+
+_Ready = tuple[Any, float, int, K]
 
 
 class KeyedQueue(Generic[K]):
     """Work to do, by key. A key that is added twice is due at the earlier of the two times.
 
-    Keys that are due come up by rank, equal ones in the order in which they became due.
+    Keys that are due come up by level, then those of namespaces that have their turn, then by rank, equal ones in the
+    order in which they became due.
 
     Args:
         rank: of a key at the moment when it is due, the smallest comes up first; any values that can be compared.
+        level: of a key at that moment, the smallest comes up first, whoever has a turn.
+        namespace: of a key.
     """
 
-    def __init__(self, rank: Callable[[K], Any] = lambda _: 0) -> None:
+    def __init__(
+        self,
+        rank: Callable[[K], Any] = lambda _: 0,
+        level: Callable[[K], int] = lambda _: 0,
+        namespace: Callable[[K], str] = lambda _: "",
+    ) -> None:
         self._rank = rank
+        self._level = level
+        self._namespace = namespace
         self._due: dict[K, tuple[float, int]] = {}
         self._later: list[tuple[float, int, K]] = []
-        self._ready: list[tuple[Any, float, int, K]] = []
+        self._ready: dict[tuple[int, str], list[_Ready[K]]] = {}
+        """Heaps of what is due, by level and namespace."""
+        self._shares = Shares()
         self._sequence = 0
 
     def __len__(self) -> int:
@@ -51,7 +68,7 @@ class KeyedQueue(Generic[K]):
     def next_due(self) -> float | None:
         """When the next key is due (monotonic seconds); None if the queue is empty."""
         self._drop_stale()
-        times = [due for due, _, _ in self._later[:1]] + [due for _, due, _, _ in self._ready[:1]]
+        times = [due for due, _, _ in self._later[:1]] + [heap[0][1] for heap in self._ready.values()]
         return min(times, default=None)
 
     def pop(self, now: float) -> K | None:
@@ -59,16 +76,35 @@ class KeyedQueue(Generic[K]):
         self._drop_stale()
         while self._later and self._later[0][0] <= now:
             due, number, key = heapq.heappop(self._later)
-            heapq.heappush(self._ready, (self._rank(key), due, number, key))
+            heap = self._ready.setdefault((self._level(key), self._namespace(key)), [])
+            heapq.heappush(heap, (self._rank(key), due, number, key))
             self._drop_stale()
         if not self._ready:
+            self._shares.forget()
             return None
-        _, _, _, first = heapq.heappop(self._ready)
+        _, _, _, first = heapq.heappop(self._ready[self._next_heap()])
         del self._due[first]
         return first
+
+    def charge(self, key: K, seconds: float) -> None:
+        """What was done for the key took so long. Its namespace has the less left of its turn."""
+        self._shares.charge(self._namespace(key), seconds)
+
+    def _next_heap(self) -> tuple[int, str]:
+        """The level and namespace of the key that comes first."""
+        level = min(level for level, _ in self._ready)
+        waiting = [namespace for one, namespace in self._ready if one == level]
+        having = [namespace for namespace in waiting if self._shares.has_left(namespace)]
+        if not having:
+            self._shares.next_round(waiting)
+            having = [namespace for namespace in waiting if self._shares.has_left(namespace)]
+        return min(((level, namespace) for namespace in having), key=lambda one: self._ready[one][0][:3])
 
     def _drop_stale(self) -> None:
         while self._later and self._due.get(self._later[0][2]) != self._later[0][:2]:
             heapq.heappop(self._later)
-        while self._ready and self._due.get(self._ready[0][3]) != self._ready[0][1:3]:
-            heapq.heappop(self._ready)
+        for place, heap in list(self._ready.items()):
+            while heap and self._due.get(heap[0][3]) != heap[0][1:3]:
+                heapq.heappop(heap)
+            if not heap:
+                del self._ready[place]

@@ -27,10 +27,18 @@ class Turns(KeyedQueue[Key]):
 
     Args:
         rank: as of ``KeyedQueue``.
+        level: as of ``KeyedQueue``.
     """
 
-    def __init__(self, state: State, underway: Underway, clock: Clock, rank: Callable[[Key], Any]):
-        super().__init__(rank)
+    def __init__(
+        self,
+        state: State,
+        underway: Underway,
+        clock: Clock,
+        rank: Callable[[Key], Any],
+        level: Callable[[Key], int],
+    ):
+        super().__init__(rank, level, _namespace_of)
         self._state = state
         self._underway = underway
         self._clock = clock
@@ -84,6 +92,10 @@ class Turns(KeyedQueue[Key]):
             busy.pop()
         self._busy.pop(gang, None)
         return False
+
+
+def _namespace_of(key: Key) -> str:
+    return key[1].partition("/")[0]
 
 
 def objects_of(pod: PodView) -> Iterable[ObjectKey]:

@@ -1,13 +1,10 @@
 """The pods that cannot be placed at present, and which of them a change can help. Pure."""
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from enum import Enum
 
 from controller.waiting.order import Rank
-
-CanUse = Callable[[str, str], bool]
-"""Whether the pod (namespace/name) might be placed on this node now."""
 
 
 class Help(Enum):
@@ -73,12 +70,9 @@ class ParkedPods(Collection[str]):
         """The first pod of each group that waits for nodes."""
         return [ranks[0].pod for ranks in self._groups[Help.NODES].values()]
 
-    def woken(self, nodes: Iterable[str], can_use: CanUse) -> list[str]:
-        """The pods to be tried after changes in favour of these nodes ("": of every node): the first of each group."""
-        changed = list(nodes)
+    def woken(self, changed: Collection[str]) -> list[str]:
+        """The pods that changes in favour of these nodes ("": of every node) may help: the first of each group."""
         if not changed:
             return []
-        waiting = self.first_for_nodes()
-        if "" not in changed:
-            return [pod for pod in waiting if any(can_use(pod, node) for node in changed)]
-        return waiting + [ranks[0].pod for ranks in self._groups[Help.CLUSTER].values()]
+        more = self._groups[Help.CLUSTER].values() if "" in changed else ()
+        return [*self.first_for_nodes(), *(ranks[0].pod for ranks in more)]

@@ -2,16 +2,22 @@
 
 from collections import deque
 from collections.abc import Mapping
+from typing import TypeVar
 
 from controller.writing.execution import Execution
 from controller.writing.steps import Lane, ObjectKey
+
+V = TypeVar("V")
 
 TellKey = tuple[ObjectKey, str]
 """What a telling is about: an object and a reason."""
 
 
 class Lanes:
-    """Sequences by lane: in order of arrival, up to a bound at once, and never two that are about one object.
+    """Sequences by lane: up to a bound at once, and never two that are about one object.
+
+    Namespaces take turns, so that nobody waits behind all that is written for another one. Within one, the order is
+    that of arrival.
 
     Args:
         bounds: the most sequences of each lane that are under way at once.
@@ -19,8 +25,9 @@ class Lanes:
 
     def __init__(self, bounds: Mapping[Lane, int]):
         self._bounds = bounds
-        self._placing: deque[Execution] = deque()
-        self._telling: dict[TellKey, Execution] = {}
+        self._placing: dict[str, deque[Execution]] = {}
+        self._telling: dict[str, dict[TellKey, Execution]] = {}
+        """What waits, by namespace, that first whose turn it is."""
         self._telling_of: dict[ObjectKey, set[TellKey]] = {}
         """What waits to be told, by the objects that are written for it."""
         self._started = dict.fromkeys(Lane, 0)
@@ -31,13 +38,14 @@ class Lanes:
         for target in execution.sequence.objects:
             for key in tuple(self._telling_of.get(target, ())):
                 self._remove_telling(key)
-        self._placing.append(execution)
+        self._placing.setdefault(_namespace_of(execution), deque()).append(execution)
 
     def tell(self, key: TellKey, execution: Execution) -> None:
         """Queue a sequence that tells; it takes the place of one with the same key that has not started."""
-        if key in self._telling:
+        namespace = _namespace_of_told(key)
+        if key in self._telling.get(namespace, {}):
             self._remove_telling(key)
-        self._telling[key] = execution
+        self._telling.setdefault(namespace, {})[key] = execution
         for target in execution.sequence.objects:
             self._telling_of.setdefault(target, set()).add(key)
 
@@ -64,33 +72,57 @@ class Lanes:
 
     def waiting(self, lane: Lane) -> int:
         """The number of sequences that have not started."""
-        return len(self._placing) if lane is Lane.PLACING else len(self._telling)
+        waiting = self._placing if lane is Lane.PLACING else self._telling
+        return sum(map(len, waiting.values()))
 
     def under_way(self, lane: Lane) -> int:
         """The number of sequences that have started and not ended."""
         return self._started[lane]
 
     def _take_placing(self) -> Execution | None:
-        blocked = set(self._busy)
-        for position, execution in enumerate(self._placing):
-            if blocked.isdisjoint(execution.sequence.objects):
-                del self._placing[position]
-                return execution
-            # What came later about one of these objects does not overtake.
-            blocked |= execution.sequence.objects
+        for namespace, waiting in self._placing.items():
+            blocked = set(self._busy)
+            for position, execution in enumerate(waiting):
+                if blocked.isdisjoint(execution.sequence.objects):
+                    del waiting[position]
+                    self._goes_last(self._placing, namespace)
+                    return execution
+                # What came later about one of these objects does not overtake. They are of one namespace.
+                blocked |= execution.sequence.objects
         return None
 
     def _take_telling(self) -> Execution | None:
-        for key, execution in self._telling.items():
-            if self._busy.isdisjoint(execution.sequence.objects):
-                return self._remove_telling(key)
+        for namespace, waiting in self._telling.items():
+            for key, execution in waiting.items():
+                if self._busy.isdisjoint(execution.sequence.objects):
+                    self._remove_telling(key)
+                    self._goes_last(self._telling, namespace)
+                    return execution
         return None
 
-    def _remove_telling(self, key: TellKey) -> Execution:
-        execution = self._telling.pop(key)
+    @staticmethod
+    def _goes_last(waiting: dict[str, V], namespace: str) -> None:
+        """The namespace has had its turn."""
+        others = waiting.pop(namespace, None)
+        if others:
+            waiting[namespace] = others
+
+    def _remove_telling(self, key: TellKey) -> None:
+        namespace = _namespace_of_told(key)
+        waiting = self._telling[namespace]
+        execution = waiting.pop(key)
+        if not waiting:
+            del self._telling[namespace]
         for target in execution.sequence.objects:
             keys = self._telling_of[target]
             keys.discard(key)
             if not keys:
                 del self._telling_of[target]
-        return execution
+
+
+def _namespace_of(execution: Execution) -> str:
+    return execution.sequence.subject[1].rpartition("/")[0]
+
+
+def _namespace_of_told(key: TellKey) -> str:
+    return key[0][1].rpartition("/")[0]

@@ -1,5 +1,6 @@
 """The queue gives each key once, when it is due, in order; the back-off grows and is bounded."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,3 +73,83 @@ def test_a_discarded_key_does_not_come_up() -> None:
     queue.add("a", 9)
     assert queue.pop(5) is None
     assert queue.pop(9) == "a"
+
+
+# Namespaces
+
+
+def flooded(most: int = 1000) -> KeyedQueue[str]:
+    """``most`` keys of namespace a, which come first, and then one of b."""
+    queue: KeyedQueue[str] = KeyedQueue(rank=lambda key: key, namespace=lambda key: key[0])
+    for number in range(most):
+        queue.add(f"a{number:04}", 0)
+    queue.add("b", 0)
+    return queue
+
+
+def decisions_before(queue: KeyedQueue[str], last: str, seconds: float) -> int:
+    count = 0
+    while (key := queue.pop(0)) != last:
+        assert key is not None
+        queue.charge(key, seconds)
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize(("seconds", "decisions"), [(0, 100), (0.001, 100), (0.01, 10), (0.04, 3), (1, 1)])
+def test_a_namespace_with_much_to_decide_keeps_others_waiting_for_one_turn(seconds: float, decisions: int) -> None:
+    assert decisions_before(flooded(), "b", seconds) == decisions
+
+
+def test_while_all_have_their_turn_the_rank_decides_alone() -> None:
+    queue = flooded(50)
+    assert decisions_before(queue, "b", 0.001) == 50
+
+
+def test_a_long_decision_is_paid_for_with_later_turns() -> None:
+    queue = flooded()
+    for number in range(100):
+        queue.add(f"b{number:02}", 0)
+    first = queue.pop(0)
+    assert first == "a0000"
+    queue.charge(first, 0.35)
+    order = []
+    for _ in range(60):
+        key = queue.pop(0)
+        assert key is not None
+        queue.charge(key, 0.01)
+        order.append(key[0])
+    assert "".join(order).index("a") == 30, "three turns of b"
+    assert 10 <= order.count("a") <= 20
+
+
+def test_of_two_levels_the_first_comes_up_whoever_has_a_turn() -> None:
+    queue: KeyedQueue[str] = KeyedQueue(level=lambda key: int(key[1]), namespace=lambda key: key[0])
+    for number in range(200):
+        queue.add(f"a0{number}", 0)
+    queue.add("b1", 0)
+    assert decisions_before(queue, "b1", 0.01) == 200
+
+
+def test_when_nothing_is_due_everybody_gets_a_whole_turn_again() -> None:
+    queue = flooded(1)
+    for key in ("a0000", "b"):
+        assert queue.pop(0) == key
+    queue.charge("a", 5)
+    assert queue.pop(0) is None
+    queue.add("a", 0)
+    queue.add("b", 0)
+    assert queue.pop(0) == "a"
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 0.5)), min_size=1, max_size=80))
+def test_whatever_decisions_cost_everything_comes_up_once(steps: list[tuple[str, float]]) -> None:
+    queue: KeyedQueue[tuple[str, int]] = KeyedQueue(namespace=lambda key: key[0])
+    costs = {(name, number): cost for number, (name, cost) in enumerate(steps)}
+    for key in costs:
+        queue.add(key, 0)
+    found = []
+    while (popped := queue.pop(0)) is not None:
+        queue.charge(popped, costs[popped])
+        found.append(popped)
+    assert sorted(found) == sorted(costs)

@@ -17,13 +17,11 @@ def parked(*pods: Rank, by: Help = Help.NODES, group: str = "shape") -> ParkedPo
     return waiting
 
 
-def test_the_first_of_a_group_is_woken_for_a_node_that_it_can_use() -> None:
+def test_the_first_of_a_group_is_woken_for_a_node() -> None:
     waiting = parked(rank("b"), rank("a"), rank("urgent", 10))
     waiting.park(rank("other"), Help.NODES, "other shape")
-    assert waiting.woken(["n1"], lambda pod, node: pod == "urgent") == ["urgent"]
-    assert waiting.woken(["n1", "n2"], lambda _, node: node == "n2") == ["urgent", "other"]
-    assert waiting.woken(["n1"], lambda *_: False) == []
-    assert waiting.woken([], lambda *_: True) == []
+    assert waiting.woken(["n1"]) == ["urgent", "other"]
+    assert waiting.woken([]) == []
 
 
 def test_what_concerns_every_node_wakes_the_first_of_each_group_unseen() -> None:
@@ -31,8 +29,8 @@ def test_what_concerns_every_node_wakes_the_first_of_each_group_unseen() -> None
     for pod in "cd":
         waiting.park(rank(pod), Help.CLUSTER, pod)
         waiting.park(rank(f"{pod}-own"), Help.OWN, pod)
-    assert waiting.woken([""], lambda *_: False) == ["a", "c", "d"]
-    assert waiting.woken(["n1"], lambda *_: True) == ["a"]
+    assert waiting.woken([""]) == ["a", "c", "d"]
+    assert waiting.woken(["n1"]) == ["a"]
 
 
 def test_the_next_of_a_group_is_named_when_the_first_leaves_and_only_then() -> None:
@@ -76,7 +74,7 @@ def test_exactly_the_first_of_each_group_wakes_whatever_came_and_went(steps: lis
             model[pod] = group
     assert sorted(waiting) == sorted(model)
     groups = {group: [rank(pod, ord(pod) % 3) for pod, of in model.items() if of == group] for group in model.values()}
-    assert sorted(waiting.woken(["n"], lambda *_: True)) == sorted(min(ranks).pod for ranks in groups.values())
+    assert sorted(waiting.woken(["n"])) == sorted(min(ranks).pod for ranks in groups.values())
 
 
 def test_the_order_is_priority_then_age_then_name() -> None:

@@ -125,3 +125,19 @@ def test_nothing_starts_after_everything_that_waits_was_dropped() -> None:
     lanes.drop()
     assert [lanes.start(lane) for lane in Lane] == [None, None]
     assert [lanes.waiting(lane) for lane in Lane] == [0, 0]
+
+
+@pytest.mark.parametrize("lane", Lane)
+def test_namespaces_take_turns(lane: Lane) -> None:
+    lanes, started = Lanes({lane: 1}), []
+    for name in ("a/1", "a/2", "a/3", "b/1", "c/1", "b/2"):
+        step = ReadObject(Target(PODS, name, name))
+        execution = Execution(WriteSequence(("pod", name), (step,), lane, term=1), OneTerm())
+        if lane is Lane.PLACING:
+            lanes.add(execution)
+        else:
+            lanes.tell(((PODS, name), "reason"), execution)
+    while one := lanes.start(lane):
+        started.append(names_of(one))
+        lanes.end(one)
+    assert started == ["a/1", "b/1", "c/1", "a/2", "b/2", "a/3"]

@@ -1,0 +1,98 @@
+"""One namespace's flood of pods that wait keeps another's pod waiting for no more than a turn."""
+
+from typing import Any
+
+import pytest
+
+from controller.reconcile import decide
+from controller.waiting.shares import LEAST_SECONDS, TURN_SECONDS
+from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS
+from tests.unit.controller.loop.world import GATE, World
+
+FLOOD = 300
+MOST = round(TURN_SECONDS / LEAST_SECONDS) + 2
+"""Decisions of one turn, on a clock that stands still meanwhile."""
+
+
+def crowd(nodes: int, cards: int) -> World:
+    """A cluster of two teams."""
+    world = World(nodes=nodes, cards=cards)
+    for name in ("flood", "other"):
+        world.api.create(NAMESPACES, {"metadata": {"name": name}})
+    world.settle(1)
+    return world
+
+
+def add(world: World, namespace: str, name: str, count: int = 1, cpu: str = "1m") -> None:
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.lode.dev", "count": count}}
+    claim = {"metadata": {"name": name, "namespace": namespace}, "spec": {"devices": {"requests": [request]}}}
+    world.api.create(RESOURCE_CLAIMS, claim)
+    spec = {
+        "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}],
+        "schedulingGates": [{"name": GATE}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
+    }
+    world.api.create(PODS, {"metadata": {"name": name, "namespace": namespace}, "spec": spec}, namespace)
+
+
+def is_let_go(world: World, namespace: str, name: str) -> bool:
+    return not world.api.get(PODS, name, namespace)["spec"].get("schedulingGates")
+
+
+@pytest.fixture
+def decided(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The pods that were decided, in order."""
+    found: list[str] = []
+
+    def counted(state: Any, key: str, *args: Any) -> Any:
+        found.append(key)
+        return decide(state, key, *args)
+
+    monkeypatch.setattr("controller.loop.podsync.decide", counted)
+    return found
+
+
+def test_a_pod_that_fits_is_decided_within_a_turn_of_a_flood_that_came_before_it(decided: list[str]) -> None:
+    world = crowd(2, 2)
+    for number in range(FLOOD):
+        add(world, "flood", f"f{number}", count=3, cpu=f"{number + 1}m")
+    world.clock.advance(5)
+    add(world, "other", "fits")
+    world.settle(1)
+    assert is_let_go(world, "other", "fits")
+    assert decided.index("other/fits") <= MOST
+
+
+def test_a_freed_card_reaches_another_namespace_within_a_turn_although_each_shape_of_a_flood_is_looked_at(
+    decided: list[str],
+) -> None:
+    world = crowd(1, 1)
+    add(world, "other", "runs")
+    world.settle(1)
+    world.api.bind("other", "runs", "n1")
+    for number in range(FLOOD):
+        add(world, "flood", f"f{number}", count=3, cpu=f"{number + 1}m")
+    add(world, "other", "waits")
+    world.settle(60)
+    decided.clear()
+    claim = world.api.get(RESOURCE_CLAIMS, "runs", "other")
+    world.api.delete(PODS, "runs", "other", grace_period_seconds=0)
+    world.api.update(RESOURCE_CLAIMS, {**claim, "status": {}}, "status")
+    world.settle(1)
+    assert is_let_go(world, "other", "waits")
+    assert decided.index("other/waits") <= MOST
+
+
+def test_words_are_found_for_namespaces_in_turns() -> None:
+    world = crowd(1, 1)
+    for number in range(20):
+        add(world, "flood", f"f{number}", count=3, cpu=f"{number + 1}m")
+    add(world, "other", "waits", count=2)
+    world.settle(1)
+    told = [
+        name
+        for call, name in zip(world.meddler.calls, world.meddler.bodies, strict=False)
+        if call == "patch pods/status"
+    ]
+    names = [name[0] for name in told if name]
+    assert names.index("waits") <= 3
