@@ -326,6 +326,8 @@ class Claim:
     """UID of the pod that controls a generated claim, else ""."""
     owner_pod_group_uid: str = ""
     """UID of the PodGroup that controls a generated claim, else ""."""
+    problem: str = ""
+    """Why its spec cannot be decoded, which is empty then; what it holds is known all the same."""
 
     @property
     def key(self) -> str:

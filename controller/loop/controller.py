@@ -25,13 +25,13 @@ from controller.loop.turns import Turns
 from controller.loop.underway import Underway
 from controller.reconcile import RefusalMemory
 from controller.selectors.cost.limits import TURN_STEPS
-from controller.state import OPTIONAL_RESOURCES, Changes, State, StateDelta
+from controller.state import DEVICE_TAINT_RULES_BETA, OPTIONAL_RESOURCES, Changes, State, StateDelta
 from controller.telling import Teller
 from controller.waiting import HeldDomain, HeldNode, HoldLimits, Rank, rank_of, rank_of_gang
 from controller.writing import WriteResult, Writes, WriteSequence, WritesOfTerm
 from controller.writing.steps import ReadPage, Target
 from driver.clock import Clock
-from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api
+from driver.kube.api import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api
 from driver.kube.reflector import PAGE_SIZE, Reflector
 from driver.model import DeviceId
 from driver.observe import Logger, Metrics
@@ -46,6 +46,8 @@ _READ_AGAIN_SECONDS = 1.0
 _FIELD_SELECTORS: Final = {PODS: "status.phase!=Failed"}
 """A pod that has failed uses nothing. The API reports it as deleted when it fails. One that has succeeded uses nothing
 either, but counts as a member of its gang."""
+_MOST_LOGGED: Final = 100
+"""Of the unreadable objects of a kind that are logged and told on the object; a metric counts all."""
 _PAGE_SIZES: Final = {RESOURCE_SLICES: 20}
 """A slice has up to 128 devices and some 100 kB of JSON."""
 
@@ -91,6 +93,9 @@ class Controller:
         self._contact = Contact(self._metrics)
         self._term: int | None = None
         self._gauge_at = 0.0
+        self._metrics.count_unreadable(
+            {resource.plural for resource in self._state.resources}, self._state.unreadable.count
+        )
         self.reflectors = _reflectors(api, self._state, deliver or self.handle)
         self._forget()
         self._metrics.count(
@@ -109,7 +114,7 @@ class Controller:
         limits = _limits_of(settings.hold)
         self._underway = Underway(state, self._writes, clock, log, settings.longest_write_seconds)
         self._queue = Turns(state, self._underway, clock, self._rank, self._level)
-        teller = Teller(self._writes, clock, state, log, self._identity)
+        teller = self._teller = Teller(self._writes, clock, state, log, self._identity)
         self._waits = PodWaits(state, self._queue, teller, memory, clock, log, limits)
         self._pods = PodSync(
             state,
@@ -168,6 +173,8 @@ class Controller:
         if self._deciding or not (self._caught_up and self._state.complete):
             return
         self._deciding = True
+        for found in self._state.unreadable.of()[:_MOST_LOGGED]:
+            self._teller.tell_unreadable(found)
         pods = [pod for pod in self._state.pods.values() if pod.gates or pod.references]
         keys = dict.fromkeys(pod.key for pod in pods)
         self._requeue(Changes(pods=keys, claims=dict.fromkeys(self._state.claims)))
@@ -260,7 +267,7 @@ class Controller:
     @property
     def decides(self) -> bool:
         """Whether something may be decided now."""
-        return self._deciding and not self._contact.stale and not self._unsafe()
+        return self._deciding and not (self._contact.stale or self._unsafe() or self._unreadable_rules())
 
     @property
     def in_doubt(self) -> bool:
@@ -276,7 +283,15 @@ class Controller:
     def unready(self) -> str:
         """Why this program cannot do its work, and an operator may have to act; "" if it can."""
         listing = "" if self._state.complete else "not all objects have been listed yet"
-        return self._contact.lasting or self._unsafe() or listing
+        return self._contact.lasting or self._unsafe() or self._unreadable_rules() or listing
+
+    def _unreadable_rules(self) -> str:
+        """Why devices could be handed out against a rule: it cannot be decoded."""
+        unreadable = self._state.unreadable
+        if not unreadable.count(DEVICE_TAINT_RULES.plural):
+            return ""
+        [rule, *_] = unreadable.of(DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
+        return f"{rule}; write it anew, or delete it"
 
     # What is known
 
@@ -324,10 +339,15 @@ class Controller:
 
     def _requeue(self, changes: Changes) -> None:
         now = self._clock.monotonic()
-        for problem in changes.unreadable:
-            self._log.error("object ignored because it cannot be decoded", problem=problem)
+        for found in changes.unreadable:
+            if self._state.unreadable.count(found.resource.plural) <= _MOST_LOGGED:
+                self._log.error(
+                    "object cannot be decoded", kind=found.resource.kind, key=found.key, problem=found.problem
+                )
         if not self._deciding:
             return
+        for found in changes.unreadable[:_MOST_LOGGED]:
+            self._teller.tell_unreadable(found)
         for pod in changes.pods:
             self._queue.add(("pod", pod), now)
         for gang in changes.gangs:

@@ -1,7 +1,8 @@
 """The controller's metrics, under the names Prometheus sees (prefix ``lode_``)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from functools import partial
 
 from controller.reconcile import Reason
 from driver.observe import Metrics
@@ -43,6 +44,9 @@ class ControllerMetrics:
         self._out_of_contact = metrics.gauge(
             "controller_out_of_contact_seconds", "Time since a kind of object cannot be listed or watched.", "resource"
         )
+        self._unreadable = metrics.gauge(
+            "controller_unreadable_objects", "Objects that cannot be decoded, by kind of object.", "resource"
+        )
         self._known: set[str] = set()
 
     def decided(self, outcome: DecisionOutcome | Reason) -> None:
@@ -73,6 +77,11 @@ class ControllerMetrics:
         self._depth.set_function(queued)
         self._waiting.set_function(waiting)
         self._held.set_function(held)
+
+    def count_unreadable(self, plurals: Iterable[str], count: Callable[[str], int]) -> None:
+        """From now on, count the objects of each kind that cannot be decoded, when the metrics are read."""
+        for plural in plurals:
+            self._unreadable.labels(plural).set_function(partial(count, plural))
 
     def allocated(self, by_kind: Mapping[str, int]) -> None:
         """The number of allocated devices by kind; kinds that are gone are set to 0."""

@@ -33,6 +33,7 @@ class Reason(StrEnum):
     REFUSED = "Refused"
     UNALLOCATABLE = "Unallocatable"
     UNKNOWN_CLASS = "UnknownClass"
+    UNREADABLE = "Unreadable"
     UNUSED = "Unused"
     WRITE_REFUSED = "WriteRefused"
 

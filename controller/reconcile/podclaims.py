@@ -129,6 +129,9 @@ def measured_by_driver(state: State, records: Sequence[ClaimRecord]) -> ClaimsBy
 def _is_ours(state: State, claim: Claim) -> bool | Wait:
     if claim.allocation is not None:
         return state.holds_ours(claim)
+    if claim.problem:
+        message = f"ResourceClaim {claim.key}: cannot be decoded: {claim.problem}; write it anew without that"
+        return Wait(Reason.UNREADABLE, message, claims=(claim.key,))
     classes = _classes_of(claim)
     unknown = [name for name in classes if name not in state.classes]
     if unknown:

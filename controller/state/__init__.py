@@ -3,6 +3,7 @@
     State            what decisions are made from; ``apply`` feeds it with what the reflectors report
     Decoder          what reflectors report, as values; may run in their threads
     SharedPods, SharedClaims   make pods and claims share what is equal
+    UnreadableObjects   the objects that cannot be decoded
     ObjectVersions   the known version of every object; an older one never replaces a newer one
     Pods             pods by key and by the claims they refer to
     Claims           claims by key
@@ -31,6 +32,7 @@ from controller.state.podview import ClaimReference, Condition, PodView, pod_fro
 from controller.state.revisions import NodeRevisions, Revision
 from controller.state.state import GANG_RESOURCES, OPTIONAL_RESOURCES, VOLUME_RESOURCES, State
 from controller.state.times import epoch_seconds
+from controller.state.unreadable import UnreadableObject
 
 __all__ = [
     "DEVICE_TAINT_RULES_BETA",
@@ -55,6 +57,7 @@ __all__ = [
     "Revision",
     "State",
     "StateDelta",
+    "UnreadableObject",
     "epoch_seconds",
     "is_made_for",
     "pod_from",

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from controller.state.unreadable import UnreadableObject
+
 
 @dataclass(slots=True)
 class Changes:
@@ -19,8 +21,8 @@ class Changes:
     """Nodes of pods whose latest end is known now, or has become an earlier one, in order."""
     terms: bool = False
     """Whether pods came or went that affinity between pods or topology spread looks at, on whichever node."""
-    unreadable: list[str] = field(default_factory=list)
-    """``<kind> <key>: <error>`` of each object that cannot be decoded; such objects are ignored."""
+    unreadable: list[UnreadableObject] = field(default_factory=list)
+    """The objects that cannot be decoded, each once for each reason. What was known of them before goes on counting."""
 
     def favour(self, node: str) -> None:
         """Note that a pod which no node could take before might be placed on ``node`` now; "" means any node."""

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from driver.errors import LodeError
 from driver.kube.api import Object
 from driver.model import Allocation, Claim, Consumer
 from driver.wire import claim_from
@@ -26,6 +27,31 @@ def record_from(obj: Object) -> ClaimRecord:
     """
     claim = claim_from(obj)
     return ClaimRecord(claim, _shape(obj["spec"], claim))
+
+
+def held_record_from(obj: Object, problem: str) -> ClaimRecord:
+    """The record of a ResourceClaim that cannot be decoded: what it holds, which allocators wrote, and for whom.
+
+    A device counts as held if it is named, even if nothing else of the result can be decoded.
+
+    Raises:
+        LodeError, AttributeError, KeyError, TypeError, ValueError: that cannot be decoded either.
+    """
+    bare: Object = {"metadata": obj["metadata"], "spec": {}, "status": obj.get("status")}
+    try:
+        claim = claim_from(bare)
+    except (LodeError, AttributeError, LookupError, TypeError, ValueError):
+        claim = claim_from({**bare, "status": _named_only(obj["status"])})
+    return ClaimRecord(replace(claim, problem=problem), f"unreadable {obj['metadata'].get('uid')}")
+
+
+def _named_only(status: Object) -> Object:
+    allocation = status["allocation"]
+    results = [
+        {name: result[name] for name in ("driver", "pool", "device")} | {"request": str(result.get("request"))}
+        for result in allocation["devices"]["results"]
+    ]
+    return {"allocation": {"devices": {"results": results}, "nodeSelector": allocation.get("nodeSelector")}}
 
 
 def _shape(spec: Object, claim: Claim) -> str:

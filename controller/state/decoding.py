@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from controller.gangs import Group, Source, Tiers, group_from, job_from, stateful_set_from
 from controller.placement import facts_of, storage_class_from, volume_claim_from, volume_from, volume_limits_from
-from controller.state.claims import record_from
+from controller.state.claims import ClaimRecord, held_record_from, record_from
 from controller.state.classes import class_record_from
 from controller.state.podview import pod_from
 from controller.state.scheduling import namespace_from
@@ -67,9 +67,9 @@ class Decoded:
     version: int
     """``metadata.resourceVersion``: versions of one kind are integers that grow with every write (KEP-5504)."""
     value: Any
-    """What the handler of this kind takes in; None if the object cannot be decoded."""
+    """What the handler of this kind takes in; None if nothing of the object can be decoded."""
     problem: str = ""
-    """Why the object cannot be decoded."""
+    """Why the object, or the part of it that others write, cannot be decoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,17 @@ class Decoder:
                 value = self._decode[resource](obj)
             except Exception as error:  # noqa: BLE001 - whatever it is, no object keeps others from being served
                 problem = repr(error)
+                value = self._salvaged(resource, obj, problem)
         return Decoded(resource, object_key(obj), metadata.get("uid", ""), version_of(metadata), value, problem)
+
+    def _salvaged(self, resource: Resource, obj: Object, problem: str) -> ClaimRecord | None:
+        """What must be known of a claim whoever wrote the rest of it: what it holds. None for other kinds."""
+        if resource != RESOURCE_CLAIMS:
+            return None
+        try:
+            return held_record_from(obj, problem)
+        except Exception:  # noqa: BLE001 - as above; what was known of the claim before goes on counting
+            return None
 
 
 def _slice(shared: SharedSlices, names: Names, obj: Object) -> Slice:

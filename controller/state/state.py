@@ -44,6 +44,7 @@ from controller.state.revisions import NodeRevisions, Revision
 from controller.state.scheduling import NamespaceHandler, PodsWithVolumes, VolumeClaimHandler, VolumeHandler
 from controller.state.slices import SliceNodes
 from controller.state.times import epoch_seconds
+from controller.state.unreadable import UnreadableObjects
 from controller.state.versions import Arrival, ObjectVersions
 from driver.kube.api import (
     CSI_NODES,
@@ -94,6 +95,7 @@ class State:
         awaiting: the node of each pod that is to go there but is not bound, and has claims without an allocation.
         revisions: how often others have changed each node.
         gangs: which pods belong together, and on what they start.
+        unreadable: the objects that cannot be decoded.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class State:
         self._kinds = DeviceKinds(names)
         self._slices = SliceNodes()
         self._versions = ObjectVersions()
+        self.unreadable = UnreadableObjects()
         self._decoder = Decoder(names, self.condition_type, tiers)
         counter = PodCounter(self.pods, self.claims, self.nodes, self.gangs, names)
         self.awaiting: Mapping[str, str] = counter.awaiting
@@ -176,6 +179,7 @@ class State:
                 self._update(delta, changes, reported=True)
             case Deleted(resource, key, uid, version):
                 if self._versions.remove(resource, key, uid, version):
+                    self.unreadable.remove(resource, key)
                     self._handlers[resource].on_delete(key, changes)
             case Synced(resource, keys, version):
                 self.nodes.storage.unreadable.discard(resource.kind)
@@ -219,16 +223,19 @@ class State:
         handler, problem = self._handlers[resource], decoded.problem
         if arrival is Arrival.REPLACED:
             handler.on_delete(key, changes)
-        if not problem:
+        if decoded.value is not None:
             try:
                 handler.on_update(decoded.value, changes)
             except Exception as error:  # noqa: BLE001 - as in the decoder
                 problem = repr(error)
-        if problem:
-            changes.unreadable.append(f"{resource.kind} {key}: {problem}")
+        if not problem:
+            self.unreadable.remove(resource, key)
+        elif found := self.unreadable.put(resource, key, decoded.uid, problem):
+            changes.unreadable.append(found)
 
     def _delete(self, resource: Resource, key: str, changes: Changes) -> None:
         if self._versions.forget(resource, key):
+            self.unreadable.remove(resource, key)
             self._handlers[resource].on_delete(key, changes)
 
     # Decisions that are being written

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Final
 
 from controller.reconcile import DoubleUse, Reason, UnhealthyUse, Wait
-from controller.state import PodView, State
+from controller.state import PodView, State, UnreadableObject
 from controller.telling.events import warning
 from controller.telling.told import ToldPods
 from controller.writing import Lane, Writes, WriteSequence
@@ -82,6 +82,12 @@ class Teller:
         for key in pods:
             if pod := self._state.pods.get(key):
                 self._warn(PODS, key, pod.uid, Reason.DEVICE_UNHEALTHY.value, use.message)
+
+    def tell_unreadable(self, found: UnreadableObject) -> None:
+        """Say on the object that it cannot be decoded, if it is in a namespace, where its author may look."""
+        if found.resource.namespaced and found.uid:
+            message = f"cannot be decoded, and counts as it was before: {found.problem}; write it anew without that"
+            self._warn(found.resource, found.key, found.uid, Reason.UNREADABLE.value, message)
 
     def forget(self, pod: str) -> None:
         """The pod has its devices, or telling failed; whatever is to be said next is news."""

@@ -23,7 +23,7 @@ def taken_in(size: Size) -> tuple[State, list[str]]:
     for resource, stored in cluster(size).items():
         for number in range(stored.count):
             raw = {"apiVersion": resource.api_version, "kind": resource.kind, **json.loads(stored.text(number))}
-            unreadable += state.apply(state.decode(Upserted(resource, raw))).unreadable
+            unreadable += map(str, state.apply(state.decode(Upserted(resource, raw))).unreadable)
     return state, unreadable
 
 
