@@ -6,7 +6,7 @@ and is never ignored: a claim that asks for something must get it or be refused 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
@@ -108,6 +108,7 @@ class PlacementConfig(_Parameters):
     """Where the gang stays together: levels of the topology, outermost first."""
 
 
+Sharing = Literal["none", "timeSlicing", "mps", "hamiCore"]
 Interval = Literal["default", "short", "medium", "long"]
 """Length of a GPU's time slice, in the terms of ``nvidia-smi compute-policy --set-timeslice``."""
 
@@ -115,7 +116,7 @@ Interval = Literal["default", "short", "medium", "long"]
 class GpuConfig(_Parameters):
     """How allocated GPUs are prepared (kind ``GpuConfig``)."""
 
-    sharing: Literal["none", "timeSlicing", "mps", "hamiCore"] = "none"
+    sharing: Sharing = "none"
     """How tenants of one card share it. ``none``: they see the amounts they are allocated, and nothing enforces them.
     ``timeSlicing``: the driver takes turns. ``mps``: one MPS daemon serves the card, and enforces pinned memory and
     active threads. ``hamiCore``: a library in the container enforces memory and cores."""
@@ -182,6 +183,24 @@ def main_request(request: str) -> str:
 def applies_to(entry: OpaqueConfig | Configured, request: str) -> bool:
     """Whether a config entry is for ``request``: no names means all, and ``main`` means each ``main/sub``."""
     return not entry.requests or request in entry.requests or main_request(request) in entry.requests
+
+
+def sharing_of(config: Iterable[OpaqueConfig], driver: str, request: str) -> str:
+    """How a request's devices are shared: the strategy, with the time slice if one is asked for (``timeSlicing long``).
+
+    Shares of one card must agree in it. The last entry that names a strategy counts; those of the class come before
+    those of the claim. What is no strategy of ``GpuConfig`` counts as ``none``: it is refused elsewhere.
+    """
+    found = "none"
+    for entry in config:
+        parameters = entry.parameters
+        if entry.driver == driver and parameters.get("kind") == GpuConfig.__name__ and applies_to(entry, request):
+            sharing, interval = parameters.get("sharing"), parameters.get("interval")
+            if isinstance(sharing, str):
+                found = sharing if sharing in get_args(Sharing) else "none"
+                if found == "timeSlicing" and interval in get_args(Interval) and interval != "default":
+                    found = f"{found} {interval}"
+    return found
 
 
 def parameters_of(

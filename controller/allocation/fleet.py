@@ -56,7 +56,7 @@ class Fleet:
 
     def __init__(self, step_limit: int = STEP_LIMIT, names: Names = _NAMES, selectors: Selectors | None = None) -> None:
         self._step_limit = step_limit
-        self._usage = Usage()
+        self._usage = Usage(names.driver)
         self._index = DeviceIndex(self._usage.uses)
         self._classes: dict[str, DeviceClass] = {}
         self._names: dict[str, str] = {}

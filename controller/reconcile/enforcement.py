@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from driver.model import Allocation, OpaqueConfig, Result
-from driver.parameters import applies_to
+from driver.parameters import sharing_of
 
 _STRATEGIES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "none": ((), "containers see their amounts, and nothing keeps them within these"),
@@ -32,21 +32,12 @@ def device_statuses(allocation: Allocation) -> list[dict[str, Any]]:
         for result in allocation.results
         if not result.admin_access
         and ((sharing := _sharing(allocation.config, result)) != "none" or result.share_id)
-        and (note := _STRATEGIES.get(sharing, ((), ""))[1])
+        and (note := _STRATEGIES[sharing][1])
     ]
 
 
 def _sharing(config: Iterable[OpaqueConfig], result: Result) -> str:
-    """The strategy that counts: the last one named. Entries of the class come before those of the claim."""
-    named = [
-        entry.parameters["sharing"]
-        for entry in config
-        if entry.driver == result.device.driver
-        and entry.parameters.get("kind") == "GpuConfig"
-        and "sharing" in entry.parameters
-        and applies_to(entry, result.request)
-    ]
-    return str(named[-1]) if named else "none"
+    return sharing_of(config, result.device.driver, result.request).partition(" ")[0]
 
 
 def _enforced(sharing: str, result: Result) -> list[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from driver.model import Allocation, DeviceId, Result
+from driver.parameters import sharing_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,13 @@ class Use:
     consumed: Mapping[str, int] = field(default_factory=dict)
     holders: Mapping[str, int] = field(default_factory=dict)
     """Claim UID to the number of its results on the device."""
+    sharing: Mapping[str, int] = field(default_factory=dict)
+    """How the shares share the device (``driver.parameters.sharing_of``) to their number; of devices of ours only."""
+
+    def excludes(self, sharing: str) -> str:
+        """The sharing of a share that excludes one with this sharing; "" if none does. Shares of one card must agree:
+        processes outside of MPS cannot use a card of MPS, and a card has one time slice."""
+        return next((other for other in self.sharing if other != sharing), "")
 
 
 IDLE: Final = Use()
@@ -35,9 +43,14 @@ UsageChanges = Sequence[tuple[DeviceId, Use, Use]]
 
 
 class Usage:
-    """The use of each device. A claim counts with its allocation or, while it has none, with the one assumed for it."""
+    """The use of each device. A claim counts with its allocation or, while it has none, with the one assumed for it.
 
-    def __init__(self) -> None:
+    Args:
+        driver: whose parameters say how devices are shared.
+    """
+
+    def __init__(self, driver: str) -> None:
+        self._driver = driver
         self.uses: dict[DeviceId, Use] = {}
         self._written: dict[str, Allocation] = {}
         self._assumed: dict[str, Allocation] = {}
@@ -77,12 +90,21 @@ class Usage:
 
     def _exchange(self, uid: str, before: Allocation | None) -> UsageChanges:
         after = self.counted(uid)
-        if before is after or (before is not None and after is not None and before.results == after.results):
+        if before is after or (before is not None and after is not None and _is_same(before, after)):
             return ()
-        signed = [(result, sign) for allocation, sign in ((before, -1), (after, 1)) for result in consuming(allocation)]
-        return [(result.device, *self._count(uid, result, sign)) for result, sign in signed]
+        return [
+            (result.device, *self._count(uid, result, sign, self._sharing(allocation, result)))
+            for allocation, sign in ((before, -1), (after, 1))
+            if allocation is not None
+            for result in consuming(allocation)
+        ]
 
-    def _count(self, uid: str, result: Result, sign: int) -> tuple[Use, Use]:
+    def _sharing(self, allocation: Allocation, result: Result) -> Mapping[str, int]:
+        if not result.share_id or result.device.driver != self._driver:
+            return {}
+        return {sharing_of(allocation.config, self._driver, result.request): 1}
+
+    def _count(self, uid: str, result: Result, sign: int, sharing: Mapping[str, int]) -> tuple[Use, Use]:
         """Add the result to the use of its device, or subtract it; returns the use before and after."""
         use = self.uses.get(result.device, IDLE)
         holders = _plus(use.holders, {uid: 1}, sign)
@@ -96,8 +118,13 @@ class Usage:
             use.shares + (sign if share else 0),
             _plus(use.consumed, amounts, sign),
             holders,
+            _plus(use.sharing, sharing, sign),
         )
         return use, after
+
+
+def _is_same(before: Allocation, after: Allocation) -> bool:
+    return before.results == after.results and before.config == after.config
 
 
 def consuming(allocation: Allocation | None) -> Iterable[Result]:

@@ -45,6 +45,8 @@ def obstacle(device: PoolDevice, criteria: Criteria, consumes: Amounts | None) -
         return "inUse", ""
     use = device.use
     if consumes is not None and use.shares:
+        if other := use.excludes(criteria.sharing):
+            return "sharing", other
         for name, amount in consumes.items():
             if use.consumed.get(name, 0) + amount.nanos > device.spec.capacity[name].value.nanos:
                 return "capacityLeft", name

@@ -19,7 +19,7 @@ INCLUDED: Final[Mapping[str, str]] = {
     "free": "",
     "used": "",
     "exhausted": "",
-    "shared": "with what is consumed of each device",
+    "shared": "with what is consumed of each device, and how it is shared",
     "compatibility_sets": "a pool with compatibilityGroups is compared with itself only",
     "tainted": "as the devices whose taints the request tolerates",
 }
@@ -68,4 +68,4 @@ def _of_pool(pool: Pool, visible: int, request: CompiledRequest, index: DeviceIn
 
 def _shares(pool: Pool, index: int) -> Hashable:
     use = pool.devices[index].use
-    return index, bool(use.exclusive), frozenset(use.consumed.items())
+    return index, bool(use.exclusive), frozenset(use.consumed.items()), frozenset(use.sharing)

@@ -94,6 +94,9 @@ class GreedyFit:
         for index in bits(mask & pool.shared):
             device, amounts = pool.devices[index], consumed[index]
             assert not isinstance(amounts, str)
+            if device.use.excludes(criteria.sharing):
+                mask ^= 1 << index
+                continue
             used, capacity = device.use.consumed, device.spec.capacity
             for name, amount in (amounts or {}).items():
                 if used.get(name, 0) + amount.nanos > capacity[name].value.nanos:

@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 By = Literal[
     "classSelector", "selector", "selectorError", "taint", "capacity", "noCapacity", "capacityLeft", "counter",
-    "inUse", "pool", "matchAttribute", "distinctAttribute", "otherRequests", "other",
+    "sharing", "inUse", "pool", "matchAttribute", "distinctAttribute", "otherRequests", "other",
 ]  # fmt: skip
 """What excludes a device:
 
@@ -26,6 +26,7 @@ By = Literal[
 - ``capacity``: the device never has enough of a capacity, with the most that it has for one claim;
 - ``noCapacity``: the device does not have a capacity of this name;
 - ``capacityLeft``: other claims consume too much of a capacity;
+- ``sharing``: claims share the device with another strategy than the request's, or with another time slice;
 - ``counter``: other devices of the card in use leave too little of a shared counter;
 - ``inUse``: a claim holds the device; ``pool``: its pool cannot be used;
 - ``matchAttribute``, ``distinctAttribute``: it conflicts with devices picked for the claim;
@@ -44,6 +45,7 @@ _WORDS: Final[dict[By, str]] = {
     "noCapacity": "without capacity {}",
     "capacityLeft": "with too little {} left",
     "counter": "blocked by counter {}",
+    "sharing": "shared with {}",
     "inUse": "in use",
     "pool": "pool not usable",
     "matchAttribute": "matchAttribute {}",

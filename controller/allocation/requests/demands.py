@@ -11,6 +11,7 @@ from controller.selectors import SelectorError
 from driver.errors import Fault
 from driver.model import Claim, Constraint, DeviceClass, Request, Toleration, Want
 from driver.names import Names
+from driver.parameters import sharing_of
 
 RESULTS_LIMIT: Final = 32
 """Devices that one claim may hold (resource.k8s.io AllocationResultsMaxSize)."""
@@ -24,6 +25,8 @@ class Criteria:
     capacity: CapacityRequest
     tolerations: tuple[Toleration, ...] = ()
     admin_access: bool = False
+    sharing: str = "none"
+    """How a share of a device of ours is to be shared (``driver.parameters.sharing_of``)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,6 +108,7 @@ class _Reader:
         self._index = index
         self._classes = classes
         self._selectors = selectors
+        self._driver = names.driver
         self._preferences = Preferences(claim, names)
         self.faults: list[Fault] = list(self._preferences.faults)
 
@@ -153,6 +157,7 @@ class _Reader:
                 CapacityRequest(want.capacity, preference.memory_percent),
                 want.tolerations,
                 want.admin_access,
+                sharing_of((*device_class.config, *self._claim.spec.config), self._driver, name),
             ),
             tuple([index for index, _ in applying]),
             tuple([constraint.match_attribute for _, constraint in applying if constraint.match_attribute]),

@@ -56,6 +56,8 @@ class AttemptUse:
 
     whole: bool = False
     shares: int = 0
+    sharing: str = ""
+    """How the shares share the device, while there are any."""
     consumed: dict[str, int] = field(default_factory=dict)
     """Per capacity, nanos."""
     claims: dict[int, int] = field(default_factory=dict)
@@ -146,6 +148,7 @@ class Attempt:
             used.whole = True
             return
         used.shares += 1
+        used.sharing = choice.criteria.sharing
         for name, amount in candidate.consumes.items():
             used.consumed[name] = used.consumed.get(name, 0) + amount.nanos
 
@@ -215,6 +218,8 @@ def _conflict(claim: int, choice: Choice, candidate: Candidate, used: AttemptUse
         return ""
     if used.whole or (used.shares and not shared):
         return "taken by another request"
+    if used.shares and used.sharing != choice.criteria.sharing:
+        return f"shared with {used.sharing} by other requests"
     if candidate.consumes is not None and not _fits(candidate.device, used, candidate.consumes):
         return "capacity taken by other requests"
     return ""

@@ -143,7 +143,7 @@ class Symmetry:
         if used is None:
             return None
         claims = frozenset(used.claims.items()) if self._admin else None
-        return used.whole, used.shares > 0, frozenset(used.consumed.items()), claims
+        return used.whole, used.shares and used.sharing, frozenset(used.consumed.items()), claims
 
     def likeness(self, live: Sequence[tuple[int, int]]) -> Likeness:
         """Which devices are interchangeable now, if only the constraints in ``live`` (claim, number) still matter."""
