@@ -87,7 +87,11 @@ class NvidiaHardware(Hardware):
         """See ``Hardware``."""
         found = self._finder.find()
         of_cards, of_instances = self._watch.ask([card.uuid for card in found.cards])
-        health = {card.name: of_cards[card.uuid] for card in found.cards}
+        lost = {uuid: Health("fatal", why, recovery="reboot") for uuid, why in found.lost.items()}
+        health = {
+            card.name: lost[card.uuid] if card.uuid in lost and of_cards[card.uuid].healthy else of_cards[card.uuid]
+            for card in found.cards
+        }
         faulty = {uuid for uuid, _ in of_instances}
         for card in found.cards:
             if card.uuid in faulty and card.uuid not in found.lost:
@@ -178,7 +182,7 @@ class NvidiaHardware(Hardware):
     def _gpu(self, uuid: str) -> GpuFacts:
         """A card that answers; raises Gone or NvmlError."""
         try:
-            self._nvml.call("nvmlDeviceGetUUID", self._nvml.call("nvmlDeviceGetHandleByUUID", uuid))
+            self._nvml.call("nvmlDeviceGetUUID", self._nvml.device(uuid))
         except NvmlError as error:
             if error.code in (Code.NOT_FOUND, Code.INVALID_ARGUMENT):
                 raise Gone(f"card {uuid} is not there: {error}") from error

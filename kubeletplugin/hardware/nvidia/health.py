@@ -91,7 +91,10 @@ class HealthWatch:
     def ask(self, cards: Collection[str]) -> tuple[Mapping[str, Health], Mapping[tuple[str, int], Health]]:
         """The health of each card by uuid, and of GPU instances with faults of their own by uuid and id."""
         with self._lock:
-            for event in self._events.take(cards):
+            for card in cards:
+                with suppress(TransientFault):  # its condition says so
+                    self._ask(f"card {card}", partial(self._events.read, card))
+            for event in self._events.take():
                 others = (known for known in self._found.get(event.card, ()) if known != event)
                 self._found[event.card] = (*others, event)
             of_cards: dict[str, Health] = {}

@@ -92,6 +92,10 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, Handle *device) {
         const char *known = get("gpu.%d.uuid", card);
         if (known != NULL && strcmp(known, uuid) == 0) {
             *device = card_handle(card);
+            /* As nvml.h allows: lost "if any GPU has fallen off the bus". */
+            for (int other = 0; other < cards; other++)
+                if (get("uuid.any") != NULL && get_number(SUCCESS, "gpu.%d.fault", other) == GPU_IS_LOST)
+                    return leave(GPU_IS_LOST);
             return leave((int)get_number(SUCCESS, "gpu.%d.fault", card));
         }
     }
@@ -282,36 +286,60 @@ int nvmlDeviceGetSupportedEventTypes(Handle device, unsigned long long *types) {
     return leave(get("gpu.%d.events", card) ? SUCCESS : NOT_SUPPORTED);
 }
 
+/* "set.<n>" is an event set, and "set.<n>.card.<c>" a card that is registered with it. */
 int nvmlDeviceRegisterEvents(Handle device, unsigned long long types, Handle event_set) {
-    (void)types, (void)event_set;
-    int card = card_of(device);
+    int card = card_of(device), number = (int)(long)event_set;
     ENTER(card);
-    set(key("gpu.%d.registered", card), "%llu", types);
+    if (get("set.%d", number) == NULL)
+        return leave(INVALID_ARGUMENT);
+    set(key("set.%d.card.%d", number, card), "%llu", types);
     return leave(SUCCESS);
 }
 
 int nvmlEventSetCreate(Handle *event_set) {
     ENTER(-1);
-    *event_set = (Handle)1;
+    int number = (int)get_number(0, "sets") + 1;
+    set(key("sets"), "%d", number);
+    set(key("set.%d", number), "open");
+    *event_set = (Handle)(long)number;
     return leave(SUCCESS);
 }
 
 int nvmlEventSetFree(Handle event_set) {
-    (void)event_set;
+    int number = (int)(long)event_set;
     ENTER(-1);
+    int cards = (int)get_number(0, "gpus");
+    if (get("set.%d", number) == NULL)
+        return leave(INVALID_ARGUMENT);
+    for (int card = 0; card < cards; card++)
+        drop(key("set.%d.card.%d", number, card));
+    drop(key("set.%d", number));
     return leave(SUCCESS);
 }
 
-/* The next event "card type data gi ci" of the state, which is taken out. Without one it does not wait. */
+enum { MOST_EVENTS = 64 };
+
+/* The next event "card type data gi ci" of a card of the set, which is taken out. Without one it does not wait. */
 int nvmlEventSetWait_v2(Handle event_set, EventData *data, unsigned milliseconds) {
-    (void)event_set, (void)milliseconds;
+    (void)milliseconds;
+    int number = (int)(long)event_set, events[MOST_EVENTS];
     ENTER(-1);
-    int next, card;
     memset(data, 0, sizeof *data);
-    if (numbers_below("event.", &next, 1) == 0)
-        return leave(TIMEOUT);
-    sscanf(get("event.%d", next), "%d %llu %llu %u %u", &card, &data->type, &data->data, &data->gpu_instance, &data->compute_instance);
-    data->device = card_handle(card);
-    drop(key("event.%d", next));
-    return leave(SUCCESS);
+    if (get("set.%d", number) == NULL)
+        return leave(INVALID_ARGUMENT);
+    int count = numbers_below("event.", events, MOST_EVENTS);
+    for (int i = 0; i < count; i++) {
+        int card;
+        sscanf(get("event.%d", events[i]), "%d %llu %llu %u %u", &card, &data->type, &data->data, &data->gpu_instance, &data->compute_instance);
+        if (get("set.%d.card.%d", number, card) != NULL) {
+            data->device = card_handle(card);
+            drop(key("event.%d", events[i]));
+            return leave(SUCCESS);
+        }
+    }
+    int cards = (int)get_number(0, "gpus");
+    for (int card = 0; card < cards; card++)
+        if (get("set.%d.card.%d", number, card) != NULL && get_number(SUCCESS, "gpu.%d.fault", card) == GPU_IS_LOST)
+            return leave(GPU_IS_LOST);
+    return leave(TIMEOUT);
 }

@@ -1,7 +1,9 @@
 """Reads what NVML says about faults of cards: events, and the conditions that stay."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import pynvml
@@ -47,51 +49,73 @@ class Condition:
 
 
 class Events:
-    """The events of all cards, in the order in which they happen. Not thread-safe."""
+    """The events of each card, in the order in which they happen.
+
+    Every card has an event set of its own, so one that is lost keeps no event of another. Safe to use from several
+    threads, if no two ask about one card.
+    """
 
     def __init__(self, nvml: Nvml):
         self._nvml = nvml
-        self._set: Any = None
-        self._watched: set[str] = set()
+        self._sets: dict[str, _Set] = {}
+        self._read: SimpleQueue[XidEvent] = SimpleQueue()
 
-    def take(self, cards: Iterable[str]) -> tuple[XidEvent, ...]:
-        """The events since the last question, of these cards and of those named before.
+    def read(self, card: str) -> None:
+        """Read the events of the card since the last time, for ``take``. A driver without events has none.
 
-        A driver without events has none. After an error, as when the driver was loaded anew, all begins again.
+        After an error of a card, as when it is lost, its set is made anew when it answers.
         """
         try:
-            if self._set is None:
-                self._set, self._watched = self._nvml.call("nvmlEventSetCreate"), set()
-            for card in cards:
-                self._watch(card)
-            return self._waiting()
+            if card not in self._sets or self._sets[card].loads != self._nvml.loads:
+                self._sets[card] = self._registered(card)
+            event_set = self._sets[card].handle
+            for _ in range(_MOST_EVENTS if event_set is not None else 0):
+                event = self._nvml.call("nvmlEventSetWait_v2", event_set, _WAIT_MILLISECONDS)
+                if event.eventType == pynvml.nvmlEventTypeXidCriticalError:
+                    instance = None if event.gpuInstanceId == _NO_INSTANCE else event.gpuInstanceId
+                    self._read.put(XidEvent(card, event.eventData, instance))
+        except NvmlError as error:
+            if error.code != Code.TIMEOUT:
+                self._forget(card)
+
+    def take(self) -> Iterator[XidEvent]:
+        """The events that were read since the last time."""
+        with suppress(Empty):
+            while True:
+                yield self._read.get_nowait()
+
+    def _registered(self, card: str) -> "_Set":
+        nvml = self._nvml
+        device = nvml.device(card)
+        kinds = nvml.ask(0, "nvmlDeviceGetSupportedEventTypes", device) & _KINDS
+        loads = nvml.loads
+        event_set = nvml.ask(None, "nvmlEventSetCreate") if kinds else None
+        if event_set is None:
+            return _Set(loads, None)
+        try:
+            nvml.call("nvmlDeviceRegisterEvents", device, kinds, event_set)
         except NvmlError:
-            self._set = None
-            return ()
+            self._free(_Set(loads, event_set))
+            raise
+        return _Set(loads, event_set)
 
-    def _watch(self, card: str) -> None:
-        if card in self._watched:
-            return
-        self._watched.add(card)
-        handle = self._nvml.ask(None, "nvmlDeviceGetHandleByUUID", card)
-        kinds = self._nvml.ask(0, "nvmlDeviceGetSupportedEventTypes", handle) & _KINDS if handle is not None else 0
-        if kinds:
-            self._nvml.ask(None, "nvmlDeviceRegisterEvents", handle, kinds, self._set)
+    def _forget(self, card: str) -> None:
+        if (known := self._sets.pop(card, None)) is not None:
+            self._free(known)
 
-    def _waiting(self) -> tuple[XidEvent, ...]:
-        found: list[XidEvent] = []
-        while len(found) < _MOST_EVENTS:
-            try:
-                event = self._nvml.call("nvmlEventSetWait_v2", self._set, _WAIT_MILLISECONDS)
-            except NvmlError as error:
-                if error.code != Code.TIMEOUT:
-                    self._set = None
-                break
-            card = self._nvml.ask("", "nvmlDeviceGetUUID", event.device)
-            if card and event.eventType == pynvml.nvmlEventTypeXidCriticalError:
-                instance = None if event.gpuInstanceId == _NO_INSTANCE else event.gpuInstanceId
-                found.append(XidEvent(card, event.eventData, instance))
-        return tuple(found)
+    def _free(self, known: "_Set") -> None:
+        """Free a set, unless the driver that it belongs to is gone."""
+        if known.handle is not None and known.loads == self._nvml.loads:
+            with suppress(NvmlError):
+                self._nvml.call("nvmlEventSetFree", known.handle)
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """An event set of one card, of the library that was loaded at that time; None for a card without events."""
+
+    loads: int
+    handle: Any
 
 
 def read_condition(nvml: Nvml, card: str) -> Condition:
@@ -100,7 +124,7 @@ def read_condition(nvml: Nvml, card: str) -> Condition:
     Raises:
         NvmlError: the card is lost.
     """
-    handle = nvml.call("nvmlDeviceGetHandleByUUID", card)
+    handle = nvml.device(card)
     values = nvml.ask((), "nvmlDeviceGetFieldValues", handle, [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
     said = [value.value.uiVal for value in values if value.nvmlReturn == pynvml.NVML_SUCCESS]
     rows = nvml.ask((0, 0, 0, 0), "nvmlDeviceGetRemappedRows", handle)

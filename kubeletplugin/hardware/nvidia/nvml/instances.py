@@ -48,7 +48,7 @@ class MigCard:
 
     def __init__(self, nvml: Nvml, uuid: str):
         self._nvml = nvml
-        self._handle = nvml.call("nvmlDeviceGetHandleByUUID", uuid)
+        self._handle = nvml.device(uuid)
 
     def mode(self) -> bool | None:
         """Whether MIG mode is on; None if the card has none."""

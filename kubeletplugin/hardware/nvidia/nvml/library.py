@@ -2,6 +2,7 @@
 
 import ctypes
 import threading
+from contextlib import suppress
 from enum import IntEnum
 from typing import Any, TypeVar
 
@@ -58,6 +59,28 @@ class Nvml:
         self._path = path
         self._lock = threading.Lock()
         self._open = False
+        self.loads = 0
+        """How often the library was loaded. Handles of an earlier one must not be used."""
+
+    def device(self, uuid: str) -> Any:
+        """The handle of a card.
+
+        A driver may answer that the card is lost if any card is (nvml.h). So cards are then looked through by index.
+
+        Raises:
+            NvmlError: there is no such card, or it is lost.
+        """
+        try:
+            return self.call("nvmlDeviceGetHandleByUUID", uuid)
+        except NvmlError as error:
+            if error.code not in LOST:
+                raise
+            for index in range(self.call("nvmlDeviceGetCount")):
+                with suppress(NvmlError):
+                    handle = self.call("nvmlDeviceGetHandleByIndex", index)
+                    if self.call("nvmlDeviceGetUUID", handle) == uuid:
+                        return handle
+            raise
 
     def call(self, function: str, *arguments: Any) -> Any:
         """What ``pynvml.<function>`` returns.
@@ -100,4 +123,5 @@ class Nvml:
                 pynvml.nvmlInit()
             except pynvml.NVMLError as error:
                 raise NvmlError("nvmlInit", error.value, str(error)) from error
+            self.loads += 1
             self._open = True

@@ -170,3 +170,60 @@ def test_events_are_received_again_after_an_error(bench: NvidiaBench) -> None:
     assert hardware.health()["gpu-0"].healthy
     bench.nvml.change({"fault.nvmlEventSetWait_v2": None, **xid(79)})
     assert not hardware.health()["gpu-0"].healthy
+
+
+def sets(bench: NvidiaBench) -> int:
+    """How many event sets the driver keeps."""
+    return sum(1 for key in bench.nvml.state() if key.startswith("set.") and key.count(".") == 1)
+
+
+def test_a_lost_card_keeps_no_event_of_another_and_is_watched_again_when_it_answers(bench: NvidiaBench) -> None:
+    bench.nvml.change({RECOVERY: None, "gpu.1.field.230": None})
+    hardware = bench.start()
+    assert all(each.healthy for each in hardware.health().values())
+    bench.nvml.change({"gpu.0.fault": GPU_IS_LOST})
+    for _ in range(3):
+        assert {name: each.healthy for name, each in hardware.health().items()} == {"gpu-0": False, "gpu-1": True}
+    bench.nvml.change({"event.1": f"1 {XID} 48 {WHOLE} {WHOLE}"})
+    assert hardware.health()["gpu-1"].code == "Xid 48"
+    assert sets(bench) == 1
+    bench.nvml.change({"gpu.0.fault": None})
+    assert hardware.health()["gpu-0"].healthy
+    bench.nvml.change(xid(79))
+    assert hardware.health()["gpu-0"].code == "Xid 79"
+    assert sets(bench) == 2
+
+
+def test_the_last_event_of_a_card_that_is_lost_is_told_and_so_are_those_read_before(bench: NvidiaBench) -> None:
+    bench.nvml.change({RECOVERY: None, "gpu.1.field.230": None})
+    hardware = bench.start()
+    hardware.health()
+    bench.nvml.change({"gpu.0.fault": GPU_IS_LOST, **xid(79), "event.2": f"1 {XID} 48 {WHOLE} {WHOLE}"})
+    hardware.health()
+    bench.nvml.change({"gpu.0.fault": None})
+    assert {name: each.code for name, each in hardware.health().items()} == {"gpu-0": "Xid 79", "gpu-1": "Xid 48"}
+
+
+def test_no_event_set_is_left_behind_by_a_card_that_cannot_be_registered(bench: NvidiaBench) -> None:
+    hardware = bench.start()
+    bench.nvml.change({"fault.nvmlDeviceRegisterEvents": 999})
+    for _ in range(3):
+        hardware.health()
+    assert sets(bench) == 0
+
+
+def test_not_all_cards_are_gone_where_the_driver_says_lost_of_any(bench: NvidiaBench) -> None:
+    hardware = bench.start()
+    hardware.health()
+    bench.nvml.change({"uuid.any": 1, "gpu.0.fault": GPU_IS_LOST})
+    health = hardware.health()
+    assert {name: each.state for name, each in health.items()} == {"gpu-0": "fatal", "gpu-1": "healthy"}
+    assert hardware.observe(hardware.cards()[1])
+
+
+def test_a_card_that_does_not_say_its_uuid_any_more_is_unhealthy(bench: NvidiaBench) -> None:
+    hardware = bench.start()
+    hardware.health()
+    bench.nvml.change({"gpu.0.fault.nvmlDeviceGetUUID": 999})
+    health = hardware.health()
+    assert {name: each.state for name, each in health.items()} == {"gpu-0": "fatal", "gpu-1": "healthy"}
