@@ -16,11 +16,13 @@ Said = Mapping[Statement, Collection[str]]
 
 def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
     """The terms of the gang ``key``; if its members contradict each other or terms are missing, what is wrong."""
-    faults = [*_contradictions(said), *dict.fromkeys(problem for one in said for problem in one.problems)]
+    size, minimum = _value(said, lambda one: one.size), _value(said, lambda one: one.minimum)
+    problems = [problem for one in said for problem in (*one.problems, *(one.needs_minimum if minimum is None else ()))]
+    faults = [*_contradictions(said), *dict.fromkeys(problems)]
     if faults:
         return tuple(faults)
-    size, minimum = _value(said, lambda one: one.size), _value(said, lambda one: one.minimum)
-    if size is None and minimum is None:
+    awaited = "" if minimum is not None else next((one.awaited for one in said if one.awaited), "")
+    if size is None and minimum is None and not awaited:
         origins = " and ".join(sorted({one.origin or one.source.value for one in said}))
         message = f"nothing says how many members the gang has ({origins}); set it in a member's PlacementConfig"
         return (Fault("gang.minAvailable", message),)
@@ -37,6 +39,7 @@ def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
         levels=_value(said, lambda one: one.levels) or (),
         policy=_policy(said),
         moves=bool(_value(said, lambda one: one.moves)),
+        awaited=awaited,
     )
 
 

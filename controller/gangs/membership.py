@@ -10,6 +10,12 @@ from driver.errors import Fault
 
 _ORDERED = "StatefulSet {} makes a pod only when the one before it is ready; set podManagementPolicy: Parallel in it"
 
+_SET_MINIMUM = "set it in the PlacementConfig of a member's claim, to the number of pods that have to start together"
+_ONE_AFTER_ANOTHER = (
+    "if they start one after another (startupPolicy, dependsOn), let all start at once, or set gang.minAvailable to "
+    "the number of pods of the first ones; nothing is reserved for those that come later"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
@@ -122,27 +128,27 @@ def _owned(hints: GangHints, asked: Asked, objects: GroupObjects) -> tuple[str, 
     if owner is None:
         message = "the pod has no owner that says which pods belong together; set gang.name and gang.minAvailable"
         return "", Statement(Source.OWNER, problems=(Fault("gang", message),))
-    size, problem = _size_of(owner, objects)
-    problems = (Fault("gang", problem),) if problem and asked.minimum is None else ()
-    return owner.name, Statement(Source.OWNER, owner.uid, f"{owner.kind} {owner.name}", size=size, problems=problems)
+    # Owners of two kinds may have one name.
+    return f"{owner.kind}/{owner.name}", _of_owner(owner, objects)
 
 
-def _size_of(owner: Owner, objects: GroupObjects) -> tuple[int | None, str]:
-    """How many pods the owner makes; None with the reason if that is not known (yet)."""
+def _of_owner(owner: Owner, objects: GroupObjects) -> Statement:
+    """How many pods the owner makes, as far as that is known."""
+    said = Statement(Source.OWNER, owner.uid, f"{owner.kind} {owner.name}")
     if owner.size is not None:
-        return owner.size, ""
+        return replace(said, size=owner.size)
     if owner.kind == "JobSet":
         jobs = objects.jobs_of(owner.uid)
         if owner.jobs and jobs.count >= owner.jobs:
-            return jobs.members, ""
+            return replace(said, size=jobs.members)
         known = f"{jobs.count} of {owner.jobs or 'an unknown number of'} Jobs of JobSet {owner.name} exist"
-        return None, f"{known}; if they start one after another, set gang.minAvailable"
+        return replace(said, awaited=f"{known}; {_ONE_AFTER_ANOTHER}")
     workload = objects.workload(owner.uid)
     if workload is None:
-        return None, f"{owner.kind} {owner.name} does not say how many pods it makes; set gang.minAvailable"
-    if workload.ordered and workload.size > 1:
-        return workload.size, _ORDERED.format(owner.name)
-    return workload.size, ""
+        message = f"{owner.kind} {owner.name} does not say how many pods it makes; {_SET_MINIMUM}"
+        return replace(said, needs_minimum=(Fault("gang.minAvailable", message),))
+    faults = (Fault("gang", _ORDERED.format(owner.name)),) if workload.ordered and workload.size > 1 else ()
+    return replace(said, size=workload.size, needs_minimum=faults)
 
 
 def _rank(rank: int | None, owner: Owner | None, objects: GroupObjects) -> int:

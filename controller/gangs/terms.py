@@ -31,6 +31,7 @@ class GangTerms:
         levels: outermost first.
         moves: whether later members go to another domain when that of the gang is gone; if not, they wait.
         task_minimums: how many members of some tasks have to start together; those that have succeeded count.
+        awaited: what has to exist before it is known how many members there will be; "" if nothing.
     """
 
     key: str
@@ -42,6 +43,7 @@ class GangTerms:
     policy: Policy = Policy.BINPACK
     moves: bool = False
     task_minimums: TaskMinimums = ()
+    awaited: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Statement:
     Attributes:
         origin: what names the gang, for people.
         problems: why the gang cannot start as long as the member says so.
+        needs_minimum: why all members cannot start together, so that a member has to say a minimum.
+        awaited: what has to exist before the size is known, if no member says a minimum.
     """
 
     source: Source
@@ -63,6 +67,8 @@ class Statement:
     policy: Policy | None = None
     moves: bool | None = None
     problems: tuple[Fault, ...] = ()
+    needs_minimum: tuple[Fault, ...] = ()
+    awaited: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,16 +146,17 @@ class _GangDecider:
     def _missing(self, terms: GangTerms) -> Wait | None:
         """Why a gang that has not started has to wait for members."""
         found, unready = self._found, self._found.unready
+        if terms.awaited and found.pods:
+            return self._incomplete(f"gang {terms.key}: {terms.awaited}")
         present = found.ready + self._gang.ended
         lacking = self._lacking_tasks(terms)
         is_all = not unready and not lacking and terms.size is not None and present >= terms.size
         if is_all or not found.pods:
             return None
-        since = max(self._state.at(pod.created) for pod in found.pods.values())
         # kube-scheduler schedules such a group as one, once its gates are gone.
         as_one = terms.source is Source.POD_GROUP and unready
         if present >= terms.minimum and not as_one and not lacking:
-            quiet = since + QUIET_SECONDS - self._now
+            quiet = self._since + QUIET_SECONDS - self._now
             text = f"gang {terms.key}: waits for more members"
             return Wait(Reason.GANG_INCOMPLETE, text, report=False, after=quiet) if quiet > 0 else None
         exist = len(found.pods) + self._gang.ended
@@ -163,8 +164,17 @@ class _GangDecider:
         problems = [f"pod {key}: {one.message}" for key, one in unready.items() if isinstance(one, Wait)]
         if unready:
             text += f", and {len(unready)} of these cannot be placed: {'; '.join(problems[:3])}"
-        remaining = since + INCOMPLETE_SECONDS - self._now
+        return self._incomplete(text)
+
+    def _incomplete(self, text: str) -> Wait:
+        """A gang that is most likely being made is told nothing."""
+        remaining = self._since + INCOMPLETE_SECONDS - self._now
         return Wait(Reason.GANG_INCOMPLETE, text, report=remaining <= 0, after=remaining if remaining > 0 else None)
+
+    @property
+    def _since(self) -> float:
+        """When the last member appeared (epoch seconds)."""
+        return max(self._state.at(pod.created) for pod in self._found.pods.values())
 
     def _lacking_tasks(self, terms: GangTerms) -> str:
         """Which tasks have fewer members that can be placed than have to start; "" for none."""

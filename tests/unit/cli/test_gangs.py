@@ -130,7 +130,7 @@ def test_what_describes_a_gang_counts_as_for_the_controller(
         member["metadata"] |= {"uid": f"uid-{number}", "creationTimestamp": "2027-01-15T08:00:00Z", **metadata}
     answer = simulated(*cluster(a1="a", b1="b"), template("train", count=2), described, *members)
     assert [one["result"] for one in answer.json["pods"]] == ["waiting"] * 3
-    assert "gang default/train: 2 of 3 members fit" in str(answer.json["pods"])
+    assert "train: 2 of 3 members fit" in str(answer.json["pods"])
 
 
 def test_tiers_of_volcano_stand_for_what_the_settings_say(simulated: Simulate, tmp_path: Path) -> None:

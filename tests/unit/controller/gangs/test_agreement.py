@@ -85,6 +85,25 @@ def test_a_gang_of_which_nothing_says_how_many_it_has_is_a_fault() -> None:
     assert "nothing says how many members the gang has (MPIJob train)" in fault.message
 
 
+def test_one_member_that_says_a_minimum_says_it_for_all() -> None:
+    unsized = Fault("gang.minAvailable", "RayCluster ray does not say how many pods it makes")
+    silent = says(minimum=None, needs_minimum=(unsized,))
+    assert agreed("ns/g", {silent: ["ns/head"]}) == (unsized,)
+    terms = agreed("ns/g", {silent: ["ns/head"], says(minimum=3, needs_minimum=(unsized,)): ["ns/worker"]})
+    assert isinstance(terms, GangTerms)
+    assert terms.minimum == 3
+
+
+def test_a_size_that_is_not_known_yet_is_awaited_unless_a_member_says_a_minimum() -> None:
+    silent = says(minimum=None, awaited="1 of 2 Jobs exist")
+    terms = agreed("ns/g", {silent: ["ns/a"]})
+    assert isinstance(terms, GangTerms)
+    assert terms.awaited == "1 of 2 Jobs exist"
+    terms = agreed("ns/g", {silent: ["ns/a"], says(minimum=2): ["ns/b"]})
+    assert isinstance(terms, GangTerms)
+    assert terms.awaited == ""
+
+
 def test_what_is_wrong_with_one_member_is_wrong_with_the_gang_and_is_said_once() -> None:
     fault = Fault("gang", "PodGroup ns/g does not exist")
     said = {says(problems=(fault,)): ["ns/a"], says(problems=(fault,), levels=(RACK,)): ["ns/b"]}

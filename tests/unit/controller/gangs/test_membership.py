@@ -7,6 +7,7 @@ import pytest
 from controller.gangs import (
     NOTHING,
     Asked,
+    GangTerms,
     Group,
     GroupObjects,
     Level,
@@ -14,6 +15,7 @@ from controller.gangs import (
     PodFacts,
     Source,
     Workload,
+    agreed,
     group_from,
     hints_of,
     job_from,
@@ -61,7 +63,8 @@ def joined(pod: Object, asked: Asked = NOTHING, known: GroupObjects | None = Non
 def faults(pod: Object, asked: Asked = NOTHING, known: GroupObjects | None = None) -> str:
     membership = joined(pod, asked, known)
     assert membership
-    return "; ".join(map(str, membership.statement.problems))
+    terms = agreed("ns/g", {membership.statement: ("ns/pod",)})
+    return terms.awaited if isinstance(terms, GangTerms) else "; ".join(map(str, terms))
 
 
 REQUIRED = {"kueue.x-k8s.io/podset-required-topology": "block"}
@@ -81,10 +84,10 @@ EVERYTHING = a_pod({**COSCHEDULING, **KUEUE}, {**VOLCANO, **COUNT}, **POD_GROUP)
         (a_pod({**COSCHEDULING, **KUEUE}), NOTHING, "ns/coscheduling", Source.COSCHEDULING, 3, None),
         (a_pod(KUEUE, COUNT), NOTHING, "ns/kueue", Source.KUEUE, None, 4),
         (a_pod({}, {**KUEUE, **COUNT}), NOTHING, "ns/kueue", Source.KUEUE, None, 4),
-        (a_pod(), BY_OWNER, "ns/job", Source.OWNER, None, 5),
-        (a_pod(), Asked(gang=True, minimum=3), "ns/job", Source.OWNER, 3, 5),
+        (a_pod(), BY_OWNER, "ns/Job/job", Source.OWNER, None, 5),
+        (a_pod(), Asked(gang=True, minimum=3), "ns/Job/job", Source.OWNER, 3, 5),
         (a_pod({LABEL: "named"}, resourceClaims=None), NOTHING, "ns/named", Source.CLAIM, None, None),
-        (a_pod({LABEL: ""}, resourceClaims=None), NOTHING, "ns/job", Source.OWNER, None, 5),
+        (a_pod({LABEL: ""}, resourceClaims=None), NOTHING, "ns/Job/job", Source.OWNER, None, 5),
         (a_pod({LABEL: "", **COSCHEDULING}), NOTHING, "ns/coscheduling", Source.COSCHEDULING, 3, None),
     ],
 )
@@ -142,11 +145,15 @@ def test_the_best_version_of_a_group_counts() -> None:
             "metadata.annotations[kueue.x-k8s.io/pod-group-total-count]: pod group ns/",
         ),
         (a_pod(KUEUE, {"kueue.x-k8s.io/pod-group-total-count": "many"}), NOTHING, "needs the number of its pods"),
-        (a_pod(), BY_OWNER, "gang: Job job does not say how many pods it makes; set gang.minAvailable"),
+        (
+            a_pod(),
+            BY_OWNER,
+            "gang.minAvailable: Job job does not say how many pods it makes; set it in the PlacementConfig",
+        ),
         (
             a_pod(owner=("MPIJob", "mpi")),
             BY_OWNER,
-            "gang: MPIJob mpi does not say how many pods it makes; set gang.min",
+            "gang.minAvailable: MPIJob mpi does not say how many pods it makes; set it",
         ),
         (a_pod(owner=None), BY_OWNER, "gang: the pod has no owner that says which pods belong together; set gang.name"),
         (
@@ -327,7 +334,7 @@ def test_a_job_set_has_the_pods_of_all_its_jobs_that_can_be_in_a_gang() -> None:
         known.put_workload("Job", *job_from(job, LABEL))
     membership = joined(pod, BY_OWNER, known)
     assert membership
-    assert (membership.gang, membership.statement.size) == ("ns/train", 4)
+    assert (membership.gang, membership.statement.size) == ("ns/JobSet/train", 4)
     first["spec"]["template"]["metadata"] = {"labels": {LABEL: ""}}
     known.put_workload("Job", *job_from(first, LABEL))
     membership = joined(pod, BY_OWNER, known)

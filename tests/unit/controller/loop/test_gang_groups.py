@@ -181,3 +181,17 @@ def test_a_group_goes_where_each_task_has_room() -> None:
     assert "ps-0" in started
     assert len(started) == 3
     assert {node[0] for node in world.nodes_of(*started)} == {"b"}
+
+
+def test_a_job_set_of_which_not_all_jobs_exist_yet_is_told_so_only_if_that_lasts() -> None:
+    """JobSet makes its Jobs one after the other, and all anew at each restart."""
+    world = GangWorld(a=2)
+    labels = {"jobset.sigs.k8s.io/jobset-uid": "uid", "jobset.sigs.k8s.io/jobset-name": "train"}
+    world.add_claim("c", config=[gang_config()])
+    world.add_pod("p", "c", labels=labels)
+    world.settle(5)
+    assert world.condition("p") == ("", "", "")
+    world.settle(15)
+    assert world.condition("p")[1] == "GangIncomplete"
+    assert "0 of an unknown number of Jobs of JobSet train exist" in world.condition("p")[2]
+    assert "nothing is reserved for those that come later" in world.condition("p")[2]

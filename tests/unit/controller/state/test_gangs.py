@@ -105,8 +105,8 @@ def test_by_owner_the_pods_of_one_owner_are_a_gang() -> None:
     for name in "ab":
         scene.put(PODS, owned_by_job(pod(name, "x")))
     scene.pod("c", "x")
-    assert scene.state.gangs.members("default/train") == ("default/a", "default/b")
-    assert terms_of(scene, "default/train") == GangTerms("default/train", "uid-train-0", Source.OWNER, 2)
+    assert scene.state.gangs.members("default/Job/train") == ("default/a", "default/b")
+    assert terms_of(scene, "default/Job/train") == GangTerms("default/Job/train", "uid-train-0", Source.OWNER, 2)
     assert "the pod has no owner that says which pods belong together" in str(scene.state.gangs.faults("default/c")[0])
 
 
@@ -118,15 +118,15 @@ def test_members_that_have_succeeded_count_as_long_as_their_owner_has_others_and
         scene.put(PODS, owned_by_job(pod("c", "x")))
     for name, _ in ended:
         live.put(PODS, owned_by_job(pod(name, "x", gates=(), nodeName="n1")))
-    assert live.state.gangs.succeeded("default/train") == 0
+    assert live.state.gangs.succeeded("default/Job/train") == 0
     for scene in (live, restarted):
         for name, obj in ended:
-            assert list(scene.put(PODS, obj).gangs) == ["default/train"], name
-        assert scene.state.gangs.members("default/train") == ("default/c",)
-        assert scene.state.gangs.succeeded("default/train") == 2
+            assert list(scene.put(PODS, obj).gangs) == ["default/Job/train"], name
+        assert scene.state.gangs.members("default/Job/train") == ("default/c",)
+        assert scene.state.gangs.succeeded("default/Job/train") == 2
         assert "default/a" not in scene.state.pods
-        assert list(scene.state.drop(PODS, "default/a").gangs) == ["default/train"]
-        assert scene.state.gangs.succeeded("default/train") == 1
+        assert list(scene.state.drop(PODS, "default/a").gangs) == ["default/Job/train"]
+        assert scene.state.gangs.succeeded("default/Job/train") == 1
 
 
 def test_members_of_a_job_that_have_succeeded_count_although_their_pods_are_gone() -> None:
@@ -135,14 +135,14 @@ def test_members_of_a_job_that_have_succeeded_count_although_their_pods_are_gone
     scene.put(PODS, owned_by_job(pod("a", "x")))
     spec = {"parallelism": 4, "completions": 4, "template": {"spec": {}}}
     job = {"metadata": {"name": "train", "namespace": "default", "uid": "uid-train-0"}, "spec": spec}
-    assert list(scene.put(JOBS, job).gangs) == ["default/train"]
-    assert (terms_of(scene, "default/train").size, scene.state.gangs.succeeded("default/train")) == (4, 0)
-    assert list(scene.put(JOBS, {**job, "status": {"succeeded": 3}}).gangs) == ["default/train"]
-    assert scene.state.gangs.succeeded("default/train") == 3
+    assert list(scene.put(JOBS, job).gangs) == ["default/Job/train"]
+    assert (terms_of(scene, "default/Job/train").size, scene.state.gangs.succeeded("default/Job/train")) == (4, 0)
+    assert list(scene.put(JOBS, {**job, "status": {"succeeded": 3}}).gangs) == ["default/Job/train"]
+    assert scene.state.gangs.succeeded("default/Job/train") == 3
     scene.put(PODS, owned_by_job(pod("b", "x", phase="Succeeded")))
-    assert scene.state.gangs.succeeded("default/train") == 3, "it is one of these"
-    assert list(scene.state.drop(JOBS, "default/train").gangs) == ["default/train"]
-    assert "Job train does not say how many pods it makes" in faults_of(scene, "default/train")
+    assert scene.state.gangs.succeeded("default/Job/train") == 3, "it is one of these"
+    assert list(scene.state.drop(JOBS, "default/train").gangs) == ["default/Job/train"]
+    assert "Job train does not say how many pods it makes" in faults_of(scene, "default/Job/train")
 
 
 def test_a_pod_that_is_being_deleted_contradicts_nobody() -> None:
@@ -150,11 +150,11 @@ def test_a_pod_that_is_being_deleted_contradicts_nobody() -> None:
     scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang={"minAvailable": 1})))
     scene.put(PODS, owned_by_job(pod("a", "x"), number=1))
     scene.put(PODS, owned_by_job(pod("b", "x"), number=2))
-    assert "owner: members contradict each other" in faults_of(scene, "default/train")
+    assert "owner: members contradict each other" in faults_of(scene, "default/Job/train")
     leaving = owned_by_job(pod("a", "x"), number=1)
     leaving["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z"
-    assert list(scene.put(PODS, leaving).gangs) == ["default/train"]
-    assert terms_of(scene, "default/train").uid == "uid-train-2"
+    assert list(scene.put(PODS, leaving).gangs) == ["default/Job/train"]
+    assert terms_of(scene, "default/Job/train").uid == "uid-train-2"
 
 
 def test_members_of_an_earlier_run_of_another_owner_do_not_count() -> None:
@@ -184,5 +184,16 @@ def test_a_pod_that_failed_counts_no_more() -> None:
     for name in "ab":
         scene.put(PODS, owned_by_job(pod(name, "x")))
     scene.put(PODS, owned_by_job(pod("a", "x", phase="Failed")))
-    assert scene.state.gangs.members("default/train") == ("default/b",)
-    assert scene.state.gangs.succeeded("default/train") == 0
+    assert scene.state.gangs.members("default/Job/train") == ("default/b",)
+    assert scene.state.gangs.succeeded("default/Job/train") == 0
+
+
+def test_owners_of_two_kinds_with_one_name_have_a_gang_each() -> None:
+    scene = Scene()
+    scene.put(RESOURCE_CLAIMS, claim("x", **placement_config(gang={"minAvailable": 1})))
+    scene.put(PODS, owned_by_job(pod("a", "x")))
+    of_set = owned_by_job(pod("b", "x"))
+    of_set["metadata"]["ownerReferences"][0] |= {"kind": "StatefulSet", "uid": "uid-set"}
+    scene.put(PODS, of_set)
+    assert sorted(scene.state.gangs) == ["default/Job/train", "default/StatefulSet/train"]
+    assert terms_of(scene, "default/Job/train").minimum == 1
