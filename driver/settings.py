@@ -52,6 +52,8 @@ class NvidiaSettings(_Section):
     and none is created or destroyed."""
     nvidia_ctk: str = ""
     """``nvidia-ctk`` of NVIDIA's container toolkit, if it is to say which files a container gets."""
+    cdi_hook: str = ""
+    """``nvidia-cdi-hook`` on the host, which ``nvidia_ctk`` puts into CDI specs; "" to look for it."""
     hami_library: str = "/usr/local/vgpu/libvgpu.so"
     """HAMi-core's library, for claims with sharing ``hamiCore``."""
     run_folder: str = f"/run/{DEFAULT_DRIVER}"

@@ -4,7 +4,7 @@ import math
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import grpc
 
@@ -14,6 +14,7 @@ from driver.kinds import EVERY_OFFER
 from driver.observe import Logger
 from driver.settings import Settings
 from kubeletplugin.hardware import Card, Hardware, Health
+from kubeletplugin.hardware.port import HealthState
 from kubeletplugin.inventory import Fabric, build_inventory
 
 POLL_SECONDS = 1.0
@@ -99,6 +100,10 @@ def _health(health: Mapping[str, Health], device: str, card: str) -> Health:
     return health.get(device, health[card]) if health[card].healthy else health[card]
 
 
+_NAMES: Final[Mapping[HealthState, str]] = {"healthy": "HEALTHY", "unknown": "UNKNOWN"}
+"""The names of ``HealthStatus`` that are not ``UNHEALTHY``."""
+
+
 class HealthService:
     """``DRAResourceHealth`` of one version; ``messages`` is that version's generated module."""
 
@@ -119,7 +124,7 @@ class HealthService:
             devices=[
                 pb.DeviceHealth(
                     device=pb.DeviceIdentifier(pool_name=self._feed.pool, device_name=item.device),
-                    health=pb.HEALTHY if item.health.healthy else pb.UNHEALTHY,
+                    health=getattr(pb, _NAMES.get(item.health.state, "UNHEALTHY")),
                     last_updated_time=now,
                     health_check_timeout_seconds=self._feed.timeout_seconds,
                     message=item.health.message,

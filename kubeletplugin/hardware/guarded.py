@@ -163,7 +163,11 @@ class _Lane:
                 answers.put(answer)
 
         self._is_asking = True
-        self._threads.run(ask)
+        try:
+            self._threads.run(ask)
+        except RuntimeError as error:  # no thread can be started now, so nothing was asked
+            self._is_asking = False
+            raise TransientFault(f"{self._subject} cannot be asked now: {error}") from error
         try:
             answer = answers.get(timeout=seconds)
         except Empty:

@@ -37,7 +37,9 @@ class NvidiaNode:
     unit_prefix: str
     """What the names of services of the host begin with."""
     toolkit: str = ""
-    """Path of ``nvidia-ctk``, as this process sees it; "" to find the driver's files without it."""
+    """Path of ``nvidia-ctk`` on the host; "" to find the driver's files without it."""
+    cdi_hook: str = ""
+    """Path of ``nvidia-cdi-hook`` on the host; "" to look for it."""
     hami_library: str = "/usr/local/vgpu/libvgpu.so"
     """``libvgpu.so`` of HAMi-core on the host."""
     mig: MigUse = "dynamic"
@@ -68,7 +70,7 @@ def nvidia_hardware(node: NvidiaNode, commands: Commands, log: Logger, ask: Ask 
     services = SystemdServices(commands, host_path)
     of_driver: DriverFiles = FoundFiles(node.root)
     if node.toolkit:
-        of_driver = ToolkitFiles(node.root, commands, node.toolkit)
+        of_driver = ToolkitFiles(node.root, node.host, commands, node.toolkit, node.cdi_hook)
     sharing = Sharing(
         TimeSlices(node.root, commands, run),
         MpsDaemons(nvml, node.root, services, run, node.unit_prefix),

@@ -235,7 +235,7 @@ class NvidiaHardware(Hardware):
         if mode and self._mig == "static":
             reason = f"the card is in MIG mode; turn it off with nvidia-smi -i {card.uuid} -mig 0"
             excluded = {"whole": reason, "share": reason}
-        if mode is False and self._mig == "dynamic" and not switches_in_place(gpu):
+        if mode is False and gpu.profiles and self._mig == "dynamic" and not switches_in_place(gpu):
             excluded["partitions"] = mode_needs_reset(gpu)
         if not card.memory_mib:
             excluded["share"] = "the driver does not say how much memory the card has"

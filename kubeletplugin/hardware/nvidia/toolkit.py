@@ -9,35 +9,55 @@ from kubeletplugin.hardware.edits import Edits, Hook, Mount
 from kubeletplugin.hardware.nvidia.commands import Commands
 from kubeletplugin.hardware.nvidia.root import DriverRoot
 
+_HOOK = "nvidia-cdi-hook"
+_FOLDERS = ("/usr/bin", "/usr/local/nvidia/toolkit")
+"""Where packages and the GPU operator put it."""
+
 
 class ToolkitFiles:
     """``DriverFiles`` as ``nvidia-ctk cdi generate`` lists them. Device nodes are left to this program.
 
     Args:
-        program: path of ``nvidia-ctk``, as this process sees it.
+        root: the driver's files; ``host``: the host's.
+        program: path of ``nvidia-ctk`` on the host.
+        hook: path of ``nvidia-cdi-hook`` on the host; "" to look for it.
     """
 
-    def __init__(self, root: DriverRoot, commands: Commands, program: str):
+    def __init__(self, root: DriverRoot, host: DriverRoot, commands: Commands, program: str, hook: str = ""):
         self._root = root
+        self._host = host
         self._commands = commands
-        self._program = program
+        self._name = program
+        self._hook = hook
+        self._program = str(host.seen(program))
         self._known: dict[str, Edits] = {}
 
     def edits(self, version: str) -> Edits:
         """See ``DriverFiles``; asked once for each version of the driver.
 
         Raises:
-            TransientFault: the program fails, or answers something else.
+            TransientFault: the program fails, or answers something else; or the node does not have the hook, without
+                which no container could start.
         """
         if version not in self._known:
-            here = f"--driver-root={self._root.seen('/')}"
-            command = [self._program, "--quiet", "cdi", "generate", "--mode=nvml", "--format=json", here]
+            here, hook = f"--driver-root={self._root.seen('/')}", f"--nvidia-cdi-hook-path={self._hook_path()}"
+            command = [self._program, "--quiet", "cdi", "generate", "--mode=nvml", "--format=json", here, hook]
             text = self._commands.run(command, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
             try:
                 self._known[version] = self._translated(json.loads(text)["containerEdits"])
             except (ValueError, KeyError, TypeError) as error:
                 raise TransientFault(f"{self._program}: does not answer with a CDI spec: {error}") from error
         return self._known[version]
+
+    def _hook_path(self) -> str:
+        """Where the runtime finds the hook. Without it, ``nvidia-ctk`` names one in /usr/bin, whether it is there or
+        not."""
+        beside = f"{self._name.rpartition('/')[0]}/{_HOOK}"
+        places = [self._hook] if self._hook else [beside, *(f"{folder}/{_HOOK}" for folder in _FOLDERS)]
+        for place in places:
+            if self._host.exists(place):
+                return place
+        raise TransientFault(f"no {_HOOK} at {', '.join(places)} on the host; set kubeletplugin.nvidia.cdiHook")
 
     def _translated(self, edits: Mapping[str, Any]) -> Edits:
         lines = (line.partition("=") for line in edits.get("env", ()))

@@ -120,7 +120,7 @@ class SimulatedHardware(Hardware):
     def ensure(self, action: Action) -> Handle:
         """See ``Hardware``."""
         card = self._present(action.card)
-        with self._changing:
+        with self._changing, self._store.lock():
             state = self._store.load()
             if action.key in state.existing:
                 existing, handle = state.existing[action.key]
@@ -136,7 +136,7 @@ class SimulatedHardware(Hardware):
     def release(self, action: Action, handle: Handle | None) -> None:
         """See ``Hardware``."""
         self._present(action.card)
-        with self._changing:
+        with self._changing, self._store.lock():
             state = self._store.load()
             if action.key not in state.existing or handle not in (None, state.existing[action.key][1]):
                 return

@@ -1,7 +1,8 @@
 """What exists on the simulated cards of a node. It survives the plugin, and a reboot as far as on real cards."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -38,7 +39,11 @@ class SimulatedState:
 
 
 class Store(Protocol):
-    """Where the state of a simulated node is kept. Both methods may raise TransientFault."""
+    """Where the state of a simulated node is kept. Methods may raise TransientFault."""
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Keeps other programs from changing the state meanwhile."""
+        ...
 
     def load(self) -> SimulatedState:
         """The state that was saved last."""
@@ -54,6 +59,10 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._state = SimulatedState()
+
+    def lock(self) -> AbstractContextManager[None]:
+        """See ``Store``; no other program knows this object."""
+        return nullcontext()
 
     def load(self) -> SimulatedState:
         """See ``Store``."""
@@ -71,6 +80,16 @@ class FileStore:
         self._files = files
         self._path = path
         self._boot_id = boot_id
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """See ``Store``. Two instances of the plugin serve a node during an update."""
+        with ExitStack() as held:
+            try:
+                held.enter_context(self._files.lock(f"{self._path}.lock"))
+            except OSError as error:
+                raise TransientFault(f"{self._path}.lock: cannot be locked: {error}") from error
+            yield
 
     def load(self) -> SimulatedState:
         """See ``Store``; a file that cannot be read is a node on which nothing exists."""

@@ -1,15 +1,21 @@
 """The health feed reports the devices of the cards that are there now."""
 
 import threading
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
 from driver.errors import TransientFault
 from driver.observe import logger
 from driver.settings import Settings
-from kubeletplugin.hardware import Card
+from kubeletplugin.hardware import Card, Health
+from kubeletplugin.hardware.port import HealthState
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
-from kubeletplugin.health import HealthFeed
+from kubeletplugin.health import HealthFeed, HealthService
+from kubeletplugin.proto import dra_health_v1_pb2, dra_health_v1alpha1_pb2
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
 
@@ -57,3 +63,20 @@ def test_hardware_that_does_not_answer_is_said_once() -> None:
     with capture_logs() as lines:
         assert next(HealthFeed(hardware, VirtualClock(), Settings(), "n1", logger("test")).reports(ended))
     assert [line["reason"] for line in lines] == ["the library hangs"]
+
+
+@pytest.mark.parametrize("messages", [dra_health_v1_pb2, dra_health_v1alpha1_pb2])
+@pytest.mark.parametrize(
+    ("state", "sent"),
+    [("healthy", "HEALTHY"), ("unknown", "UNKNOWN"), ("degraded", "UNHEALTHY"), ("fatal", "UNHEALTHY")],
+)
+def test_the_kubelet_is_told_what_is_known(messages: Any, state: HealthState, sent: str) -> None:
+    class Cards(SimulatedHardware):
+        def health(self) -> Mapping[str, Health]:
+            return {name: Health(state) for name in super().health()}
+
+    hardware = Cards(load_profile("t4x2", MemoryFiles()), "n1")
+    feed = HealthFeed(hardware, VirtualClock(), Settings(), "n1", logger("test"))
+    context: Any = SimpleNamespace(add_callback=lambda _: True)
+    answer: Any = next(HealthService(messages, feed).NodeWatchResources(None, context))
+    assert {messages.HealthStatus.Name(device.health) for device in answer.devices} == {sent}

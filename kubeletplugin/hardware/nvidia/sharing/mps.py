@@ -13,7 +13,7 @@ from kubeletplugin.hardware.nvidia.nvml.modes import set_exclusive
 from kubeletplugin.hardware.nvidia.root import DriverRoot
 from kubeletplugin.hardware.nvidia.runfolder import RunFolder
 from kubeletplugin.hardware.nvidia.services import Services
-from kubeletplugin.hardware.port import Found
+from kubeletplugin.hardware.port import Found, Unsupported
 from kubeletplugin.hardware.use import Share
 
 _FOLDER = "mps"
@@ -42,12 +42,17 @@ class MpsDaemons:
 
         Raises:
             TransientFault: it does not answer yet.
+            Unsupported: the card has no compute modes; nothing is left of the daemon.
         """
         card = action.card
         pipe = self._run.make(_FOLDER, card, "pipe")
         log = self._run.make(_FOLDER, card, "log")
         memory = self._run.make(_FOLDER, card, "shm", shared=True)
-        set_exclusive(self._nvml, card, on=True)
+        try:
+            set_exclusive(self._nvml, card, on=True)
+        except Unsupported:
+            self._run.remove(_FOLDER, card)
+            raise
         program = self._root.binary(_CONTROL)
         if program is None:
             raise TransientFault(f"no {_CONTROL} below {self._root.on_host('/')}; install it with the driver")

@@ -11,7 +11,7 @@ from driver.clock import SystemClock
 from driver.errors import Fault, InvalidInput, TransientFault
 from driver.parameters import GpuConfig
 from kubeletplugin.hardware import Action, Card, CardState, Gone, Handle, Hardware, InUse, Use
-from kubeletplugin.hardware.guarded import FIND_AGAIN_SECONDS, GuardedHardware
+from kubeletplugin.hardware.guarded import FIND_AGAIN_SECONDS, Guard, GuardedHardware
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
@@ -157,3 +157,16 @@ def test_a_refusal_of_the_hardware_is_its_answer() -> None:
     absent = replace(backend.cards()[0], uuid="GPU-absent")
     with pytest.raises(Gone, match="GPU-absent"):
         hardware.observe(absent)
+
+
+def test_a_moment_without_threads_makes_no_card_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    guard = Guard(60.0)
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(TransientFault, match="card x cannot be asked now"):
+            guard("card x", lambda: 1)
+    assert guard("card x", lambda: 2) == 2

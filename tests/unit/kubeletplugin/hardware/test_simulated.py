@@ -1,11 +1,16 @@
 """A simulated node has the cards its profile says, or says everything that is wrong with the profile."""
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pytest
 
 from driver.errors import InvalidInput, TransientFault
+from driver.files import SystemFiles
 from driver.limits import MAX_HEALTH_MESSAGE
 from kubeletplugin.hardware import Use
-from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, profile_from, shipped_profiles
+from kubeletplugin.hardware.actions import MigInstance, MigMode
+from kubeletplugin.hardware.simulated import FileStore, SimulatedHardware, load_profile, profile_from, shipped_profiles
 from simulation.files import MemoryFiles
 
 CARD = """
@@ -148,3 +153,17 @@ def test_a_container_sees_the_null_device_under_the_name_of_what_it_holds() -> N
     (part,) = simulated.edits(Use("claim", card, card.scheme.partitions[0]), {}).device_nodes
     assert (whole.path, part.path) == ("/dev/lode/gpu-2", "/dev/lode/gpu-2-mig-1g-5gb-6")
     assert {(node.host_path, node.major, node.minor) for node in (whole, part)} == {("/dev/null", 1, 3)}
+
+
+def test_two_instances_of_the_plugin_lose_nothing_of_each_other(tmp_path: Path) -> None:
+    def make(number: int) -> None:
+        store = FileStore(SystemFiles(), str(tmp_path / "simulated.json"), "boot")
+        hardware = SimulatedHardware(load_profile("a100x4", MemoryFiles()), "n1", store=store)
+        card = hardware.cards()[number % 4]
+        hardware.ensure(MigMode(card.uuid))
+        hardware.ensure(MigInstance(card.uuid, "1g.5gb", number // 4))
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(make, range(16)))
+    existing = FileStore(SystemFiles(), str(tmp_path / "simulated.json"), "boot").load().existing
+    assert len(existing) == 4 + 16

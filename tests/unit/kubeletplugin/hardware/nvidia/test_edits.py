@@ -152,6 +152,7 @@ def test_an_operator_who_prefers_the_toolkit_gets_the_files_that_it_lists(
         },
     }
     bench.machine.commands.answer("nvidia-ctk", json.dumps(spec))
+    bench.machine.file("usr/bin/nvidia-cdi-hook")
     hardware = bench.start()
     (card,) = hardware.cards()
     edits = hardware.edits(Use("claim", card), {})
@@ -165,6 +166,33 @@ def test_an_operator_who_prefers_the_toolkit_gets_the_files_that_it_lists(
 
 def test_a_toolkit_that_answers_something_else_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml"))
-    hardware = NvidiaBench(tmp_path, H100, 1, toolkit="/usr/bin/nvidia-ctk").start()
+    bench = NvidiaBench(tmp_path, H100, 1, toolkit="/usr/bin/nvidia-ctk")
+    bench.machine.file("usr/bin/nvidia-cdi-hook")
+    hardware = bench.start()
     with pytest.raises(TransientFault, match="nvidia-ctk: does not answer with a CDI spec"):
         hardware.edits(Use("claim", hardware.cards()[0], share=Share("a", 1, 1), config=GpuConfig()), {})
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "there", "said"),
+    [
+        ("/usr/bin/nvidia-ctk", "/usr/bin", "/usr/bin"),
+        ("/usr/local/nvidia/toolkit/nvidia-ctk", "/usr/local/nvidia/toolkit", "/usr/local/nvidia/toolkit"),
+        ("/opt/toolkit/nvidia-ctk", "/opt/toolkit", "/opt/toolkit"),
+        ("/opt/toolkit/nvidia-ctk", "/usr/local/nvidia/toolkit", "/usr/local/nvidia/toolkit"),
+    ],
+)
+def test_the_toolkit_is_told_where_its_hook_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolkit: str, there: str, said: str
+) -> None:
+    monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml"))
+    bench = NvidiaBench(tmp_path, H100, 1, toolkit=toolkit)
+    bench.machine.commands.answer("nvidia-ctk", json.dumps({"containerEdits": {}}))
+    hardware = bench.start()
+    use = Use("claim", hardware.cards()[0])
+    with pytest.raises(TransientFault, match=r"no nvidia-cdi-hook at .*; set kubeletplugin\.nvidia\.cdiHook"):
+        hardware.edits(use, {})
+    bench.machine.file(f"{there[1:]}/nvidia-cdi-hook")
+    hardware.edits(use, {})
+    (command,) = (line for line in bench.machine.commands.log() if "cdi generate" in line)
+    assert f"--nvidia-cdi-hook-path={said}/nvidia-cdi-hook" in command

@@ -11,7 +11,7 @@ from kubeletplugin.hardware import Action, Card, Hardware, NoRoom, Unsupported, 
 from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.offers import CardOffer, Recorded, offer_of
 from tests.fakes.killed import dies
-from tests.fakes.nvml.models import A30, A100, B200, H100, Model
+from tests.fakes.nvml.models import A30, A100, B200, H100, L40S, Model
 from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
 
 INSUFFICIENT_RESOURCES, NOT_SUPPORTED, UNKNOWN_ERROR = 23, 3, 999
@@ -288,3 +288,11 @@ def test_a_driver_that_does_not_say_placements_is_said_once(
         for _ in range(2):
             assert hardware.cards()
     assert [line["event"] for line in lines] == said
+
+
+def test_a_card_without_profiles_is_not_said_to_need_a_reset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml"))
+    bench = NvidiaBench(tmp_path, L40S, 1)
+    bench.nvml.change({"gpu.0.mig": "0 0"})
+    hardware = bench.start()
+    assert hardware.observe(hardware.cards()[0]).excluded == {}

@@ -19,6 +19,7 @@ from tests.unit.kubeletplugin.hardware.nvidia.bench import NvidiaBench
 
 Strategy = Literal["mps", "hamiCore"]
 EXCLUSIVE, DEFAULT = "3", "0"
+NOT_SUPPORTED = 3
 
 
 @pytest.fixture
@@ -180,3 +181,13 @@ def test_mps_of_two_cards_in_one_container_contradict_each_other(bench: NvidiaBe
         for card in hardware.cards()
     }
     assert len(pipes) == 2
+
+
+def test_a_card_without_compute_modes_is_refused_for_mps_and_keeps_nothing(bench: NvidiaBench) -> None:
+    hardware = bench.start()
+    card = hardware.cards()[0]
+    bench.nvml.change({"gpu.0.fault.nvmlDeviceSetComputeMode": NOT_SUPPORTED})
+    with pytest.raises(Unsupported, match="compute mode"):
+        hardware.ensure(MpsDaemon(card.uuid))
+    assert hardware.observe(card).found == ()
+    assert bench.machine.commands.services() == {}
