@@ -154,12 +154,19 @@ def knows_more(reported: Condition | None) -> bool:
     return reported is not None and reported.status == "False" and rests_on_memory(reported.message)
 
 
-def verdict(decision: Decision, refusals: Mapping[str, NodeRefusal] | None = None, in_vain: bool = False) -> Verdict:
+def verdict(
+    decision: Decision,
+    refusals: Mapping[str, NodeRefusal] | None = None,
+    in_vain: bool = False,
+    *,
+    no_nodes: bool = False,
+) -> Verdict:
     """What the controller reports of a decision.
 
     Args:
         refusals: for ``Unallocatable``, the answer of ``node_refusals``.
         in_vain: for ``Unallocatable``, the answer of ``impossible``.
+        no_nodes: whether the cluster has no nodes at all.
     """
     match decision:
         case Wait(reason, message):
@@ -167,7 +174,7 @@ def verdict(decision: Decision, refusals: Mapping[str, NodeRefusal] | None = Non
         case Unallocatable(_, claims, bound_to=bound_to):
             refusals = refusals or {}
             summary = refusal_summary(refusals, claims) if refusals else None
-            explanation = explanation_of(refusals, claims, bound_to, in_vain)
+            explanation = explanation_of(refusals, claims, bound_to, in_vain, no_nodes)
             return Verdict(explanation.reason, explanation.message(claims), summary)
         case Release(_, node):
             return Verdict(

@@ -213,7 +213,8 @@ class Simulator:
             return verdict(decision)
         refusals = node_refusals(self._state, decision, self._memory)
         self._memory.remember_refusals(decision.shape, refusals)
-        return verdict(decision, refusals, impossible(self._state, decision, refusals))
+        in_vain = impossible(self._state, decision, refusals)
+        return verdict(decision, refusals, in_vain, no_nodes=not self._state.nodes)
 
 
 def _may_be_pending(pod: PodView) -> bool:

@@ -3,6 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from driver.limits import listed
+
+_MOST_TEXT = 4096
+"""Characters of the text of all faults: what is written is part of it, and may be long."""
+
 
 class LodeError(Exception):
     """Base of every error that this project raises on purpose."""
@@ -25,7 +30,7 @@ class InvalidInput(LodeError):
     def __init__(self, subject: str, faults: Iterable[Fault]):
         self.subject = subject
         self.faults = tuple(faults)
-        super().__init__(f"{subject}: " + "; ".join(map(str, self.faults)))
+        super().__init__(f"{subject}: {listed([str(fault) for fault in self.faults], _MOST_TEXT)}")
 
 
 class TransientFault(LodeError):

@@ -5,6 +5,7 @@ k8s.io/kubernetes/pkg/apis/core/validation; for health messages, the kubelet's d
 """
 
 import re
+from collections.abc import Sequence
 
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 """A lowercase RFC 1123 label: names of devices, requests, counters and counter sets."""
@@ -46,8 +47,41 @@ MAX_PARAMETERS_DEPTH = 16
 
 MAX_EVENT_MESSAGE = 1024
 """Characters of an Event's message (events.k8s.io/v1; core/v1 Events keep to it, too)."""
+MAX_LOG_VALUE = 4096
+"""Characters of a text in a line of the log. Ours."""
+MAX_TRACEBACK = 32_768
+"""Characters of a traceback in a line of the log. Ours."""
 MAX_HEALTH_MESSAGE = 1024
 """Characters of a device's health message: the kubelet cuts what is longer."""
+
+
+def bounded(text: str, most: int = MAX_EVENT_MESSAGE) -> str:
+    """``text`` in at most ``most`` characters; what is left out is said at the end.
+
+    >>> bounded("a" * 100, 30)
+    'aaaaaaa… and 93 more characters'
+    """
+    if len(text) <= most:
+        return text
+    end = f"… and {len(text)} more characters"
+    kept = max(0, most - len(end))
+    return (text[:kept] + f"… and {len(text) - kept} more characters")[:most]
+
+
+def listed(texts: Sequence[str], most: int = MAX_EVENT_MESSAGE, between: str = "; ") -> str:
+    """The texts in at most ``most`` characters: as many as fit, and how many more there are.
+
+    The work is bounded by ``most``, too, however many there are.
+    """
+    found, length = list[str](), 0
+    for at, text in enumerate(texts):
+        left = len(texts) - at - 1
+        end = f"{between}… and {left + 1} more" if at else ""
+        if found and length + len(between) + len(text) + (len(end) if left else 0) > most:
+            return between.join(found) + end
+        found.append(bounded(text, most - len(f"{between}… and {left} more")) if left else bounded(text, most))
+        length += len(between) + len(found[-1]) if at else len(found[-1])
+    return between.join(found)
 
 
 def is_dns_label(text: str) -> bool:

@@ -7,7 +7,7 @@ import socketserver
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -24,6 +24,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
+from driver.limits import MAX_LOG_VALUE, MAX_TRACEBACK, bounded
+
 Logger = Any
 """A structlog bound logger: ``log.info("event", key=value)``; ``log.bind(...)`` adds context."""
 
@@ -37,12 +39,21 @@ def configure_logs(level: str, log_format: str) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
+            bounded_values,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+def bounded_values(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Cut texts that are too long, whoever wrote them: what users write is part of messages."""
+    for key, value in line.items():
+        if isinstance(value, str) and len(value) > MAX_LOG_VALUE:
+            line[key] = bounded(value, MAX_TRACEBACK if key == "exception" else MAX_LOG_VALUE)
+    return line
 
 
 def logger(component: str) -> Logger:

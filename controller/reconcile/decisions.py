@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from controller.state import Revision
+from driver.limits import bounded
 from driver.model import Allocation, Consumer
 
 
@@ -55,6 +56,10 @@ class Wait:
     """Whether the pod gets a condition and an Event; False for what passes without anybody acting."""
     after: float | None = None
     """Seconds after which to try again; None leaves it to the back-off."""
+
+    def __post_init__(self) -> None:
+        # Users write parts of it, and each pod of a claim gets it in its condition, its Event and the log.
+        object.__setattr__(self, "message", bounded(self.message))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from driver.limits import MAX_EVENT_MESSAGE
 
 _REFUSED: Final = "kube-scheduler refuses the pod on"
 IN_VAIN: Final = "Waiting does not help: no node has what the claims ask for, even if nothing was in use."
+_NO_NODES: Final = "the cluster has no nodes; the pod is placed as soon as there is one with such devices"
 _MOST_CLAUSES: Final = 3
 """Different clauses of kube-scheduler that a message has."""
 
@@ -33,6 +34,8 @@ class Explanation:
     """The node that the pod is bound to already; "" for none."""
     impossible: bool = False
     """Whether the pod waits in vain, as the nodes are (``refusals.impossible``)."""
+    no_nodes: bool = False
+    """Whether the cluster has no nodes at all."""
 
     @property
     def reason(self) -> Reason:
@@ -51,7 +54,7 @@ class Explanation:
             claims: keys of the pod's claims, in the order in which they were tried.
         """
         if not self.nodes:
-            return "no node can reach all devices that the pod's claims already hold"
+            return _NO_NODES if self.no_nodes else "no node can reach all devices that the pod's claims already hold"
         head = f"{self.said}{self._verdict()} "
         if self.others is None:
             return head.strip()
@@ -70,7 +73,11 @@ class Explanation:
 
 
 def explanation_of(
-    refusals: Mapping[str, NodeRefusal], claims: Sequence[str], bound_to: str = "", impossible: bool = False
+    refusals: Mapping[str, NodeRefusal],
+    claims: Sequence[str],
+    bound_to: str = "",
+    impossible: bool = False,
+    no_nodes: bool = False,
 ) -> Explanation:
     """The reasons of all nodes together.
 
@@ -79,10 +86,12 @@ def explanation_of(
         claims: keys of the pod's claims, in the order in which they were tried.
         bound_to: the node that the pod is bound to already; "" for none.
         impossible: the answer of ``refusals.impossible``.
+        no_nodes: whether the cluster has no nodes at all.
     """
     others = {name: refusal for name, refusal in refusals.items() if not refusal.clause}
     summary = refusal_summary(others, claims) if others else None
-    return Explanation(len(refusals), _said_by_scheduler(refusals), summary, tuple(claims), bound_to, impossible)
+    said = _said_by_scheduler(refusals)
+    return Explanation(len(refusals), said, summary, tuple(claims), bound_to, impossible, no_nodes)
 
 
 def rests_on_memory(message: str) -> bool:

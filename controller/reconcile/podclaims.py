@@ -8,6 +8,7 @@ from controller.reconcile.decisions import Reason, Wait
 from controller.selectors import Drivers, suggest
 from controller.state import ClaimRecord, ClaimReference, PodView, State, is_made_for
 from driver.errors import InvalidInput
+from driver.limits import listed
 from driver.model import Claim
 from driver.parameters import parameters_of
 
@@ -196,7 +197,7 @@ def combine(problems: Sequence[Wait]) -> Wait:
         return problems[0]
     return Wait(
         reported[0].reason,
-        "; ".join(dict.fromkeys(problem.message for problem in reported)),
+        listed(tuple(dict.fromkeys(problem.message for problem in reported))),
         tuple(dict.fromkeys(key for problem in reported for key in problem.claims)),
     )
 

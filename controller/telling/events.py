@@ -5,7 +5,7 @@ from typing import Final
 
 from controller.writing.steps import RecordEvent, Target
 from driver.kube.api import EVENTS, Object, Resource
-from driver.limits import MAX_EVENT_MESSAGE
+from driver.limits import bounded
 
 _NAME_LIMIT: Final = 200
 """Characters of the object's name in an Event's name, which has to fit into 253 with its suffix."""
@@ -42,7 +42,7 @@ def warning(
         },
         "type": "Warning",
         "reason": reason,
-        "message": message if len(message) <= MAX_EVENT_MESSAGE else message[: MAX_EVENT_MESSAGE - 1] + "…",
+        "message": bounded(message),
         "source": {"component": "lode-controller"},
         "reportingComponent": reporter,
         "reportingInstance": instance[:128],

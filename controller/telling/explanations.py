@@ -50,7 +50,7 @@ class Explanations:
             refusals = node_refusals(state, decision, memory)
             memory.remember_refusals(decision.shape, refusals)
             in_vain = impossible(state, decision, refusals)
-            explanation = explanation_of(refusals, decision.claims, decision.bound_to, in_vain)
+            explanation = explanation_of(refusals, decision.claims, decision.bound_to, in_vain, not state.nodes)
             known = _Found(state.nodes.generation, now, explanation)
             self._found[shape] = known
         return Wait(known.explanation.reason, known.explanation.message(decision.claims)), known.generation

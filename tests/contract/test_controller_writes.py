@@ -163,6 +163,20 @@ def test_it_allocates_no_device_of_another_driver(admin: Identity, controller: I
     assert patch_status(controller, {**foreign, "status": reserved}).status == 403
 
 
+def test_it_marks_no_claim_as_allocated_without_devices(admin: Identity, controller: Identity) -> None:
+    """kube-scheduler would bind the pod of another driver's claim without its device."""
+    stored = admin.request("POST", CLAIMS, claim()).must()
+    marked: tuple[Object, ...] = (
+        {},
+        {"devices": {"results": []}},
+        {"allocationTimestamp": "2026-01-01T00:00:00Z"},
+    )
+    for allocation in marked:
+        assert patch_status(controller, {**stored, "status": {"allocation": allocation}}).status == 403
+    ours = put_status(admin, allocated(stored, OUR_DRIVER)).must()
+    assert patch_status(controller, {**ours, "status": {"allocation": {"devices": {"results": []}}}}).status == 403
+
+
 def test_of_devices_it_writes_the_status_of_its_own(admin: Identity, controller: Identity) -> None:
     def write(driver: str) -> Response:
         stored = allocated_claim(admin, driver)

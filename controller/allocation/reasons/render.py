@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from controller.allocation.reasons.summary import MOST_NAMED, Closest, Group, NodeReasons, Summary, summarise
 from controller.allocation.reasons.unsatisfiable import Unsatisfiable, sentences
-from driver.limits import MAX_EVENT_MESSAGE
+from driver.limits import MAX_EVENT_MESSAGE, bounded, listed
 
 
 def render(
@@ -15,15 +15,15 @@ def render(
     The closest miss is always part of the text. ``between`` separates the groups.
     """
     if isinstance(answer, Unsatisfiable):
-        return _cut("; ".join(answer.reasons), limit)
+        return listed(answer.reasons, limit)
     if not isinstance(answer, Summary):
         answer = summarise({node: NodeReasons(devices=answer[node]) for node in sorted(answer)})
     if answer.faults:
-        return _cut("; ".join(map(str, answer.faults)), limit)
+        return listed(tuple(map(str, answer.faults)), limit)
     text = between.join(_group(group) for group in answer.groups)
     closest = between + _closest(answer.closest) if answer.closest and len(answer.groups) > 1 else ""
-    closest = _cut(closest, limit // 2)
-    return _cut(text, limit - len(closest)) + closest
+    closest = bounded(closest, limit // 2)
+    return bounded(text, limit - len(closest)) + closest
 
 
 def _group(group: Group) -> str:
@@ -52,7 +52,3 @@ def _nodes(count: int, named: Sequence[str]) -> str:
         return f"node {named[0]}"
     more = ", ..." if count > len(named) else ""
     return f"{count} nodes ({', '.join(named)}{more})"
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
