@@ -307,6 +307,8 @@ class Consumer:
     name: str
     uid: str
     api_group: str = ""
+    unknown: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
+    """Fields of a later version of the API, which are written as they were read."""
 
 
 @dataclass(frozen=True, slots=True)

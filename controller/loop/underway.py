@@ -14,6 +14,8 @@ from driver.kube.api import PODS, RESOURCE_CLAIMS, ApiError, Unavailable
 from driver.observe import Logger
 
 _LONGEST_PAUSE_SECONDS = 10.0
+_LONGEST_ASKED_SECONDS = 300.0
+"""How long a server may ask to wait (``Retry-After``). Only what is being written waits; nothing else does."""
 
 
 class Progress(Enum):
@@ -132,10 +134,11 @@ class Underway:
         pending.repeats += 1
         asked_to_wait = error.retry_after if isinstance(error, ApiError) else 0.0
         now = self._clock.monotonic()
-        self._repeats.add(subject, now + delay(pending.repeats, bound=_LONGEST_PAUSE_SECONDS, at_least=asked_to_wait))
+        allowed = now + min(asked_to_wait, _LONGEST_ASKED_SECONDS)
+        self._repeats.add(subject, max(allowed, now + delay(pending.repeats, bound=_LONGEST_PAUSE_SECONDS)))
         if pending.doubt_ends > now:
             # From then on it is known whether the write was made.
-            self._repeats.add(subject, pending.doubt_ends)
+            self._repeats.add(subject, max(allowed, pending.doubt_ends))
         self._log.info("repeating a write", subject=subject[1], error=str(error), attempt=pending.repeats)
 
     def _may_still_be_made(self, pending: _Pending) -> bool:

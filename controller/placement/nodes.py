@@ -151,6 +151,8 @@ class Nodes(Mapping[str, NodeView]):
         self.storage = Storage()
         self._common_version = 0
         self._views: dict[str, NodeView] = {}
+        self._first_version = 0
+        """Of a node that is not known: more than any had that was forgotten."""
         self._order: list[str] = []
         self._softly_tainted: set[str] = set()
         self._node_of: dict[str, str] = {}
@@ -186,7 +188,8 @@ class Nodes(Mapping[str, NodeView]):
 
     def version_of(self, name: str) -> tuple[int, int]:
         """Differs from an earlier version if an answer for the node can have changed since."""
-        return self._common_version, self.view(name).version
+        view = self._views.get(name)
+        return self._common_version, self._first_version if view is None else view.version
 
     @property
     def common_version(self) -> int:
@@ -250,13 +253,15 @@ class Nodes(Mapping[str, NodeView]):
             self._note_taints(name, ())
             self.topology += 1
             self.mark_changed(name)
+            self._forget_view(view)
         return view
 
     def mark_changed(self, name: str) -> None:
         """An answer for the node may have changed; for every node if ``name`` is ""."""
         self.generation += 1
         if name:
-            self._stored_view(name).version += 1
+            if (view := self._views.get(name)) is not None:
+                view.version += 1
         else:
             self._common_version += 1
 
@@ -293,9 +298,11 @@ class Nodes(Mapping[str, NodeView]):
         node = self._node_of.pop(pod, None)
         if node is None:
             return False
-        needs = self._views[node].remove(pod)
+        view = self._views[node]
+        needs = view.remove(pod)
         self.pods.remove(needs, node)
         self.generation += 1
+        self._forget_view(view)
         return True
 
     # Trials
@@ -346,4 +353,12 @@ class Nodes(Mapping[str, NodeView]):
         view = self._views.get(name)
         if view is None:
             view = self._views[name] = NodeView(name)
+            # A node of this name may have been known before, and its versions are remembered.
+            view.version = self._first_version
         return view
+
+    def _forget_view(self, view: NodeView) -> None:
+        """Forget a node that does not exist and has no pods: with an autoscaler, names never come again."""
+        if view.facts is None and not view.pods:
+            self._first_version = max(self._first_version, view.version + 1)
+            del self._views[view.name]

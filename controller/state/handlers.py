@@ -182,6 +182,7 @@ class NodeHandler:
         if node := self._nodes.remove(key):
             self._devices.remove_node(key)
             self._revisions.advance(key)
+            self._revisions.keep(frozenset(self._nodes))
             if node.pods:
                 changes.favour("")
 

@@ -1,6 +1,10 @@
 """How often each node has changed by others than this controller. Pure."""
 
-from collections import Counter
+from collections.abc import Collection
+from typing import Final
+
+_MOST_FORGOTTEN: Final = 1000
+"""Names of nodes that do not exist and may be kept."""
 
 Revision = tuple[object, ...]
 """What a node was for a pod; only compared with others of the same node and pod."""
@@ -16,15 +20,23 @@ class NodeRevisions:
 
     def __init__(self) -> None:
         self._common = 0
-        self._own: Counter[str] = Counter()
+        self._own: dict[str, int] = {}
+        self._last = 0
 
     def of(self, node: str) -> tuple[int, int]:
         """The node's revision; differs from an earlier one if others have changed something there since."""
-        return self._common, self._own[node]
+        return self._common, self._own.get(node, 0)
 
     def advance(self, node: str) -> None:
         """Something on the node has changed; on every node if ``node`` is ""."""
         if node:
-            self._own[node] += 1
+            # A name that was forgotten gets no revision again that it had before.
+            self._last += 1
+            self._own[node] = self._last
         else:
             self._common += 1
+
+    def keep(self, nodes: Collection[str]) -> None:
+        """Forget the names of nodes other than these, if they are many: with an autoscaler, names never come again."""
+        if len(self._own) > 2 * len(nodes) + _MOST_FORGOTTEN:
+            self._own = {node: revision for node, revision in self._own.items() if node in nodes}

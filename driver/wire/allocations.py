@@ -111,4 +111,5 @@ def _result_to(result: Result) -> Json:
 
 def consumer_to(consumer: Consumer) -> Json:
     """An entry of ``status.reservedFor`` as JSON."""
-    return sparse(apiGroup=consumer.api_group, resource=consumer.resource, name=consumer.name, uid=consumer.uid)
+    known = sparse(apiGroup=consumer.api_group, resource=consumer.resource, name=consumer.name, uid=consumer.uid)
+    return known | dict(consumer.unknown)

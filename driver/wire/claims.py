@@ -5,6 +5,7 @@ from driver.wire.allocations import allocation_from, config_from
 from driver.wire.fields import Json, many, quantities
 from driver.wire.taints import toleration_from
 
+_KNOWN_CONSUMER_FIELDS = {"resource", "name", "uid", "apiGroup"}
 _KNOWN_WANT_FIELDS = {
     "name", "deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity",
 }  # fmt: skip
@@ -23,13 +24,18 @@ def claim_from(raw: Json) -> Claim:
         allocation=allocation_from(status["allocation"]) if status.get("allocation") is not None else None,
         reserved_for=many(
             status.get("reservedFor"),
-            lambda c: Consumer(c["resource"], c["name"], c["uid"], c.get("apiGroup", "")),
+            _consumer_from,
         ),
         deleting=bool(metadata.get("deletionTimestamp")),
         finalizers=tuple(metadata.get("finalizers") or ()),
         owner_pod_uid=owner["uid"] if owner.get("kind") == "Pod" else "",
         owner_pod_group_uid=owner["uid"] if owner.get("kind") == "PodGroup" else "",
     )
+
+
+def _consumer_from(raw: Json) -> Consumer:
+    unknown = tuple((name, raw[name]) for name in raw if name not in _KNOWN_CONSUMER_FIELDS)
+    return Consumer(raw["resource"], raw["name"], raw["uid"], raw.get("apiGroup", ""), unknown)
 
 
 def claim_spec_from(raw: Json) -> ClaimSpec:

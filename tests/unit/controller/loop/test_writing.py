@@ -323,3 +323,21 @@ def test_a_pod_that_is_made_again_under_its_name_is_not_forgotten_for_a_late_ans
     world.settle(60)
     assert again, "the answer comes after the new pod"
     assert (world.gates("a"), world.devices("a")) == ([], ["n1/gpu-0"])
+
+
+def test_what_the_server_asks_to_wait_holds_for_that_pod_alone() -> None:
+    world = with_pods("a", "b")
+    asked: list[float] = []
+
+    def busy(what: str, about: Any) -> None:
+        if what == "patch resourceclaims" and about == "a":
+            asked.append(world.clock.monotonic())
+            if len(asked) == 1:
+                raise Unavailable("too many requests", status=429, retry_after=60)
+
+    world.meddler.before = busy
+    world.settle(30)
+    assert (world.devices("a"), len(world.devices("b"))) == ([], 1)
+    world.settle(60)
+    assert len(world.devices("a")) == 1
+    assert asked[1] - asked[0] >= 60

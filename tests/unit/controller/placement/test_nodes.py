@@ -152,3 +152,17 @@ def test_the_nodes_that_a_pod_names_follow_their_labels() -> None:
     nodes.remove("n2")
     nodes.upsert(NodeFacts("n1"))
     assert not nodes.named_by(asked)
+
+
+def test_a_node_that_does_not_exist_and_has_no_pods_is_forgotten() -> None:
+    nodes, versions = Nodes(), []
+    for number in range(3):
+        nodes.upsert(NodeFacts("n1"))
+        nodes.count("default/p", needs(1), "n1")
+        versions.append(nodes.version_of("n1"))
+        nodes.remove("n1")
+        nodes.discount("default/p")
+        nodes.mark_changed("n1")
+        versions.append(nodes.version_of("n1"))
+        assert not nodes._views, f"round {number}"
+    assert versions == sorted(set(versions)), "what was found out about an earlier node of this name does not count"

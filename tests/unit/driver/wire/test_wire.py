@@ -227,3 +227,11 @@ def test_a_taint_rule_without_a_selector_selects_nothing(selector: dict[str, str
     if selector is not None:
         spec["deviceSelector"] = selector
     assert taint_rule_from({"metadata": {"name": "r"}, "spec": spec}) == expected
+
+
+def test_fields_of_a_consumer_that_are_not_known_are_written_as_they_were_read() -> None:
+    raw = {"resource": "pods", "name": "p", "uid": "u", "since": {"a": 1}}
+    claim = claim_from({"metadata": {"name": "c"}, "spec": {}, "status": {"reservedFor": [raw]}})
+    [consumer] = claim.reserved_for
+    assert consumer_to(consumer) == raw
+    assert consumer == Consumer("pods", "p", "u")
