@@ -15,7 +15,8 @@ _STRATEGIES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     ),
     "hamiCore": (
         ("memory", "cores"),
-        "a library that is loaded into processes limits them; programs that are linked statically are not limited",
+        "a library limits the processes of one container; those that are linked statically or lack the container's "
+        "environment are not limited",
     ),
 }
 """What each strategy of ``GpuConfig`` enforces, and what to know about it. docs/nvidia.md has the same table."""

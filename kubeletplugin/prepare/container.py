@@ -24,6 +24,7 @@ from driver.errors import Fault, InvalidInput
 from driver.model import Device, Result
 from driver.parameters import main_request
 from kubeletplugin.hardware import Edits, Mount
+from kubeletplugin.hardware.edits import Hook
 from kubeletplugin.prepare import cdi, metadata
 from kubeletplugin.prepare.claims import ClaimRef, PreparedDevice, PrepareResult
 from kubeletplugin.prepare.plan import ClaimPlan
@@ -112,9 +113,11 @@ def claim_files(
         for request in texts
     }
     cdi_devices = []
+    given: dict[str, set[Mount | Hook]] = {}
     for result, variable in zip(plan.results, _request_variables(plan), strict=True):
         # A container gets all devices of a request or none, so the file is mounted with the first of them.
         request, own = main_request(result.request), edits[result.device.device, result.share_id]
+        own = _once(own, given.setdefault(request, set()))
         mount = (mounts.pop(request),) if request in mounts else ()
         env = _environment(result, devices[result.device.device], uuid, variable, own.mig_uuid)
         all_edits = replace(own, env=(*env, *own.env), mounts=(*mount, *own.mounts))
@@ -122,6 +125,17 @@ def claim_files(
     spec = cdi.Spec(paths.driver, CDI_CLASS, tuple(cdi_devices), ((paths.record, record),))
     metadata_files = {paths.metadata_file(plan.ref, request): text for request, text in texts.items()}
     return {**metadata_files, paths.cdi_file(plan.ref.uid): cdi.encode(spec)}
+
+
+def _once(edits: Edits, given: set[Mount | Hook]) -> Edits:
+    """The edits without the mounts and hooks that earlier devices of the request have: eight cards are one driver."""
+    new = replace(
+        edits,
+        mounts=tuple(mount for mount in edits.mounts if mount not in given),
+        hooks=tuple(hook for hook in edits.hooks if hook not in given),
+    )
+    given.update((*new.mounts, *new.hooks))
+    return new
 
 
 def check_environment(plan: ClaimPlan, edits: Mapping[tuple[str, str], Edits]) -> None:

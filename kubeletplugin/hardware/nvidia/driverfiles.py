@@ -1,5 +1,6 @@
 """What every container with a card gets of the driver: libraries, programs, sockets, and a hook for the linker."""
 
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from driver.errors import TransientFault
@@ -12,7 +13,23 @@ _PROGRAMS = (
     "nvidia-persistenced",
     "nvidia-cuda-mps-control",
     "nvidia-cuda-mps-server",
+    "nvidia-imex",
+    "nvidia-imex-ctl",
 )
+_DATA = (
+    "/etc/vulkan/icd.d/nvidia_icd.json",
+    "/etc/vulkan/icd.d/nvidia_layers.json",
+    "/etc/vulkan/implicit_layer.d/nvidia_layers.json",
+    "/usr/share/egl/egl_external_platform.d/10_nvidia_wayland.json",
+    "/usr/share/egl/egl_external_platform.d/15_nvidia_gbm.json",
+    "/usr/share/glvnd/egl_vendor.d/10_nvidia.json",
+    "/usr/share/nvidia/nvoptix.bin",
+    "/usr/share/vulkan/icd.d/nvidia_icd.json",
+    "/usr/share/vulkan/implicit_layer.d/nvidia_layers.json",
+)
+"""What tells loaders of Vulkan and EGL of the driver, and the data of OptiX."""
+_WINDOW_LIBRARIES = ("libnvidia-egl-gbm.so.*", "libnvidia-egl-wayland.so.*")
+"""Libraries of the driver that have versions of their own."""
 _SOCKETS = ("/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket")
 _LINKED = {"libcuda.so": "libcuda.so.1"}
 """Names by which programs load a library at run time, beside the one in the library itself (its SONAME)."""
@@ -75,9 +92,21 @@ class FoundFiles:
         for name in _PROGRAMS:
             if path_of := self._root.binary(name):
                 mounts.append(self._mount(path_of, f"/usr/bin/{name}", _FILE))
+        mounts += [self._mount(path, path, _FILE) for path in self._data(version, libraries)]
         mounts += [self._mount(path, path, _SOCKET) for path in _SOCKETS if self._root.exists(path)]
         folders = sorted({path.rpartition("/")[0] for path in libraries})
         return Edits(mounts=tuple(mounts), hooks=(Hook("/bin/sh", ("sh", "-c", HOOK, "linker", *folders)),))
+
+    def _data(self, version: str, libraries: Sequence[str]) -> Iterator[str]:
+        """Files beside the libraries and programs: those of display libraries, and the firmware of the cards."""
+        yield from (path for path in _DATA if self._root.exists(path))
+        for folder in sorted({path.rpartition("/")[0] for path in libraries}):
+            for pattern in _WINDOW_LIBRARIES:
+                yield from (path for path in self._root.matching(folder, pattern) if path not in libraries)
+        for folder in (f"/lib/firmware/nvidia/{version}", f"/usr/lib/firmware/nvidia/{version}"):
+            if firmware := self._root.matching(folder, "gsp*.bin"):
+                yield from firmware
+                return
 
     def _mount(self, path: str, inside: str, options: tuple[str, ...]) -> Mount:
         return Mount(self._root.on_host(path), inside, options)

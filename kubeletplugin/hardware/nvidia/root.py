@@ -59,6 +59,10 @@ class DriverRoot:
                 found.setdefault(name, f"{folder}/vdpau/{name}")
         return tuple(sorted(found.values()))
 
+    def matching(self, folder: str, pattern: str) -> tuple[str, ...]:
+        """The paths in the root of the files of a folder whose names match, sorted."""
+        return tuple(f"{folder}/{name}" for name in self._names(folder, pattern))
+
     def binary(self, name: str) -> str | None:
         """The path in the root of a program; None if it is not there."""
         return next((path for folder in BINARY_FOLDERS if self.exists(path := f"{folder}/{name}")), None)

@@ -1,4 +1,6 @@
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,8 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT7
 
 from driver.errors import InvalidInput
-from kubeletplugin.hardware import DeviceNode, Edits, Hook, Mount
+from kubeletplugin.hardware import DeviceNode, Edits, Handle, Hook, Mount, Use
+from kubeletplugin.hardware.decorator import HardwareDecorator
 from kubeletplugin.prepare.cdi import CdiDevice, Spec, encode, minimum_version
 from tests.unit.kubeletplugin.rig import SHARE_A, Rig, prepare, result, share
 
@@ -109,3 +112,17 @@ def test_all_that_a_runtime_would_reject_is_said_at_once() -> None:
     assert [fault.field for fault in caught.value.faults] == ["kind", "kind", "devices[0].name", "devices"]
     with pytest.raises(InvalidInput, match="must have at least one device"):
         encode(Spec("lode.dev", "claim", ()))
+
+
+def test_what_all_cards_of_a_request_need_is_given_once() -> None:
+    class Drivers(HardwareDecorator):
+        def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
+            of_driver = Edits(mounts=(Mount("/lib/a.so", "/lib/a.so"),), hooks=(Hook("/bin/sh"),))
+            return replace(of_driver, env=super().edits(use, handles).env)
+
+    rig = Rig()
+    claim = rig.claim("c", [result("gpu-0"), result("gpu-1"), result("gpu-2", "other")])
+    prepare(rig.plugin(hardware=Drivers(rig.hardware)), claim)
+    edits = [device["containerEdits"] for device in rig.spec(claim)["devices"]]
+    assert [len(each.get("hooks", [])) for each in edits] == [1, 0, 1]
+    assert [sum(mount["hostPath"] == "/lib/a.so" for mount in each.get("mounts", [])) for each in edits] == [1, 0, 1]

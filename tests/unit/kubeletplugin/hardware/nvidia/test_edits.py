@@ -196,3 +196,25 @@ def test_the_toolkit_is_told_where_its_hook_is(
     hardware.edits(use, {})
     (command,) = (line for line in bench.machine.commands.log() if "cdi generate" in line)
     assert f"--nvidia-cdi-hook-path={said}/nvidia-cdi-hook" in command
+
+
+def test_a_container_gets_what_tells_loaders_of_the_driver_and_the_firmware(bench: NvidiaBench) -> None:
+    more = {
+        "etc/vulkan/icd.d/nvidia_icd.json",
+        "usr/share/egl/egl_external_platform.d/15_nvidia_gbm.json",
+        "usr/share/glvnd/egl_vendor.d/10_nvidia.json",
+        "usr/share/nvidia/nvoptix.bin",
+        "usr/bin/nvidia-imex",
+        "usr/bin/nvidia-imex-ctl",
+        f"{LIBRARIES}/libnvidia-egl-gbm.so.1.1.2",
+        f"{LIBRARIES}/libnvidia-nvvm.so.{VERSION}",
+        f"lib/firmware/nvidia/{VERSION}/gsp_ga10x.bin",
+    }
+    hardware = bench.start()
+    use = Use("claim", hardware.cards()[0])
+    before = {mount.container_path for mount in hardware.edits(use, {}).mounts}
+    for path in more:
+        bench.machine.file(path)
+    after = {mount.container_path: mount for mount in hardware.edits(use, {}).mounts}
+    assert after.keys() - before == {f"/{path}" for path in more}
+    assert all("ro" in after[f"/{path}"].options for path in more)
