@@ -125,6 +125,8 @@ def _cluster(data: bytes) -> None:
     world.add_claim("mine")
     world.add_pod("mine", "mine")
     world.settle(seconds=30)
+    if resource == DEVICE_TAINT_RULES and world.controller.unready.startswith(resource.kind):
+        return  # the rule of an administrator that nobody can read: what it drains must not be handed out
     assert world.gates("mine") == [], f"the pod of somebody else waits: {world.condition('mine')}"
     if resource == RESOURCE_CLAIMS and "status" in base:
         assert world.devices("mine") == ["n1/gpu-1"], "a card that another claim holds is handed out"
