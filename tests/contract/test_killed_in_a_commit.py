@@ -12,8 +12,8 @@ from tests.dying_controller import DIED
 from tests.unit.controller.scene import placement_config
 
 MEMBERS = ("train-0", "train-1")
-WRITES = range(1, 4 * len(MEMBERS) + 1)
-"""Of each member: the finalizer and the allocation of its claim; the nomination of the pod, and its gate."""
+WRITES = range(1, 3 * len(MEMBERS) + 1)
+"""Of each member: the allocation of its claim; the nomination of the pod, and its gate. A policy sets the finalizer."""
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from tests.e2e.test_gangs import GATE, bound, fabrics, gang, members
 from tests.e2e.watcher import Watcher
 
 MEMBERS = 4
-WRITES = range(1, 4 * MEMBERS + 1)
-"""Of each member: the finalizer and the allocation of its claim; the nomination of the pod, and its gate."""
+WRITES = range(1, 3 * MEMBERS + 1)
+"""Of each member: the allocation of its claim; the nomination of the pod, and its gate. A policy sets the finalizer."""
 SETTINGS = {"leaseSeconds": 3, "writeSeconds": 1}
 """A Lease that was not released is taken over soon."""
 
