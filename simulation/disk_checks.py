@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 
-from driver.files import TEMPORARY
+from driver.files import SPARE, TEMPORARY
 from driver.settings import Settings
 from kubeletplugin.prepare import checkpoint as codec
 from kubeletplugin.prepare import metadata
@@ -36,7 +36,13 @@ class DiskChecks:
         self._completed: set[str] = set()
         """The uids of the claims that were completed at the last look."""
         self._excused: frozenset[str] = frozenset()
+        self._lost: set[str] = set()
+        """Files that vanished, and were not there again since."""
         self._waited = -1
+
+    def excuse(self, path: str) -> None:
+        """A file was damaged or has vanished by itself: that it is missing is no fault of the program's."""
+        self._lost.add(path)
 
     def look(self) -> None:
         """Look at the disk if it has changed since the last look."""
@@ -57,9 +63,9 @@ class DiskChecks:
 
     def _left_undone(self) -> Iterator[str]:
         content = self._disk.content()
-        claims = self._claims(content.get(self._checkpoint_path))
+        claims = self._recorded(content)
         for path in self._disk.unsynced(self._folder):
-            if not path.endswith((*_OF_ONE_BOOT, TEMPORARY)) and not (
+            if not path.endswith((*_OF_ONE_BOOT, SPARE, TEMPORARY)) and not (
                 path == self._checkpoint_path and self._may_be_lost(claims)
             ):
                 yield f"{path} is not synced, though its writer has gone on"
@@ -82,18 +88,25 @@ class DiskChecks:
 
     def _problems(self) -> Iterator[str]:
         content = self._disk.content()
-        claims = self._claims(content.get(self._checkpoint_path))
+        claims = self._recorded(content)
         if claims is None:
             return
+        self._lost -= content.keys()
         specs = {uid: path for path in content if (uid := self._cdi_uid(path))}
         for path in specs.values():
-            missing = sorted(mount for mount in _mounts(content[path]) if mount not in content)
+            missing = sorted(mount for mount in _mounts(content[path]) if mount not in content.keys() | self._lost)
             if missing:
                 yield f"CDI spec {path} mounts {missing}, which are not there"
         completed = {uid for uid, claim in claims.items() if claim.state == "completed"}
         for uid in sorted(completed - self._completed - specs.keys()):
             yield f"claim {uid} is recorded as completed before its CDI spec is written"
         self._completed = completed
+
+    def _recorded(self, content: Mapping[str, bytes]) -> Mapping[str, PreparedClaim] | None:
+        """The claims in the checkpoint; None if it is lost."""
+        if self._checkpoint_path in self._lost and self._checkpoint_path not in content:
+            return None
+        return self._claims(content.get(self._checkpoint_path))
 
     def _claims(self, data: bytes | None) -> Mapping[str, PreparedClaim] | None:
         """The claims in a checkpoint; None if its content was lost with the power."""
@@ -116,7 +129,11 @@ class DiskChecks:
 
 
 def _mounts(spec: bytes) -> Iterator[str]:
-    """The files on the host that a CDI spec mounts."""
-    for device in json.loads(spec)["devices"]:
+    """The files on the host that a CDI spec mounts; none if it is damaged."""
+    try:
+        devices = json.loads(spec)["devices"]
+    except (ValueError, KeyError):
+        return
+    for device in devices:
         for mount in (device.get("containerEdits") or {}).get("mounts") or []:
             yield mount["hostPath"]

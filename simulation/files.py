@@ -140,6 +140,14 @@ class MemoryDisk:
         for file in self._files.values():
             file.content = file.synced
 
+    def lose(self, path: str, content: bytes | None) -> None:
+        """Let a file vanish, or have this content: an operator, a repair of the file system or a cosmic ray did it."""
+        self.changes += 1
+        for files in (self._files, self._synced):
+            files.pop(path, None)
+        if content is not None:
+            self._files[path] = self._synced[path] = _File(content, content)
+
     def forget(self, folder: str) -> None:
         """Empty ``folder`` and everything below it, as a reboot empties a file system in memory."""
         self.changes += 1

@@ -32,6 +32,8 @@ class SimulatedNode:
     containers: dict[str, Container] = field(default_factory=dict)
     """By pod uid."""
     boots: int = 1
+    has_lost_files: bool = False
+    """Whether files of programs ever vanished or were damaged by others."""
 
     @property
     def boot_id(self) -> str:

@@ -166,7 +166,8 @@ def check_empty(cluster: Cluster, published: Pools) -> None:
         violations += [f"{name}: file {path} is left" for path in _claim_files(cluster, name)]
         violations += [f"{name}: containers of {c.pod} are left" for c in node.containers.values()]
         damaged = [file for file in node.files.names(plugin_directory(cluster.settings)) if ".corrupt-" in file]
-        violations += [f"{name}: the checkpoint was damaged: {file}" for file in damaged]
+        if not node.has_lost_files:
+            violations += [f"{name}: the checkpoint was damaged: {file}" for file in damaged]
     now = cluster.invariants.pools()
     violations += [f"pool {pool} is not published as before" for pool in published if now.get(pool) != published[pool]]
     if violations:

@@ -27,6 +27,7 @@ from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.plan import ClaimPlan
 
 VERSION = 3
+_NO_VERSION = 1000
 _KIND = "LodeCheckpoint"
 _FABRIC_FIELDS = {"ibCluster": "ib_cluster", "ibLeaf": "ib_leaf", "rail": "rail"}
 _PLAN_FIELDS = {"namespace", "name", "podClaimName", "facts", "allocation"}
@@ -183,7 +184,7 @@ def decode(data: bytes, path: str) -> Checkpoint:
     first, _, body = data.partition(b"\n")
     try:
         header = json.loads(first)
-        kind, version, checksum = header["kind"], int(header["version"]), header["sha256"]
+        kind, version, checksum = header["kind"], _version(header["version"]), header["sha256"]
     except _UNREADABLE as error:
         raise CorruptCheckpoint(f"{path}: the first line is not a checkpoint header") from error
     if kind == _KIND and version > VERSION:
@@ -209,6 +210,13 @@ def decode(data: bytes, path: str) -> Checkpoint:
     if faults:
         raise CorruptCheckpoint(f"{path}: claims that cannot be decoded: {faults}", checkpoint)
     return checkpoint
+
+
+def _version(value: object) -> int:
+    """A version that some program may have written. Others would keep the plugin from doing anything for ever."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < _NO_VERSION:
+        raise ValueError(f"no version: {value!r}")
+    return value
 
 
 def encode_record(claim: PreparedClaim) -> str:

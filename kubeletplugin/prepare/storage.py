@@ -37,7 +37,7 @@ class ClaimStorage:
             metadata_root=posixpath.join(directory, "dra-device-metadata"),
         )
         self.checkpoint_path = posixpath.join(directory, "checkpoint.json")
-        self._actions_path = posixpath.join(directory, "actions.json")
+        self.actions_path = posixpath.join(directory, "actions.json")
         self._lock_path = posixpath.join(directory, f"prepare{_LOCK}")
         self._card_lock_prefix = posixpath.join(directory, "card-")
         self._files = files
@@ -93,7 +93,7 @@ class ClaimStorage:
 
     def _missing(self) -> Checkpoint:
         """Only a node that has never had a claim has no checkpoint: an empty one is written before the first file."""
-        if self.uids_with_cdi_spec() or self._files.read(self._actions_path) is not None:
+        if self.uids_with_cdi_spec() or self._files.read(self.actions_path) is not None:
             raise CorruptCheckpoint(f"{self.checkpoint_path}: is missing, though there are files of claims")
         return Checkpoint()
 
@@ -126,7 +126,7 @@ class ClaimStorage:
     def reserve(self) -> None:
         """Keep room on the disk to end what is recorded now. Without room for that, it is tried again later."""
         with suppress(OSError):
-            for path in (self._actions_path, self.checkpoint_path):
+            for path in (self.actions_path, self.checkpoint_path):
                 if data := self._files.read(path):
                     size = -(-len(data) // _RESERVED) * _RESERVED
                     self._files.reserve(path, size)
@@ -134,15 +134,15 @@ class ClaimStorage:
 
     def _save_actions(self, actions: Checkpoint, ends: bool) -> None:
         wanted = codec.encode(actions) if actions.claims else None
-        present = self._files.read(self._actions_path)
+        present = self._files.read(self.actions_path)
         if wanted is None and present is not None:
-            self._files.remove(self._actions_path)
+            self._files.remove(self.actions_path)
         elif wanted is not None and wanted != present:
-            self._files.write(self._actions_path, wanted, may_use_reserve=ends)
+            self._files.write(self.actions_path, wanted, may_use_reserve=ends)
 
     def clear(self) -> None:
         """Remove a checkpoint without claims: a missing one says the same."""
-        for path in (self._actions_path, self.checkpoint_path):
+        for path in (self.actions_path, self.checkpoint_path):
             self._files.remove(path)
             self._files.remove(path + SPARE)
 
@@ -159,9 +159,9 @@ class ClaimStorage:
 
         To be asked when the checkpoint is damaged.
         """
-        data = self._files.read(self._actions_path)
+        data = self._files.read(self.actions_path)
         try:
-            claims = codec.decode(data, self._actions_path).claims if data is not None else {}
+            claims = codec.decode(data, self.actions_path).claims if data is not None else {}
         except CorruptCheckpoint as error:
             claims = error.left.claims
         except OperatorFault:
@@ -227,7 +227,7 @@ class ClaimStorage:
         """Remove the temporary files of an instance that was killed during a write."""
         self._files.sweep(self.paths.cdi_root, self.paths.cdi_prefix)
         self._files.sweep(self.paths.metadata_root)
-        for path in (self.checkpoint_path, self._actions_path):
+        for path in (self.checkpoint_path, self.actions_path):
             self._files.sweep(*posixpath.split(path))
 
     def uids(self) -> set[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from kubeletplugin.hardware import Action, Card
 from kubeletplugin.hardware.actions import MigInstance, VnpuInstance
 from kubeletplugin.offers import Recorded
+from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint
 from kubeletplugin.prepare.storage import ClaimStorage
 from kubeletplugin.publish.publisher import HEALTH_SECONDS
 from simulation.cluster import Cluster
@@ -98,7 +99,12 @@ def _is_used(card: Card, action: Action, recorded: Recorded) -> bool:
 
 
 def _recorded(cluster: Cluster, node: str) -> Recorded:
-    return ClaimStorage(cluster.nodes[node].files, cluster.settings).load().recorded
+    storage = ClaimStorage(cluster.nodes[node].files, cluster.settings)
+    try:
+        return storage.load().recorded
+    except CorruptCheckpoint as error:
+        found = {claim.plan.ref.uid: claim for claim in (*storage.to_undo(), *storage.records(""))}
+        return Checkpoint({**found, **error.left.claims}).recorded
 
 
 def number_cards_as_at_first(cluster: Cluster) -> None:

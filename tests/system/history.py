@@ -20,6 +20,7 @@ from simulation.settled_checks import (
     check_settled,
 )
 from tests.system.card_incidents import RECOVERY_SECONDS, check_lost_cards, mend_cards, number_cards_as_at_first
+from tests.system.disk_incidents import DiskIncidents
 from tests.system.gangs import RandomGangs, fabrics
 from tests.system.objects import REQUESTS, device_classes
 from tests.system.workload import RandomWorkload
@@ -160,6 +161,7 @@ def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) ->
     gangs = RandomGangs(seed, cluster, deadlines=start.deadlines)
     more = gangs.actions if with_gangs else ()
     workload = RandomWorkload(seed, cluster, profiles, more, deadlines=start.deadlines)
+    disks = DiskIncidents(seed, cluster)
     cluster.faults = faults = start.faults
     for _ in range(chance.randint(0, 6)):
         workload.new_pod()
@@ -167,8 +169,10 @@ def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) ->
     rest_at = chance.choice((None, None, actions // 2))
     for number in range(actions):
         if number == rest_at:
+            disks.undo()
             _rest(cluster, faults)
         workload.act()
+        disks.act()
         if clocks.random() < WALL_CLOCK_SET:
             cluster.wall_clocks[clocks.choice(ours)] = clocks.choice(WALL_CLOCKS)
         cluster.run(chance.choice((0, 3, 10, 40, 200)))
@@ -179,6 +183,7 @@ def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) ->
     cluster.faults = NO_FAULTS
     gangs.restore_fabrics()
     workload.operators.undo()
+    disks.undo()
     cluster.settle()
     check_settled(cluster)
     check_gangs(cluster, may_have_moved=gangs.fabrics_were_lost)

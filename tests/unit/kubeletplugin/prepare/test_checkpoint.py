@@ -87,6 +87,21 @@ def test_an_altered_byte_of_the_content_is_noticed(checkpoint: Checkpoint, data:
         b"null\n{}",
         b"[]\n",
         b'{"kind": "Other", "version": 1, "sha256": ""}\n',
+        *(
+            b'{"kind": "LodeCheckpoint", "version": %b, "sha256": ""}\n' % version
+            for version in (
+                b"-1",
+                b"1e308",
+                b"Infinity",
+                b"NaN",
+                b"true",
+                b'"3"',
+                b"null",
+                b"[]",
+                b"9" * 5000,
+                b"1000000",
+            )
+        ),
         written({}),
         written({"claims": {"uid": {"state": "half"}}}),
         written({"claims": []}),
