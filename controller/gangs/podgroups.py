@@ -80,6 +80,8 @@ def _coscheduling(metadata: Json, spec: Json, _: Tiers) -> Group:
 def _volcano(metadata: Json, spec: Json, tiers: Tiers) -> Group:
     levels, faults = _tier(spec.get("networkTopology"), "spec.networkTopology", tiers, 0)
     policies = spec.get("subGroupPolicy") or ()
+    whole, wrong_minimums = _in_whole_groups(policies)
+    faults += wrong_minimums
     for number, policy in enumerate(policies):
         field = f"spec.subGroupPolicy[{number}]"
         if not policy.get("networkTopology"):
@@ -92,10 +94,19 @@ def _volcano(metadata: Json, spec: Json, tiers: Tiers) -> Group:
         size = policy.get("subGroupSize") or 1
         inner, wrong = _tier(policy["networkTopology"], f"{field}.networkTopology", tiers, size)
         levels, faults = [*levels, *inner], [*faults, *wrong]
-    group = _group(metadata, spec.get("minMember"), levels, faults)
+    group = _group(metadata, max(spec.get("minMember") or 0, whole), levels, faults)
     tasks = tuple(sorted((task, least) for task, least in (spec.get("minTaskMember") or {}).items() if least > 0))
     # Volcano's gang plugin looks at tasks only if their minimums do not exceed that of the group.
     return replace(group, task_minimums=tasks) if sum(least for _, least in tasks) <= (group.minimum or 0) else group
+
+
+def _in_whole_groups(policies: Sequence[Json]) -> tuple[int, list[Fault]]:
+    """How many members so many whole groups have as have to start; 0 if nothing says it."""
+    said = [(number, policy) for number, policy in enumerate(policies) if policy.get("minSubGroups")]
+    if len(said) > 1:
+        message = "only one policy with a minimum of groups is supported; keep one, or give each policy a PodGroup"
+        return 0, [Fault(f"spec.subGroupPolicy[{number}].minSubGroups", message) for number, _ in said[1:]]
+    return sum(policy["minSubGroups"] * (policy.get("subGroupSize") or 1) for _, policy in said), []
 
 
 def _by_rank(policy: Json) -> bool:

@@ -78,6 +78,22 @@ def test_minimums_of_tasks_count_unless_they_exceed_that_of_the_group(
     assert (found.minimum, found.task_minimums, found.faults) == (minimum, kept, ())
 
 
+@pytest.mark.parametrize(
+    ("minimum", "policies", "kept"),
+    [
+        (None, [{"subGroupSize": 2, "minSubGroups": 4, "matchLabelKeys": ["volcano.sh/partition-id"]}], 8),
+        (3, [{"subGroupSize": 2, "minSubGroups": 4}], 8),
+        (9, [{"subGroupSize": 2, "minSubGroups": 4}], 9),
+        (3, [{"minSubGroups": 4}], 4),
+        (3, [{"subGroupSize": 2}], 3),
+        (None, [{"subGroupSize": 2}], None),
+    ],
+)
+def test_a_minimum_of_whole_groups_is_one_of_their_members(minimum: int | None, policies: Any, kept: int) -> None:
+    found = group(Source.VOLCANO, minMember=minimum, subGroupPolicy=policies)
+    assert (found.minimum, found.faults) == (kept, ())
+
+
 TIER = {"highestTierAllowed": 1}
 
 
@@ -114,6 +130,11 @@ TIER = {"highestTierAllowed": 1}
             Source.VOLCANO,
             {"subGroupPolicy": [{"networkTopology": TIER, "labelSelector": {"matchLabels": {"role": "x"}}}]},
             "spec.subGroupPolicy[0]: groups other than",
+        ),
+        (
+            Source.VOLCANO,
+            {"subGroupPolicy": [{"minSubGroups": 2}, {"minSubGroups": 1}]},
+            "spec.subGroupPolicy[1].minSubGroups: only one policy with a minimum of groups is supported; keep one",
         ),
         (
             Source.VOLCANO,
