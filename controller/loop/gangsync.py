@@ -1,6 +1,6 @@
 """Decides about one gang at a time, and has what is decided about its members carried out."""
 
-from controller.gangs import STEPS, Memory, Unfinished, choose
+from controller.gangs import STEPS, GangPlan, Memory, Unfinished, choose
 from controller.loop.gangholds import GangHolds
 from controller.loop.metrics import DecisionOutcome
 from controller.loop.podsync import PodSync
@@ -61,6 +61,8 @@ class GangSync:
         self._unfinished: dict[str, Unfinished] = {}
         """Searches that were not finished since members were placed last, by gang. What needed many steps needs them
         again, and otherwise the gang would be told each time that it is not decided."""
+        self._expected: dict[str, tuple[str, ...]] = {}
+        """Members of each gang that need no claim and have a place by the last decision."""
         self._taken_back: set[str] = set()
         """Gangs of which it was told that they lost what they held, and that were not placed since."""
 
@@ -76,6 +78,7 @@ class GangSync:
         if self._queue.is_busy(key):
             # Each of its pods is looked at again when the writes have ended.
             return None
+        freed = self._state.expect(dict.fromkeys(self._expected.pop(key, ()), ""))
         gang = known_gang(self._state, key)
         pods = [self._state.pods[member.pod] for member in gang.members]
         if not pods:
@@ -83,10 +86,15 @@ class GangSync:
             self._taken_back.discard(key)
             self._holds.end(key)
             self._queue.gone(key)
+            changes.add(freed)
             return DecisionOutcome.GANG_GONE
         self._queue.decided(key)
         order = self._waits.order_of_gang(key)
         decision = self._decide(gang, order, self._unfinished.get(key))
+        if decision.plan is None:
+            changes.add(freed)
+        else:
+            self._expect(key, decision.plan)
         self._take(key, decision, changes)
         self._try_again(key, decision)
         if decision.plan is None and decision.lacking and decision.decided and not any(pod.node_name for pod in pods):
@@ -98,6 +106,12 @@ class GangSync:
     def _decide(self, gang: KnownGang, order: NodeOrder, unfinished: Unfinished | None = None) -> GangDecision:
         now, histories, choose_it = self._clock.monotonic(), self._pods.history_of, self._chooser(gang.key, unfinished)
         return decide_gang(self._state, gang, now, choose_it, histories, self._max_wait, order)
+
+    def _expect(self, key: str, plan: GangPlan) -> None:
+        """Members with claims count on their nodes because of these. The others would not until they are bound."""
+        nodes = {one.pod: one.node for one in plan.placements if not self._state.pods[one.pod].references}
+        self._expected[key] = tuple(nodes)
+        self._state.expect(nodes)
 
     def _chooser(self, key: str, unfinished: Unfinished | None) -> Choose:
         tries = self._unfinished[key].tries if key in self._unfinished else 0

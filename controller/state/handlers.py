@@ -46,11 +46,15 @@ class PodCounter:
         self._names = names
         self.awaiting: dict[str, str] = {}
         """See ``State.awaiting``."""
+        self.expected: dict[str, str] = {}
+        """See ``State.expect``."""
 
     def recount(self, key: str, changes: Changes) -> None:
         """Take in that the pod, or one of its claims, has changed."""
         pod, before, clock = self._pods.get(key), self._nodes.node_of(key), self._nodes.pods.clock
-        node = "" if pod is None or pod.terminal else pod.node_name or self._promised_node(pod)
+        node = (
+            "" if pod is None or pod.terminal else pod.node_name or self._promised_node(pod) or self._expected_node(pod)
+        )
         if pod is not None and node and not pod.node_name and self._awaits_allocation(pod):
             self.awaiting[key] = node
         else:
@@ -75,6 +79,12 @@ class PodCounter:
             if self._is_reserved(record.claim, pod) and holds_devices_of(record.claim, self._names.driver):
                 return record.claim.allocation.node_name
         return ""
+
+    def _expected_node(self, pod: PodView) -> str:
+        """The node of a member of a gang that needs no claim: nothing but the nomination says it until it is bound."""
+        if pod.references or pod.deleting or not self._gangs.of(pod.key):
+            return ""
+        return self.expected.get(pod.key, "") if self._names.gate in pod.gates else pod.nominated
 
     def _is_reserved(self, claim: Claim, pod: PodView) -> bool:
         """Whether the claim is reserved for the pod, or may be at any time, as long as it is allocated.

@@ -117,6 +117,7 @@ class State:
         self._decoder = Decoder(names, self.condition_type, tiers)
         counter = PodCounter(self.pods, self.claims, self.nodes, self.gangs, names)
         self.awaiting: Mapping[str, str] = counter.awaiting
+        self._counter = counter
         taint_rules = TaintRuleHandler(self.nodes, devices)
         self._claim_handler = ClaimHandler(
             self.claims,
@@ -252,8 +253,24 @@ class State:
         self._claim_handler.end_promise(key, changes)
         return changes
 
+    def expect(self, nodes: Mapping[str, str]) -> Changes:
+        """Count members of gangs that need no claim (keys) on nodes that were decided, until they lose their gate.
+
+        Args:
+            nodes: by pod; "" to count the pod there no longer.
+        """
+        changes = Changes()
+        for pod, node in nodes.items():
+            if node:
+                self._counter.expected[pod] = node
+            else:
+                self._counter.expected.pop(pod, None)
+            self._counter.recount(pod, changes)
+        return changes
+
     def end_promises(self) -> None:
         """From now on every claim is what the API says."""
+        self.expect(dict.fromkeys(tuple(self._counter.expected), ""))
         for key in self.claims.promised:
             self.end_promise(key)
 

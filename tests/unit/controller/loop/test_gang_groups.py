@@ -195,3 +195,24 @@ def test_a_job_set_of_which_not_all_jobs_exist_yet_is_told_so_only_if_that_lasts
     assert world.condition("p")[1] == "GangIncomplete"
     assert "0 of an unknown number of Jobs of JobSet train exist" in world.condition("p")[2]
     assert "nothing is reserved for those that come later" in world.condition("p")[2]
+
+
+def test_a_member_without_claims_counts_on_its_node_from_the_decision_until_it_is_bound() -> None:
+    world = GangWorld(a=1)
+    world.add_claim("work", 1, config=[gang_config("train", 2)])
+    world.add_pod("work", "work", cpu="1")
+    world.add_pod("launcher", cpu="5", labels={"lode.dev/gang": "train"})
+    world.latency = lambda sequence, result: 30.0
+    world.settle(5)
+    world.add_claim("other", 1)
+    world.add_pod("other", "other", cpu="4")
+    world.settle(5)
+    assert world.node_of("other") == "", "of 8 CPUs, 6 are promised while the first write is under way"
+    world.latency = lambda sequence, result: 0.0
+    world.settle(300)
+    assert world.let_go("work", "launcher") == ["work", "launcher"]
+    assert world.node_of("other") == "", "the launcher is not bound yet"
+    world.bind("launcher", "a1")
+    world.remove_pod("launcher")
+    world.settle(60)
+    assert world.node_of("other") == "a1"
