@@ -1,13 +1,10 @@
 """Notes on what a claim says and its author hardly means: allowed, so that nothing refuses it. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator
 
+from controller.allocation import small_amounts
 from controller.selectors import suggest
 from driver.model import Claim, ClaimSpec
-from driver.quantity import Quantity
-
-_MEBI: Final = 1024**2
 
 
 def doubts(claims: Iterable[Claim], driver: str) -> Iterator[str]:
@@ -23,15 +20,7 @@ def doubts(claims: Iterable[Claim], driver: str) -> Iterator[str]:
 
 
 def _of(spec: ClaimSpec, driver: str) -> Iterator[str]:
-    for request in spec.requests:
-        for want in request.wants:
-            yield from _small(f"request {request.name}", want.capacity)
+    yield from small_amounts(spec)
     for number, config in enumerate(spec.config):
         if config.driver != driver and suggest(config.driver, [driver]):
             yield f"config[{number}] is for the driver {config.driver!r} and is ignored; did you mean {driver!r}?"
-
-
-def _small(where: str, capacity: Mapping[str, Quantity]) -> Iterator[str]:
-    memory = capacity.get("memory")
-    if memory is not None and 0 < memory.value < _MEBI:
-        yield f"{where}: memory {memory} is {memory.value} bytes; a unit may be missing, such as {memory.value}Gi"

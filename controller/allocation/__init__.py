@@ -45,6 +45,7 @@ from controller.allocation.reasons.summary import Closest, Group, NodeReasons, S
 from controller.allocation.reasons.unsatisfiable import Exclusion, Shortage, Unsatisfiable
 from controller.allocation.requests.compiled import CompiledRequest
 from controller.allocation.requests.demands import ClaimFault
+from controller.allocation.rules.capacity import small_amounts
 from controller.allocation.search.search import SearchEnded
 
 __all__ = [
@@ -66,5 +67,6 @@ __all__ = [
     "Unsatisfiable",
     "Use",
     "render",
+    "small_amounts",
     "summarise",
 ]

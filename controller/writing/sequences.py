@@ -6,6 +6,7 @@ the gate. The gate comes last, so a pod without it has everything.
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from controller.allocation import small_amounts
 from controller.reconcile import Allocate, ClaimUpdate, Place, Reserve
 from controller.state import PodView, Promise, State
 from controller.writing.steps import (
@@ -21,6 +22,7 @@ from controller.writing.steps import (
     WriteSequence,
 )
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object
+from driver.limits import listed
 from driver.model import Claim
 from driver.names import FINALIZER
 
@@ -70,12 +72,19 @@ def admit_steps(state: State, pod: PodView, decision: Place, timestamp: str) -> 
     reported = pod.allocated is not None and pod.allocated.status == "True"
     nominated = "" if pod.node_name else node
     if not reported or (nominated and nominated != pod.nominated):
-        message = f"on node {node}" if node else "reachable from every node"
+        message = listed((f"on node {node}" if node else "reachable from every node", *_doubts(state, pod)))
         status: Object = {"conditions": [condition(state, pod, "True", "Allocated", message, timestamp)]}
         if nominated:
             status["nominatedNodeName"] = nominated
         yield PatchPodStatus(pod_target(pod), status)
     yield from gate_steps(state, pod)
+
+
+def _doubts(state: State, pod: PodView) -> Iterator[str]:
+    """What its claims ask for and their author hardly means."""
+    for key in pod.claim_keys:
+        if record := state.claims.get(key):
+            yield from (f"ResourceClaim {key}: {text}" for text in small_amounts(record.claim.spec))
 
 
 def gate_steps(state: State, pod: PodView) -> Iterator[Step]:

@@ -12,6 +12,7 @@ from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.filters import Filter
 from controller.allocation.nodefit.candidates import NodeCandidates
 from controller.allocation.nodefit.eligibility import consumption_of, insufficiency, obstacle
+from controller.allocation.nodefit.possessed import possessed
 from controller.allocation.reasons.unsatisfiable import (
     MOST_HOLDERS,
     By,
@@ -164,9 +165,12 @@ class _Count:
         for index in bits(left & found.faulty):
             self.causes["selectorError", f"{_cause(wanted, found.at[index])[2]}: {found.faults[index]}"] += 1
         for place, excluded in enumerate(found.excluded):
-            if excluded & left:
+            if lost := excluded & left:
                 by, name, _ = _cause(wanted, place)
-                self.causes[by, name] += (excluded & left).bit_count()
+                if by == "selector":
+                    have = possessed([pool.devices[index] for index in bits(lost)], wanted.selectors[place].paths)
+                    name += f" (they have {have})" if have else ""
+                self.causes[by, name] += lost.bit_count()
         return left & found.match
 
     def _large_enough(self, pool: Pool, left: int) -> int:

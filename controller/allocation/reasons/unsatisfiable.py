@@ -20,7 +20,8 @@ By = Literal[
 ]  # fmt: skip
 """What excludes a device:
 
-- ``classSelector``: a selector of the device class; ``selector``: a selector of the request, by its number;
+- ``classSelector``: a selector of the device class; ``selector``: a selector of the request, by its number, with what
+  the devices have of what it reads;
 - ``selectorError``: a selector that fails on the device, with the error;
 - ``taint``: a taint the request does not tolerate;
 - ``capacity``: the device never has enough of a capacity, with the most that it has for one claim;

@@ -6,14 +6,17 @@ fractional: a step of 100m is a tenth (as with the feature gate DRAFractionalCap
 rounds the minimum and the step up to 1).
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Final
 
 from driver.frozen import frozen
-from driver.model import Capacity, RequestPolicy
+from driver.model import Capacity, ClaimSpec, RequestPolicy
 from driver.quantity import Quantity
 
 Amounts = Mapping[str, Quantity]
+_MEBI: Final = 1024**2
+_MOST_GIBIBYTES: Final = 512
+"""From here on, a number without a unit is taken for MiB: no device has so many GiB."""
 NOT_SHAREABLE: Final = "memoryPercent"
 """Stands for the capacity that a device lacks if it is not shareable and a request asks for per cent of its memory."""
 
@@ -82,6 +85,19 @@ def _insufficient(capacities: Mapping[str, Capacity], requested: Amounts) -> str
         if name not in capacities or amount > capacities[name].value or amount.nanos < 0:
             return name
     return ""
+
+
+def small_amounts(spec: ClaimSpec) -> Iterator[str]:
+    """Requests for less memory than anybody means, which are allowed: a share of less than 1 MiB gets 1 MiB."""
+    for request in spec.requests:
+        for want in request.wants:
+            amount = want.capacity.get("memory")
+            if amount is not None and 0 < amount.value < _MEBI:
+                unit = "Gi" if amount.value < _MOST_GIBIBYTES else "Mi"
+                yield (
+                    f"request {request.name}: memory {amount} is {amount.value} bytes; a unit may be missing, such as "
+                    f"{amount.value}{unit}"
+                )
 
 
 class CapacityRequest:

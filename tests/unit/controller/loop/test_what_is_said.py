@@ -2,7 +2,7 @@
 
 import pytest
 
-from driver.kube.api import NODES, RESOURCE_SLICES
+from driver.kube.api import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from driver.limits import MAX_EVENT_MESSAGE
 from tests.unit.controller.loop.world import World
 
@@ -39,3 +39,34 @@ def test_a_pod_in_a_cluster_without_nodes_is_told_so(nodes: int) -> None:
     world.add_node("new", 1)
     world.settle(5)
     assert world.condition("p")[0] == "True"
+
+
+class Sharing(World):
+    """Its cards can be shared."""
+
+    def publish(self, node: str, cards: int, driver: str = "lode.dev") -> None:
+        policy = {"default": "80Gi", "validRange": {"min": "1Mi", "max": "80Gi", "step": "1Mi"}}
+        card = {
+            "name": "gpu-0",
+            "attributes": {"kind": {"string": "gpu"}},
+            "allowMultipleAllocations": True,
+            "capacity": {"memory": {"value": "80Gi", "requestPolicy": policy}},
+        }
+        pool = {"name": f"{node}/{driver}", "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": driver, "nodeName": node, "pool": pool, "devices": [card]}
+        self.api.create(RESOURCE_SLICES, {"metadata": {"name": f"{node}-{driver}"}, "spec": spec})
+
+
+def test_a_share_whose_memory_lacks_a_unit_is_noted_in_the_condition() -> None:
+    world = Sharing()
+    request = {"deviceClassName": "gpu.lode.dev", "capacity": {"requests": {"memory": "4096"}}}
+    spec = {"devices": {"requests": [{"name": "share", "exactly": request}]}}
+    world.api.create(RESOURCE_CLAIMS, {"metadata": {"name": "small", "namespace": "default"}, "spec": spec})
+    world.add_pod("p", "small")
+    world.settle(5)
+    assert world.condition("p") == (
+        "True",
+        "Allocated",
+        "on node n1; ResourceClaim default/small: request share: memory 4096 is 4096 bytes; a unit may be missing, "
+        "such as 4096Mi",
+    )

@@ -50,7 +50,7 @@ def test_every_device_is_counted_once_by_what_excludes_it_first() -> None:
     (shortage,) = answer.shortages
     assert {exclusion.cause: exclusion.count for exclusion in shortage.exclusions} == {
         "excluded by device class selector": 1,
-        "excluded by selector 0": 3,
+        'excluded by selector 0 (they have type "A100")': 3,
         "in use": 1,
     }
     assert (shortage.seen, shortage.available, shortage.missing) == (5, 0, 1)
@@ -153,7 +153,7 @@ def share(name: str = "s0") -> Device:
 MISSPELT = "memroy; did you mean 'memory'?"
 EXCLUDED: tuple[tuple[list[Slice], list[Claim], Claim, set[tuple[int, str, str]]], ...] = (
     (pool(*CARDS, device("nic", {"kind": "nic"})), [], claim(want(count=9)), {(1, "classSelector", "")}),
-    (pool(*CARDS), [], claim(want("gpu", "true", H100, count=9)), {(3, "selector", "1")}),
+    (pool(*CARDS), [], claim(want("gpu", "true", H100, count=9)), {(3, "selector", '1 (they have type "A100")')}),
     (pool(device("odd")), [], claim(want("gpu", "1 / 0 == 1")), {(1, "selectorError", "selector 0: division by zero")}),
     (pool(TAINTED), [], claim(want()), {(1, "taint", "t=v:NoSchedule")}),
     (pool(share()), [], claim(want("share", capacity={"memory": "5Gi"})), {(1, "capacity", "memory: at most 4Gi")}),
