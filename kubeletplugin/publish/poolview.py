@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from driver.kube.api import NODES, RESOURCE_SLICES, Object
+from driver.kube.api import NODES, RESOURCE_SLICES, Object, Undecoded
 from driver.kube.codec import decode_object, encode_object
 from driver.kube.reflector import Delta, Missing, Removed, Restored, Synced, Unreadable
 from kubeletplugin.publish.other_drivers import OtherDevice, devices_in, resources_in
@@ -52,26 +52,40 @@ class PoolView:
             return max((stored.generation for stored in self._slices.values()), default=0)
 
     def handle(self, delta: Delta) -> bool:
-        """Apply a change; False if it changes nothing that slices depend on."""
+        """Apply a change; False if it changes nothing that slices depend on.
+
+        An object that makes no sense changes nothing, whoever wrote it: what was known of it goes on counting.
+        """
         with self._lock:
-            if isinstance(delta, Missing | Unreadable):
+            try:
+                return self._taken_in(delta)
+            except Exception:  # noqa: BLE001 - whatever it is, one object must not end the thread that reads all
                 return False
-            if isinstance(delta, Restored):
-                self._slices = {name: replace(item, version="0") for name, item in self._slices.items()}
-                return False
-            if isinstance(delta, Synced):
-                self._synced.add(delta.resource.plural)
-                if delta.resource == NODES and self._node_name not in delta.keys:
-                    self._set_node(None)
-                elif delta.resource == RESOURCE_SLICES:
-                    self._slices = {name: item for name, item in self._slices.items() if name in delta.keys}
-                    self._others = {name: each for name, each in self._others.items() if name in delta.keys}
-                return True
-            if delta.resource == NODES:
-                return self._set_node(None if isinstance(delta, Removed) else delta.object)
-            if delta.object["spec"].get("driver") != self._driver:
-                return self._note(delta.object, there=not isinstance(delta, Removed))
-            return self._remove(delta.object) if isinstance(delta, Removed) else self._upsert(delta.object)
+
+    def _taken_in(self, delta: Delta) -> bool:
+        if isinstance(delta, Missing | Unreadable):
+            return False
+        if isinstance(delta, Restored):
+            self._slices = {name: replace(item, version="0") for name, item in self._slices.items()}
+            return False
+        if isinstance(delta, Synced):
+            self._synced.add(delta.resource.plural)
+            if delta.resource == NODES and self._node_name not in delta.keys:
+                self._set_node(None)
+            elif delta.resource == RESOURCE_SLICES:
+                self._slices = {name: item for name, item in self._slices.items() if name in delta.keys}
+                self._others = {name: each for name, each in self._others.items() if name in delta.keys}
+            return True
+        if isinstance(delta.object, Undecoded) and not isinstance(delta, Removed):
+            return False
+        if delta.resource == NODES:
+            return self._set_node(None if isinstance(delta, Removed) else delta.object)
+        if isinstance(delta, Removed):
+            gone = self._remove(delta.object)
+            return self._note(delta.object, there=False) or gone
+        if delta.object["spec"].get("driver") != self._driver:
+            return self._note(delta.object, there=True)
+        return self._upsert(delta.object)
 
     def put(self, item: Object) -> None:
         """The slice was written, or read from the API."""
@@ -86,7 +100,8 @@ class PoolView:
     def _note(self, item: Object, *, there: bool) -> bool:
         """Another driver's slice is there, or was deleted; whether devices of cards came or went with it."""
         name = item["metadata"]["name"]
-        before, after = self._others.pop(name, frozenset()), devices_in(item) if there else frozenset()
+        after = devices_in(item) if there else frozenset()
+        before = self._others.pop(name, frozenset())
         if after:
             self._others[name] = after
         return after != before
