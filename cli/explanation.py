@@ -212,7 +212,7 @@ class Explainer:
         if allocated:
             return Explanation(simulator.held(key), None, (*notes, *snapshot.notes))
         pods = [state.pods[user] for user in state.pods.using(key)]
-        pods = sorted((pod for pod in pods if not (pod.terminal or pod.deleting)), key=rank_of)
+        pods = sorted((pod for pod in pods if not (pod.terminal or pod.deleting)), key=lambda pod: rank_of(state, pod))
         if not pods:
             notes.append("no pod uses the claim; this is what one would get that asks for nothing else")
             return Explanation(simulator.claim(key), None, (*notes, *snapshot.notes))
@@ -292,7 +292,8 @@ def _served_before(snapshot: ClusterSnapshot, pod: PodView) -> Iterator[str]:
     state = snapshot.state
     ours = state.names.gate
     waiting = [other for other in state.pods.values() if ours in other.gates and not other.deleting]
-    before = sorted(rank for other in waiting if other.key != pod.key and (rank := rank_of(other)) < rank_of(pod))
+    own, ranks = rank_of(state, pod), [rank_of(state, other) for other in waiting if other.key != pod.key]
+    before = sorted(rank for rank in ranks if rank < own)
     if before:
         count = "1 pod that waits comes" if len(before) == 1 else f"{len(before)} pods that wait come"
         yield f"{count} before it, by priority, then age; the first is {before[0].pod}"

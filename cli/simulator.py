@@ -97,7 +97,7 @@ class Simulator:
 
     def pods(self) -> list[Outcome]:
         """The outcomes for all pending pods that ask for devices of our driver, in order."""
-        pending = sorted(filter(_may_be_pending, self._state.pods.values()), key=rank_of)
+        pending = sorted(filter(_may_be_pending, self._state.pods.values()), key=lambda pod: rank_of(self._state, pod))
         outcomes: list[Outcome] = []
         while pending:
             decided = [(pod, self.pod(pod.key)) for pod in pending]

@@ -67,8 +67,8 @@ def _waiting_in_vain(cluster: Cluster, state: State) -> Iterator[str]:
     for key in state.gangs:
         gang = known_gang(state, key)
         pods = [state.pods[member.pod] for member in gang.members]
-        rank = rank_of_gang(pods)
-        if any(pod.node_name for pod in pods) or any(rank_of(holder) < rank for holder in holders):
+        rank = rank_of_gang(state, pods)
+        if any(pod.node_name for pod in pods) or any(rank_of(state, holder) < rank for holder in holders):
             # Which node is held back for a single pod is not known here.
             continue
         before = [held for held in domains if held.gang != key and held.rank < rank]

@@ -88,7 +88,9 @@ class HoldChecks:
         if not node or pod is None or pod.node_name:
             return
         gang = state.gangs.of(key)
-        rank = rank_of_gang([state.pods[one] for one in state.gangs.members(gang)]) if gang else rank_of(pod)
+        rank = (
+            rank_of_gang(state, [state.pods[one] for one in state.gangs.members(gang)]) if gang else rank_of(state, pod)
+        )
         for held in self._controller().held_domains:
             if node in held.nodes and held.gang != gang and held.rank < rank:
                 ends = (
@@ -108,6 +110,10 @@ class HoldChecks:
 
     def _follow_bounds(self) -> None:
         controller, now = self._controller(), self._clock.monotonic()
+        if not controller.decides:
+            # What a leader remembers of pauses ends with its term.
+            self._holds.clear()
+            self._ran_out.clear()
         domains = {one.gang: _Hold(one.gang, one.rank, one.nodes, one.ends) for one in controller.held_domains}
         pods = {
             one.rank.pod: _Hold(one.rank.pod, one.rank, frozenset([one.node]), one.ends)
@@ -150,7 +156,8 @@ class HoldChecks:
     def _waits(self, name: str) -> bool:
         state = self._controller().state
         pods = [state.pods[pod] for pod in state.gangs.members(name) or [name] if pod in state.pods]
-        return bool(pods) and all(state.names.gate in pod.gates for pod in pods)
+        claims = [state.claims[key].claim for pod in pods for key in pod.claim_keys if key in state.claims]
+        return bool(pods) and not any(claim.allocation for claim in claims)
 
     def _follow_starts(self) -> None:
         now, held = self._clock.monotonic(), {one.gang: one for one in self._controller().held_domains}

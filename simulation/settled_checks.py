@@ -11,6 +11,7 @@ from controller.allocation import Fleet, Unsatisfiable
 from controller.reconcile.history import LAST_RESORT_SECONDS
 from controller.state import State
 from controller.telling.told import RETELL_SECONDS
+from controller.waiting import rank_of
 from driver.kube.api import LEASES, NODES, Object
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.model import Claim
@@ -231,7 +232,7 @@ def _waiting_in_vain(cluster: Cluster, rebuilt: State) -> dict[str, str]:
         if rebuilt.gangs.of("/".join(name_key(pod))) or "held back for gang" in _said(pod):
             # Whether it waits in vain depends on the other members (``simulation.gang_checks``), or on another gang.
             continue
-        if not any(_comes_first(other, pod) for other in holders):
+        if not any(_comes_first(rebuilt, other, pod) for other in holders):
             possible = [node for node in nodes if _can_be_on(pod, node, pods)]
             if node := _feasible_node(rebuilt.devices, _claims_of(pod, claims), possible):
                 found["/".join(name_key(pod))] = node
@@ -244,10 +245,10 @@ def _can_be_on(pod: Object, node: Object, pods: list[Object]) -> bool:
     return node["metadata"]["name"] == bound_to if bound_to else _has_room(pod, node, pods)
 
 
-def _comes_first(holder: Object, pod: Object) -> bool:
+def _comes_first(state: State, holder: Object, pod: Object) -> bool:
     """Whether the node that is held back for a pod may be held back from this one: it comes first in the order."""
-    ranks = [(-(one["spec"].get("priority") or 0), one["metadata"]["creationTimestamp"]) for one in (holder, pod)]
-    return holder is not pod and ranks == sorted(ranks)
+    first, second = (rank_of(state, state.pods["/".join(name_key(one))]) for one in (holder, pod))
+    return first < second
 
 
 def _said(pod: Object) -> str:

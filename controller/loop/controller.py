@@ -363,9 +363,9 @@ class Controller:
         if kind == "gang" or name != key[1]:
             # A member is as urgent as its gang.
             members = [pod for member in self._state.gangs.members(name) if (pod := self._state.pods.get(member))]
-            return rank_of_gang(members) if members else Rank(0, "", name)
+            return rank_of_gang(self._state, members) if members else Rank(0, "", name)
         pod = None if kind == "claim" else self._state.pods.get(name)
-        return rank_of(pod) if pod else Rank(0, "", name)
+        return rank_of(self._state, pod) if pod else Rank(0, "", name)
 
     def _level(self, key: Key) -> int:
         """Claims are decided first, because they may free devices; then pods and gangs by priority."""

@@ -39,18 +39,16 @@ class GangHolds:
         """The gang waits for room: hold nodes back if it has waited long, or end that if it could not start there."""
         if not self._limits.enabled:
             return
-        now, rank = self._clock.monotonic(), rank_of_gang(pods)
+        now, rank = self._clock.monotonic(), rank_of_gang(self._state, pods)
         due = self._since.setdefault(gang, now) + self._limits.after
         if now < due:
             self._queue.add(("gang", gang), due)
             return
-        if held := self._waits.domains.of(gang):
-            if now >= held.ends:
-                self._waits.pauses.ran_out(rank, held.nodes, now)
-            elif self._start(rank, order, decide, held.nodes | held.beside):
-                self._predict(replace(held, rank=rank), order, decide)
-                self._queue.add(("gang", gang), held.ends)
-                return
+        held = self._waits.domains.of(gang)
+        if held and now < held.ends and self._start(rank, order, decide, held.nodes | held.beside):
+            self._predict(replace(held, rank=rank), order, decide)
+            self._queue.add(("gang", gang), held.ends)
+            return
         self._waits.end_domain(gang)
         if now >= self._again.get(gang, now):
             self._due.pop(gang, None)
@@ -85,19 +83,22 @@ class GangHolds:
         outermost = found.domain.path[0][1] if found.domain.path else ""
         return HeldDomain(gang, rank, outermost, nodes, ends, beside) if nodes else None
 
-    def end(self, gang: str) -> None:
-        """The gang waits for room no longer."""
+    def end(self, gang: str, *, placed: bool = False) -> None:
+        """The gang waits for room no longer, because it was placed or for another reason."""
         self._since.pop(gang, None)
         self._again.pop(gang, None)
         self._due.pop(gang, None)
-        self._waits.end_domain(gang)
+        self._waits.end_domain(gang, placed=placed)
 
     def _start(
         self, rank: Rank, order: NodeOrder, decide: Decide, among: Collection[str] | None = None
     ) -> GangPlan | None:
         """Where the gang would start if pods ended: those that come after it, or all of no higher priority."""
         order = order if among is None else self._only(among, order)
-        for ends in (lambda pod: rank_of(pod) > rank, lambda pod: rank_of(pod).below >= rank.below):
+        for ends in (
+            lambda pod: rank_of(self._state, pod) > rank,
+            lambda pod: rank_of(self._state, pod).below >= rank.below,
+        ):
             if found := start_without(self._state, ends, lambda: decide(order), among):
                 return found
         return None

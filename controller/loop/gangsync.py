@@ -100,7 +100,7 @@ class GangSync:
         if decision.plan is None and decision.lacking and decision.decided and not any(pod.node_name for pod in pods):
             self._holds.waits(key, pods, order, lambda order: self._decide(gang, order))
         else:
-            self._holds.end(key)
+            self._holds.end(key, placed=decision.plan is not None)
         return DecisionOutcome.GANG_DECIDED
 
     def _decide(self, gang: KnownGang, order: NodeOrder, unfinished: Unfinished | None = None) -> GangDecision:

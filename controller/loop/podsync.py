@@ -148,7 +148,7 @@ class PodSync:
             retry.history = retry.history.after(decision, self._clock.monotonic())
             return self._waits.wait(pod, decision, event=event)
         retry.event = event
-        self._waits.end(pod.key)
+        self._waits.end(pod.key, placed=isinstance(decision, Place))
         if isinstance(decision, Idle):
             if pod.node_name or pod.terminal:
                 del self._retries[pod.key]

@@ -141,6 +141,7 @@ class PodWaits:
         if not wait.report:
             self.end(pod.key)
         else:
+            self._end_hold(pod.key)
             self._park(pod, None, _HELP.get(wait.reason, Help.OWN))
             self._tell(pod, wait, event)
         return wait.reason
@@ -212,16 +213,20 @@ class PodWaits:
         waiting.answer = answer
         # A node that is held back is closed to one pod and open to another that ends sooner.
         group = (answer.group, pod.limit_seconds) if answer else pod.key
-        self._try_soon(self._parked.park(rank_of(pod), by, group))
+        self._try_soon(self._parked.park(rank_of(self._state, pod), by, group))
 
-    def end(self, pod: str) -> None:
-        """The pod waits no longer."""
+    def end(self, pod: str, *, placed: bool = False) -> None:
+        """The pod waits no longer.
+
+        Args:
+            placed: whether it has a node, so that what was held back for it has served its purpose.
+        """
         self._waiting.pop(pod, None)
         self._drop_unexplained(pod)
         self._unheld.pop(pod, None)
         self._helping.pop(pod, None)
         self._try_soon(self._parked.leave(pod))
-        self._end_hold(pod)
+        self._end_hold(pod, placed=placed)
 
     def _drop_unexplained(self, pod: str) -> None:
         namespace = pod.partition("/")[0]
@@ -283,10 +288,8 @@ class PodWaits:
 
     def _hold_node(self, pod: PodView, answer: Unallocatable, now: float) -> None:
         """Hold a node back for the pod if it has waited long, or end that if it is over or the node cannot take it."""
-        rank, held = rank_of(pod), self._held.of(pod.key)
-        if held is not None and now >= held.ends:
-            self.pauses.ran_out(rank, [held.node], now)
-        elif held is not None and self._serves(pod.key):
+        rank, held = rank_of(self._state, pod), self._held.of(pod.key)
+        if held is not None and now < held.ends and self._serves(pod.key):
             self._queue.add(("pod", pod.key), held.ends)
             return
         self._end_hold(pod.key)
@@ -297,7 +300,7 @@ class PodWaits:
             self._queue.add(("pod", pod.key), due)
         elif self._held.is_full(pod.namespace, self.most_held):
             self._unheld[pod.key] = None
-        elif found := node_to_hold(self._state, answer, _after(rank), resting):
+        elif found := node_to_hold(self._state, answer, _later_than(self._state, rank), resting):
             ends = now + self._limits.longest
             self._held.hold(HeldNode(rank, found, ends))
             self._queue.add(("pod", pod.key), ends)
@@ -311,13 +314,13 @@ class PodWaits:
             return {}
         if gang := self._state.gangs.of(pod.key):
             return self._held_from_gang(gang)
-        return self._held_after(rank_of(pod), [pod])
+        return self._held_after(rank_of(self._state, pod), [pod])
 
     def _held_from_gang(self, gang: str) -> Mapping[str, str]:
         if not self.held_nodes:
             return {}
         members = [self._state.pods[key] for key in self._state.gangs.members(gang)]
-        return self._held_after(rank_of_gang(members), members, gang) if members else {}
+        return self._held_after(rank_of_gang(self._state, members), members, gang) if members else {}
 
     def _held_after(self, rank: Rank, pods: Collection[PodView], gang: str = "") -> Mapping[str, str]:
         ends = latest_end_of_new(pods, self._clock.monotonic())
@@ -329,7 +332,7 @@ class PodWaits:
         answer = self._waiting[key].answer if key in self._waiting else None
         if held is None or pod is None or answer is None:
             return False
-        return would_take(self._state, answer, held.node, _after(rank_of(pod)))
+        return would_take(self._state, answer, held.node, _later_than(self._state, rank_of(self._state, pod)))
 
     def hold_domain(self, held: HeldDomain) -> bool:
         """Hold nodes back for a gang; False if too many are held back for gangs that come first (``HeldDomains``)."""
@@ -340,7 +343,7 @@ class PodWaits:
         if displaced is None:
             return False
         for gang in displaced:
-            self.end_domain(gang)
+            self.end_domain(gang, placed=True)
         self.domains.hold(held)
         if known is None or known.nodes != held.nodes:
             self._log.info("nodes held back", gang=held.gang, nodes=sorted(held.nodes), seconds=self._limits.longest)
@@ -349,20 +352,34 @@ class PodWaits:
             self._wake_on(held.nodes)
         return True
 
-    def end_domain(self, gang: str) -> None:
-        """Hold no nodes back for the gang any more."""
-        if nodes := self.domains.end(gang):
-            self._log.info("nodes held back no longer", gang=gang, nodes=sorted(nodes))
-            self._wake_on(nodes)
+    def end_domain(self, gang: str, *, placed: bool = False) -> None:
+        """Hold no nodes back for the gang any more; there is a pause unless it was placed."""
+        held = self.domains.of(gang)
+        if held is None:
+            return
+        self.domains.end(gang)
+        if not placed:
+            self._pause(held.rank, held.nodes, held.ends)
+        self._log.info("nodes held back no longer", gang=gang, nodes=sorted(held.nodes), placed=placed)
+        self._wake_on(held.nodes)
 
-    def _end_hold(self, pod: str) -> None:
-        if node := self._held.end(pod):
-            self._log.info("node held back no longer", pod=pod, node=node)
-            self.wake(Changes(favoured={node: None}))
-            unheld, self._unheld = self._unheld, {}
-            for other in unheld:
-                self._try_soon(other)
+    def _end_hold(self, pod: str, *, placed: bool = False) -> None:
+        held = self._held.of(pod)
+        if held is None:
+            return
+        self._held.end(pod)
+        if not placed:
+            self._pause(held.rank, [held.node], held.ends)
+        self._log.info("node held back no longer", pod=pod, node=held.node, placed=placed)
+        self.wake(Changes(favoured={held.node: None}))
+        unheld, self._unheld = self._unheld, {}
+        for other in unheld:
+            self._try_soon(other)
+
+    def _pause(self, rank: Rank, nodes: Collection[str], ends: float) -> None:
+        now = self._clock.monotonic()
+        self.pauses.ended(rank, nodes, now, 1 - (ends - now) / self._limits.longest)
 
 
-def _after(rank: Rank) -> Callable[[PodView], bool]:
-    return lambda pod: rank_of(pod) > rank
+def _later_than(state: State, rank: Rank) -> Callable[[PodView], bool]:
+    return lambda pod: rank_of(state, pod) > rank

@@ -48,7 +48,9 @@ def _owner(record: ClaimRecord) -> str:
 def _not_created(state: State, pod: PodView, reference: ClaimReference, now: float) -> Wait:
     message = (
         f"ResourceClaimTemplate {reference.template}: no claim created for the pod's entry: {reference.entry}; "
-        f"check that the template exists in namespace {pod.namespace}"
+        f"either the template does not exist (kubectl get resourceclaimtemplates --namespace {pod.namespace}), or the "
+        "claim may not be created, for example because of a quota (Events FailedResourceClaimCreation of the pod, and "
+        f"kubectl describe resourcequota --namespace {pod.namespace})"
     )
     return _missing(message, _creation_time_left(state, pod, now))
 

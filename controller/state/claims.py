@@ -17,6 +17,8 @@ class ClaimRecord:
     claim: Claim
     shape: str
     """Equal for claims with equal specs."""
+    created: str = ""
+    """``metadata.creationTimestamp``."""
 
 
 def record_from(obj: Object) -> ClaimRecord:
@@ -26,7 +28,7 @@ def record_from(obj: Object) -> ClaimRecord:
         LodeError, KeyError, TypeError, ValueError: the object cannot be decoded.
     """
     claim = claim_from(obj)
-    return ClaimRecord(claim, _shape(obj["spec"], claim))
+    return ClaimRecord(claim, _shape(obj["spec"], claim), obj["metadata"].get("creationTimestamp") or "")
 
 
 def held_record_from(obj: Object, problem: str) -> ClaimRecord:

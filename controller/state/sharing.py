@@ -77,7 +77,8 @@ class SharedClaims:
         claim = record.claim
         allocation = claim.allocation and self._allocation(claim.allocation)
         namespace = self._texts.one(claim.namespace)
-        return replace(record, shape=shape, claim=replace(claim, namespace=namespace, spec=spec, allocation=allocation))
+        claim = replace(claim, namespace=namespace, spec=spec, allocation=allocation)
+        return replace(record, shape=shape, claim=claim, created=self._texts.one(record.created))
 
     def _allocation(self, allocation: Allocation) -> Allocation:
         nodes = allocation.nodes and self._selectors.one(allocation.nodes)

@@ -39,7 +39,8 @@ class Pauses:
     The rule
         A hold that ran out keeps its nodes open for one pause and its namespace waiting for two. So pods that come
         after are served in turn with the one that waits, and others that wait for room have their turn before it. It
-        binds those of no higher priority.
+        binds those of no higher priority. A hold that ended earlier, but not because the one that waited was placed, is
+        followed by a pause that is shorter in the same proportion.
 
     Args:
         seconds: of a pause.
@@ -51,12 +52,17 @@ class Pauses:
         self._namespaces: dict[str, tuple[float, int]] = {}
         """When each pause ends (monotonic seconds), and ``Rank.below`` of the one whose hold ran out."""
 
-    def ran_out(self, rank: Rank, nodes: Collection[str], now: float) -> None:
-        """A hold ended because its time was over."""
+    def ended(self, rank: Rank, nodes: Collection[str], now: float, part: float = 1) -> None:
+        """A hold ended, and the one that it was for still waits or is gone.
+
+        Args:
+            part: of its longest time that has passed.
+        """
+        pause = self._seconds * min(1.0, max(0.0, part))
         self._nodes = {name: one for name, one in self._nodes.items() if one[0] > now}
         self._namespaces = {name: one for name, one in self._namespaces.items() if one[0] > now}
-        self._nodes |= dict.fromkeys(nodes, (now + self._seconds, rank.below))
-        self._namespaces[rank.namespace] = now + _TURNS * self._seconds, rank.below
+        self._nodes |= dict.fromkeys(nodes, (now + pause, rank.below))
+        self._namespaces[rank.namespace] = now + _TURNS * pause, rank.below
 
     def nodes(self, rank: Rank, now: float) -> dict[str, float]:
         """The nodes that may not be held back for this rank now, and when each pause ends."""

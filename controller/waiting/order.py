@@ -3,7 +3,8 @@
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from controller.state import PodView
+from controller.gangs import GangTerms
+from controller.state import PodView, State
 
 _FIRST = ""
 """Sorts before every time stamp."""
@@ -27,12 +28,39 @@ class Rank:
         return self.pod.partition("/")[0]
 
 
-def rank_of(pod: PodView) -> Rank:
-    """By priority, then age, then key; a pod that does not exist yet is the youngest."""
-    return Rank(-pod.priority, pod.created or _LAST, pod.key)
+def rank_of(state: State, pod: PodView) -> Rank:
+    """By priority, then age, then key.
+
+    A pod is as old as the youngest of its claims: before that, nothing could be decided about it. So nobody keeps a
+    place for a pod whose claims come later. One that lacks a claim, or does not exist yet, is the youngest.
+    """
+    return Rank(-pod.priority, _ready_since(state, pod), pod.key)
 
 
-def rank_of_gang(members: Collection[PodView]) -> Rank:
-    """The rank of the member that comes first. A gang that runs comes first in its priority: it lost a member."""
-    first = min(map(rank_of, members))
-    return replace(first, created=_FIRST) if any(pod.node_name for pod in members) else first
+def rank_of_gang(state: State, members: Collection[PodView]) -> Rank:
+    """The priority of the member that comes first, and the age of the gang.
+
+    It is as old as the member with which it had its minimum. A gang of which a member with devices runs comes first in
+    its priority: it lost another one.
+    """
+    ranks = sorted(rank_of(state, pod) for pod in members)
+    if any(pod.node_name and _has_devices(state, pod) for pod in members):
+        return replace(ranks[0], created=_FIRST)
+    ages = sorted(rank.created for rank in ranks)
+    gang = state.gangs.of(ranks[0].pod)
+    terms = state.gangs.terms(gang) if gang else ()
+    needed = max(1, terms.minimum - state.gangs.succeeded(gang)) if isinstance(terms, GangTerms) else 1
+    return replace(ranks[0], created=ages[needed - 1] if needed <= len(ages) else _LAST)
+
+
+def _ready_since(state: State, pod: PodView) -> str:
+    if not pod.created or any(not reference.claim for reference in pod.references):
+        return _LAST
+    records = [state.claims.get(key) for key in pod.claim_keys]
+    known = [record.created for record in records if record is not None]
+    return max((pod.created, *known)) if len(known) == len(records) else _LAST
+
+
+def _has_devices(state: State, pod: PodView) -> bool:
+    records = (state.claims.get(key) for key in pod.claim_keys)
+    return any(record is not None and state.holds_ours(record.claim) for record in records)

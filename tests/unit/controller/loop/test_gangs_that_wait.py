@@ -6,7 +6,7 @@ import pytest
 
 from controller.loop import gangsync
 from driver.clock import rfc3339
-from driver.kube.api import NODES, PODS
+from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS
 from tests.unit.controller.loop.gangworld import GangWorld
 
 HOLD_AFTER = 60
@@ -355,3 +355,56 @@ def test_only_the_nodes_of_members_with_devices_are_held_back() -> None:
     world.settle(HOLD_AFTER + 30)
     (held,) = world.controller.held_domains
     assert [sorted(held.nodes), sorted(held.beside)] == [["a1"], ["b1"]]
+
+
+# How old a gang is
+
+
+def late_gang(*, anchor: bool) -> tuple[GangWorld, tuple[str, ...]]:
+    """A card on each of two nodes is in use, a pod for one waits, and later a gang comes of which one pod is older."""
+    world = GangWorld(a=1)
+    for number in range(2):
+        world.add_claim(f"busy-{number}")
+        world.add_pod(f"busy-{number}", f"busy-{number}", cpu="100m")
+    world.settle(2)
+    world.bind_all()
+    if anchor:
+        world.add_pod("train-9", gates=(), labels={"lode.dev/gang": "train"}, nodeName="a1", cpu="1m")
+    else:
+        world.add_gang("train", 1, minimum=2)
+    world.settle(20)
+    world.add_claim("waits")
+    world.add_pod("waits", "waits", cpu="100m")
+    world.settle(5)
+    return world, world.add_gang("train", 1, minimum=2, first=1)
+
+
+def test_a_gang_is_as_old_as_the_member_that_completes_its_minimum() -> None:
+    world, _ = late_gang(anchor=False)
+    world.settle(5)
+    for number in range(2):
+        world.remove_pod(f"busy-{number}")
+    world.settle(5)
+    assert world.devices("waits"), "the first member of the gang kept no place for it"
+
+
+def test_a_bound_member_without_devices_gives_a_gang_no_precedence() -> None:
+    world, _ = late_gang(anchor=True)
+    world.settle(5)
+    world.remove_pod("busy-0")
+    world.settle(5)
+    assert world.devices("waits")
+
+
+def test_a_gang_that_becomes_incomplete_does_not_escape_the_pause() -> None:
+    world = Greedy(forSeconds=1000, pauseSeconds=500)
+    world.settle(800)
+    world.remove_pod(world.gang[3])
+    world.settle(5)
+    assert world.held() == []
+    world.api.delete(RESOURCE_CLAIMS, world.gang[3], "default")
+    world.add_gang("greedy", 1, size=4, minimum=4, first=3, cpu="100m")
+    world.settle(2 * HOLD_AFTER)
+    assert world.held() == [], "four fifths of two pauses"
+    world.settle(800)
+    assert len(world.held()) == 4

@@ -54,6 +54,23 @@ def test_only_as_many_pods_are_let_go_as_devices_were_freed_in_one_moment() -> N
     assert served(world, *[f"w{number}" for number in range(5)]) == ["w0", "w1", "w2"]
 
 
+def test_a_pod_without_its_claim_keeps_no_place() -> None:
+    """It is as old as its claim, also for a controller that starts later."""
+    world = waiting(nodes=1, cards=1)
+    world.add_pod("early", "c-early", cpu="100m")
+    world.settle(5)
+    world.add_claim("c-waits")
+    world.add_pod("waits", "c-waits", cpu="100m")
+    world.settle(5)
+    world.add_claim("c-early")
+    world.settle(5)
+    world.start()
+    world.settle(1)
+    world.remove_pod("run0")
+    world.settle(5)
+    assert served(world, "early", "waits") == ["waits"]
+
+
 class Stream:
     """Small pods, each with one card for ten seconds; one comes every second."""
 

@@ -148,7 +148,7 @@ def test_the_share_of_the_nodes_is_at_least_one(share: float, nodes: int, most: 
 
 def test_after_a_hold_that_ran_out_its_nodes_stay_open_and_its_namespace_waits_longer() -> None:
     pauses = Pauses(100)
-    pauses.ran_out(rank("a/p", 5), ["n1", "n2"], 1000)
+    pauses.ended(rank("a/p", 5), ["n1", "n2"], 1000)
     assert pauses.nodes(rank("b/q", 5), 1099) == {"n1": 1100, "n2": 1100}
     assert pauses.nodes(rank("b/q", 5), 1100) == {}
     assert [pauses.of_namespace(rank(pod, 5), 1100) for pod in ("a/other", "b/q")] == [1200, None]
@@ -157,6 +157,13 @@ def test_after_a_hold_that_ran_out_its_nodes_stay_open_and_its_namespace_waits_l
 
 def test_a_pause_does_not_bind_those_of_higher_priority() -> None:
     pauses = Pauses(100)
-    pauses.ran_out(rank("a/p", 5), ["n1"], 0)
+    pauses.ended(rank("a/p", 5), ["n1"], 0)
     assert [bool(pauses.nodes(rank("b/q", priority), 1)) for priority in (4, 5, 6)] == [True, True, False]
     assert [pauses.of_namespace(rank("a/q", priority), 1) for priority in (4, 5, 6)] == [200, 200, None]
+
+
+def test_the_pause_after_a_hold_that_ended_early_is_shorter() -> None:
+    pauses = Pauses(100)
+    pauses.ended(rank("a/p", 5), ["n1"], 0, part=0.1)
+    assert pauses.nodes(rank("b/q", 5), 0) == {"n1": 10}
+    assert pauses.of_namespace(rank("a/q", 5), 0) == 20
