@@ -57,8 +57,10 @@ def installed(
         eventually(lambda: api.get(SERVICE_ACCOUNTS, "default", "default"))
         eventually(lambda: _is_gated(api), 60)
         (plane.folder / SETTINGS).write_text(json.dumps({"observeAddress": "", "controller": settings}))
-        yield plane, api
-        api.close()
+        try:
+            yield plane, api
+        finally:
+            api.close()
 
 
 @contextmanager
@@ -68,9 +70,11 @@ def running_controller(plane: ControlPlane, *program: str) -> Iterator["subproce
     options = ["--settings", str(plane.folder / SETTINGS), "--kubeconfig", str(plane.kubeconfig(CONTROLLER, groups))]
     command = [sys.executable, "-m", *(program or ("controller",)), *options]
     process = start_process(command, plane.folder / "controller.log", dict(os.environ))
-    yield process
-    process.terminate()
-    process.wait(30)
+    try:
+        yield process
+    finally:  # a test that fails leaves no program to the tests after it
+        process.terminate()
+        process.wait(30)
 
 
 def _cards(node: str, attributes: Mapping[str, str]) -> Object:
