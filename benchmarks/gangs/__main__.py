@@ -1,6 +1,7 @@
 """How long a decision about a gang takes on 5,000 nodes in 50 InfiniBand clusters with 500 leaves.
 
-    make bench-gangs                                  # about five minutes
+    make bench-gangs                                  # about ten minutes
+    python -m benchmarks.gangs --only waits           # how long gangs wait, by the rule that chooses their domain
     python -m benchmarks.gangs --without-peer --only 64 --profile
 
 Every decision places all members of the gang in one cluster, if possible in one leaf, or refuses it with a verdict on
@@ -13,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.gangs import table, whole_loop
+from benchmarks.gangs import queueing, table, whole_loop
 from benchmarks.gangs.measure import measure
 from benchmarks.gangs.scenario import QUESTIONS
 
@@ -27,13 +28,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         for row in measure(chosen, Path(folder), with_peer=not arguments.without_peer, profile=arguments.profile):
             print(f"==> {row.question.name}, {row.question.state}", file=sys.stderr, flush=True)
             rows.append(row)
-    print(table.decisions(rows))
+    if rows:
+        print(table.decisions(rows))
     missed = any(table.verdict(row) != "met" for row in rows)
     if arguments.only in whole_loop.NAME:
         print(f"==> {whole_loop.NAME}", file=sys.stderr, flush=True)
         made = list(whole_loop.starts())
         print(whole_loop.table(made))
         missed = missed or any(whole_loop.verdict(one, made) != "met" for one in made)
+    if arguments.only in queueing.NAME:
+        print(f"==> {queueing.NAME}", file=sys.stderr, flush=True)
+        found = list(queueing.rows())
+        print(queueing.table(found))
+        missed = missed or any(queueing.verdict(row) != "met" for row in found)
     return int(missed)
 
 

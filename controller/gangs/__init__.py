@@ -27,6 +27,7 @@ Which pods belong to a gang, and on what it starts, follows from what users writ
 
 from controller.gangs.agreement import agreed
 from controller.gangs.asked import NOTHING, Asked, asked_by_claim, asked_by_pod
+from controller.gangs.choice import Figures, Rank, Ranking, blocks_lost, rank
 from controller.gangs.choose import STEPS, choose
 from controller.gangs.gang import (
     Domain,
@@ -57,6 +58,7 @@ __all__ = [
     "Asked",
     "Domain",
     "DomainVerdict",
+    "Figures",
     "Gang",
     "GangHints",
     "GangPlan",
@@ -72,6 +74,8 @@ __all__ = [
     "Owner",
     "PodFacts",
     "Policy",
+    "Rank",
+    "Ranking",
     "Source",
     "Standing",
     "Statement",
@@ -82,6 +86,7 @@ __all__ = [
     "agreed",
     "asked_by_claim",
     "asked_by_pod",
+    "blocks_lost",
     "choose",
     "dependencies_of",
     "group_from",
@@ -90,6 +95,7 @@ __all__ = [
     "job_from",
     "membership_of",
     "natural",
+    "rank",
     "rank_of_pod",
     "render",
     "stateful_set_from",

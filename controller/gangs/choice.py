@@ -3,15 +3,15 @@
 The first difference decides, the smaller value wins:
 
 1. how many domains of the next level the gang is spread over;
-2. under ``binpack``, how many blocks of 1, 2, 4, 8, ... members the domain and those around it lose, each block counted
-   as its size: a gang goes where it breaks no room that a larger gang could use;
-3. under ``binpack``, how much room the domain has left; under ``spread``, which part of its devices is in use;
+2. under ``binpack``, how much room the domain has left, then the one around it, and so on outwards: larger gangs keep
+   the domains that are emptier; under ``spread``, which part of its devices is in use;
+3. under ``binpack``, how many blocks of 1, 2, 4, 8, ... members these domains lose, each block counted as its size;
 4. how many of its devices have taints;
 5. under ``spread``, a hash of the gang's UID and the domain; then the names of the domain.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +21,7 @@ from controller.gangs.packing import best_fit
 from controller.gangs.topology import Path
 from controller.gangs.units import Kind
 
-Rank = tuple[int, int, int, int, str, Path]
+Rank = tuple[int, tuple[int, ...], int, int, str, Path]
 """How good a domain is for a gang; the smallest is best."""
 
 _MILLION: Final = 1_000_000
@@ -33,7 +33,7 @@ class Figures:
 
     Attributes:
         room: how many members it takes at most.
-        around: the same for the domains around it.
+        around: the same for the domains around it, outermost first.
         devices: how many devices the gang could use if none were in use.
         available: those that are not in use as a whole.
         tainted: those with taints.
@@ -46,14 +46,19 @@ class Figures:
     tainted: int
 
 
+Ranking = Callable[[Path, int, int, Figures, Policy, str], Rank]
+"""A rule by which domains are compared: ``rank``, or another one to compare it with."""
+
+
 def rank(path: Path, children: int, members: int, figures: Figures, policy: Policy, uid: str) -> Rank:
     """How good the domain is for so many members of the gang, of which it spreads them over ``children``."""
     if policy is Policy.SPREAD:
         load = (figures.devices - figures.available) * _MILLION // max(1, figures.devices)
         digest = hashlib.sha256("\0".join((uid, *path)).encode()).hexdigest()
-        return children, 0, load, figures.tainted, digest, path
-    loss = sum(blocks_lost(room, members) for room in (figures.room, *figures.around))
-    return children, loss, figures.room - members, figures.tainted, "", path
+        return children, (load,), 0, figures.tainted, digest, path
+    rooms = figures.room, *reversed(figures.around)
+    loss = sum(blocks_lost(room, members) for room in rooms)
+    return children, tuple([room - members for room in rooms]), loss, figures.tainted, "", path
 
 
 def blocks_lost(room: int, members: int) -> int:

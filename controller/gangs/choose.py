@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from controller.allocation import Fleet, NodeDevices
-from controller.gangs.choice import Figures, Rank, least_children, rank
+from controller.gangs.choice import Figures, Rank, Ranking, least_children, rank
 from controller.gangs.competing import Competition
 from controller.gangs.counting import Counts
 from controller.gangs.gang import Domain, Gang, GangPlan, GangRefusal, Standing
@@ -35,6 +35,7 @@ def choose(
     budget: int = STEPS,
     memory: Memory | None = None,
     unfinished: Unfinished | None = None,
+    ranking: Ranking = rank,
 ) -> GangPlan | GangRefusal:
     """Where the members of the gang go, or why fewer than its minimum find a place.
 
@@ -46,6 +47,7 @@ def choose(
             ``STEPS``, searches for devices on a node are longer, too.
         memory: what was found for earlier gangs with this fleet and these nodes. Without it, the decision takes longer.
         unfinished: searches about this gang that ran out of steps. They go on where they ended, if nothing has changed.
+        ranking: which of several domains is taken.
     """
     memory = memory or Memory()
     gang = replace(gang, members=tuple(in_order(gang.members)))
@@ -54,7 +56,7 @@ def choose(
         return GangRefusal(faults=units)
     if unfinished is not None and not unfinished.ask(gang, units, nodes):
         unfinished = None
-    decision = _Decision(gang, units, fleet, nodes, budget, memory, unfinished)
+    decision = _Decision(gang, units, fleet, nodes, budget, memory, unfinished, ranking)
     found = decision.run()
     if isinstance(found, GangRefusal):
         return found
@@ -117,6 +119,7 @@ class _Decision:
         budget: int,
         memory: Memory,
         unfinished: Unfinished | None = None,
+        ranking: Ranking = rank,
     ):
         self._gang = gang
         self._units = units
@@ -124,6 +127,7 @@ class _Decision:
         self._nodes = nodes
         self._requests = tuple(dict.fromkeys(unit.kind.request for unit in units if unit.claims))
         self._memory = memory
+        self._ranking = ranking
         self._topology = memory.topology(gang.levels, fleet, nodes, self._requests)
         self._standing = [(one, self._topology.path_of(one)) for one in gang.standing]
         self._needed = max(1, gang.minimum - len(gang.standing))
@@ -250,7 +254,7 @@ class _Decision:
             children.setdefault(places[at].below[:child_depth], []).append(at)
         least = least_children(counts.wanted, len(self._gang.members) - self._needed, counts, children)
         figures = self._figures(tier, path, inside, places, counts) if compared else _NOT_COMPARED
-        return Candidate(path, inside, self._rank(path, least, figures), figures, len(children))
+        return Candidate(path, inside, self._rank(path, least, figures), figures, len(children), least)
 
     def _figures(self, tier: Tier, path: Path, inside: Sequence[int], places: Places, counts: Counts) -> Figures:
         assert self._main is not None
@@ -285,4 +289,4 @@ class _Decision:
 
     def _rank(self, path: Path, children: int, figures: Figures) -> Rank:
         members = min(self._needed, self._members)
-        return rank(path, children, members, figures, self._gang.policy, self._gang.uid)
+        return self._ranking(path, children, members, figures, self._gang.policy, self._gang.uid)

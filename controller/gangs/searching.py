@@ -20,19 +20,24 @@ from controller.placement import Nodes, Placement
 
 _LEADER_STEPS: Final = 200
 
-_Found = tuple[Rank, Sequence[Placement]]
-"""What a search in a domain found, and how good the domain is with it."""
+_Found = tuple[Rank, Sequence[Placement], int]
+"""What a search in a domain found: how good the domain is with it, and how many domains of the next level it uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A domain that may take the gang, with the best rank that it can have."""
+    """A domain that may take the gang, with the best rank that it can have.
+
+    Attributes:
+        children: domains of the next level in it, and how many of these the gang needs at least (``fewest``).
+    """
 
     path: Path
     places: Sequence[int]
     least: Rank
     figures: Figures
     children: int
+    fewest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,7 @@ class Searches:
         Raises:
             OutOfSteps: the budget ran out before any were found.
         """
-        least = candidate.least[0]
+        least = candidate.fewest
         found: _Found | None = None
         limits = [least, None, *range(least + 1, candidate.children)] if candidate.children > 1 else [None]
         for limit in limits:
@@ -136,7 +141,7 @@ class Searches:
             if answer is None and limit is None:
                 return None
             found = answer or found
-            if answer is not None and (limit is not None or answer[0][0] <= least):
+            if answer is not None and (limit is not None or answer[2] <= least):
                 break
         return found and self._with_leader(found, candidate, inside)
 
@@ -196,8 +201,9 @@ class Searches:
     def _run(self, search: Search, candidate: Candidate, budget: Budget) -> _Found | None:
         with search.staging:
             if search.packing.run(budget):
-                rank = self._rank(candidate.path, search.packing.children, candidate.figures)
-                return rank, [placement for _, placement in search.staging.placements()]
+                children = search.packing.children
+                rank = self._rank(candidate.path, children, candidate.figures)
+                return rank, [placement for _, placement in search.staging.placements()], children
         return None
 
     def _slack(self) -> Slack:
@@ -215,7 +221,7 @@ class Searches:
         both = together(*pair, self._fleet)
         inside.counts.count(both.kind, inside.places, candidate.places, self._fleet, self._nodes)
         for units in ([both, *(unit for unit in self._units if unit not in pair)], self._units):
-            search = self._begin(units, candidate, inside, found[0][0], leader_first=units is self._units)
+            search = self._begin(units, candidate, inside, found[2], leader_first=units is self._units)
             try:
                 better = self._run(search, candidate, Budget(_LEADER_STEPS))
             except OutOfSteps:

@@ -240,17 +240,16 @@ def best(problem: Problem) -> tuple[int, Path, int] | None:
     return None
 
 
-def _rank(problem: Problem, path: Path) -> tuple[int, ...]:
+def _rank(problem: Problem, path: Path) -> tuple[object, ...]:
     inside = _inside(problem, path)
     if problem.policy is Policy.SPREAD:
         total, used = sum(3 * node.cards for node in inside), sum(3 * node.used for node in inside)
-        return 0, used * _MILLION // max(1, total), int.from_bytes(sha256("\0".join((UID, *path)).encode()).digest())
+        return used * _MILLION // max(1, total), int.from_bytes(sha256("\0".join((UID, *path)).encode()).digest())
     counted = Counter(problem.members)
     main = max(counted, key=lambda one: (counted[one], -problem.members.index(one)))
     members = min(counted[main], problem.minimum)
-    depths = range(len(path) + 1)
-    rooms = [room(problem, main, path[:depth]) for depth in depths]
-    return sum(lost(one, members) for one in rooms), rooms[-1] - members
+    rooms = [room(problem, main, path[:depth]) for depth in range(len(path), -1, -1)]
+    return rooms, sum(lost(one, members) for one in rooms)
 
 
 def room(problem: Problem, asking: Asking, path: Path) -> int:

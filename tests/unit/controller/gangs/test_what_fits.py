@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.gangs import GangRefusal, Level, Member
+from controller.gangs import GangPlan, GangRefusal, Level, Member, choose
 from tests.unit.controller.allocation.rig import DRIVER, claim, device, want
 from tests.unit.controller.gangs.rig import (
     CLUSTER,
@@ -114,3 +114,17 @@ def test_who_wants_all_devices_of_a_node_never_gets_those_of_one_domain_only() -
         assert devices_of(Scene([both, whole], asked).decide()) == ["whole/gpu-0", "whole/gpu-1"]
     assert isinstance(Scene([both], in_one).decide(), GangRefusal)
     assert devices_of(Scene([both], anywhere).decide()) == ["both/gpu-0", "both/gpu-1", "both/gpu-2"]
+
+
+def test_small_gangs_leave_domains_whole_for_large_ones() -> None:
+    racks = [Host(f"r{rack}-{at}", {RACK: f"r{rack}"}, 4) for rack in range(3) for at in range(6)]
+    made, nodes, _ = Scene(racks, gang([])).built()
+    in_rack, used = Level(RACK, "nodeLabel"), list[str]()
+    for size, name in [(2, "a"), (2, "b"), (2, "c"), (6, "d"), (6, "e")]:
+        members = [member(rank, count=4, name=f"{name}-{rank}") for rank in range(size)]
+        answer = choose(gang(members, in_rack), made, nodes)
+        assert isinstance(answer, GangPlan), f"{size} members wait, after small gangs went to {used}"
+        for placement in answer.placements:
+            made.assume(f"uid-{placement.pod.removeprefix('ns/')}", placement.allocations[0])
+        used.append(str(answer.domain))
+    assert used == ["r0", "r0", "r0", "r1", "r2"]

@@ -1,0 +1,217 @@
+"""How long gangs wait, depending on which of the domains that can take them is chosen.
+
+1,500 gangs arrive over time in a small cluster, each member wants a whole node, and each gang ends after a while; on a
+virtual clock, with the real decision. They start in the order in which they came: behind a gang that does not fit, all
+others wait, so the waits are those of a cluster that keeps room for the gang that comes first.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from statistics import mean
+from typing import Final
+
+from benchmarks.allocation.hardware import DRIVER
+from benchmarks.allocation.table import lines
+from controller.allocation import Fleet
+from controller.gangs import (
+    Figures,
+    Gang,
+    GangPlan,
+    Level,
+    Member,
+    Memory,
+    Policy,
+    Rank,
+    Ranking,
+    blocks_lost,
+    choose,
+    rank,
+)
+from controller.placement import Needs, NodeFacts, Nodes, Placement, PodDemand
+from driver.model import Claim, ClaimSpec, Device, DeviceClass, NodeScope, Request, Slice, Want
+from driver.quantity import NANO
+
+GANGS: Final = 1_500
+SEEDS: Final = 3
+LOADS: Final = (0.8, 0.95)
+"""What the gangs want on average, as a part of what the cluster has."""
+OURS: Final = "Lode"
+NAME: Final = "waits of gangs, by the rule that chooses a domain"
+LONGER: Final = 1.05
+"""How much longer gangs may wait than with the best of the rules."""
+Path = tuple[str, ...]
+IB, LEAF = Level("ib", "nodeLabel"), Level("leaf", "nodeLabel", required=False)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A cluster and its gangs.
+
+    Attributes:
+        domains: nodes of each domain.
+        cards: of each node.
+        per_leaf: nodes of each leaf; 0 for none.
+        sizes: nodes that a gang wants, each with how often it comes.
+    """
+
+    name: str
+    domains: tuple[int, ...]
+    cards: int
+    per_leaf: int
+    sizes: Mapping[int, int]
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """What the gangs ask of the topology."""
+        return (IB, LEAF) if self.per_leaf else (IB,)
+
+    def nodes(self) -> Iterator[NodeFacts]:
+        """The nodes, ready and empty."""
+        for domain, size in enumerate(self.domains):
+            for number in range(size):
+                name = f"n{domain:02}-{number:02}"
+                leaf = {"leaf": f"l{number // self.per_leaf}"} if self.per_leaf else {}
+                labels = {"kubernetes.io/hostname": name, "ib": f"d{domain:02}", **leaf}
+                yield NodeFacts(name, True, labels=labels, allocatable={"pods": 110 * NANO, "cpu": 64 * NANO})
+
+
+SHAPES = (
+    Shape("8 racks of 18 nodes with 4 cards", (18,) * 8, 4, 0, {1: 8, 2: 6, 4: 4, 8: 2, 16: 1, 18: 2}),
+    Shape("8 clusters of 32 nodes with 8 cards", (32,) * 8, 8, 0, {1: 8, 2: 6, 4: 4, 8: 2, 16: 1, 32: 1}),
+    Shape("the same with leaves of 8 nodes", (32,) * 8, 8, 8, {1: 8, 2: 6, 4: 4, 8: 2, 16: 1, 32: 1}),
+    Shape("clusters of 12, 16, 24, 32 and 48", (12, 16, 24, 32, 48), 8, 0, {1: 6, 3: 4, 5: 4, 8: 3, 12: 2, 24: 1}),
+)
+
+
+def _first(path: Path, children: int, members: int, figures: Figures, policy: Policy, uid: str) -> Rank:
+    return 0, (), 0, 0, "", path
+
+
+def _best(path: Path, children: int, members: int, figures: Figures, policy: Policy, uid: str) -> Rank:
+    return 0, (figures.room - members,), 0, 0, "", path
+
+
+def _blocks(path: Path, children: int, members: int, figures: Figures, policy: Policy, uid: str) -> Rank:
+    loss = sum(blocks_lost(room, members) for room in (figures.room, *figures.around))
+    return children, (loss,), figures.room - members, 0, "", path
+
+
+RULES: Mapping[str, Ranking] = {OURS: rank, "best fit": _best, "first fit": _first, "fewest blocks": _blocks}
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A gang: when it comes, how many nodes it wants, how long it runs (both in mean run times), and its name."""
+
+    came: float
+    size: int
+    runs: float
+    name: str
+
+
+class Cluster:
+    """A cluster in which gangs start and end."""
+
+    def __init__(self, shape: Shape, ranking: Ranking):
+        self._shape, self._ranking = shape, ranking
+        self._fleet, self._nodes, self._memory = Fleet(), Nodes(), Memory()
+        self._fleet.upsert_class(DeviceClass("gpu", (f'device.driver == "{DRIVER}"',)))
+        for facts in shape.nodes():
+            devices = tuple(Device(f"gpu-{number}", {}) for number in range(shape.cards))
+            pool = f"{facts.name}/{DRIVER}"
+            self._fleet.upsert_node(facts.name, facts.labels)
+            self._fleet.upsert_slice(Slice(pool, DRIVER, pool, 1, 1, NodeScope(facts.name), devices))
+            self._nodes.upsert(facts)
+        self._spec = ClaimSpec((Request("gpu", (Want("gpu", "", (), "ExactCount", shape.cards),)),))
+        self._needs = Needs({"cpu": 4 * NANO})
+
+    def start(self, one: Arrival) -> Sequence[Placement]:
+        """Where the members of the gang run from now on; nowhere if it does not fit."""
+        members = tuple(Member(self._demand(f"{one.name}-{number}"), number) for number in range(one.size))
+        gang = Gang(one.name, one.name, members, minimum=one.size, levels=self._shape.levels)
+        answer = choose(gang, self._fleet, self._nodes, memory=self._memory, ranking=self._ranking)
+        if not isinstance(answer, GangPlan):
+            return ()
+        for placement in answer.placements:
+            self._nodes.count(placement.pod, self._needs, placement.node)
+            self._fleet.assume(f"uid-{placement.pod}", placement.allocations[0])
+        return answer.placements
+
+    def end(self, placements: Sequence[Placement]) -> None:
+        """The members end."""
+        for placement in placements:
+            self._nodes.discount(placement.pod)
+            self._fleet.forget(f"uid-{placement.pod}")
+
+    def _demand(self, name: str) -> PodDemand:
+        return PodDemand(name, self._needs, (Claim("bench", name, f"uid-{name}", self._spec),))
+
+
+def mean_wait(shape: Shape, load: float, ranking: Ranking, seed: int, gangs: int = GANGS) -> float:
+    """How long gangs wait on average, as a part of how long they run on average."""
+    cluster, waited, ends = Cluster(shape, ranking), 0.0, list[tuple[float, str, Sequence[Placement]]]()
+    arrivals, waiting = deque(_arrivals(shape, load, seed, gangs)), deque[Arrival]()
+    while arrivals or waiting:
+        if not arrivals or (ends and ends[0][0] <= arrivals[0].came):
+            now, _, placements = heapq.heappop(ends)
+            cluster.end(placements)
+        else:
+            waiting.append(arrivals.popleft())
+            now = waiting[-1].came
+            if len(waiting) > 1:
+                continue
+        while waiting and (placements := cluster.start(waiting[0])):
+            gang = waiting.popleft()
+            waited += now - gang.came
+            heapq.heappush(ends, (now + gang.runs, gang.name, placements))
+    return waited / gangs
+
+
+def _arrivals(shape: Shape, load: float, seed: int, gangs: int) -> Iterator[Arrival]:
+    random, now = Random(f"{shape.name} {load} {seed}"), 0.0
+    sizes, weights = [*shape.sizes], [*shape.sizes.values()]
+    wanted = sum(size * weight for size, weight in shape.sizes.items()) / sum(weights)
+    for number in range(gangs):
+        now += random.expovariate(load * sum(shape.domains) / wanted)
+        yield Arrival(now, random.choices(sizes, weights)[0], random.expovariate(1), f"gang-{number}")
+
+
+@dataclass(frozen=True)
+class Row:
+    """Mean waits by rule, as a part of how long gangs run on average."""
+
+    shape: Shape
+    load: float
+    waits: Mapping[str, float]
+
+    @property
+    def ratio(self) -> float:
+        """How much longer gangs wait than with the best of the rules."""
+        return self.waits[OURS] / min(self.waits.values())
+
+
+def rows() -> Iterator[Row]:
+    """Every shape with every load; the same each time."""
+    for shape in SHAPES:
+        for load in LOADS:
+            waits = {
+                name: mean(mean_wait(shape, load, ranking, seed) for seed in range(SEEDS))
+                for name, ranking in RULES.items()
+            }
+            yield Row(shape, load, waits)
+
+
+def verdict(row: Row) -> str:
+    """``met`` if gangs wait at most 1.05 times as long as with the best of the rules."""
+    return "met" if row.ratio <= LONGER else f"missed: {row.ratio:.2f} times the best"
+
+
+def table(found: Sequence[Row]) -> str:
+    """The waits in mean run times, one line for each shape and load."""
+    header = ["cluster", "load", *RULES, "bar"]
+    waits = [[f"{value:.2f}" for value in row.waits.values()] for row in found]
+    named = [(row.shape.name, f"{row.load:.2f}") for row in found]
+    return lines(header, [[*name, *each, verdict(row)] for name, each, row in zip(named, waits, found, strict=True)])
