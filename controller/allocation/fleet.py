@@ -7,6 +7,7 @@ from typing import Final
 from controller.allocation.costs import ClaimCosts
 from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.devices.domains import NOWHERE, value_text
+from controller.allocation.devices.layout import bits
 from controller.allocation.devices.node_availability import NodeMemory
 from controller.allocation.devices.pools import NodeSlot, PoolKey
 from controller.allocation.devices.usage import Usage, Use, consuming
@@ -237,6 +238,30 @@ class Fleet:
             return False
         self._index.settle()
         return all(any(self._index.selectors.anywhere(c.criteria.filter) for c in d.choices) for d in request.demands)
+
+    def in_use(self, claims: Sequence[Claim]) -> tuple[int, int, tuple[str, ...]]:
+        """How many devices match a request of the claims, how many of them are in use, and the claims that hold them.
+
+        The keys of the claims are in order.
+        """
+        request = self.compile(claims)
+        if not isinstance(request, CompiledRequest):
+            return 0, 0, ()
+        self._index.settle()
+        matching = used = 0
+        holders = set[str]()
+        for pool in self._index.pools.values():
+            if pool.problem:
+                continue
+            match = 0
+            for wanted in request.filters:
+                match |= self._index.selectors.selection(pool, wanted).match
+            matching += match.bit_count()
+            if held := match & pool.used:
+                used += held.bit_count()
+                for index in bits(held):
+                    holders.update(pool.devices[index].use.holders)
+        return matching, used, tuple(sorted(self._names.get(uid, uid) for uid in holders))
 
     def candidates(self, request: CompiledRequest) -> Iterator[NodeSlot]:
         """The nodes that may fit the request, in natural order, as far as that is known without looking at each."""

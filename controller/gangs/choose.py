@@ -170,7 +170,12 @@ class _Decision:
         for path, (bound, inside, counts) in self._too_few.items():
             self._verdicts.note(path, bound, counts.limits(inside) or NOT_TOGETHER)
         waits = [level.wait_seconds - gang.elapsed for level in gang.levels if is_awaited(level, gang)]
-        return GangRefusal(self._verdicts.in_order(), wait=min(waits, default=None))
+        return GangRefusal(self._verdicts.in_order(), wait=min(waits, default=None), outside=self._outside())
+
+    def _outside(self) -> tuple[int, str]:
+        """The nodes that are in no domain of the widest level that was tried."""
+        depth = min((tier.depth for tier in tiers_of(self._gang)), default=0)
+        return (self._topology.outside(depth), self._gang.levels[depth - 1].key) if depth else (0, "")
 
     def domain_of(self, placements: Sequence[Placement]) -> Domain:
         """The smallest domain with all of these and those that stand."""

@@ -95,10 +95,12 @@ class Counts:
 
     def limits(self, places: Sequence[int]) -> str:
         """What limits how many units the places take, the most frequent first."""
-        found: Counter[str] = Counter()
+        # Several kinds of members may lack the same at one place.
+        limits = set[tuple[str, int]]()
         for kind, wanted in self.wanted.items():
             if self.room(kind, places) < wanted:
-                found.update(self._limit(kind, place) for place in places)
+                limits.update((self._limit(kind, place), place) for place in places)
+        found = Counter(limit for limit, _ in limits)
         ordered = sorted(found.items(), key=lambda entry: (-entry[1], entry[0]))
         return ", ".join(f"{limit} on {_nodes(count)}" for limit, count in ordered[:_MOST_LIMITS])
 

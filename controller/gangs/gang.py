@@ -146,11 +146,13 @@ class GangRefusal:
         faults: what is wrong with claims of members; then no domain could ever take them.
         wait: seconds after which another answer is possible without a change, because a preferred level is waited for;
             None if only a change can help.
+        outside: how many nodes are in no domain of the widest level that was tried, and the key of the level.
     """
 
     verdicts: tuple[DomainVerdict, ...] = ()
     faults: tuple[ClaimFault, ...] = ()
     wait: float | None = None
+    outside: tuple[int, str] = (0, "")
 
     @property
     def decided(self) -> bool:

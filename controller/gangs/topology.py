@@ -188,6 +188,10 @@ class Topology:
                 found.append(Place(len(found), name, slot, path, below))
         return found
 
+    def outside(self, depth: int) -> int:
+        """How many nodes are in no domain of ``depth`` levels."""
+        return sum(not any(path[depth - 1] for path in paths) for paths in self._paths.values())
+
     def domain(self, path: Path) -> Domain:
         """The domain as it is named in answers; its path ends where there is no value."""
         values = path[: path.index("")] if "" in path else path

@@ -31,6 +31,7 @@ from controller.reconcile.decisions import Decision, Place, Reason, RemoveGate, 
 from controller.reconcile.expected import expected_use
 from controller.reconcile.gangprogress import GangProgress, Histories, KnownGang
 from controller.reconcile.history import NO_HISTORY
+from controller.reconcile.messages import in_use
 from controller.reconcile.nodes import ANY_NODE, NodeOrder, demand_of, reachable_nodes
 from controller.reconcile.podclaims import EVALUATION_PAUSE_SECONDS
 from controller.reconcile.pods import MAX_CONSUMERS, finish, place
@@ -87,9 +88,9 @@ def decide_gang(
     return _GangDecider(state, gang, now, choose, history_of, max_wait, order).decide()
 
 
-def refusal_text(terms: GangTerms, refusal: GangRefusal) -> str:
-    """Why no domain takes the gang."""
-    return f"gang {terms.key}: {render_gang(refusal)}"
+def refusal_text(terms: GangTerms, refusal: GangRefusal, now: float | None = None) -> str:
+    """Why no domain takes the gang, at ``now`` (epoch seconds)."""
+    return f"gang {terms.key}: {render_gang(refusal, now=now)}"
 
 
 class _GangDecider:
@@ -299,7 +300,7 @@ class _GangDecider:
         if refusal.faults:
             faulty = tuple(dict.fromkeys(fault.claim for fault in refusal.faults))
             return self._give_up(Wait(Reason.INVALID_CLAIM, render(Unsatisfiable(refusal.faults)), faulty))
-        wait = Wait(Reason.UNALLOCATABLE, refusal_text(terms, refusal))
+        wait = Wait(Reason.UNALLOCATABLE, refusal_text(terms, refusal, self._now) + self._in_use())
         left = list(found.open)
         if found.running or self._stands(terms):
             decisions: dict[str, Decision] = dict.fromkeys(left, wait)
@@ -308,6 +309,13 @@ class _GangDecider:
             decision = self._give_up(wait, left)
         after = min((seconds for seconds in (refusal.wait, decision.after) if seconds is not None), default=None)
         return replace(decision, after=after, decided=refusal.decided, refusal=refusal)
+
+    def _in_use(self) -> str:
+        """What holds devices that a member could have; claims of other namespaces are counted, not named."""
+        for pod in self._found.open.values():
+            if pod.unallocated:
+                return in_use(self._state, [record.claim for record in pod.unallocated], pod.pod.namespace)
+        return ""
 
     # Decisions about all members
 

@@ -9,11 +9,14 @@ from typing import Final
 from controller.allocation import ClaimFault, NodeReasons, Summary, Unsatisfiable, render, summarise
 from controller.reconcile.decisions import Reason
 from controller.reconcile.refusals import HELD_BACK, NodeRefusal
+from controller.state import State
 from driver.limits import MAX_EVENT_MESSAGE
+from driver.model import Claim
 
 _REFUSED: Final = "kube-scheduler refuses the pod on"
 IN_VAIN: Final = "Waiting does not help: no node has what the claims ask for, even if nothing was in use."
 _NO_NODES: Final = "the cluster has no nodes; the pod is placed as soon as there is one with such devices"
+_MOST_HOLDERS: Final = 3
 _MOST_CLAUSES: Final = 3
 """Different clauses of kube-scheduler that a message has."""
 
@@ -138,6 +141,18 @@ def _reasons_with(reasons: NodeReasons, names: Mapping[str, str], namespaces: Co
         for one in reasons.devices.shortages
     )
     return replace(reasons, devices=replace(reasons.devices, shortages=shortages))
+
+
+def in_use(state: State, claims: Sequence[Claim], namespace: str) -> str:
+    """How many of the devices that match the claims are in use, and by which claims of the namespace; "" if none is."""
+    matching, used, holders = state.devices.in_use(claims)
+    if not used:
+        return ""
+    named = _named_within(holders, {namespace})
+    own = [key for key in named if key.startswith(f"{namespace}/")]
+    shown = [*own[:_MOST_HOLDERS], *([f"{len(own) - _MOST_HOLDERS} more"] if len(own) > _MOST_HOLDERS else [])]
+    text = ", ".join([*shown, *named[len(own) :]])
+    return f"; {used} of {matching} such {'devices are' if matching > 1 else 'device is'} in use, by {text}"
 
 
 def _named_within(claims: Sequence[str], namespaces: Collection[str]) -> tuple[str, ...]:

@@ -173,7 +173,7 @@ def test_it_marks_no_claim_as_allocated_without_devices(admin: Identity, control
     )
     for allocation in marked:
         assert patch_status(controller, {**stored, "status": {"allocation": allocation}}).status == 403
-    ours = put_status(admin, allocated(stored, OUR_DRIVER)).must()
+    ours = allocated_claim(admin, OUR_DRIVER)
     assert patch_status(controller, {**ours, "status": {"allocation": {"devices": {"results": []}}}}).status == 403
 
 

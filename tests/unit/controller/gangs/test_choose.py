@@ -129,7 +129,7 @@ def test_a_preferred_level_falls_back_outwards_and_a_required_one_does_not(decid
     assert answer.decided
     assert render(answer, 2) == (
         "2 of 4 members fit in a/l0 (devices on 1 node); 2 of 4 members fit in a/l1 (devices on 1 node); "
-        "no more in 1 other domain"
+        "at most 2 of 4 in 1 other domain"
     )
 
 
@@ -149,6 +149,28 @@ def test_leaves_of_one_name_in_two_clusters_are_two_domains(decide: Decide) -> N
     cluster = [Host("a1", leaf("a", "l1"), cards=2), Host("b1", leaf("b", "l1"), cards=2)]
     answer = decide(cluster, gang(members(4), CLUSTER, Level("leaf", "nodeLabel")))
     assert verdicts(answer) == ["a/l1: 2 of 4", "b/l1: 2 of 4"]
+
+
+def test_many_domains_are_summed_up_and_a_node_without_a_domain_is_mentioned(decide: Decide) -> None:
+    cluster = [
+        *[Host(f"n{number}", {"ib": f"d{number}"}, cards=1 + number % 2) for number in range(6)],
+        Host("apart", {"ib": ""}, cards=8),
+    ]  # fmt: skip
+    answer = decide(cluster, gang(members(4), Level("ib", "nodeLabel")))
+    assert isinstance(answer, GangRefusal)
+    text = render(replace(answer, wait=118.2), 1, now=0.0)
+    assert text.startswith("2 of 4 members fit in d")
+    assert "; at most 2 of 4 in each of 5 other domains; 1 node is in no domain, without a value of ib; " in text
+    assert text.endswith("a wider domain is taken from 00:01 UTC on")
+    assert "wider" not in render(replace(answer, wait=118.2))
+
+
+def test_a_node_that_lacks_devices_for_members_of_several_kinds_counts_once(decide: Decide) -> None:
+    cluster = [Host("a1", A, cards=1), Host("a2", A, cards=1)]
+    asked = [member(0, count=3), member(1, count=2), member(2, count=3), member(3, count=2)]
+    answer = decide(cluster, gang(asked, CLUSTER))
+    assert isinstance(answer, GangRefusal)
+    assert "(devices on 2 nodes)" in render(answer)
 
 
 def test_an_empty_value_is_no_domain(decide: Decide) -> None:

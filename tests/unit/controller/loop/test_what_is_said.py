@@ -1,8 +1,10 @@
 """What pods are told: short, whatever their authors wrote, and true."""
 
+import json
+
 import pytest
 
-from driver.kube.api import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from driver.kube.api import NAMESPACES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from driver.limits import MAX_EVENT_MESSAGE
 from tests.unit.controller.loop.world import World
 
@@ -70,3 +72,28 @@ def test_a_share_whose_memory_lacks_a_unit_is_noted_in_the_condition() -> None:
         "on node n1; ResourceClaim default/small: request share: memory 4096 is 4096 bytes; a unit may be missing, "
         "such as 4096Mi",
     )
+
+
+def test_a_gang_is_told_what_holds_the_devices_and_no_claim_of_another_namespace() -> None:
+    world = World(nodes=1, cards=4)
+    for name in ("one", "two"):
+        world.add_claim(name)
+        world.add_pod(name, name)
+    world.settle(5)
+    world.api.create(NAMESPACES, {"metadata": {"name": "other"}})
+    foreign = {"metadata": {"name": "secret", "namespace": "other"}, "spec": world.claim("one")["spec"]}
+    stored = world.api.create(RESOURCE_CLAIMS, foreign)
+    allocation = json.loads(json.dumps(world.claim("one")["status"]["allocation"]).replace("gpu-0", "gpu-3"))
+    user = {"resource": "pods", "name": "p", "uid": "u"}
+    world.api.update(RESOURCE_CLAIMS, {**stored, "status": {"allocation": allocation, "reservedFor": [user]}}, "status")
+    asked = {"apiVersion": "lode.dev/v1alpha1", "kind": "PlacementConfig", "gang": {"name": "train", "minAvailable": 4}}
+    for number in range(4):
+        world.add_claim(f"m{number}", config=[{"opaque": {"driver": "lode.dev", "parameters": asked}}])
+        world.add_pod(f"m{number}", f"m{number}")
+    world.settle(15)
+    status, reason, message = world.condition("m0")
+    assert (status, reason) == ("False", "Unallocatable")
+    assert message.endswith(
+        "; 3 of 4 such devices are in use, by default/one, default/two, a claim in another namespace"
+    )
+    assert "secret" not in message
