@@ -30,6 +30,8 @@ Fields: TypeAlias = tuple[str, ...]
 """The fields and keys that follow ``device``: at most ``attributes`` or ``capacity``, the domain and the name."""
 _PATH_LENGTH: Final = 3
 _ABSENT: Final = ("absent",)
+_OTHERS: Final = ("absent", "others in its domain")
+"""What a fault about a missing attribute says depends on whether its domain has any."""
 
 
 def paths(node: Node) -> tuple[Path, ...] | None:
@@ -44,15 +46,23 @@ def value_at(path: Path, device: model.Device, driver: str) -> Hashable:
     Values are opaque: callers only compare and hash them. Devices with invalid attributes have values, too.
     """
     if path[0] == "attributes":
-        value = device.attributes.get(path[1], _ABSENT)
+        value = device.attributes.get(path[1])
         if type(value) is str:
             return value
-        if isinstance(value, tuple) and value is not _ABSENT:
+        if value is None:
+            return _OTHERS if _has_others(path[1], device) else _ABSENT
+        if isinstance(value, tuple):
             return tuple([(type(item), item) for item in value])
         return (type(value), value)
     if path[0] == "capacity":
         return _capacities(path[1], device.capacity, driver)
     return driver if path[0] == "driver" else device.allow_multiple
+
+
+def _has_others(name: str, device: model.Device) -> bool:
+    """Whether the device has an attribute in the domain of this one."""
+    domain = name[: name.rfind("/") + 1]
+    return any(other.startswith(domain) for other in device.attributes)
 
 
 def _capacities(name: str, capacity: Mapping[str, model.Capacity], driver: str) -> Hashable:

@@ -101,3 +101,14 @@ def _outcome(expression: str, device: Device | Prepared) -> object:
         return selector.matches(device, DRIVER) if isinstance(device, Device) else selector.evaluate(device)
     except SelectorFault as fault:
         return type(fault)
+
+
+def test_a_missing_attribute_is_told_apart_by_whether_its_domain_has_any() -> None:
+    empty, other, misspelt = (
+        Device("d", attributes, {}) for attributes in ({}, {"x.io/type": "a"}, {"lode.dev/typ": "a"})
+    )
+    assert value_at(TYPE, empty, DRIVER) == value_at(TYPE, other, DRIVER) != value_at(TYPE, misspelt, DRIVER)
+    selector = compile_selector(f'{A}.type == "a"')
+    for device, said in ((empty, "nothing in this domain"), (misspelt, "typ")):
+        with pytest.raises(SelectorFault, match=said):
+            selector.matches(device, DRIVER)
