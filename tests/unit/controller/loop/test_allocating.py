@@ -44,7 +44,7 @@ def test_a_slice_in_the_pool_of_another_node_is_reported_and_hides_nothing() -> 
     with capture_logs() as lines:
         world.settle()
     assert world.devices("a") == ["n1/gpu-0"]
-    (problem,) = {line["problem"] for line in lines if line["event"] == "object ignored because it cannot be decoded"}
+    (problem,) = {line["problem"] for line in lines if line["event"] == "object cannot be decoded"}
     assert "ResourceSlice evil: spec.pool.name: n1/lode.dev is not the pool of the node n2" in problem
     assert "delete the slice" in problem
 
