@@ -173,8 +173,6 @@ def test_it_marks_no_claim_as_allocated_without_devices(admin: Identity, control
     )
     for allocation in marked:
         assert patch_status(controller, {**stored, "status": {"allocation": allocation}}).status == 403
-    ours = allocated_claim(admin, OUR_DRIVER)
-    assert patch_status(controller, {**ours, "status": {"allocation": {"devices": {"results": []}}}}).status == 403
 
 
 def test_of_devices_it_writes_the_status_of_its_own(admin: Identity, controller: Identity) -> None:
