@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from controller.gangs import GangTerms, choose
+from controller.gangs import Gang, GangPlan, GangRefusal, GangTerms, choose
 from controller.reconcile import KnownGang, NodeOrder, Place, decide_gang, known_gang
 from controller.state import State, epoch_seconds
 from controller.waiting import rank_of, rank_of_gang
@@ -13,6 +13,7 @@ from driver.frozen import frozen
 from driver.kube.api import JOBS, PODS
 from driver.kube.objects import name_key, pod_phase
 from driver.kube.reflector import Upserted
+from simulation import gang_search
 from simulation.cluster import Cluster
 from simulation.invariants import Violation
 from simulation.settled_checks import LONGEST_WAIT_SECONDS
@@ -77,11 +78,20 @@ def _waiting_in_vain(cluster: Cluster, state: State) -> Iterator[str]:
             state,
             gang,
             cluster.clock.now(),
-            lambda one: choose(one, state.devices, state.nodes, ENOUGH_STEPS),
+            lambda one: _decided(one, state),
             order=order,
         )
         if any(isinstance(one, Place) for one in decision.members.values()):
             yield key
+
+
+def _decided(gang: Gang, state: State) -> GangPlan | GangRefusal:
+    """The decision, which has to find what trying every node finds."""
+    answer = choose(gang, state.devices, state.nodes, ENOUGH_STEPS)
+    refused = isinstance(answer, GangRefusal) and answer.wait is None and not answer.faults
+    if refused and gang_search.fits(gang, state.devices, state.nodes):
+        raise Violation(f"gang {gang.key} is refused, but fits: {gang.levels}")
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +168,17 @@ def _domain_violations(state: State, gang: KnownGang) -> Iterator[str]:
     """What members hold, or those of each group, is in one domain of a required level that is given by a node label."""
     if not isinstance(gang.terms, GangTerms):
         return
-    holding, ranks = _holding(state, gang), {member.pod: member.rank for member in gang.members}
-    for level in gang.terms.levels:
-        if not level.required or level.kind != "nodeLabel":
+    holding, levels = _holding(state, gang), gang.terms.levels
+    ranks = {member.pod: member.rank for member in gang.members}
+    places = gang_search.positions(ranks, [member.pod for member in gang.members if member.leader])
+    for held in gang_search.required(levels):
+        level = levels[held.depth - 1]
+        if level.kind != "nodeLabel":
             continue
-        groups: dict[int, set[str]] = defaultdict(set)
+        groups: dict[gang_search.Group, set[str]] = defaultdict(set)
         for pod, node in holding.items():
             if node in state.nodes:
-                group = ranks[pod] // level.group_size if level.group_size else 0
-                groups[group].add(state.nodes.labels_of(node).get(level.key, ""))
-        for group, domains in sorted(groups.items()):
+                groups[held.group(places[pod])].add(state.nodes.labels_of(node).get(level.key, ""))
+        for (_, group), domains in sorted(groups.items()):
             if len(domains) > 1:
                 yield f"gang {gang.key}, group {group} is in several domains of {level.key}: {sorted(domains)}"

@@ -7,7 +7,7 @@ from driver.kube.api import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Object
 from driver.kube.objects import controller_of, is_terminal
 from memoryapi import JOBS
 from simulation.cluster import Cluster
-from tests.system.objects import NAMESPACE, REQUESTS, job, pod, template
+from tests.system.objects import NAMESPACE, REQUESTS, alternatives, job, pod, request, template
 
 FABRIC_LABEL = "simulation/fabric"
 MOST_PODS = 24
@@ -16,6 +16,13 @@ CPU = ("10m", "1", "3")
 DEADLINES = (30, 60, 150)
 WHOLE_CARDS = ("gpu-1", "gpu-1", "gpu-2", "npu-1")
 """Requests of gangs that others have to wait for."""
+ALTERNATIVES = (
+    alternatives(request("gpu.lode.dev", count=2), request("npu.lode.dev")),
+    alternatives(request("npu.lode.dev"), request("gpu.lode.dev")),
+    alternatives(request("gpu.lode.dev"), request("gpu-share.lode.dev", memory="8Gi")),
+)
+"""Members of one gang may take different ones of these."""
+LEADER = {"training.kubeflow.org/job-role": "master"}
 NAMED, OWNER, LABEL, KUEUE = "gang.name", "gang: {}", "label", "Kueue"
 SOURCES = (NAMED, NAMED, NAMED, OWNER, LABEL, KUEUE)
 """What says that the pods are a gang."""
@@ -63,11 +70,9 @@ class RandomGangs:
             return
         self._count += 1
         name, size = f"gang-{self._count}", self._random.choice(SIZES)
-        request = self._random.choice(list(REQUESTS.values()))
+        asked = self._random.choice((*REQUESTS.values(), *ALTERNATIVES))
         source, levels = self._random.choice(SOURCES), self._levels(size)
-        self._api.create(
-            RESOURCE_CLAIM_TEMPLATES, self._template(name, request, self._gang(source, name, size), levels)
-        )
+        self._api.create(RESOURCE_CLAIM_TEMPLATES, self._template(name, asked, self._gang(source, name, size), levels))
         made = job(name, size, template_name=name, cpu=self._random.choice(CPU))
         made["spec"]["template"]["metadata"] = _metadata(source, name, size)
         if any("groupSize" in level for level in levels):
@@ -81,12 +86,16 @@ class RandomGangs:
             return
         self._count += 1
         name, size = f"short-{self._count}", self._random.choice(SIZES)
-        request, levels = REQUESTS[self._random.choice(WHOLE_CARDS)], self._levels(size)
+        asked, levels = REQUESTS[self._random.choice(WHOLE_CARDS)], self._levels(size)
         gang = {"name": name, "minAvailable": self._random.randint(1, size)}
-        self._api.create(RESOURCE_CLAIM_TEMPLATES, self._template(name, request, gang, levels))
+        self._api.create(RESOURCE_CLAIM_TEMPLATES, self._template(name, asked, gang, levels))
         cpu, deadline = self._random.choice(CPU), self._random.choice(DEADLINES)
-        for number in range(size):
-            self._api.create(PODS, pod(f"{name}-{number}", template_name=name, cpu=cpu, deadline=deadline))
+        leads = self._random.random() < 0.3
+        for number, rank in enumerate(sorted(self._random.sample(range(2 * size), size))):
+            made = pod(f"{name}-{number}", template_name=name, cpu=cpu, deadline=deadline)
+            leader = LEADER if leads and not number else {}
+            made["metadata"]["labels"] = {"apps.kubernetes.io/pod-index": str(rank), **leader}
+            self._api.create(PODS, made)
 
     def _pass_time(self) -> None:
         self._cluster.advance(self._random.choice((5, 20, 40)))
@@ -111,16 +120,19 @@ class RandomGangs:
             level["waitSeconds"] = self._random.choice((5, 60))
         if self._random.random() < 0.3:
             level["groupSize"] = self._random.randint(1, size)
-        return [level]
+        if self._random.random() < 0.7:
+            return [level]
+        inside: Object = {"nodeLabel": "kubernetes.io/hostname", "mode": self._random.choice(("required", "preferred"))}
+        return [level, {**inside, "groupSize": self._random.randint(1, size)}]
 
     @staticmethod
-    def _template(name: str, request: Object, gang: Object | None, levels: list[Object]) -> Object:
+    def _template(name: str, asked: Object, gang: Object | None, levels: list[Object]) -> Object:
         parameters: Object = {"apiVersion": "lode.dev/v1alpha1", "kind": "PlacementConfig"}
         if gang is not None:
             parameters["gang"] = gang
         if levels:
             parameters["topology"] = levels
-        made = template(name, request)
+        made = template(name, asked)
         if gang is not None or levels:
             config = {"opaque": {"driver": "lode.dev", "parameters": parameters}}
             made["spec"]["spec"]["devices"]["config"] = [config]

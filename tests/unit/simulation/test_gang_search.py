@@ -1,0 +1,29 @@
+"""The search that a refusal of a gang must agree with: what it finds is a way."""
+
+import pytest
+
+from controller.gangs import Gang, Level
+from simulation.gang_search import fits, positions
+from tests.unit.controller.gangs.rig import CLUSTER, IB, LEAF, Host, Scene, gang, member, members
+
+PAIRS = Level(LEAF, "nodeLabel", group_size=2)
+LEAVES = [Host(f"n{at}", {IB: "a", LEAF: f"l{at}"}, room) for at, room in enumerate((2, 1))]
+GANGS = {
+    "room for all": (gang(members(3), CLUSTER), True),
+    "one too many": (gang(members(4), CLUSTER), False),
+    "two groups": (gang(members(3), CLUSTER, PAIRS), True),
+    "each in another group, and only two leaves": (gang([member(0), member(2), member(4)], PAIRS), True),
+    "two groups of two": (gang(members(4), PAIRS), False),
+    "one domain that does not exist": (gang(members(1), Level("rack", "nodeLabel")), False),
+}
+
+
+@pytest.mark.parametrize(("asked", "expected"), GANGS.values(), ids=GANGS)
+def test_a_gang_fits_if_every_member_has_a_node_and_the_required_levels_hold(asked: Gang, expected: bool) -> None:
+    made, nodes, _ = Scene(LEAVES, asked).built()
+    assert fits(asked, made, nodes) is expected
+
+
+def test_positions_are_ranks_unless_two_are_equal_and_leaders_come_first() -> None:
+    assert positions({"a": 7, "b": 3, "c": 9}, ["c"]) == {"a": 7, "b": 3, "c": 0}
+    assert positions({"w-10": 0, "w-2": 0, "w-1": 0}, []) == {"w-1": 0, "w-2": 1, "w-10": 2}
