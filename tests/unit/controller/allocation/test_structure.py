@@ -17,7 +17,7 @@ from driver.model import Constraint
 from tests.unit.controller.allocation.rig import claim, device, fleet, pool, want
 
 PACKAGE = Path(controller.allocation.__file__).parent
-MOST_FILES = 9
+MOST_FILES = 11
 """Files that one claim passes on its way through the allocator and the planner above it."""
 
 
