@@ -84,18 +84,23 @@ def cluster(
             # Slices first: after the manifests are installed, only the plugin can write them.
             concurrently(lambda raw: client.create(NODES, raw), [fleet.node(number) for number in range(len(cards))])
             concurrently(lambda raw: client.create(RESOURCE_SLICES, raw), fleet.slices(cards, offer))
-            client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
-            wait_until("pods can be created", lambda: _has_service_account(client))
+            add_namespace(client, NAMESPACE)
             yield Cluster(plane, client)
         finally:
             client.close()
 
 
-def _has_service_account(api: Api) -> bool:
-    try:
-        return bool(api.get(_SERVICE_ACCOUNTS, "default", NAMESPACE))
-    except NotFound:
-        return False
+def add_namespace(api: Api, name: str) -> None:
+    """Create a namespace, and wait until pods can be created in it."""
+
+    def has_service_account() -> bool:
+        try:
+            return bool(api.get(_SERVICE_ACCOUNTS, "default", name))
+        except NotFound:
+            return False
+
+    api.create(NAMESPACES, {"metadata": {"name": name}})
+    wait_until("pods can be created", has_service_account)
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,26 @@ that wait for them from the beginning. Then, one part after the other:
   counts the writes; renewals of the Lease do not count.
 - Pods that fit, again.
 - Pods that hold a card are deleted one after the other. How long after the card's release does another claim hold it?
+
+Then the current version alone, on a control plane of its own with fewer nodes: pods that fit are created at intervals
+right after the controller's start, with a flood of another namespace's pods that never fit. How long until each is let
+go? This part alone takes two minutes:
+
+    make bench-backlog ARGS="--only flood"
 """
 
 import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
-from benchmarks.backlog import table
+from benchmarks.backlog import flood, table
 from benchmarks.backlog.measure import Backlog, Plan, measure
 from benchmarks.versions import BEFORE, versions
+
+FLOOD = "flood"
+"""The part with a flood, as ``--only`` names it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,8 +53,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             if arguments.only in version.name:
                 print(f"==> {version.name}", file=sys.stderr, flush=True)
                 results[version.name] = measure(version, plan)
-    print(f"{plan.waiting} waiting pods, {plan.nodes} nodes, {arguments.latency} ms, {plan.steady:.0f} s steady\n")
-    print(table.backlogs(results, plan.limit))
+    if results:
+        print(f"{plan.waiting} waiting pods, {plan.nodes} nodes, {arguments.latency} ms, {plan.steady:.0f} s steady\n")
+        print(table.backlogs(results, plan.limit))
+    if arguments.only in ("", FLOOD):
+        print(f"==> {FLOOD}", file=sys.stderr, flush=True)
+        few = replace(plan, nodes=arguments.flood_nodes)
+        found = flood.measure(few, arguments.flood)
+        print(f"\n{arguments.flood} pods of one namespace, {few.nodes} nodes, {arguments.latency} ms\n")
+        print(table.flooded(found, plan.limit))
     return 0
 
 
@@ -60,7 +77,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--steady", type=float, default=60.0, help="seconds in which nothing changes (%(default)s)")
     parser.add_argument("--limit", type=float, default=180.0, help="seconds for each part (%(default)s)")
     parser.add_argument("--before", default=BEFORE, metavar="COMMIT", help='earlier version (%(default)s); "": none')
-    parser.add_argument("--only", default="", help="run only the versions whose name contains this text")
+    parser.add_argument("--flood", type=int, default=1000, metavar="PODS", help="pods of the flood (%(default)s)")
+    parser.add_argument("--flood-nodes", type=int, default=200, metavar="NODES", help="nodes beside it (%(default)s)")
+    only = f'run only the versions whose name contains this text; "{FLOOD}": only that part'
+    parser.add_argument("--only", default="", help=only)
     return parser.parse_args(argv)
 
 

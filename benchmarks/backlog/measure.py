@@ -73,7 +73,7 @@ def measure(version: Version, plan: Plan) -> Backlog:
         cards = fleet.models(plan.nodes)
         with controlplane.cluster(cards, plan.delay, flags={"kube-apiserver": audit.flags}) as cluster:
             held = list(scenario.holders(cards, plan.freed))
-            _say(f"{len(held)} pods that hold cards, and {plan.waiting} that wait")
+            say(f"{len(held)} pods that hold cards, and {plan.waiting} that wait")
             concurrently(lambda raw: cluster.api.create(RESOURCE_CLAIMS, raw), _claims(held, plan.waiting))
             concurrently(lambda raw: _create_pod(cluster.api, raw), _pods(held, plan.waiting))
             _hold(cluster.api, held)
@@ -81,7 +81,7 @@ def measure(version: Version, plan: Plan) -> Backlog:
             cluster.await_gate(scenario.fitting_pod("gated"))
             address = f"127.0.0.1:{free_port()}"
             with controlplane.controller(cluster.plane, version, observe=address) as controller:
-                ready = _ready(cluster.api, address)
+                ready = readiness(cluster.api, address)
                 return _Measurement(cluster, controller, audit, plan).run(ready, held[: plan.freed])
 
 
@@ -124,42 +124,21 @@ class _Measurement:
         """Run all parts."""
         began = time.perf_counter()
         ready = self._wait(is_ready, began)
-        _say(f"ready after {ready:.1f} s, with {cpu_seconds(self._controller.process.pid):.1f} s of processor time")
+        say(f"ready after {ready:.1f} s, with {cpu_seconds(self._controller.process.pid):.1f} s of processor time")
         early = self._fitting("early")
         told = self._quiet(began)
-        _say(f"quiet after {told:.0f} s; writes so far: {dict(self._audit.writes())}")
+        say(f"quiet after {told:.0f} s; writes so far: {dict(self._audit.writes())}")
         core, api_core, writes = self._steady()
         late = self._fitting("late")
         return Backlog(ready, early, told, core, api_core, writes, late, self._freed(freed))
 
     def _wait(self, holds: Callable[[], bool], began: float, seconds: float = 0.0) -> float:
         """Seconds from ``began`` until ``holds`` returns true; `inf` after the limit."""
-        try:
-            wait_until("", holds, self._controller.check_alive, seconds or self._plan.limit)
-        except TimeoutError:
-            return inf
-        return time.perf_counter() - began
+        waited = wait(holds, self._controller.check_alive, seconds or self._plan.limit)
+        return inf if waited == inf else time.perf_counter() - began
 
     def _fitting(self, prefix: str) -> list[float]:
-        """Create pods that fit at intervals; the seconds until each is let go."""
-        names = [f"{prefix}-{number}" for number in range(self._plan.fitting)]
-        created: dict[str, float] = {}
-        let_go: dict[str, float] = {}
-
-        def seen(event: WatchEvent, now: float) -> None:
-            name = event.object["metadata"]["name"]
-            if name.startswith(prefix) and not scenario.is_gated(event.object):
-                let_go.setdefault(name, now)
-
-        with watching(self._api, PODS, NAMESPACE, seen):
-            for name in names:
-                self._api.create(RESOURCE_CLAIMS, scenario.fitting_claim(name))
-                created[name] = time.perf_counter()
-                self._api.create(PODS, scenario.fitting_pod(name))
-                time.sleep(self._plan.interval)
-            self._wait(lambda: len(let_go) == len(names), 0.0)
-        _say(f"{prefix}: {len(let_go)} of {len(names)} pods that fit were let go")
-        return sorted(let_go[name] - created[name] if name in let_go else inf for name in names)
+        return fitting(self._api, self._controller.check_alive, self._plan, prefix)
 
     def _quiet(self, began: float) -> float:
         """Seconds until the controller stopped writing; `inf` if it writes on."""
@@ -182,7 +161,7 @@ class _Measurement:
         seconds = time.perf_counter() - began
         core, api_core = ((cpu_seconds(pid) - used) / seconds for pid, used in zip(pids, before, strict=True))
         made = self._audit.writes() - writes
-        _say(f"steady: {core:.2%} of a core, writes: {dict(made)}")
+        say(f"steady: {core:.2%} of a core, writes: {dict(made)}")
         return core, api_core, made.total()
 
     def _freed(self, holders: Sequence[Holder]) -> list[float]:
@@ -199,8 +178,43 @@ class _Measurement:
                 if time.perf_counter() > deadline:
                     break
                 time.sleep(BETWEEN_FREED)
-        _say(f"freed: {sum(it < inf for it in seconds)} of {len(holders)} cards are used again")
+        say(f"freed: {sum(it < inf for it in seconds)} of {len(holders)} cards are used again")
         return sorted(seconds)
+
+
+def fitting(api: Api, check_alive: Callable[[], None], plan: Plan, prefix: str) -> list[float]:
+    """Create pods that fit at intervals; the sorted seconds until each is let go, `inf` for those that are not.
+
+    Raises what ``check_alive`` raises, which is called while pods wait.
+    """
+    names = [f"{prefix}-{number}" for number in range(plan.fitting)]
+    created: dict[str, float] = {}
+    let_go: dict[str, float] = {}
+
+    def seen(event: WatchEvent, now: float) -> None:
+        name = event.object["metadata"]["name"]
+        if name.startswith(prefix) and not scenario.is_gated(event.object):
+            let_go.setdefault(name, now)
+
+    with watching(api, PODS, NAMESPACE, seen):
+        for name in names:
+            api.create(RESOURCE_CLAIMS, scenario.fitting_claim(name))
+            created[name] = time.perf_counter()
+            api.create(PODS, scenario.fitting_pod(name))
+            time.sleep(plan.interval)
+        wait(lambda: len(let_go) == len(names), check_alive, plan.limit)
+    say(f"{prefix}: {len(let_go)} of {len(names)} pods that fit were let go")
+    return sorted(let_go[name] - created[name] if name in let_go else inf for name in names)
+
+
+def wait(holds: Callable[[], bool], check_alive: Callable[[], None], seconds: float) -> float:
+    """Seconds until ``holds`` returns true; `inf` after ``seconds``. Raises what ``check_alive`` raises."""
+    began = time.perf_counter()
+    try:
+        wait_until("", holds, check_alive, seconds)
+    except TimeoutError:
+        return inf
+    return time.perf_counter() - began
 
 
 @contextmanager
@@ -225,7 +239,7 @@ def _allocations(api: Api) -> Iterator[tuple[dict[tuple[str, str], float], dict[
         yield released, taken
 
 
-def _ready(api: Api, address: str) -> Callable[[], bool]:
+def readiness(api: Api, address: str) -> Callable[[], bool]:
     """Whether the controller that serves its readiness at ``address`` leads and has listed everything."""
     http = urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(5.0))
 
@@ -239,5 +253,6 @@ def _ready(api: Api, address: str) -> Callable[[], bool]:
     return ready
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Print a line about the progress to standard error."""
     print(f"    {text}", file=sys.stderr, flush=True)

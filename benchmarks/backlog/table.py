@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import inf
 
 from benchmarks.allocation.table import lines
+from benchmarks.backlog.flood import Flood
 from benchmarks.backlog.measure import Backlog
 from benchmarks.versions import CURRENT
 
@@ -44,6 +45,21 @@ ROWS = (
     Row("a freed card is used: p50 s", lambda it: percentile(it.freed, 50)),
     Row("  p95 s", lambda it: percentile(it.freed, 95), bar=FREED_SECONDS),
 )
+
+
+def flooded(found: Flood, limit: float) -> str:
+    """The figures of the part with a flood, its bar, and whether it is met; ``limit`` is in seconds."""
+    core, p50, p95 = found.core, percentile(found.fits, 50), percentile(found.fits, 95)
+    rows = [
+        ["a pod that fits, in a flood: p50 s", _seconds(p50, limit), "-", "-"],
+        ["  p95 s", _seconds(p95, limit), f"{FITS_SECONDS:.2f}", "met" if p95 <= FITS_SECONDS else "missed"],
+        ["part of a core meanwhile", f"{core:.0%}", "-", "-"],
+    ]
+    return lines(["", CURRENT.name, "bar", ""], rows)
+
+
+def _seconds(seconds: float, limit: float) -> str:
+    return f"> {limit:.0f}" if seconds == inf else f"{seconds:.2f}"
 
 
 def backlogs(results: Mapping[str, Backlog], limit: float) -> str:

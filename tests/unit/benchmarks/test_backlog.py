@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import fleet
 from benchmarks.allocation.hardware import CARDS, MODELS
-from benchmarks.backlog import scenario, table
+from benchmarks.backlog import flood, scenario, table
 from benchmarks.backlog.audit import AuditLog
 from benchmarks.backlog.measure import Backlog
 from benchmarks.versions import CURRENT
@@ -104,3 +104,46 @@ def test_what_did_not_happen_is_written_as_more_than_the_limit() -> None:
     written = table.backlogs({"earlier": backlog(fits=[inf]), CURRENT.name: backlog()}, limit=180)
     assert "> 180" in written
     assert "missed" not in written
+
+
+def test_the_flood_has_a_shape_of_its_own_for_each_pod_and_gangs_that_never_are_complete() -> None:
+    claims = [flood.claim(number) for number in range(40)]
+    assert len({json.dumps(raw["spec"]["devices"]["requests"]) for raw in claims}) == len(claims)
+    gangs = Counter(
+        entry["opaque"]["parameters"]["gang"]["name"]
+        for raw in claims
+        for entry in raw["spec"]["devices"].get("config", ())
+    )
+    assert set(gangs.values()) == {flood.MEMBERS}
+    assert len(gangs) == len(claims) // flood.GANG_EVERY
+    assert flood.MEMBERS < flood.MINIMUM
+    assert all(scenario.is_gated(flood.pod(number)) for number in range(10))
+
+
+def test_the_flood_is_in_a_namespace_of_its_own() -> None:
+    objects = [flood.claim(0), flood.pod(0)]
+    assert {raw["metadata"]["namespace"] for raw in objects} == {flood.NAMESPACE}
+    assert scenario.fitting_pod("fits")["metadata"]["namespace"] != flood.NAMESPACE
+
+
+LONGEST_EXPRESSION = 10 * 1024
+MOST_SELECTORS = 32
+MOST_ROUNDS = 108_000
+
+
+def test_kube_apiserver_takes_the_selectors_of_the_flood() -> None:
+    for number in range(10):
+        [request] = flood.claim(number)["spec"]["devices"]["requests"]
+        selectors = [entry["cel"]["expression"] for entry in request["exactly"]["selectors"]]
+        assert len(selectors) <= MOST_SELECTORS
+        assert max(map(len, selectors)) <= LONGEST_EXPRESSION
+        assert flood.rounds(number) ** 2 <= MOST_ROUNDS
+
+
+@pytest.mark.parametrize(
+    ("fits", "verdict"),
+    [([0.1] * 20, "met"), ([0.1] * 19 + [9], "met"), ([0.1] * 18 + [9, 9], "missed"), ([], "missed")],
+)
+def test_the_bar_of_the_flood(fits: Sequence[float], verdict: str) -> None:
+    written = table.flooded(flood.Flood(fits, 0.9), limit=180)
+    assert {word for word in ("met", "missed") if word in written} == {verdict}
