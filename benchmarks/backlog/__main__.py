@@ -49,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     results: dict[str, Backlog] = {}
     with ExitStack() as ending:
-        for version in versions(arguments.before, ending):
+        before = "" if arguments.only == FLOOD else arguments.before
+        for version in versions(before, ending):
             if arguments.only in version.name:
                 print(f"==> {version.name}", file=sys.stderr, flush=True)
                 results[version.name] = measure(version, plan)
