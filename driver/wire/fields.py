@@ -14,6 +14,17 @@ def many(items: Sequence[Json] | None, decode: Callable[[Json], T]) -> tuple[T, 
     return tuple(decode(item) for item in items or ())
 
 
+def text(value: Any) -> str:
+    """A text; "" for null.
+
+    Raises:
+        TypeError: it is of another type. What is known is indexed by texts, so this must not be found out later.
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    raise TypeError(f"{type(value).__name__} in the place of a text")
+
+
 def quantities(raw: Mapping[str, str] | None) -> dict[str, Quantity]:
     """A map of names to quantities."""
     return {name: Quantity.parse(str(value)) for name, value in (raw or {}).items()}

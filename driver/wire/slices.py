@@ -17,7 +17,7 @@ from driver.model import (
     Version,
 )
 from driver.quantity import Quantity
-from driver.wire.fields import Json, many, sparse
+from driver.wire.fields import Json, many, sparse, text
 from driver.wire.nodes import node_selector_from, node_selector_to
 from driver.wire.taints import taint_from
 
@@ -40,7 +40,7 @@ def slice_with(raw: Json, devices: tuple[Device, ...], counter_sets: tuple[Count
     return Slice(
         name=raw["metadata"]["name"],
         driver=spec["driver"],
-        pool=spec["pool"]["name"],
+        pool=text(spec["pool"]["name"]),
         generation=int(spec["pool"].get("generation", 0)),
         slice_count=int(spec["pool"].get("resourceSliceCount", 0)),
         scope=_scope_from(spec),
@@ -55,14 +55,14 @@ def counter_sets_from(raw: Sequence[Json] | None) -> tuple[CounterSet, ...]:
     return many(
         raw,
         lambda s: CounterSet(
-            s["name"], {k: Quantity.parse(str(c["value"])) for k, c in (s.get("counters") or {}).items()}
+            text(s["name"]), {k: Quantity.parse(str(c["value"])) for k, c in (s.get("counters") or {}).items()}
         ),
     )
 
 
 def _scope_from(raw: Json) -> NodeScope:
     return NodeScope(
-        node_name=raw.get("nodeName") or "",
+        node_name=text(raw.get("nodeName")),
         selector=node_selector_from(raw["nodeSelector"]) if raw.get("nodeSelector") else None,
         all_nodes=bool(raw.get("allNodes")),
         per_device=bool(raw.get("perDeviceNodeSelection")),
@@ -73,23 +73,23 @@ def device_from(raw: Json, driver: str) -> Device:
     """A device of a slice; attribute names without a domain get the driver's."""
     scoped = any(raw.get(name) for name in ("nodeName", "nodeSelector", "allNodes"))
     return Device(
-        name=raw["name"],
+        name=text(raw["name"]),
         attributes=attributes_from(raw.get("attributes"), driver),
         capacity={name: _capacity_from(value) for name, value in (raw.get("capacity") or {}).items()},
         consumes=many(
             raw.get("consumesCounters"),
             lambda c: CounterConsumption(
-                c["counterSet"],
+                text(c["counterSet"]),
                 {k: Quantity.parse(str(v["value"])) for k, v in c["counters"].items()},
-                tuple(c.get("compatibilityGroups") or ()),
+                tuple(map(text, c.get("compatibilityGroups") or ())),
             ),
         ),
         taints=many(raw.get("taints"), taint_from),
         allow_multiple=bool(raw.get("allowMultipleAllocations")),
         scope=_scope_from(raw) if scoped else None,
         binds_to_node=bool(raw.get("bindsToNode")),
-        binding_conditions=tuple(raw.get("bindingConditions") or ()),
-        binding_failure_conditions=tuple(raw.get("bindingFailureConditions") or ()),
+        binding_conditions=tuple(map(text, raw.get("bindingConditions") or ())),
+        binding_failure_conditions=tuple(map(text, raw.get("bindingFailureConditions") or ())),
     )
 
 

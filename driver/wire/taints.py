@@ -1,12 +1,12 @@
 """Taints and tolerations of devices."""
 
 from driver.model import Taint, TaintRule, Toleration
-from driver.wire.fields import Json, sparse
+from driver.wire.fields import Json, sparse, text
 
 
 def taint_from(raw: Json) -> Taint:
     """A device taint of a slice or DeviceTaintRule."""
-    return Taint(raw["key"], raw.get("value", ""), raw["effect"], raw.get("timeAdded") or "")
+    return Taint(text(raw["key"]), text(raw.get("value")), text(raw["effect"]), text(raw.get("timeAdded")))
 
 
 def taint_rule_from(raw: Json) -> TaintRule:
@@ -18,9 +18,9 @@ def taint_rule_from(raw: Json) -> TaintRule:
         name=raw["metadata"]["name"],
         taint=taint_from(spec["taint"]),
         selects=selector is not None,
-        driver=named.get("driver") or "",
-        pool=named.get("pool") or "",
-        device=named.get("device") or "",
+        driver=text(named.get("driver")),
+        pool=text(named.get("pool")),
+        device=text(named.get("device")),
     )
 
 

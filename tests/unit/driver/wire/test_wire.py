@@ -235,3 +235,23 @@ def test_fields_of_a_consumer_that_are_not_known_are_written_as_they_were_read()
     [consumer] = claim.reserved_for
     assert consumer_to(consumer) == raw
     assert consumer == Consumer("pods", "p", "u")
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        {"name": {"a": 1}},
+        {"name": "a", "taints": [{"key": {"a": 1}, "effect": "NoSchedule"}]},
+        {"name": "a", "taints": [{"key": "a", "value": [1], "effect": "NoSchedule"}]},
+        {"name": "a", "taints": [{"key": "a", "effect": {}}]},
+        {"name": "a", "nodeName": ["n1"]},
+        {"name": "a", "consumesCounters": [{"counterSet": {}, "counters": {}}]},
+        {"name": "a", "consumesCounters": [{"counterSet": "s", "counters": {}, "compatibilityGroups": [{}]}]},
+        {"name": "a", "bindingConditions": [{}]},
+        {"name": "a", "bindingFailureConditions": [[]]},
+    ],
+)
+def test_what_is_no_text_where_one_must_be_is_found_when_the_device_is_decoded(device: dict[str, Any]) -> None:
+    """Later, it would be a fault of the index of all devices of the pool, and not of the slice."""
+    with pytest.raises(TypeError):
+        device_from(device, "lode.dev")
