@@ -5,12 +5,12 @@ interleaved with another program at any call that it makes; afterwards it is reb
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from controller.writing import WriteResult, WriteSequence
 from driver.errors import LodeError
 from driver.files import Files
-from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, PODS, Object, Unavailable
+from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, PODS, Api, Object, Resource, Unavailable
 from driver.settings import Settings
 from kubeletplugin.hardware.simulated import Profile, load_profile
 from memoryapi import MemoryApi
@@ -20,6 +20,7 @@ from simulation.event_log import EventLog, EventLogger
 from simulation.faults import NO_FAULTS, FaultProfile, FaultyApi, TimedOut
 from simulation.files import MemoryFiles
 from simulation.hardware import NodeHardware
+from simulation.hostile import HostileApi, HostileObjects
 from simulation.invariants import Invariants, Violation
 from simulation.kubernetes.admission import CLAIM_CONTROLLER, CONTROLLER, AdmissionApi
 from simulation.kubernetes.garbage_collector import GarbageCollector
@@ -49,6 +50,7 @@ class Cluster:
         nodes: node name to the profile of its cards, as a name or a value.
         classes: the DeviceClasses to install.
         labels: labels of nodes.
+        custom: kinds that the API serves besides.
     """
 
     def __init__(
@@ -61,13 +63,16 @@ class Cluster:
         settings: Settings | None = None,
         labels: Mapping[str, Mapping[str, str]] | None = None,
         faults: FaultProfile = NO_FAULTS,
+        custom: Collection[Resource] = (),
     ):
         self.random = random.Random(seed)
         self.clock = VirtualClock()
         self.log = EventLog(self.clock)
         self.settings = settings or Settings()
         self.names = self.settings.names
-        self.api = MemoryApi(self.clock, seed=seed)
+        self.api = MemoryApi(self.clock, seed=seed, custom=custom)
+        self.hostile = HostileObjects(self.api, self.log)
+        """What controllers read besides; may be changed at any time."""
         self.nodes: dict[str, SimulatedNode] = {}
         self.hardware: dict[str, NodeHardware] = {}
         """The cards of each node; faults may be set at any time."""
@@ -124,7 +129,10 @@ class Cluster:
         checks = WriteChecks(api or self.api, self.api.sharing(), self.names, self.found, controller=user == CONTROLLER)
         ours = user == CONTROLLER or user.startswith("plugin-")
         rivals = Rivals(self.user, self.random, self.found) if ours else None
-        network = FaultyApi(AdmissionApi(checks, self.names, user), self.random, self.faults.network, hang, rivals)
+        admitted: Api = AdmissionApi(checks, self.names, user)
+        if user == CONTROLLER:
+            admitted = HostileApi(admitted, self.hostile)
+        network = FaultyApi(admitted, self.random, self.faults.network, hang, rivals)
         if process.name != "user":
             self._networks[process.name] = network
         return ProcessApi(network, process, self.log)
@@ -219,6 +227,10 @@ class Cluster:
             slot.forget_reading()
 
     # Inspection
+
+    def seen(self) -> Api:
+        """The API as controllers read it, for readers that never change an object."""
+        return HostileApi(self.api.sharing(), self.hostile)
 
     def plugin(self, node: str) -> SimulatedPlugin | None:
         """The plugin of a node, None while it is down."""

@@ -38,7 +38,7 @@ class DecisionChecks:
     def tell(self, delta: StateDelta) -> None:
         """Take in what a reflector delivers."""
         match delta:
-            case Decoded(resource=resource, key=key, value=value) if resource in self._told:
+            case Decoded(resource=resource, key=key, value=value) if resource in self._told and value is not None:
                 self._told[resource][key] = value
             case Deleted(resource=resource, key=key) if resource in self._told:
                 self._told[resource].pop(key, None)

@@ -71,7 +71,7 @@ def _check_nobody_was_forgotten(cluster: Cluster, waiting: Mapping[str, str]) ->
 
 
 def _restarted(cluster: Cluster) -> Restarted:
-    return Restarted(cluster.api.sharing(), cluster.names, cluster.invariants.slices())
+    return Restarted(cluster.api.sharing(), cluster.names, cluster.invariants.slices(), cluster.seen())
 
 
 def check_knowledge(cluster: Cluster, templates: Collection[str]) -> None:
@@ -103,10 +103,10 @@ def check_nobody_waits_behind_words(cluster: Cluster) -> None:
         Violation: names the pods that wait, and where they could run.
     """
     cluster.advance(LONGEST_BOOT_SECONDS)
-    waiting = _waiting_in_vain(cluster, rebuilt_state(cluster.api.sharing(), cluster.names))
+    waiting = _waiting_in_vain(cluster, rebuilt_state(cluster.seen(), cluster.names))
     if waiting:
         cluster.idle(LONGEST_WAIT_SECONDS)
-        still = _waiting_in_vain(cluster, rebuilt_state(cluster.api.sharing(), cluster.names))
+        still = _waiting_in_vain(cluster, rebuilt_state(cluster.seen(), cluster.names))
         if behind := {pod: node for pod, node in still.items() if pod in waiting}:
             raise Violation(f"pods wait while words cannot be written, but could run: {behind}")
 

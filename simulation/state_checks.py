@@ -12,7 +12,7 @@ from typing import Any
 from controller.allocation import Fleet, Unsatisfiable
 from controller.allocation.filters import Selectors
 from controller.placement import Plan, PodDemand, Refusal, needs_of, plan
-from controller.state import State
+from controller.state import Decoded, PodView, State
 from controller.state.classes import class_record_from
 from driver.kube.api import (
     DEVICE_CLASSES,
@@ -26,7 +26,7 @@ from driver.kube.api import (
     Object,
     Resource,
 )
-from driver.kube.objects import is_terminal, object_key
+from driver.kube.objects import object_key
 from driver.kube.reflector import Upserted
 from driver.model import Allocation, Claim, Slice
 from driver.names import Names
@@ -49,9 +49,9 @@ def rebuilt_state(api: Api, names: Names) -> State:
             objects = api.list(resource, limit=0).items
         except NotFound:
             continue
-        for obj in objects:
-            if resource != PODS or not is_terminal(obj):
-                state.apply(state.decode(Upserted(resource, obj)))
+        for delta in (state.decode(Upserted(resource, obj)) for obj in objects):
+            if not (isinstance(delta, Decoded) and isinstance(delta.value, PodView) and delta.value.terminal):
+                state.apply(delta)
     return state
 
 
@@ -87,10 +87,11 @@ class Restarted:
     Args:
         api: must not change meanwhile.
         slices: its slices, by name.
+        seen: the API as controllers read it: with hostile objects, which nothing but a state looks at.
     """
 
-    def __init__(self, api: Api, names: Names, slices: Mapping[str, Slice]):
-        self.state = rebuilt_state(api, names)
+    def __init__(self, api: Api, names: Names, slices: Mapping[str, Slice], seen: Api):
+        self.state = rebuilt_state(seen, names)
         self._api = api
         self._slices = slices
         self._answers: dict[str, RightAnswers] = {}
@@ -185,7 +186,11 @@ def _pod(name: str) -> Object:
 
 
 def _takes(api: Api, node: str, name: str) -> bool:
-    """Whether kube-scheduler would let a pod without requests run on the node."""
+    """Whether kube-scheduler would let a pod without requests run on the node; on a hostile one, it lets none."""
+    try:
+        found = api.get(NODES, node)
+    except NotFound:
+        return False
     pods = api.list(PODS, limit=0).items
     present = [pod for pod in pods if pod["spec"].get("nodeName") == node]
-    return not filter_reason(_pod(name), api.get(NODES, node), present)
+    return not filter_reason(_pod(name), found, present)

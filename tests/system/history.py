@@ -22,6 +22,7 @@ from simulation.settled_checks import (
 from tests.system.card_incidents import RECOVERY_SECONDS, check_lost_cards, mend_cards, number_cards_as_at_first
 from tests.system.disk_incidents import DiskIncidents
 from tests.system.gangs import RandomGangs, fabrics
+from tests.system.hostile_incidents import OPTIONAL, HostileIncidents, happen
 from tests.system.objects import REQUESTS, device_classes
 from tests.system.workload import RandomWorkload
 
@@ -141,6 +142,7 @@ def play(seed: int, *, with_gangs: bool = False) -> None:
         settings=start.settings,
         labels=fabrics(list(start.layout)) if with_gangs else None,
         faults=NO_FAULTS,
+        custom=OPTIONAL if happen(seed) else (),
     )
     # What a history leaves behind is small, and looking for it again and again takes a sixth of its time.
     gc.disable()
@@ -161,7 +163,7 @@ def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) ->
     gangs = RandomGangs(seed, cluster, deadlines=start.deadlines)
     more = gangs.actions if with_gangs else ()
     workload = RandomWorkload(seed, cluster, profiles, more, deadlines=start.deadlines)
-    disks = DiskIncidents(seed, cluster)
+    disks, hostile = DiskIncidents(seed, cluster), HostileIncidents(seed, cluster)
     cluster.faults = faults = start.faults
     for _ in range(chance.randint(0, 6)):
         workload.new_pod()
@@ -173,6 +175,7 @@ def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) ->
             _rest(cluster, faults)
         workload.act()
         disks.act()
+        hostile.act()
         if clocks.random() < WALL_CLOCK_SET:
             cluster.wall_clocks[clocks.choice(ours)] = clocks.choice(WALL_CLOCKS)
         cluster.run(chance.choice((0, 3, 10, 40, 200)))

@@ -5,70 +5,15 @@ API server sends.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final, Literal, cast
 
-import yaml
-
-from driver.kube.api import (
-    COSCHEDULING_POD_GROUPS,
-    DEVICE_CLASSES,
-    DEVICE_TAINT_RULES,
-    JOBS,
-    NAMESPACES,
-    NODES,
-    POD_GROUPS,
-    PODS,
-    RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
-    STATEFUL_SETS,
-    VOLCANO_POD_GROUPS,
-    Api,
-    Object,
-    Page,
-    Resource,
-    WatchEvent,
-)
+from driver.kube.api import DEVICE_TAINT_RULES, RESOURCE_CLAIMS, Api, Page, Resource, WatchEvent
 from driver.kube.codec import decode_event, decode_page
-from tests.fuzz import hostile
 from tests.fuzz.hostile import encoded, mutated
+from tests.fuzz.scene import CUSTOM, SCENE, kept
 from tests.fuzz.source import Source
 from tests.fuzz.targets.target import Target
 from tests.unit.controller.loop.world import World
-
-_CUSTOM: Final = (VOLCANO_POD_GROUPS, COSCHEDULING_POD_GROUPS, POD_GROUPS[0])
-_BUILT_IN: Final = (
-    RESOURCE_CLAIMS,
-    PODS,
-    RESOURCE_SLICES,
-    DEVICE_CLASSES,
-    DEVICE_TAINT_RULES,
-    NODES,
-    NAMESPACES,
-    JOBS,
-    STATEFUL_SETS,
-)
-_KINDS: Final = {
-    **{kind.plural: kind for kind in _BUILT_IN},
-    **{f"{kind.plural}.{kind.group}": kind for kind in _CUSTOM},
-}
-_UID: Final = "11111111-0000-4000-8000-000000000001"
-_IDENTITY: Final = {"namespace": "other", "name": "odd", "uid": _UID, "resourceVersion": "7"}
-
-
-def _scene() -> list[tuple[Resource, Object]]:
-    objects = yaml.safe_load(Path(__file__).parents[1].joinpath("scene.yaml").read_text())
-    return [(_KINDS[raw.pop("kind")], {**raw, "metadata": {**_IDENTITY, **raw.get("metadata", {})}}) for raw in objects]
-
-
-_SCENE: Final = _scene()
-
-
-def _kept(path: hostile.Path) -> bool:
-    """What says which object it is, and which card it holds, stays as it is."""
-    if path in (("metadata",), ("status",)):
-        return True
-    return path[:2] == ("status", "allocation") or (path[0] == "metadata" and path[1] in _IDENTITY)
 
 
 class _Reading:
@@ -101,7 +46,7 @@ class _Reading:
 
 
 class _HostileWorld(World):
-    custom = _CUSTOM
+    custom = CUSTOM
 
     def __init__(self, resource: Resource, raw: bytes, *, in_watch: bool):
         self._hostile = resource, raw, in_watch
@@ -115,9 +60,9 @@ class _HostileWorld(World):
 def _cluster(data: bytes) -> None:
     """The pod of another namespace is let go, with the card that nobody holds."""
     source = Source(data)
-    resource, base = source.choice(_SCENE)
+    resource, base = source.choice(SCENE)
     in_watch = bool(source.below(2))
-    raw = encoded(mutated(base, source, _kept))
+    raw = encoded(mutated(base, source, kept))
     if raw == b"{}":
         return
     world = _HostileWorld(resource, raw, in_watch=in_watch)
@@ -133,5 +78,5 @@ def _cluster(data: bytes) -> None:
 
 
 TARGETS: Final = (
-    Target("cluster", _cluster, tuple(bytes([number, watch]) for number in range(len(_SCENE)) for watch in (0, 1))),
+    Target("cluster", _cluster, tuple(bytes([number, watch]) for number in range(len(SCENE)) for watch in (0, 1))),
 )
