@@ -2,7 +2,7 @@
 
 from driver.model import Claim, ClaimSpec, Constraint, Consumer, DeviceClass, Request, Want
 from driver.wire.allocations import allocation_from, config_from
-from driver.wire.fields import Json, many, quantities
+from driver.wire.fields import Json, many, quantities, text
 from driver.wire.taints import toleration_from
 
 _KNOWN_CONSUMER_FIELDS = {"resource", "name", "uid", "apiGroup"}
@@ -46,7 +46,9 @@ def claim_spec_from(raw: Json) -> ClaimSpec:
         constraints=many(
             devices.get("constraints"),
             lambda c: Constraint(
-                tuple(c.get("requests") or ()), c.get("matchAttribute") or "", c.get("distinctAttribute") or ""
+                tuple(map(text, c.get("requests") or ())),
+                text(c.get("matchAttribute")),
+                text(c.get("distinctAttribute")),
             ),
         ),
         config=many(devices.get("config"), config_from),
@@ -55,16 +57,16 @@ def claim_spec_from(raw: Json) -> ClaimSpec:
 
 def _request_from(raw: Json) -> Request:
     if raw.get("exactly") is not None:
-        return Request(raw["name"], (_want_from(raw["exactly"]),))
-    return Request(raw["name"], many(raw.get("firstAvailable"), _want_from), prioritized=True)
+        return Request(text(raw["name"]), (_want_from(raw["exactly"]),))
+    return Request(text(raw["name"]), many(raw.get("firstAvailable"), _want_from), prioritized=True)
 
 
 def _want_from(raw: Json) -> Want:
     return Want(
-        device_class=raw.get("deviceClassName", ""),
-        name=raw.get("name", ""),
+        device_class=text(raw.get("deviceClassName")),
+        name=text(raw.get("name")),
         selectors=_expressions(raw),
-        mode=raw.get("allocationMode") or "ExactCount",
+        mode=text(raw.get("allocationMode")) or "ExactCount",
         count=int(raw.get("count") or 1),
         admin_access=bool(raw.get("adminAccess")),
         tolerations=many(raw.get("tolerations"), toleration_from),
@@ -74,7 +76,7 @@ def _want_from(raw: Json) -> Want:
 
 
 def _expressions(raw: Json) -> tuple[str, ...]:
-    return tuple((item.get("cel") or {}).get("expression", "") for item in raw.get("selectors") or ())
+    return tuple(text((item.get("cel") or {}).get("expression")) for item in raw.get("selectors") or ())
 
 
 def class_from(raw: Json) -> DeviceClass:

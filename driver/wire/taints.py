@@ -27,10 +27,10 @@ def taint_rule_from(raw: Json) -> TaintRule:
 def toleration_from(raw: Json) -> Toleration:
     """A device toleration."""
     return Toleration(
-        raw.get("key", ""),
-        raw.get("operator") or "Equal",
-        raw.get("value", ""),
-        raw.get("effect", ""),
+        text(raw.get("key")),
+        text(raw.get("operator")) or "Equal",
+        text(raw.get("value")),
+        text(raw.get("effect")),
         raw.get("tolerationSeconds"),
     )
 

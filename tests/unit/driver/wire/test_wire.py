@@ -32,6 +32,7 @@ from driver.wire import (
     allocation_from,
     allocation_to,
     claim_from,
+    claim_spec_from,
     class_from,
     consumer_to,
     device_from,
@@ -255,3 +256,25 @@ def test_what_is_no_text_where_one_must_be_is_found_when_the_device_is_decoded(d
     """Later, it would be a fault of the index of all devices of the pool, and not of the slice."""
     with pytest.raises(TypeError):
         device_from(device, "lode.dev")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"name": ["r"], "exactly": {"deviceClassName": "c"}},
+        {"name": "r", "exactly": {"deviceClassName": {}}},
+        {"name": "r", "exactly": {"deviceClassName": "c", "allocationMode": []}},
+        {"name": "r", "exactly": {"deviceClassName": "c", "selectors": [{"cel": {"expression": ["true"]}}]}},
+        {"name": "r", "exactly": {"deviceClassName": "c", "tolerations": [{"key": {}}]}},
+        {"name": "r", "firstAvailable": [{"name": {}, "deviceClassName": "c"}]},
+    ],
+)
+def test_what_is_no_text_where_one_must_be_is_found_when_the_claim_is_decoded(request_: dict[str, Any]) -> None:
+    with pytest.raises(TypeError):
+        claim_spec_from({"devices": {"requests": [request_]}})
+
+
+@pytest.mark.parametrize("expression", [["true"], {"a": 1}, 1])
+def test_a_class_with_a_selector_that_is_no_text_is_not_decoded(expression: object) -> None:
+    with pytest.raises(TypeError):
+        class_from({"metadata": {"name": "c"}, "spec": {"selectors": [{"cel": {"expression": expression}}]}})
