@@ -83,13 +83,18 @@ class FileStore:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """See ``Store``. Two instances of the plugin serve a node during an update."""
+        """See ``Store``. Two instances of the plugin serve a node during an update. Nothing is left on the node."""
+        path = f"{self._path}.lock"
         with ExitStack() as held:
             try:
-                held.enter_context(self._files.lock(f"{self._path}.lock"))
+                held.enter_context(self._files.lock(path))
             except OSError as error:
-                raise TransientFault(f"{self._path}.lock: cannot be locked: {error}") from error
-            yield
+                raise TransientFault(f"{path}: cannot be locked: {error}") from error
+            try:
+                yield
+            finally:
+                held.close()
+                self._files.remove_lock(path)
 
     def load(self) -> SimulatedState:
         """See ``Store``; a file that cannot be read is a node on which nothing exists."""

@@ -167,3 +167,4 @@ def test_two_instances_of_the_plugin_lose_nothing_of_each_other(tmp_path: Path) 
         list(threads.map(make, range(16)))
     existing = FileStore(SystemFiles(), str(tmp_path / "simulated.json"), "boot").load().existing
     assert len(existing) == 4 + 16
+    assert [file.name for file in tmp_path.iterdir()] == ["simulated.json"], "nothing else is left on the node"
