@@ -5,6 +5,7 @@ named with the command that replays it. Exit status 0 if no promise was broken, 
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__.partition("\n")[0])
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"all if none is named: {', '.join(TARGETS)}")
     parser.add_argument("--seconds", type=int, default=60, help="for all targets together")
+    parser.add_argument("--seed", type=int, default=1, help="of the inputs; the same ones are made each time")
     parser.add_argument("--corpus", type=Path, help="a folder that keeps interesting inputs for the next run")
     parser.add_argument("--replay", type=Path, help="run one input of the one target named, without atheris")
     options = parser.parse_args()
@@ -36,19 +38,19 @@ def main() -> int:
     each = max(1, options.seconds // len(targets))
     with tempfile.TemporaryDirectory(prefix="lode-fuzz-") as folder:
         corpus = options.corpus or Path(folder)
-        broken = [name for name in targets if not _fuzz(name, each, corpus / name, corpus)]
+        broken = [name for name in targets if not _fuzz(name, each, options.seed, corpus / name, corpus)]
     print(f"{len(targets) - len(broken)} targets keep their promise, {len(broken)} do not: {', '.join(broken) or '-'}")
     return 1 if broken else 0
 
 
-def _fuzz(name: str, seconds: int, corpus: Path, crashes: Path) -> bool:
+def _fuzz(name: str, seconds: int, seed: int, corpus: Path, crashes: Path) -> bool:
     """Whether the target kept its promise for this long."""
     corpus.mkdir(parents=True, exist_ok=True)
-    for number, seed in enumerate(TARGETS[name].seeds):
-        (corpus / f"seed-{number}").write_bytes(seed)
+    for number, known in enumerate(TARGETS[name].seeds):
+        (corpus / f"seed-{number:03}").write_bytes(known)
     found = FOUND / name
     folders = [str(corpus), *([str(found)] if found.is_dir() else [])]
-    bounds = [f"-max_total_time={seconds}", f"-timeout={SECONDS_OF_ONE}", f"-rss_limit_mb={MEBIBYTES}"]
+    bounds = [f"-seed={seed}", f"-max_total_time={seconds}", f"-timeout={SECONDS_OF_ONE}", f"-rss_limit_mb={MEBIBYTES}"]
     command = [
         sys.executable,
         "-m",
@@ -59,7 +61,8 @@ def _fuzz(name: str, seconds: int, corpus: Path, crashes: Path) -> bool:
         *folders,
     ]
     print(f"==> {name}, {seconds} s", flush=True)
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     last = [line for line in done.stderr.splitlines() if line.startswith(("#", "Done"))]
     print("    " + (last[-1] if last else "no input was run"), flush=True)
     if done.returncode:

@@ -12,6 +12,8 @@ MOST_CHANGES: Final = 6
 MOST_BYTES: Final = 1_500_000
 """Of an object: etcd refuses larger ones."""
 _MARK: Final = "@fuzz:"
+_OFTEN: Final = (1, 2, 40, 300)
+"""How often a value may be repeated."""
 _RAW: Final[Sequence[bytes]] = (
     b"[" * 100 + b"]" * 100,
     b"[" * 600 + b"]" * 600,
@@ -43,17 +45,20 @@ def mutated(base: Any, source: Source, keep: Callable[[Path], bool] = lambda pat
     What ``keep`` says of a path stays as it is.
     """
     changed = copy.deepcopy(base)
+    repeated = False
     for _ in range(1 + source.below(MOST_CHANGES)):
         paths = [path for path in _paths(changed) if not keep(path)]
         if not paths:
             return changed
-        _change(changed, source.choice(paths), source)
+        # One repetition is enough: those of repetitions are larger than any API server stores.
+        repeated |= _change(changed, source.choice(paths), source, often=(1,) if repeated else _OFTEN)
         if source.exhausted:
             break
     return changed
 
 
-def _change(value: Any, path: Path, source: Source) -> None:
+def _change(value: Any, path: Path, source: Source, often: Sequence[int]) -> bool:
+    """Change the value at the path; whether it is repeated now."""
     holder = value
     for part in path[:-1]:
         holder = holder[part]
@@ -64,13 +69,15 @@ def _change(value: Any, path: Path, source: Source) -> None:
         case 1:
             holder[last] = f"{_MARK}{source.below(len(_RAW))}"
         case 2:
-            holder[last] = [copy.deepcopy(holder[last])] * source.choice((1, 2, 40, 300))
+            holder[last] = [copy.deepcopy(holder[last])] * source.choice(often)
+            return True
         case 3:
             holder[last] = source.text()
         case 4 if isinstance(holder, dict):
             holder[source.text()] = copy.deepcopy(source.choice(_VALUES))
         case _:
             holder[last] = copy.deepcopy(source.choice(_VALUES))
+    return False
 
 
 def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
