@@ -24,6 +24,7 @@ from benchmarks.versions import Version
 from driver.kinds import Offer
 from driver.kube.api import NAMESPACES, NODES, RESOURCE_SLICES, Api, NotFound, Resource
 from driver.kube.client import KubeClient
+from driver.names import DEFAULT_DRIVER, Names
 from driver.wire import Json
 from testclusters import ControlPlane, start_process
 
@@ -185,4 +186,20 @@ def pod(name: str, *, spec: Json, claim: Json, requests: Mapping[str, str] | Non
         "kind": "Pod",
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {"resourceClaims": [{"name": "card", **claim}], "containers": [container], **spec},
+    }
+
+
+def held_status(node: str, results: Sequence[Json], pod: str, uid: str) -> Json:
+    """The status of a claim that is allocated on a node, and reserved for the pod with ``uid``.
+
+    ``results`` are without driver and pool.
+    """
+    place = {"driver": DEFAULT_DRIVER, "pool": Names(DEFAULT_DRIVER).pool(node)}
+    on_node = {"key": "metadata.name", "operator": "In", "values": [node]}
+    return {
+        "allocation": {
+            "devices": {"results": [{**place, **result} for result in results]},
+            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [on_node]}]},
+        },
+        "reservedFor": [{"resource": "pods", "name": pod, "uid": uid}],
     }

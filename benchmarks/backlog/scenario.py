@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.allocation.hardware import CARDS, Model
-from benchmarks.controlplane import NAMESPACE, pod
+from benchmarks.controlplane import NAMESPACE, held_status, pod
 from benchmarks.fleet import card_request, node_name
 from driver.names import DEFAULT_DRIVER, FINALIZER, Names
 from driver.wire import Json
@@ -63,18 +63,8 @@ def holder_claim(holder: Holder) -> Json:
 
 def holder_status(holder: Holder, uid: str) -> Json:
     """The claim's status, allocated and reserved for the pod with ``uid``."""
-    pool, _ = holder.device
-    results = [
-        {"request": "card", "driver": DEFAULT_DRIVER, "pool": pool, "device": device} for device in holder.devices
-    ]
-    on_node = {"key": "metadata.name", "operator": "In", "values": [holder.node]}
-    return {
-        "allocation": {
-            "devices": {"results": results},
-            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [on_node]}]},
-        },
-        "reservedFor": [{"resource": "pods", "name": holder.name, "uid": uid}],
-    }
+    results = [{"request": "card", "device": device} for device in holder.devices]
+    return held_status(holder.node, results, holder.name, uid)
 
 
 def claim(name: str, request: Json, **metadata: object) -> Json:

@@ -11,7 +11,7 @@ from benchmarks.controlplane import NAMESPACE
 from benchmarks.fleet import card_request, node_name
 from controller.allocation.requests.demands import RESULTS_LIMIT
 from driver.kinds import EVERY_OFFER, Offer
-from driver.names import DEFAULT_DRIVER, FINALIZER, Names
+from driver.names import DEFAULT_DRIVER, FINALIZER
 from driver.wire import Json
 from kubeletplugin.hardware.partitions import H100_80GB
 
@@ -19,7 +19,6 @@ SHARES = 4
 """The shares that each card has in the workload of shares; together they have 90 % of its memory."""
 _SHARE_GIBIBYTES = 18
 _H100 = MODELS[0]
-_NAMES = Names(DEFAULT_DRIVER)
 
 Result = Mapping[str, object]
 """What a claim holds on a node, in the API's JSON, without driver, pool and request."""
@@ -86,17 +85,8 @@ class Holder:
 
     def status(self, pod_uid: str) -> Json:
         """The claim's status: allocated, and reserved for the pod with ``pod_uid``."""
-        place = {"driver": DEFAULT_DRIVER, "pool": _NAMES.pool(self.node)}
-        results = [{"request": f"r{i}", **place, **result} for i, result in enumerate(self.results)]
-        on_node = {"key": "metadata.name", "operator": "In", "values": [self.node]}
-        allocation = {
-            "devices": {"results": results},
-            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [on_node]}]},
-        }
-        return {
-            "allocation": allocation,
-            "reservedFor": [{"resource": "pods", "name": self.name, "uid": pod_uid}],
-        }
+        results = [{"request": f"r{i}", **result} for i, result in enumerate(self.results)]
+        return controlplane.held_status(self.node, results, self.name, pod_uid)
 
 
 def _used_cards(number: int) -> int:
