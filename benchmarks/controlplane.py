@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import yaml
 
@@ -28,6 +29,7 @@ from driver.names import DEFAULT_DRIVER, Names
 from driver.wire import Json
 from testclusters import ControlPlane, start_process
 
+T = TypeVar("T")
 NAMESPACE = "bench"
 SYSTEM = "lode-system"
 ACCOUNT = f"system:serviceaccount:{SYSTEM}:lode-controller"
@@ -162,7 +164,7 @@ def wait_until(
         time.sleep(0.1)
 
 
-def concurrently(write: Callable[[Json], object], objects: Sequence[Json]) -> None:
+def concurrently(write: Callable[[T], object], objects: Sequence[T]) -> None:
     """Call ``write`` for every object, with several calls at once; raises what the first failed call raised."""
     with ThreadPoolExecutor(WRITERS) as pool:
         list(pool.map(write, objects))

@@ -100,14 +100,12 @@ def _create_pod(api: Api, raw: Json) -> None:
 def _hold(api: Api, held: Sequence[Holder]) -> None:
     """Allocate the claims of the pods that hold cards, as the controller would have done before it was stopped."""
 
-    def allocate(raw: Json) -> None:
-        name = raw["metadata"]["name"]
-        uid = api.get(PODS, name, NAMESPACE)["metadata"]["uid"]
-        current = api.get(RESOURCE_CLAIMS, name, NAMESPACE)
-        api.update(RESOURCE_CLAIMS, {**current, "status": scenario.holder_status(by_name[name], uid)}, "status")
+    def allocate(holder: Holder) -> None:
+        uid = api.get(PODS, holder.name, NAMESPACE)["metadata"]["uid"]
+        current = api.get(RESOURCE_CLAIMS, holder.name, NAMESPACE)
+        api.update(RESOURCE_CLAIMS, {**current, "status": scenario.holder_status(holder, uid)}, "status")
 
-    by_name = {holder.name: holder for holder in held}
-    concurrently(allocate, [{"metadata": {"name": name}} for name in by_name])
+    concurrently(allocate, held)
 
 
 class _Measurement:

@@ -108,14 +108,12 @@ def measure(contender: Contender, workload: Workload, conditions: Conditions) ->
 def _hold(api: Api, holders: list[Holder]) -> None:
     """Create the pods that run at the start, with their claims allocated."""
 
-    def hold(raw: Json) -> None:
-        holder = by_name[raw["name"]]
+    def hold(holder: Holder) -> None:
         claim = api.create(RESOURCE_CLAIMS, holder.claim())
         uid = api.create(PODS, holder.pod())["metadata"]["uid"]
         api.update(RESOURCE_CLAIMS, {**claim, "status": holder.status(uid)}, "status")
 
-    by_name = {holder.name: holder for holder in holders}
-    concurrently(hold, [{"name": name} for name in by_name])
+    concurrently(hold, holders)
 
 
 def _bind(
