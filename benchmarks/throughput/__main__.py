@@ -50,7 +50,7 @@ def _rows(arguments: argparse.Namespace, taking_part: Sequence[Contender]) -> It
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput", description=__doc__.partition("\n")[0])
-    listed = ", ".join(f"{index}: {workload.title}" for index, workload in enumerate(WORKLOADS))
+    listed = ", ".join(f"{index}: {workload.title}".replace("%", "%%") for index, workload in enumerate(WORKLOADS))
     every = range(len(WORKLOADS))
     parser.add_argument("--rows", type=int, nargs="+", default=list(every), choices=every, help=listed)
     parser.add_argument("--seconds", type=float, default=120.0, help="the most for one contender in one row")
