@@ -110,7 +110,7 @@ class MemoryApi:
         with self._changed:
             self._store.compact()
 
-    # ParsedObject
+    # Reading
 
     def get(
         self, resource: Resource, name: str, namespace: str = "", *, meanwhile: Callable[[], object] = nothing
