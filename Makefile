@@ -42,6 +42,7 @@ lint: $(VENV) ## check style, types and imports only
 	ruff format --check
 	mypy
 	lint-imports
+	pytest -q tests/unit/docs/test_docstrings.py
 
 .PHONY: e2e
 e2e: PREVIOUS := $(shell git rev-parse --quiet --verify HEAD~1 >/dev/null && echo lode-previous)

@@ -1,1 +1,30 @@
-"""The ``lode`` command, its demo and the tables it prints."""
+"""The ``lode`` command: a module for each subcommand, and the work of each, which is imported only when it is called.
+
+__main__           the command line: which subcommand is called
+demo               ``lode demo``: the whole system on this machine, over an API in memory
+| simulate         ``lode simulate``: its options
+| explain          ``lode explain``: its options
+| inventory        ``lode inventory``: its options
+| doctor           ``lode doctor``: its options, and in its modules the checks
+| uninstall        ``lode uninstall``: its options
+simulate_run       reads the input of ``simulate``, decides, prints
+| explain_run      reads the object of ``explain``, decides, prints
+| inventory_run    asks the hardware, prints or records
+| uninstall_run    the steps of ``uninstall``, each of which may be repeated
+explanation        a live pod or claim explained, as the controller would decide about it
+simulator          what the controller would do about a snapshot, step by step
+inventory_report   the cards of a node and what it offers of them, as text and JSON
+| outcomes         what came of a pod or claim, as a value, as JSON and as lines of a table
+| podnotes         notes on a live pod: the health of its devices, and whether a controller leads
+| snapshot         input objects as the state that the controller decides from
+| tiers            the part of the controller's settings that decisions about gangs depend on
+doubts             notes on claims that are allowed and hardly meant so
+| expand           the pods of workloads and the claims of templates, as Kubernetes would create them
+| live             reads a cluster with the rights of the user
+checks             which kinds are supported, and everything that is wrong with the objects
+documents          objects in YAML and JSON files
+| exitcodes        exit statuses of ``simulate`` and ``explain``
+| options          the options by which commands name a cluster
+| shipped          files of ``manifests/`` that the command needs
+| tables           objects as ``kubectl get`` prints them
+"""

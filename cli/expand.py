@@ -1,4 +1,4 @@
-"""The objects that controllers of Kubernetes create: pods of workloads, claims of templates. Pure.
+"""The objects that controllers of Kubernetes create: pods of workloads, claims of templates.
 
 Names are those that the controllers give. Where they choose letters at random, the letters here are a hash of the other
 names, so that the same input has the same answer.
@@ -10,10 +10,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final
 
 from cli.checks import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, InputObject, pod_of_template
-from driver.kube.api import PODS, RESOURCE_CLAIMS, Object, Resource
+from driver.kube.api import JOBS, PODS, RESOURCE_CLAIMS, Object, Resource
 from driver.kube.objects import controller_of, generated_claim_prefix
 from driver.names import POD_CLAIM_NAME
-from memoryapi import JOBS
 
 MAX_PODS: Final = 10_000
 """Most pods that are created for one workload."""

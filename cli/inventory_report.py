@@ -1,4 +1,4 @@
-"""What ``lode inventory`` says about a node: its cards, what it offers of them, and why not more. Pure."""
+"""What ``lode inventory`` says about a node: its cards, what it offers of them, and why not more."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping

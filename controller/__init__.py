@@ -1,11 +1,16 @@
-"""Decides which devices a claim gets and on which node its pod runs. Each package imports only those below it.
+"""Decides which devices a claim gets and on which node its pod runs, and has that written.
 
-    loop         takes in changes, decides about one pod or claim at a time, writes through the API
-    reconcile    what to do about one pod or claim (pure)
-    state        what is known of the cluster, indexed (pure)
-    placement    nodes, and whether a pod can run on one (pure)
-    allocation   devices for claims, or the reasons why not (pure)
-    selectors    CEL (pure)
-
-``election`` decides which replica works; ``__main__`` puts everything together in threads.
+__main__      ``lode controller``: puts the controller together, with its threads
+loop          takes in changes, and decides about one pod, gang or claim at a time
+telling       says why pods wait: conditions and Events
+writing       carries decisions out: what each means as writes, many of them in flight
+election      leader election with one Lease
+| policies    whether the admission policies are in force
+| reconcile   what to do about one pod, gang or claim
+| waiting     which pods wait, and in which order they are served
+state         what is known of the cluster, indexed
+gangs         pods that start together, in one domain of the topology
+placement     a plan: the node of each pod of a group
+allocation    devices of a node for claims, or the reasons why not
+selectors     CEL expressions that select devices
 """

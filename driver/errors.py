@@ -1,4 +1,4 @@
-"""Errors by who must act. Each names the object, the field, the value and the remedy."""
+"""Errors by who must act. Each names the object, the field, the value and the remedy. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

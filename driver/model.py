@@ -1,6 +1,6 @@
-"""The objects of Dynamic Resource Allocation (resource.k8s.io/v1), as immutable values.
+"""The objects of Dynamic Resource Allocation (resource.k8s.io/v1), as immutable values. Pure.
 
-Only the fields that decisions need. Pure: ``driver.wire`` translates from and to the API's JSON.
+Only the fields that decisions need; ``driver.wire`` translates from and to the API's JSON.
 Attribute names are always fully qualified (``lode.dev/type``); capacity names stay as the slice spells them,
 because the API matches a capacity request to a capacity byte for byte.
 """

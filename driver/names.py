@@ -1,4 +1,4 @@
-"""The names by which other objects refer to the driver, derived from the setting ``driverName``."""
+"""The names by which other objects refer to the driver, derived from the setting ``driverName``. Pure."""
 
 import re
 from dataclasses import dataclass

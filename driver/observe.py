@@ -1,4 +1,4 @@
-"""Logs, metrics and health checks. Only this module uses structlog and prometheus_client."""
+"""Logs, metrics and health checks. Only home of ``structlog`` and ``prometheus_client``."""
 
 import contextlib
 import logging

@@ -1,4 +1,4 @@
-"""Kubernetes quantities, exact: an integer number of nano-units, the finest resolution of the API.
+"""Kubernetes quantities, exact: an integer number of nano-units, the finest resolution of the API. Pure.
 
 Syntax and canonical form follow k8s.io/apimachinery/pkg/api/resource: ``12Gi``, ``500m``, ``1e3``, ``0.5``.
 Anything finer than one nano is rounded up, as in the API server.

@@ -1,4 +1,4 @@
-"""Threads whose failure is reported. Only the ``__main__`` modules of the programs start threads."""
+"""Threads whose failure is reported. docs/architecture.md names the modules that start threads."""
 
 import threading
 from collections import deque

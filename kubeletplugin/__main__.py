@@ -1,4 +1,4 @@
-"""``lode kubeletplugin``: wires everything together and starts the only threads."""
+"""``lode kubeletplugin``: puts the plugin together and runs its loops in threads."""
 
 import argparse
 import gc

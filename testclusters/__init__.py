@@ -7,6 +7,22 @@
 Everything they need is built from Go modules and Debian packages into a cache outside the repository, or taken from
 the machine if it is installed there. testclusters/README.md describes the cache, the environment variables and how to
 add a version of Kubernetes.
+
+__main__       the command line
+lifecycle      creates and removes kind clusters
+controlplane   a control plane without nodes, as plain processes
+| kind         a kind cluster with real kubelets
+| nodeimage    the image of a cluster's nodes
+images         the images that tests load onto nodes
+daemon         a Docker daemon: the machine's, or a private one
+debian         what comes from Debian packages
+programs       the programs of a cluster, built or found
+| pki          a certificate authority, and kubeconfigs
+| oci          writes container images without a daemon
+cache          folders outside the repository for what takes long to build
+| commands     runs other programs
+progress       progress messages for the person who waits
+| forwarder    a TCP forwarder that delays what clients send
 """
 
 from testclusters.cache import cached_folder, content_key

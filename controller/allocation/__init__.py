@@ -1,4 +1,4 @@
-"""Which devices a pod's claims get on a node: a deterministic function of all slices, classes, claims and taint rules.
+"""Which devices a pod's claims get on a node: a function of all slices, classes, claims and taint rules. Pure.
 
 Terms
     A **pool** is the newest generation of one pool of ResourceSlices. A set of its devices is an integer with a bit for
@@ -30,8 +30,17 @@ What it may cost
     Whoever writes a claim decides how much its selectors take. ``costs`` counts that before anything else is asked, and
     refuses the claim if it is too much. The work is spread over turns (``metering``).
 
-Layers, top to bottom: ``fleet``, ``nodefit`` and ``costs``, ``ordering``, ``search`` and ``reasons``, ``requests`` and
-``devices``, ``rules`` and ``filters``, ``metering``. Imports only go down.
+fleet        every device of the cluster and what is in use; which devices claims would get
+costs        what selectors of claims take, and which claims are refused because it is too much
+| nodefit    one node and one compiled request
+ordering     which of the sufficient devices come first
+reasons      why claims cannot be allocated
+| search     the search where the first fit is not a solution
+devices      which devices exist and which are in use
+| requests   what claims ask for, compiled
+filters      the selectors of a class and a request, compiled once
+| rules      the API's rules for one device: capacity, taints, constraints
+metering     how much selectors may be evaluated in a turn
 """
 
 from controller.allocation.devices.pools import NodeSlot

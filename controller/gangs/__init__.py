@@ -1,28 +1,31 @@
 """Gangs: pods that start together or not at all, inside one domain of the topology. Pure.
 
-``choose`` is the entry: a gang and a snapshot in, a plan or a refusal out; ``render`` says a refusal in one line.
+``choose`` is the entry: a gang and a snapshot in, a plan or a refusal out. Which pods belong to a gang, and on what it
+starts, follows from what users write: ``membership``.
 
-    units       members as what is placed: those that share a claim are one unit
-    topology    which devices are in which domain
-    Memory      what was found about places for earlier gangs; it saves time
-    counting    how many members domains take at most
-    competing   the same for unlike members together
-    staging     members on nodes on trial, with everything that is known
-    packing     the exact search in one domain
-    searching   the searches in all domains that may take the gang
-    unfinished  searches that ran out of steps, and go on with the next decision
-    choice      which of the domains that can take the gang is chosen
-    tiers       which levels have to hold: all of them, then without preferred ones
-    verdicts    what is said about each domain that does not take the gang
-
-Which pods belong to a gang, and on what it starts, follows from what users write:
-
-    hints_of, rank_of_pod     what a pod itself says (labels, annotations, owner, scheduling group)
-    asked_by_claim, asked_by_pod    what its claims ask (PlacementConfig)
-    GroupObjects              objects that say how many members there are (PodGroups, Jobs, StatefulSets)
-    group_from, tiers_from    PodGroups of three APIs, and what tiers of Volcano stand for
-    membership_of             the gang of a pod, from all of these: the first source that is found counts
-    agreed                    the terms of a gang, or the contradictions between its members
+choose         the decision about a gang: counts domains, searches those that may take it, takes the best
+searching      the searches in all domains that may take the gang
+choice         which of the domains that can take a gang is chosen
+| tiers        which levels have to hold: all of them, then without preferred ones
+| unfinished   searches that ran out of steps, and go on with the next decision
+packing        the exact search in one domain
+competing      how many unlike members domains take at most
+| counting     how many units of each kind domains take at most
+| staging      units on nodes on trial, with everything that is known
+memory         what was found about places for earlier gangs; it saves time
+| verdicts     what is said about each domain that does not take the gang
+topology       which devices are in which domain
+| units        members as what is placed: those that share a claim are one unit
+agreement      the terms of a gang, or the contradictions between its members
+| membership   the gang of a pod: the first source that is found counts
+| podgroups    PodGroup objects of three APIs as values
+asked          what the claims of a pod ask about its gang (``PlacementConfig``)
+| groups       objects that say how many members a gang has
+| hints        what a pod itself says: labels, annotations, owner, scheduling group
+annotations    what annotations of a pod ask of the topology
+| render       a refusal in one line of bounded length
+| terms        on what a gang starts, and what each member says about that
+gang           a gang as the decision sees it, and the decision as a value
 """
 
 from controller.gangs.agreement import agreed

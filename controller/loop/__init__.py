@@ -1,11 +1,19 @@
-"""The running controller: takes in changes, decides about one pod or claim at a time, and has decisions carried out.
+"""The running controller: takes in changes, decides about one pod, gang or claim at a time, has decisions carried out.
 
-Controller    queue, reflectors and one step at a time; no threads, and no calls of the API
-Contact       whether what is known of the cluster is still kept up to date
-PodSync       decides about one pod; ClaimSync the same for a claim nobody uses
-GangSync      decides about one gang, and has PodSync carry out what that means for each member
-Underway      what is being written: what counts meanwhile, what is in doubt, what is repeated
-PodWaits      the pods that wait: what wakes them, and the nodes that are held back for them
+It has no threads and calls no API: reflectors feed it, and ``controller.writing`` carries out what it decides.
+
+controller    queue, reflectors and one step at a time
+contact       whether what is known of the cluster is still kept up to date
+| gangsync    decides about one gang, and has that carried out for each member
+| claimsync   decides about one claim that nobody uses
+gangholds     nodes that are held back for gangs
+| podsync     decides about one pod, and has that carried out
+podwaits      the pods that wait: what wakes them, and the nodes held back for them
+| turns       when pods, gangs and claims are decided
+underway      what is being written, what counts meanwhile, and what is repeated
+metrics       the controller's metrics
+| queue       keys with due times
+| timeline    when what objects say happened, on the clock of this program
 """
 
 from controller.loop.controller import Controller

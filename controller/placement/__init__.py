@@ -3,17 +3,20 @@
 ``plan`` is the entry. It asks ``controller.allocation`` which nodes may fit and which devices a pod would get there,
 and ``PodCheck`` whether the pod could run there otherwise.
 
-    Needs         what a pod asks of nodes
-    Nodes         the nodes, with the pods that count on each
-    predicates    what the node itself says about a pod
-    podaffinity   required affinity and anti-affinity between pods
-    spread        topology spread constraints
-    volumes       where a pod's volumes are, or can be
-    PodRoom       how many pods of a kind a node takes
-    preemption    where kube-scheduler would evict pods
-    preferences   which of equal nodes a pod prefers
-    PodIndex      pods on nodes, by what terms of other pods select
-    Storage       volumes, claims for them, storage classes and limits of nodes
+planner         the node of each pod of a group, and its devices there
+| room          how many pods of a kind a node takes, but for devices
+podcheck        whether a pod can run on nodes, asked node by node
+| preferences   which of equal nodes a pod prefers
+podaffinity     required affinity and anti-affinity between pods
+| preemption    where kube-scheduler would evict pods
+| spread        topology spread constraints
+| volumes       where a pod's volumes are, or can be
+predicates      what the node itself says about a pod
+nodes           the nodes, with the pods that count on each
+podindex        pods on nodes, by what terms of other pods select
+needs           what a pod asks of nodes
+| storage       volumes, claims for them, storage classes and limits of nodes
+podterms        what a pod says about other pods, and what these see of a pod
 """
 
 from controller.placement.needs import HostPort, Needs, NodeToleration, needs_of, requests_of

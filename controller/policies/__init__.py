@@ -1,9 +1,8 @@
 """Whether the admission policies that make this controller the only allocator are in force.
 
-expected_policies   the policies and bindings as this version installs them
-policy_resource     where the API serves one of them
-deviation           how an object of the API falls short of the one that is expected (pure)
-PolicyGuard         looks at them again and again, and says why nothing may be allocated
+guard        looks at the policies again and again, and says why nothing may be allocated
+comparison   how a policy or binding falls short of the one that is expected
+| shipped    the policies and bindings as this version installs them
 """
 
 from controller.policies.comparison import deviation

@@ -1,15 +1,27 @@
-"""What to do about one pod or one claim, from what is known and nothing else. Pure: deciding changes no state.
-
-    decide           what to do about a pod: one of the values in ``decisions``
-    decide_gang      what to do about the members of a gang, all of them or none
-    decide_claim     what to do about a claim that nobody uses
-    double_use       whether a claim holds what older claims hold, too
-    unhealthy_use    the pods that use a claim's devices which do not work
-    claim_updates    what a decision means for claims, as changes of their ``status``
-    node_refusals    why each node refuses a pod, ``impossible`` whether waiting helps, ``explanation_of`` the text
+"""What to do about one pod, gang or claim, from what is known and nothing else: deciding changes no state. Pure.
 
 What is remembered between decisions belongs to their owner, who fills it from what decisions say: a
 ``PlacementHistory`` for each pod, and one ``RefusalMemory``.
+
+deadlines       when pods have ended at the latest, and when a gang can start
+prospects       what could help a pod that no node takes
+gangs           what to do about the members of a gang, all of them or none
+gangprogress    how far the members of a gang have come
+pods            what to do about a pod
+| claims        what to do about a claim that nobody uses
+| messages      why no node takes a pod, as text and as JSON
+refusals        why each node refuses a pod, remembered while nothing changes
+doubles         claims that together hold more than there is
+| expected      what kube-scheduler is expected to allocate for pods that were let go
+| unhealthy     the pods that use devices which do not work
+examined        how far a pod has come that is about to be placed
+history         where kube-scheduler refused a pod
+| nodes         which node a pod goes to
+| podclaims     the claims of a pod, and what is wrong with them
+| updates       what a decision means for claims, as changes of their ``status``
+| verdicts      what kube-scheduler says about a pod that it does not bind
+decisions       what can be decided, as values
+| enforcement   what keeps containers on a shared card within their parts
 """
 
 from controller.reconcile.claims import ORPHAN_SECONDS, decide_claim

@@ -29,6 +29,18 @@ From the text of an expression to an answer::
 
 The recorded answers of Kubernetes' own evaluator in ``tests/data/conformance/cel`` decide what is right. Names of
 overloads and run-time errors are those of cel-go and of Kubernetes' CEL libraries.
+
+drivers            whose devices selectors can select
+selector           a compiled selector, from its text
+constant_folding   the values of constant nodes; bad constants are refused
+| evaluator        syntax nodes as Python closures
+library            the functions that expressions may call
+cost               what an evaluation costs
+| paths            the parts of a device that an expression reads
+device             the variable ``device``
+| language         text to a checked syntax tree
+values             the values that expressions compute with
+errors             faults of an expression, and of its evaluation on one device
 """
 
 from controller.selectors.cost.budget import Budget

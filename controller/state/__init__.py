@@ -1,24 +1,26 @@
 """What the controller knows of the cluster: the newest known version of each object, indexed. Pure.
 
-    State            what decisions are made from; ``apply`` feeds it with what the reflectors report
-    Decoder          what reflectors report, as values; may run in their threads
-    SharedPods, SharedClaims   make pods and claims share what is equal
-    UnreadableObjects   the objects that cannot be decoded
-    ObjectVersions   the known version of every object; an older one never replaces a newer one
-    Pods             pods by key and by the claims they refer to
-    Claims           claims by key
-    is_made_for      whether a claim was created for a pod or PodGroup; ``State.consumer`` says who uses it
-    Promise          what was decided to give to a claim and is not known to be written
-    DeviceClasses    device classes, and whose devices requests for them can get
-    Gangs            which pods belong to which gang, and on what each gang starts
-    scheduling       namespaces and volumes, which are read only to choose nodes
-    SliceNodes       the node of each slice; whether some devices can be reached from several nodes
-    NodeRevisions    how often others than this controller have changed each node
-    DeviceKinds      the kind of each published device, for a metric
-    epoch_seconds    an RFC 3339 time stamp as a number; ``State.at`` has it as decisions need it
-    Changes          what must be looked at again after a change
+``State`` is what decisions are made from; ``apply`` feeds it with what the reflectors report. Nodes with the pods that
+count on them are ``controller.placement.Nodes``; devices are ``controller.allocation.Fleet``.
 
-Nodes with the pods that count on them are ``controller.placement.Nodes``; devices are ``controller.allocation.Fleet``.
+state          all of it, kept up to date change by change
+decoding       what reflectors report, as values; may run in their threads
+| handlers     what happens to the indexes when an object of a kind changes
+consumers      for whom a claim is reserved: a pod, or its PodGroup
+| gangs        which pods belong to which gang, and on what each starts
+| pods         pods by key and by the claims that they refer to
+| scheduling   namespaces and volumes, which are read only to choose nodes
+| sharing      keeps equal parts of objects once
+| versions     the known version of every object; an older one never replaces a newer one
+podview        a pod as the controller sees it
+| claims       claims by key
+| classes      device classes, and whose devices requests for them can get
+| slices       for which nodes a change of a slice or of an allocation matters
+| kinds        the kind of each published device, for a metric
+| changes      what must be looked at again after a change
+| revisions    how often others than this controller have changed each node
+| times        time stamps of objects
+unreadable     the objects that cannot be decoded
 """
 
 from controller.state.changes import Changes

@@ -1,7 +1,9 @@
 """Says why pods wait, after placing: a condition on the pod, and one Event for each object and reason, counted up.
 
-Teller         has conditions and Events written in the telling lane, if they are news
-Explanations   why no node takes a pod, found once for all pods of a shape
+teller           has conditions and Events written in the telling lane, if they are news
+events           Events as values
+| explanations   why no node takes a pod, found once for all pods of a shape
+| told           what was told about each pod last, and whether something is news
 """
 
 from controller.telling.explanations import Explanations

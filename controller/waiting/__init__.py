@@ -1,11 +1,11 @@
 """Which pods wait, in which order they are served, and what they mean for each other's nodes. Pure.
 
-Rank, rank_of   the order: by priority, then age; rank_of_gang the same for a gang
-ParkedPods      the pods that wait, in groups, and which of them a change can help
-HoldLimits      how long and how much may be held back; Pauses after a hold that ran out
-HeldNodes       nodes that are held back for pods that have waited long; HeldDomains the same for gangs
-Shares          which namespaces have had their turn of deciding
-OpenQuestions   nodes where kube-scheduler is being asked about pods that it has refused before
+held          nodes that are held back for pods and gangs that have waited long
+| limits      how long, how often and how many nodes may be held back
+| parked      the pods that wait, in groups, and which of them a change can help
+| questions   nodes where kube-scheduler is asked again about a pod that it refused before
+| shares      which namespaces have had their turn of deciding
+order         the order: by priority, then age
 """
 
 from controller.waiting.held import HeldDomain, HeldDomains, HeldNode, HeldNodes

@@ -1,11 +1,15 @@
 """From a decision to the API: what a decision means as a sequence of writes, and the port that carries sequences out.
 
-sequences        what a decision means as writes (pure)
-steps            writes as values (pure)
-port.Writes      takes sequences and returns at once; what came of them comes back as events
-threaded         the port of the running program, with many writes in flight
-stepped          the port for a simulation, which makes one call a step, in any order
-lanes            which sequence may start next; calls: the API call of each step
+stepped       the port for a simulation: one call a step, in any order
+| threaded    the port of the running program, with many writes in flight
+port          takes sequences and returns at once; what came of them comes back as events
+lanes         which sequence may start next
+execution     one sequence on its way, call by call
+calls         the API call of each step
+| sequences   what a decision means as writes
+metrics       metrics of writes
+| steps       writes as values
+| terms       the term of leadership that a write belongs to
 """
 
 from controller.writing.metrics import WritingMetrics

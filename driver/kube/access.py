@@ -1,4 +1,7 @@
-"""The API server's address and the credentials for it: a pod's service account, or a kubeconfig file."""
+"""The API server's address and the credentials for it: a pod's service account, or a kubeconfig file.
+
+Only home of ``kubernetes``.
+"""
 
 import os
 import threading

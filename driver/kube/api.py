@@ -1,4 +1,4 @@
-"""The port to the Kubernetes API: JSON objects in and out, and errors by what the caller must do next. No I/O here.
+"""The port to the Kubernetes API: JSON objects in and out, and errors by what the caller must do next. Pure.
 
 Two implementations pass the same contract tests: ``driver.kube.client`` (a real kube-apiserver) and
 ``memoryapi`` (in memory).

@@ -1,4 +1,4 @@
-"""The JSON that an API server sends and takes. Only this module uses msgspec.
+"""The JSON that an API server sends and takes. Only home of ``msgspec``.
 
 Everything is decoded strictly first, which is quick. Only what is refused then is read leniently, object by object: one
 object that cannot be decoded keeps no other from being read, neither in a list nor in a watch.

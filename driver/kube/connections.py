@@ -1,4 +1,4 @@
-"""Connections to an API server that are kept for the next request. Only this module uses ``http.client`` and ``ssl``.
+"""Connections to an API server that are kept for the next request. Only home of ``ssl``.
 
 The standard library's client is enough for one server, and takes half the time for a request that larger ones take.
 """

@@ -1,10 +1,11 @@
-"""Reads JSON that an API server serves and strict decoders refuse. Pure; bounded in depth, and linear in time.
+"""Reads JSON that an API server serves and strict decoders refuse. Pure.
 
 An API server passes opaque parameters and managed fields on as they were written. They may nest more deeply than a
 recursive decoder can follow (up to 10,000 levels), name halves of surrogate pairs, have bytes that are no UTF-8, and
 numbers beyond every range. What such an object says elsewhere counts all the same. So texts are read as Go's decoder
 reads them, which is what other programs see; what is nested too deeply becomes null, and a number beyond the range of a
-double an infinite one. Callers that read opaque parameters have to refuse these.
+double an infinite one. Callers that read opaque parameters have to refuse these. Reading is bounded
+in depth, and linear in time.
 """
 
 import json

@@ -1,7 +1,15 @@
-"""Translates the API's JSON objects (resource.k8s.io/v1) to and from the model. Pure; field names are the API's.
+"""Translates the API's JSON objects (resource.k8s.io/v1) to and from the model. Pure.
 
-Decoding keeps everything that decisions need, and names every unknown field that may change the meaning of a request.
-Encoding leaves out empty fields, as the API server does.
+Field names are the API's. Decoding keeps everything that decisions need, and names every unknown field that may change
+the meaning of a request. Encoding leaves out empty fields, as the API server does.
+
+shared_slices   the slices of a fleet: what equal hardware has in common exists once
+claims          ResourceClaims and DeviceClasses
+| slices        ResourceSlices and their devices
+allocations     allocations, their configuration and consumers
+nodes           node selectors of core/v1
+| taints        taints and tolerations of devices
+fields          what all translations share
 """
 
 from driver.wire.allocations import allocation_from, allocation_to, consumer_to

@@ -1,4 +1,4 @@
-"""How cards can be partitioned, as data, and the MIG profiles of common cards.
+"""How cards can be partitioned, as data, and the MIG profiles of common cards. Pure.
 
 A scheme has the counters of one card and every partition that the card supports, with the counters that the partition
 consumes. Two partitions can exist at once exactly if the counters cover both.

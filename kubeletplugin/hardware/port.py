@@ -1,4 +1,4 @@
-"""The port to a node's accelerators: what a backend must do. No I/O here.
+"""The port to a node's accelerators: what a backend must do. Pure.
 
 A backend knows nothing of claims that are prepared, and keeps nothing that must survive a restart of the plugin: the
 checkpoint does (``kubeletplugin.prepare``). It is asked from several threads: never twice at once about one card, but

@@ -1,9 +1,23 @@
 """Preparing claims on a node: a plan, a checkpoint, and the files that give containers their devices.
 
-``preparer`` answers the kubelet, ``transaction`` carries a prepare out, and ``retiring`` undoes it. ``plan`` says what
-a claim holds on this node, ``uses`` what it makes of the hardware, ``conflicts`` and ``exclusions`` whether another
-claim is in the way, ``container`` what containers get for it; ``checkpoint`` and ``storage`` keep it on disk.
-``recovery`` repairs the node when the plugin starts.
+preparer         answers the kubelet, and a plugin that starts
+recovery         repairs the node when the plugin starts
+| transaction    carries a prepare out
+retiring         forgets claims: their files at once, their hardware as soon as it allows that
+claim_usage      whether prepared claims are still allocated and used, by the API
+| node_devices   the claim from the API, its devices from the hardware
+| storage        the checkpoint and the claims' files on the disk
+card_identity    which cards a prepared claim may be using
+| container      what containers get for a claim
+| exclusions     what cannot be on a card at the same time
+checkpoint       the checkpoint as bytes
+cdi              CDI specs as values and as JSON
+| conflicts      which claims hold devices that exclude each other
+| metadata       what a container can read about its devices
+| uses           what a plan makes of the hardware, device by device
+plan             what a claim holds on this node
+calls            one call of the kubelet, and why it may fail
+claims           how the kubelet names claims, and the results that it gets
 """
 
 from kubeletplugin.prepare.claims import ClaimRef, PreparedDevice, PrepareError, PrepareResult

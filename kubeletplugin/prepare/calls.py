@@ -1,4 +1,4 @@
-"""One call of the kubelet, and why it may fail although nothing is wrong with the claim."""
+"""One call of the kubelet, and why it may fail although nothing is wrong with the claim. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

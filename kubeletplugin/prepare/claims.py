@@ -1,4 +1,4 @@
-"""How the kubelet names claims, and the results it gets."""
+"""How the kubelet names claims, and the results it gets. Pure."""
 
 import re
 from dataclasses import dataclass

@@ -3,6 +3,10 @@
 The API server estimates the most that an expression can cost on any device, and refuses expressions above the limit.
 Only the API needs this estimate. The scheduler and the controller count the actual cost instead, while they evaluate
 an expression (`controller.selectors.cost`).
+
+estimator        the most that an expression can cost on any device
+call_estimates   the most that a call can cost
+sizes            the sizes that values can have
 """
 
 from typing import Final

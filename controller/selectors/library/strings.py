@@ -1,4 +1,7 @@
-"""The functions on strings. Positions count characters. Regular expressions are RE2, which takes linear time."""
+"""The functions on strings. Positions count characters. Regular expressions are RE2, which takes linear time.
+
+Only home of ``re2``.
+"""
 
 import math
 import re

@@ -1,7 +1,10 @@
 """Simulated cards, which can be partitioned and shared as real ones, and fail on demand.
 
-``profile`` says which cards a node has, ``state`` what exists on them, and ``backend`` implements ``Hardware``.
-``recording`` writes the profile of a node.
+backend       answers the port
+| recording   writes the profile of a node
+profile       which cards a node has, from a YAML file
+| state       what exists on the cards
+schemes       partition schemes that a profile may name
 """
 
 from kubeletplugin.hardware.simulated.backend import SimulatedHardware

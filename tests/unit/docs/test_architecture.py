@@ -14,12 +14,14 @@ from itertools import pairwise
 
 import pytest
 
+from tests.unit.docs.docstrings import docstrings, is_pure, sources
 from tests.unit.docs.pages import ROOT, page
 
 Arrow = tuple[str, str]
 
 NOT_PRODUCT = {"tests", "benchmarks", "charts"}
 GENERATED = {"kubeletplugin.proto"}
+THREAD_STARTERS = {"start_thread", "SpareThreads", "Thread", "ThreadPoolExecutor", "Timer"}
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,15 @@ class Drawing:
     levels: Mapping[str, Set[str]]
     """The nodes of each level; the key is the package of a subgraph, or "" for level one."""
     arrows: frozenset[Arrow]
+    pure: Set[str]
+    """The nodes that are marked as pure."""
 
 
 def drawing(text: str) -> Drawing:
     (chart,) = re.findall(r"```mermaid\nflowchart TD\n(.*?)```", text, re.DOTALL)
     levels: dict[str, set[str]] = {"": set()}
     arrows: set[Arrow] = set()
+    pure: set[str] = set()
     level = ""
     for line in (line.strip() for line in chart.splitlines()):
         if match := re.match(r"subgraph ([\w.]+)", line):
@@ -46,7 +51,9 @@ def drawing(text: str) -> Drawing:
             arrows |= {(a, b) for start, end in pairwise(stops) for a in start for b in end}
         elif match := re.match(r"([\w.]+)\[", line):
             levels[level].add(match[1])
-    return Drawing(levels, frozenset(arrows))
+            if "(pure)" in line:
+                pure.add(match[1])
+    return Drawing(levels, frozenset(arrows), pure)
 
 
 def imports(package: str) -> Iterator[Arrow]:
@@ -124,3 +131,25 @@ def test_every_part_of_a_subgraph_exists_and_no_package_is_missing(package: str)
     modules = {f"{package}.{file.stem}" for file in (ROOT / package).glob("*.py")}
     assert drawn <= folders | modules, f"docs/architecture.md: remove {sorted(drawn - folders - modules)}"
     assert folders <= drawn, f"docs/architecture.md: draw {sorted(folders - drawn)}"
+
+
+def test_the_parts_that_are_drawn_as_pure_are_those_that_say_it() -> None:
+    docs = docstrings(sources())
+    parts = {node for level, nodes in DRAWN.levels.items() if level for node in nodes}
+    assert DRAWN.pure == {part for part in parts if is_pure(part, docs)}
+
+
+def starts_threads(tree: ast.Module) -> bool:
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return any(ast.unparse(call).rpartition(".")[2] in THREAD_STARTERS for call in calls)
+
+
+def test_the_modules_that_start_threads_are_named() -> None:
+    (sentence,) = re.findall(r"Threads are started in (.*?)\bnowhere else\.", page("docs/architecture.md"), re.DOTALL)
+    product = DRAWN.levels[""] - {"testclusters"}
+    starters = {
+        module
+        for module, tree in sources().items()
+        if module.partition(".")[0] in product and module != "driver.threads" and starts_threads(tree)
+    }
+    assert set(re.findall(r"`([\w.]+)`", sentence)) == starters

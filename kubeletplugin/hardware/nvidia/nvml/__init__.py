@@ -1,1 +1,9 @@
-"""NVML as values: the only place that knows ``pynvml`` and the structures of the C library."""
+"""NVML as values: no other package knows the structures of the C library. Only home of ``pynvml``.
+
+events        reads events of cards, and conditions that stay
+| instances   reads, creates and destroys instances of MIG
+| modes       sets modes of a card
+| reading     reads what NVML says about the system and its cards
+facts         what NVML says, as values
+| library     loads NVML and calls it
+"""

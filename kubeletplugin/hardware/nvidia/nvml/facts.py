@@ -1,4 +1,4 @@
-"""What NVML says about cards, as values. ``None`` and "" stand for what a driver does not say."""
+"""What NVML says about cards, as values. ``None`` and "" stand for what a driver does not say. Pure."""
 
 from dataclasses import dataclass
 
