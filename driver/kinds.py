@@ -1,15 +1,17 @@
-"""What a card is offered as, and the kinds of device that come of it. Pure.
+"""What serves a card, what the card is offered as, and the kinds of device that come of it. Pure.
 
-An offer is a value of the setting ``kubeletplugin.offer``. A kind is a value of the attribute ``<driver>/kind`` and of
-the label ``kind`` of metrics.
+A backend is a value of the setting ``kubeletplugin.hardware``, and an offer one of ``kubeletplugin.offer``. A kind is a
+value of the attribute ``<driver>/kind`` and of the label ``kind`` of metrics.
 """
 
-from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final, Literal, assert_never, get_args
+
+Backend = Literal["nvidia", "ascend"]
+"""What serves the cards of a vendor."""
 
 Offer = Literal["whole", "share", "partitions"]
 
-EVERY_OFFER: Final[tuple[Offer, ...]] = ("whole", "share", "partitions")
+EVERY_OFFER: Final[tuple[Offer, ...]] = get_args(Offer)
 """In the order in which devices are published."""
 
 WholeKind = Literal["gpu", "npu"]
@@ -17,12 +19,21 @@ ShareKind = Literal["gpu-share", "npu-share"]
 PartitionKind = Literal["mig", "vnpu"]
 DeviceKind = WholeKind | ShareKind | PartitionKind
 
-WHOLE_KINDS: Final[tuple[WholeKind, ...]] = ("gpu", "npu")
-SHARE_OF: Final[Mapping[WholeKind, ShareKind]] = {"gpu": "gpu-share", "npu": "npu-share"}
-"""The kind of a share, by the kind of the whole card."""
-SHARE_KINDS: Final[tuple[ShareKind, ...]] = tuple(SHARE_OF.values())
+WHOLE_KINDS: Final[tuple[WholeKind, ...]] = get_args(WholeKind)
+SHARE_KINDS: Final[tuple[ShareKind, ...]] = get_args(ShareKind)
 
 KIND_ATTRIBUTE: Final = "kind"
 """The attribute that holds a device's kind, without the driver's domain."""
 UNKNOWN_KIND: Final = "unknown"
 """The kind that metrics report for a device without that attribute."""
+
+
+def share_of(kind: WholeKind) -> ShareKind:
+    """The kind of a share of such a card."""
+    match kind:
+        case "gpu":
+            return "gpu-share"
+        case "npu":
+            return "npu-share"
+        case _:
+            assert_never(kind)

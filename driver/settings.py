@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from driver.errors import Fault, InvalidInput
-from driver.kinds import EVERY_OFFER, Offer
+from driver.kinds import EVERY_OFFER, Backend, Offer
 from driver.names import DEFAULT_DRIVER, Names
 
 
@@ -94,7 +94,7 @@ class HealthTaints(_Section):
 class KubeletPluginSettings(_Section):
     """Settings of ``lode kubeletplugin``."""
 
-    hardware: Literal["auto", "nvidia", "ascend", "simulated"] = "auto"
+    hardware: Literal["auto", Backend, "simulated"] = "auto"
     """The backend; ``auto`` serves whatever hardware the node has."""
     nvidia: NvidiaSettings = NvidiaSettings()
     ascend: AscendSettings = AscendSettings()

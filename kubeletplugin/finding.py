@@ -1,6 +1,8 @@
 """Which backends serve a node's cards."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import assert_never
 
 from driver.clock import Clock
 from driver.files import Files
@@ -14,6 +16,7 @@ from kubeletplugin.hardware.guarded import Guard
 from kubeletplugin.hardware.infiniband import AttachedHardware
 from kubeletplugin.hardware.simulated import FileStore, SimulatedHardware, load_profile
 from kubeletplugin.hardware.sysfs import Sysfs
+from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
 
 CARD_SECONDS = 2.0
 """How long a question about one card may take, when all cards of a node are asked."""
@@ -56,12 +59,23 @@ def find_hardware(
     def has(name: str) -> bool:
         return any(DeviceFiles(folder).find(name) for folder in folders)
 
-    choices = [
-        Choice("nvidia", lambda: has("nvidiactl"), lambda: _nvidia(settings, log)),
-        Choice("ascend", lambda: has("davinci_manager"), lambda: _ascend(settings, log)),
-    ]
+    def choice(vendor: Vendor) -> Choice:
+        facts = facts_of(vendor)
+        return Choice(facts.backend, partial(has, facts.device_files[0]), partial(_maker(vendor), settings, log))
+
+    choices = [choice(vendor) for vendor in EVERY_VENDOR]
     sysfs = Sysfs(section.sys_root)
     return AttachedHardware(chosen(section.hardware, choices), sysfs, section.infiniband_exclude, clock, log)
+
+
+def _maker(vendor: Vendor) -> Callable[[Settings, Logger], Hardware]:
+    match vendor:
+        case "nvidia":
+            return _nvidia
+        case "huawei":
+            return _ascend
+        case _:
+            assert_never(vendor)
 
 
 def _nvidia(settings: Settings, log: Logger) -> Hardware:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
-from driver.kinds import EVERY_OFFER, KIND_ATTRIBUTE, SHARE_KINDS, SHARE_OF, DeviceKind, Offer
+from driver.kinds import EVERY_OFFER, KIND_ATTRIBUTE, SHARE_KINDS, DeviceKind, Offer, share_of
 from driver.limits import MAX_ATTRIBUTE_BYTES
 from driver.model import (
     AttributeValue,
@@ -243,7 +243,7 @@ def text_attribute(text: str) -> str:
 def _parts(card: Card, offer: Collection[Offer]) -> list[tuple[Offer, DeviceKind, Partition | None]]:
     parts: list[tuple[Offer, DeviceKind, Partition | None]] = [
         ("whole", card.unit, None),
-        ("share", SHARE_OF[card.unit], None),
+        ("share", share_of(card.unit), None),
     ]
     if card.scheme:
         parts += [("partitions", card.scheme.kind, partition) for partition in card.scheme.partitions]

@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import assert_never
 
 from kubeletplugin.hardware import Action, Card, Partition
 from kubeletplugin.hardware.actions import MigInstance, MigMode, VnpuInstance
+from kubeletplugin.hardware.vendors import facts_of
 from kubeletplugin.prepare.checkpoint import PreparedClaim
 from simulation.hardware import NodeHardware
 from simulation.node import SimulatedNode
@@ -54,7 +56,13 @@ def hardware_violations(
 
 
 def _place(card: Card, partition: Partition) -> Place:
-    return card.uuid, partition.profile, partition.slot if card.unit == "gpu" else 0
+    match kind := facts_of(card.vendor).partition_kind:
+        case "mig":
+            return card.uuid, partition.profile, partition.slot
+        case "vnpu":
+            return card.uuid, partition.profile, 0
+        case _:
+            assert_never(kind)
 
 
 def _place_of(action: Action) -> Place | None:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from cli.doctor.findings import Finding, Status, ok
+from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
 
 SPEC_DIRS: Final = ("/etc/cdi", "/var/run/cdi")
 _SAME: Final = {"/run/": "/var/run/"}
 """``/var/run`` is a link to ``/run``."""
 
-Vendor = Literal["nvidia", "huawei"]
 FolderState = Literal["present", "missing", "no folder", "not writable"]
 
 
@@ -43,37 +43,6 @@ class Containerd:
 
 
 @dataclass(frozen=True, slots=True)
-class VendorNeeds:
-    """What the driver of a vendor brings to a node."""
-
-    name: str
-    files: tuple[str, ...]
-    """Names below ``/dev`` without which no container can use a card."""
-    card: str
-    """Prefix of the name below ``/dev`` of each card."""
-    library: str
-    remedy: str
-
-
-NEEDS: Final[Mapping[Vendor, VendorNeeds]] = {
-    "nvidia": VendorNeeds(
-        "NVIDIA",
-        ("nvidiactl", "nvidia-uvm"),
-        "nvidia",
-        "libnvidia-ml.so.1",
-        "install NVIDIA's driver, and create the device nodes with `nvidia-modprobe -u -c=0`",
-    ),
-    "huawei": VendorNeeds(
-        "Ascend",
-        ("davinci_manager", "devmm_svm", "hisi_hdc"),
-        "davinci",
-        "libdcmi.so",
-        "install the Ascend driver and firmware, and restart the machine",
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True)
 class NodeFacts:
     """What was seen on a node. Paths are those of the node."""
 
@@ -93,7 +62,7 @@ class NodeFacts:
     device_files: frozenset[str]
     """Names below ``/dev``."""
     libraries: frozenset[str]
-    """Those of ``VendorNeeds.library`` that are installed below the driver's root."""
+    """Those of ``VendorFacts.library`` that are installed below the driver's root."""
 
 
 def check_node(facts: NodeFacts) -> tuple[Finding, ...]:
@@ -111,28 +80,30 @@ def check_node(facts: NodeFacts) -> tuple[Finding, ...]:
 def _hardware(facts: NodeFacts) -> Iterator[Finding]:
     serious: Status = "warning" if facts.hardware == "simulated" else "failed"
     if not any(facts.cards.values()):
-        yield ok("cards", "PCI bus", "no accelerator of NVIDIA or Huawei")
+        companies = " or ".join(facts_of(vendor).company for vendor in EVERY_VENDOR)
+        yield ok("cards", "PCI bus", f"no accelerator of {companies}")
     for vendor, count in facts.cards.items():
-        needs = NEEDS[vendor]
+        needs = facts_of(vendor)
         if not count:
             continue
-        yield ok("cards", "PCI bus", f"{count} of {needs.name}")
+        yield ok("cards", "PCI bus", f"{count} of {needs.brand}")
         if needs.library in facts.libraries:
-            yield ok("driver", needs.name, f"{needs.library} is installed")
+            yield ok("driver", needs.brand, f"{needs.library} is installed")
         else:
             remedy = f"{needs.remedy}; if it is installed elsewhere, give its folder with --driver-root"
-            yield Finding(serious, "driver", needs.name, f"{needs.library} was not found", remedy)
-        missing = [name for name in needs.files if name not in facts.device_files]
-        known = sum(
-            name.removeprefix(needs.card).isdecimal() for name in facts.device_files if name.startswith(needs.card)
-        )
+            yield Finding(serious, "driver", needs.brand, f"{needs.library} was not found", remedy)
+        missing = [name for name in needs.device_files if name not in facts.device_files]
+        numbers = [
+            name.removeprefix(needs.card_file) for name in facts.device_files if name.startswith(needs.card_file)
+        ]
+        known = sum(number.isdecimal() for number in numbers)
         if missing:
-            yield Finding(serious, "device nodes", needs.name, f"missing in /dev: {', '.join(missing)}", needs.remedy)
+            yield Finding(serious, "device nodes", needs.brand, f"missing in /dev: {', '.join(missing)}", needs.remedy)
         elif known < count:
-            message = f"/dev has {known} of {count} cards ({needs.card}0 and so on)"
-            yield Finding(serious, "device nodes", needs.name, message, needs.remedy)
+            message = f"/dev has {known} of {count} cards ({needs.card_file}0 and so on)"
+            yield Finding(serious, "device nodes", needs.brand, message, needs.remedy)
         else:
-            yield ok("device nodes", needs.name, f"/dev has all {count} cards")
+            yield ok("device nodes", needs.brand, f"/dev has all {count} cards")
 
 
 _FOLDERS: Final[Mapping[FolderState, tuple[str, str]]] = {
@@ -223,14 +194,13 @@ def _registrations(facts: NodeFacts) -> Iterator[Finding]:
 
 
 def _device_plugins(facts: NodeFacts) -> Iterator[Finding]:
-    words: Mapping[Vendor, tuple[str, ...]] = {"nvidia": ("nvidia",), "huawei": ("ascend", "davinci", "huawei", "npu")}
-    rivals = {
-        name for name in facts.device_plugins for parts in words.values() if any(p in name.lower() for p in parts)
-    }
+    vendors = [facts_of(vendor) for vendor in EVERY_VENDOR]
+    words = [word for vendor in vendors for word in vendor.device_plugins]
+    rivals = {name for name in facts.device_plugins if any(word in name.lower() for word in words)}
     for name in sorted(rivals):
         remedy = "remove that device plugin from this node before its cards are managed here, or exclude the node"
         yield Finding("warning", "other drivers", name, "a device plugin also hands out these cards", remedy)
-    known = ("gpu.nvidia.com", "compute-domain.nvidia.com", "npu.huawei.com")
+    known = [driver for vendor in vendors for driver in (*vendor.card_drivers, *vendor.companion_drivers)]
     for item in facts.registrations:
         if item.driver in known:
             remedy = "let only one driver serve the cards of a node: remove that DRA driver here, or exclude the node"

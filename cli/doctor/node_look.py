@@ -9,9 +9,10 @@ from typing import Any
 
 import grpc
 
-from cli.doctor.node_checks import NEEDS, Containerd, FolderState, NodeFacts, Registration, Vendor
+from cli.doctor.node_checks import Containerd, FolderState, NodeFacts, Registration
 from driver.settings import Settings
 from kubeletplugin.hardware.sysfs import Sysfs
+from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
 from kubeletplugin.prepare.storage import plugin_directory
 from kubeletplugin.proto import pluginregistration_v1_pb2, pluginregistration_v1_pb2_grpc
 
@@ -23,11 +24,6 @@ _LIBRARIES = (
     "usr/lib64", "usr/lib", "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib64", "usr/local/nvidia/lib64",
     "usr/local/Ascend/driver/lib64", "usr/local/Ascend/driver/lib64/driver", "usr/local/dcmi",
 )  # fmt: skip
-_PCI: dict[str, tuple[Vendor, tuple[str, ...]]] = {
-    "0x10de": ("nvidia", ("0x0300", "0x0302")),
-    "0x19e5": ("huawei", ("0x1200",)),
-}
-"""PCI vendor to the beginnings of the classes of its accelerators: VGA and 3D controllers, processing accelerators."""
 
 
 def look(settings: Settings, root: str = "/", driver_root: str = "") -> NodeFacts:
@@ -119,15 +115,17 @@ def _containerd(path: Path) -> Containerd | None:
 
 
 def _cards(sysfs: Sysfs) -> dict[Vendor, int]:
-    counts: dict[Vendor, int] = dict.fromkeys(NEEDS, 0)
+    counts: dict[Vendor, int] = dict.fromkeys(EVERY_VENDOR, 0)
+    vendors = {facts_of(vendor).pci_vendor: vendor for vendor in EVERY_VENDOR}
     for device in sysfs.names("bus/pci/devices"):
-        vendor, classes = _PCI.get(sysfs.text(f"bus/pci/devices/{device}/vendor"), (None, ()))
-        if vendor and sysfs.text(f"bus/pci/devices/{device}/class").startswith(classes):
+        vendor = vendors.get(sysfs.text(f"bus/pci/devices/{device}/vendor"))
+        if vendor and sysfs.text(f"bus/pci/devices/{device}/class").startswith(facts_of(vendor).pci_classes):
             counts[vendor] += 1
     return counts
 
 
 def _libraries(root: Path) -> Iterator[str]:
-    for needs in NEEDS.values():
-        if any((root / folder / needs.library).exists() for folder in _LIBRARIES):
-            yield needs.library
+    for vendor in EVERY_VENDOR:
+        library = facts_of(vendor).library
+        if any((root / folder / library).exists() for folder in _LIBRARIES):
+            yield library

@@ -20,6 +20,7 @@ actions        what is done to the hardware, as values
 card           a card, whichever backend reports it
 partitions     how cards can be partitioned
 | sysfs        reads the kernel's view of the machine
+| vendors      everything that differs by vendor outside the backends, in one table
 """
 
 from kubeletplugin.hardware.actions import Action, Handle

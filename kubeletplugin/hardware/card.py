@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import assert_never
 
 from driver.kinds import WholeKind
 from kubeletplugin.hardware.partitions import Partition, Scheme
-
-Vendor = Literal["nvidia", "huawei"]
+from kubeletplugin.hardware.vendors import Vendor, facts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Card:
     @property
     def unit(self) -> WholeKind:
         """The kind of a whole card of this vendor."""
-        return "gpu" if self.vendor == "nvidia" else "npu"
+        return facts_of(self.vendor).kind
 
     @property
     def name(self) -> str:
@@ -68,4 +67,10 @@ class Card:
         """Name of the whole card, or of one partition: ``gpu-0-mig-1g-5gb-6``, ``npu-3-vir02-1c-0``."""
         if partition is None:
             return self.name
-        return f"{self.name}-mig-{partition.suffix}" if self.unit == "gpu" else f"{self.name}-{partition.suffix}"
+        match kind := facts_of(self.vendor).partition_kind:
+            case "mig":
+                return f"{self.name}-mig-{partition.suffix}"
+            case "vnpu":
+                return f"{self.name}-{partition.suffix}"
+            case _:
+                assert_never(kind)

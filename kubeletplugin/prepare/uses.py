@@ -6,6 +6,7 @@ from driver.model import Result
 from driver.names import Names
 from driver.parameters import Configured, GpuConfig, NpuConfig, applies_to, main_request, parameters_of
 from kubeletplugin.hardware import Card, Share, Use
+from kubeletplugin.hardware.vendors import facts_of
 from kubeletplugin.inventory import OfferedDevice
 from kubeletplugin.prepare.plan import ClaimPlan
 
@@ -42,7 +43,7 @@ def config_of(config: Iterable[Configured], request: str, card: Card) -> GpuConf
 
     An entry that names a strategy of sharing overrides the earlier strategy with all of its fields.
     """
-    kind = GpuConfig if card.unit == "gpu" else NpuConfig
+    kind = facts_of(card.vendor).parameters
     merged: dict[str, object] = {}
     for entry in config:
         if isinstance(entry.parameters, kind) and applies_to(entry, request):

@@ -1,25 +1,21 @@
 """Which of the node's cards another driver hands out, by what the API and the kubelet say about the node. Pure."""
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from driver.kube.api import Object
 from kubeletplugin.hardware import Card, CardState
-from kubeletplugin.hardware.card import Vendor
+from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
 from kubeletplugin.kubelet_devices import KubeletDevices
 
 _RESOURCES: Final[Mapping[str, Vendor]] = {
-    "nvidia.com/gpu": "nvidia",
-    "nvidia.com/mig-": "nvidia",
-    "huawei.com/": "huawei",
+    prefix: vendor for vendor in EVERY_VENDOR for prefix in facts_of(vendor).extended_resources
 }
-"""How the extended resources of device plugins begin. Resources that DRA drivers serve are not in a Node's status."""
-_DRIVERS: Final[Mapping[str, Vendor]] = {"gpu.nvidia.com": "nvidia", "npu.huawei.com": "huawei"}
-"""DRA drivers of cards."""
-_ASCEND: Final = re.compile(r"Ascend\w*-(?:.*-)?(\d+)")
-"""A device of Huawei's device plugin: ``Ascend910-3``, or of a vNPU ``Ascend910-2c-100-3``, on the chip 3."""
+"""Prefixes of the resources of device plugins. Resources that DRA drivers serve are not in a Node's status."""
+_DRIVERS: Final[Mapping[str, Vendor]] = {
+    driver: vendor for vendor in EVERY_VENDOR for driver in facts_of(vendor).card_drivers
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +145,9 @@ def _names(name: str, known: KnownCard) -> bool:
     """Whether the name of a device is about a card: plugins add a number to the uuid for each share of a card."""
     if any(uuid in name for uuid in known.uuids):
         return True
-    chip = _ASCEND.fullmatch(name) if known.card.vendor == "huawei" else None
-    return chip is not None and int(chip[1]) == known.card.index
+    numbered = facts_of(known.card.vendor).numbered_card
+    found = numbered.fullmatch(name) if numbered else None
+    return found is not None and int(found[1]) == known.card.index
 
 
 def _vendor_of(resource: str) -> Vendor | None:

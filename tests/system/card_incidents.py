@@ -2,9 +2,11 @@
 
 import random
 from collections.abc import Callable
+from typing import assert_never
 
 from kubeletplugin.hardware import Action, Card
 from kubeletplugin.hardware.actions import MigInstance, VnpuInstance
+from kubeletplugin.hardware.vendors import facts_of
 from kubeletplugin.offers import Recorded
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint
 from kubeletplugin.prepare.storage import ClaimStorage
@@ -84,9 +86,13 @@ class CardIncidents:
         if card.scheme is None:
             return None
         part = self._random.choice(card.scheme.partitions)
-        if card.unit == "gpu":
-            return MigInstance(card.uuid, part.profile, part.slot)
-        return VnpuInstance(card.uuid, part.profile, 32 * card.index + LAST_ID)
+        match kind := facts_of(card.vendor).partition_kind:
+            case "mig":
+                return MigInstance(card.uuid, part.profile, part.slot)
+            case "vnpu":
+                return VnpuInstance(card.uuid, part.profile, 32 * card.index + LAST_ID)
+            case _:
+                assert_never(kind)
 
     def _some(self) -> tuple[str, NodeHardware]:
         node = self._random.choice(list(self._cluster.nodes))

@@ -9,11 +9,12 @@ import threading
 import uuid
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from typing import assert_never
 
 from driver.errors import TransientFault
 from driver.files import Files
 from driver.limits import MAX_HEALTH_MESSAGE
-from driver.parameters import GpuConfig, NpuConfig
+from driver.parameters import GpuConfig
 from kubeletplugin.hardware.actions import (
     Action,
     HamiRegion,
@@ -31,6 +32,7 @@ from kubeletplugin.hardware.port import CardState, Found, Gone, Hardware, Health
 from kubeletplugin.hardware.simulated.profile import Profile
 from kubeletplugin.hardware.simulated.state import MemoryStore, SimulatedState, Store
 from kubeletplugin.hardware.use import Use
+from kubeletplugin.hardware.vendors import facts_of
 
 DEVICE_DIRECTORY = "/dev/lode"
 NULL_DEVICE = ("/dev/null", 1, 3)
@@ -96,8 +98,9 @@ class SimulatedHardware(Hardware):
     def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
         """See ``Hardware``; MIG mode is off until an instance needs it."""
         card = self._present(use.card.uuid)
-        config = use.config or (GpuConfig() if card.unit == "gpu" else NpuConfig())
-        if isinstance(config, GpuConfig) != (card.unit == "gpu"):
+        parameters = facts_of(card.vendor).parameters
+        config = use.config or parameters()
+        if not isinstance(config, parameters):
             raise Unsupported(f"{type(config).__name__} does not apply to card {card.name}; remove it from the claim")
         if use.partition is not None:
             if config.sharing != "none":
@@ -150,9 +153,8 @@ class SimulatedHardware(Hardware):
         """The null device as ``/dev/lode/<card>`` or, for a partition, ``/dev/lode/<card>-mig-<profile>-<slot>``."""
         host, major, minor = NULL_DEVICE
         card = self._present(use.card.uuid)
-        variable = "NVIDIA_VISIBLE_DEVICES" if card.unit == "gpu" else "ASCEND_VISIBLE_DEVICES"
         node = DeviceNode(f"{DEVICE_DIRECTORY}/{card.part_name(use.partition)}", host, major, minor)
-        return Edits(((variable, "void"),), (node,))
+        return Edits(((facts_of(card.vendor).visible_devices, "void"),), (node,))
 
     def _not_lost(self) -> tuple[Card, ...]:
         lost = self._store.load().lost
@@ -165,13 +167,20 @@ class SimulatedHardware(Hardware):
         raise Gone(f"card {card} is not there")
 
     def _partition(self, card: Card, partition: Partition, taken: Collection[str]) -> tuple[Action, ...]:
-        if card.unit == "gpu":
-            return MigMode(card.uuid), MigInstance(card.uuid, partition.profile, partition.slot)
+        match kind := facts_of(card.vendor).partition_kind:
+            case "mig":
+                return MigMode(card.uuid), MigInstance(card.uuid, partition.profile, partition.slot)
+            case "vnpu":
+                return (self._free_vnpu(card, partition, taken),)
+            case _:
+                assert_never(kind)
+
+    def _free_vnpu(self, card: Card, partition: Partition, taken: Collection[str]) -> VnpuInstance:
         first = card.index * MOST_VNPUS
         for number in range(first, first + MOST_VNPUS):
             action = VnpuInstance(card.uuid, partition.profile, number)
             if action.key not in taken and action.key not in self._store.load().existing:
-                return (action,)
+                return action
         raise NoRoom(f"card {card.name} has {MOST_VNPUS} vNPUs already; delete pods that use them")
 
     def _check(self, action: Action, card: Card, state: SimulatedState) -> None:

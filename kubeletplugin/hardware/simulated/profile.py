@@ -18,9 +18,10 @@ from pydantic.alias_generators import to_camel
 from driver.errors import Fault, InvalidInput
 from driver.files import Files
 from driver.limits import MAX_ATTRIBUTE_BYTES
-from kubeletplugin.hardware.card import Card, Vendor
+from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.partitions import Scheme
 from kubeletplugin.hardware.simulated.schemes import SCHEMES, SchemeEntry
+from kubeletplugin.hardware.vendors import Vendor
 
 
 def _fits_attribute(text: str) -> str:

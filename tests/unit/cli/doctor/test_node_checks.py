@@ -7,7 +7,8 @@ import pytest
 
 from cli.doctor import findings
 from cli.doctor.findings import Finding
-from cli.doctor.node_checks import NEEDS, Containerd, NodeFacts, Registration, check_node
+from cli.doctor.node_checks import Containerd, NodeFacts, Registration, check_node
+from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
 
 TOML = "/etc/containerd/config.toml"
 SOCKET = Registration(
@@ -126,8 +127,12 @@ def test_what_is_wrong_is_found_and_has_a_remedy(change: dict[str, Any], expecte
     assert findings.passed(check_node(facts)) == (expected[0] == "warning")
 
 
-def test_every_vendor_has_its_needs() -> None:
-    assert set(NEEDS) == {"nvidia", "huawei"}
+@pytest.mark.parametrize("vendor", EVERY_VENDOR)
+def test_every_vendor_has_its_needs(vendor: Vendor) -> None:
+    facts = replace(PREPARED, cards={vendor: 1}, device_files=frozenset(), libraries=frozenset())
+    checked = {(check, message) for _, check, message in wrong(facts)}
+    assert ("driver", f"{facts_of(vendor).library} was not found") in checked
+    assert ("device nodes", f"missing in /dev: {', '.join(facts_of(vendor).device_files)}") in checked
 
 
 def test_findings_are_a_table_with_the_remedies_below() -> None:

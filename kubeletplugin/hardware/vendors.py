@@ -1,0 +1,108 @@
+"""Each vendor of cards, and what is known of its cards: everything that differs by vendor outside the backends. Pure.
+
+Another vendor is another member of ``Vendor`` and another entry here; mypy names every place that needs it.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal, assert_never, get_args
+
+from driver.kinds import Backend, PartitionKind, WholeKind
+from driver.parameters import GpuConfig, NpuConfig
+
+Vendor = Literal["nvidia", "huawei"]
+
+EVERY_VENDOR: Final[tuple[Vendor, ...]] = get_args(Vendor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VendorFacts:
+    """What is known of one vendor's cards."""
+
+    company: str
+    brand: str
+    """The name of its accelerators."""
+    backend: Backend
+    kind: WholeKind
+    """The kind of a whole card. Its devices are named after it and a number, so no node can have cards of two vendors
+    with the same kind."""
+    partition_kind: PartitionKind
+    parameters: type[GpuConfig] | type[NpuConfig]
+    """The parameters that a claim may have for its cards."""
+    visible_devices: str
+    """The environment variable by which its container runtime adds cards to a container."""
+    extended_resources: tuple[str, ...]
+    """Prefixes of the extended resources of its device plugins."""
+    numbered_card: re.Pattern[str] | None
+    """The names that its device plugin gives to devices, with the card's number as the first group; None if they have
+    the card's uuid."""
+    device_plugins: tuple[str, ...]
+    """Parts of the names of its device plugins' sockets, in lower case."""
+    card_drivers: tuple[str, ...]
+    """DRA drivers that publish its cards."""
+    companion_drivers: tuple[str, ...]
+    """DRA drivers that need one of ``card_drivers``."""
+    pci_vendor: str
+    pci_classes: tuple[str, ...]
+    """Prefixes of the PCI classes of its accelerators."""
+    device_files: tuple[str, ...]
+    """Names below ``/dev`` without which no container can use a card. Only a node with cards has the first one."""
+    card_file: str
+    """Prefix of the name below ``/dev`` of each card."""
+    library: str
+    """The library by which its driver is asked."""
+    remedy: str
+    """How its driver is installed."""
+
+
+_NVIDIA: Final = VendorFacts(
+    company="NVIDIA",
+    brand="NVIDIA",
+    backend="nvidia",
+    kind="gpu",
+    partition_kind="mig",
+    parameters=GpuConfig,
+    visible_devices="NVIDIA_VISIBLE_DEVICES",
+    extended_resources=("nvidia.com/gpu", "nvidia.com/mig-"),
+    numbered_card=None,
+    device_plugins=("nvidia",),
+    card_drivers=("gpu.nvidia.com",),
+    companion_drivers=("compute-domain.nvidia.com",),
+    pci_vendor="0x10de",
+    pci_classes=("0x0300", "0x0302"),  # VGA and 3D controllers
+    device_files=("nvidiactl", "nvidia-uvm"),
+    card_file="nvidia",
+    library="libnvidia-ml.so.1",
+    remedy="install NVIDIA's driver, and create the device nodes with `nvidia-modprobe -u -c=0`",
+)
+_HUAWEI: Final = VendorFacts(
+    company="Huawei",
+    brand="Ascend",
+    backend="ascend",
+    kind="npu",
+    partition_kind="vnpu",
+    parameters=NpuConfig,
+    visible_devices="ASCEND_VISIBLE_DEVICES",
+    extended_resources=("huawei.com/",),
+    numbered_card=re.compile(r"Ascend\w*-(?:.*-)?(\d+)"),  # Ascend910-3, or Ascend910-2c-100-3 of a vNPU on chip 3
+    device_plugins=("ascend", "davinci", "huawei", "npu"),
+    card_drivers=("npu.huawei.com",),
+    companion_drivers=(),
+    pci_vendor="0x19e5",
+    pci_classes=("0x1200",),  # processing accelerators
+    device_files=("davinci_manager", "devmm_svm", "hisi_hdc"),
+    card_file="davinci",
+    library="libdcmi.so",
+    remedy="install the Ascend driver and firmware, and restart the machine",
+)
+
+
+def facts_of(vendor: Vendor) -> VendorFacts:
+    """The vendor's entry of the table."""
+    match vendor:
+        case "nvidia":
+            return _NVIDIA
+        case "huawei":
+            return _HUAWEI
+        case _:
+            assert_never(vendor)
