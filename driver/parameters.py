@@ -91,10 +91,13 @@ def _distinct(levels: tuple[TopologyLevel, ...]) -> tuple[TopologyLevel, ...]:
     return levels
 
 
+PlacementPolicy = Literal["firstFit", "binpack", "spread"]
+
+
 class PlacementConfig(_Parameters):
     """Which of the suitable nodes and devices are preferred, and with which pods one starts (``PlacementConfig``)."""
 
-    policy: Literal["firstFit", "binpack", "spread"] = "firstFit"
+    policy: PlacementPolicy = "firstFit"
     """The first that fit, in the order of names; the most used; the least used."""
     locality: Literal["preferred", "none"] | None = None
     """Whether several cards should be close to one another. Default: preferred under binpack and spread."""

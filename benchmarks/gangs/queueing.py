@@ -23,7 +23,6 @@ from controller.gangs import (
     Level,
     Member,
     Memory,
-    Policy,
     Rank,
     Ranking,
     blocks_lost,
@@ -32,6 +31,7 @@ from controller.gangs import (
 )
 from controller.placement import Needs, NodeFacts, Nodes, Placement, PodDemand
 from driver.model import Claim, ClaimSpec, Device, DeviceClass, NodeScope, Request, Slice, Want
+from driver.parameters import PlacementPolicy
 from driver.quantity import NANO
 
 GANGS: Final = 1_500
@@ -86,15 +86,15 @@ SHAPES = (
 )
 
 
-def _first(path: Path, children: int, members: int, figures: Figures, policy: Policy, uid: str) -> Rank:
+def _first(path: Path, children: int, members: int, figures: Figures, policy: PlacementPolicy, uid: str) -> Rank:
     return 0, (), 0, 0, "", path
 
 
-def _best(path: Path, children: int, members: int, figures: Figures, policy: Policy, uid: str) -> Rank:
+def _best(path: Path, children: int, members: int, figures: Figures, policy: PlacementPolicy, uid: str) -> Rank:
     return 0, (figures.room - members,), 0, 0, "", path
 
 
-def _blocks(path: Path, children: int, members: int, figures: Figures, policy: Policy, uid: str) -> Rank:
+def _blocks(path: Path, children: int, members: int, figures: Figures, policy: PlacementPolicy, uid: str) -> Rank:
     loss = sum(blocks_lost(room, members) for room in (figures.room, *figures.around))
     return children, (loss,), figures.room - members, 0, "", path
 

@@ -40,7 +40,6 @@ from controller.gangs.gang import (
     GangRefusal,
     Level,
     Member,
-    Policy,
     Standing,
     TaskMinimums,
 )
@@ -76,7 +75,6 @@ __all__ = [
     "Memory",
     "Owner",
     "PodFacts",
-    "Policy",
     "Rank",
     "Ranking",
     "Source",

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
-from controller.gangs.gang import Level, Policy
+from controller.gangs.gang import Level
 from controller.gangs.terms import GangTerms, Statement
 from driver.errors import Fault
+from driver.parameters import PlacementPolicy
 
 _MOST_NAMED: Final = 3
 """How many pods a message names for each of several values."""
@@ -48,10 +49,10 @@ def _value(said: Said, read: Callable[[Statement], Any]) -> Any:
     return next((value for one in said if (value := read(one)) is not None), None)
 
 
-def _policy(said: Said) -> Policy:
+def _policy(said: Said) -> PlacementPolicy:
     """The policy of the members that have one. It also orders the devices of each, so members may differ in it."""
     policies = {one.policy for one in said if one.policy is not None}
-    return policies.pop() if len(policies) == 1 else Policy.BINPACK
+    return policies.pop() if len(policies) == 1 else "binpack"
 
 
 def _contradictions(said: Said) -> Iterable[Fault]:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from controller.gangs.gang import Level, Policy
+from controller.gangs.gang import Level
 from driver.errors import Fault
-from driver.parameters import Configured, PlacementConfig, TopologyLevel
+from driver.parameters import Configured, PlacementConfig, PlacementPolicy, TopologyLevel
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Asked:
     name: str | None = None
     minimum: int | None = None
     levels: tuple[Level, ...] | None = None
-    policy: Policy | None = None
+    policy: PlacementPolicy | None = None
     moves: bool | None = None
     faults: tuple[Fault, ...] = ()
 
@@ -48,7 +48,7 @@ def asked_by_claim(configured: Iterable[Configured]) -> Asked:
         if config.topology is not None:
             asked["levels"] = tuple(map(_level, config.topology))
         if config.policy != "firstFit":
-            asked["policy"] = Policy(config.policy)
+            asked["policy"] = config.policy
     return Asked(**asked)
 
 

@@ -13,13 +13,13 @@ The first difference decides, the smaller value wins:
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, assert_never
 
 from controller.gangs.counting import Counts
-from controller.gangs.gang import Policy
 from controller.gangs.packing import best_fit
 from controller.gangs.topology import Path
 from controller.gangs.units import Kind
+from driver.parameters import PlacementPolicy
 
 Rank = tuple[int, tuple[int, ...], int, int, str, Path]
 """How good a domain is for a gang; the smallest is best."""
@@ -46,19 +46,23 @@ class Figures:
     tainted: int
 
 
-Ranking = Callable[[Path, int, int, Figures, Policy, str], Rank]
+Ranking = Callable[[Path, int, int, Figures, PlacementPolicy, str], Rank]
 """A rule by which domains are compared: ``rank``, or another one to compare it with."""
 
 
-def rank(path: Path, children: int, members: int, figures: Figures, policy: Policy, uid: str) -> Rank:
+def rank(path: Path, children: int, members: int, figures: Figures, policy: PlacementPolicy, uid: str) -> Rank:
     """How good the domain is for so many members of the gang, of which it spreads them over ``children``."""
-    if policy is Policy.SPREAD:
-        load = (figures.devices - figures.available) * _MILLION // max(1, figures.devices)
-        digest = hashlib.sha256("\0".join((uid, *path)).encode()).hexdigest()
-        return children, (load,), 0, figures.tainted, digest, path
-    rooms = figures.room, *reversed(figures.around)
-    loss = sum(blocks_lost(room, members) for room in rooms)
-    return children, tuple([room - members for room in rooms]), loss, figures.tainted, "", path
+    match policy:
+        case "spread":
+            load = (figures.devices - figures.available) * _MILLION // max(1, figures.devices)
+            digest = hashlib.sha256("\0".join((uid, *path)).encode()).hexdigest()
+            return children, (load,), 0, figures.tainted, digest, path
+        case "binpack" | "firstFit":
+            rooms = figures.room, *reversed(figures.around)
+            loss = sum(blocks_lost(room, members) for room in rooms)
+            return children, tuple([room - members for room in rooms]), loss, figures.tainted, "", path
+        case _:
+            assert_never(policy)
 
 
 def blocks_lost(room: int, members: int) -> int:

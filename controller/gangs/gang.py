@@ -1,11 +1,11 @@
 """A gang as the decision sees it, and the decision as a value. Pure."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Literal
 
 from controller.allocation import ClaimFault
 from controller.placement import Placed, Placement, PodDemand
+from driver.parameters import PlacementPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,6 @@ class Level:
 
 TaskMinimums = tuple[tuple[str, int], ...]
 """How many members of a task have to start, by the name of the task."""
-
-
-class Policy(StrEnum):
-    """Which of several domains is taken: the one with least room left, or the one that is used least."""
-
-    BINPACK = "binpack"
-    SPREAD = "spread"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +84,7 @@ class Gang:
     minimum: int = 1
     task_minimums: TaskMinimums = ()
     levels: tuple[Level, ...] = ()
-    policy: Policy = Policy.BINPACK
+    policy: PlacementPolicy = "binpack"
     elapsed: float = 0.0
     moves: bool = False
 

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controller.gangs.gang import Level, Policy, TaskMinimums
+from controller.gangs.gang import Level, TaskMinimums
 from driver.errors import Fault
+from driver.parameters import PlacementPolicy
 
 
 class Source(StrEnum):
@@ -40,7 +41,7 @@ class GangTerms:
     minimum: int
     size: int | None = None
     levels: tuple[Level, ...] = ()
-    policy: Policy = Policy.BINPACK
+    policy: PlacementPolicy = "binpack"
     moves: bool = False
     task_minimums: TaskMinimums = ()
     awaited: str = ""
@@ -64,7 +65,7 @@ class Statement:
     size: int | None = None
     task_minimums: TaskMinimums | None = None
     levels: tuple[Level, ...] | None = None
-    policy: Policy | None = None
+    policy: PlacementPolicy | None = None
     moves: bool | None = None
     problems: tuple[Fault, ...] = ()
     needs_minimum: tuple[Fault, ...] = ()

@@ -78,7 +78,7 @@ def in_preferred_order(
         if sort == _PARTITION:
             found += _partitions(preference, missing, some, costs, left)
             continue
-        if sort == _SHARE and preference.policy != "firstFit":
+        if sort == _SHARE:
             some = sorted(some, key=_fullness(preference, left))
         found += _near(preference, missing, some, sort) if missing > 1 or sort == _WHOLE else some
     return found + [one for one in candidates if one.fault is not None]
@@ -107,20 +107,19 @@ def share_load(candidate: Candidate, consumed: Mapping[str, int], *, picked: boo
 
 def _sort(candidate: Candidate, preference: Preference) -> tuple[bool, int]:
     late = candidate.device.pool.binding_conditions
-    if preference.policy == "firstFit":
+    if not preference.ranks.prefers:
         return late, _WHOLE
     if candidate.consumes is not None:
         return late, _SHARE
     return late, _PARTITION if is_partition(candidate.device) else _WHOLE
 
 
-def _fullness(preference: Preference, left: Remaining) -> Callable[[Candidate], tuple[bool, int]]:
-    binpack = preference.policy == "binpack"
+def _fullness(preference: Preference, left: Remaining) -> Callable[[Candidate], tuple[int, ...]]:
+    ranks = preference.ranks
 
-    def key(candidate: Candidate) -> tuple[bool, int]:
+    def key(candidate: Candidate) -> tuple[int, ...]:
         consumed = left.consumed(candidate.device)
-        filled = share_load(candidate, consumed)
-        return (not consumed, -filled) if binpack else (bool(consumed), filled)
+        return ranks.of_share(share_load(candidate, consumed), used=bool(consumed))
 
     return key
 
@@ -131,7 +130,7 @@ def _partitions(
     """Partitions in order: each of the first ``wanted`` as if those before it were in use."""
     free: dict[Pool, list[int]] = {}
     cards: dict[Pool, PoolCards] = {}
-    binpack = preference.policy == "binpack"
+    ranks = preference.ranks
 
     def key(candidate: Candidate) -> tuple[object, ...]:
         pool = candidate.device.pool
@@ -139,7 +138,7 @@ def _partitions(
             free[pool], cards[pool] = list(left.free(pool)), costs.of(pool)
         blocked = any(free[pool][index] < amount for index, amount in candidate.device.draws)
         lost, filled = cards[pool].cost(candidate.device, free[pool])
-        return (blocked, lost) if binpack else (blocked, filled, lost)
+        return blocked, *ranks.of_partition(filled, lost)
 
     rest = list(candidates)
     found: list[Candidate] = []
@@ -162,7 +161,7 @@ def _near(preference: Preference, wanted: int, candidates: Sequence[Candidate], 
         enough = [group for group in groups if len(group) >= wanted]
         if enough:
             best = enough[0]
-            if preference.policy != "firstFit" and sort != _SHARE:
+            if preference.ranks.prefers and sort != _SHARE:
                 best = _best_group(enough, first, preference, place)
             chosen = {one.device for one in best}
             rest = [one for one in first if one.device not in chosen] + rest
@@ -178,11 +177,11 @@ def _best_group(
 ) -> list[Candidate]:
     """The group with the fewest free devices (``spread``: most); among equal ones, by the next wider group."""
     wider = [Counter(_value(one, attribute) for one in candidates) for attribute in preference.near[place + 1 :]]
-    sign = 1 if preference.policy == "binpack" else -1
+    ranks = preference.ranks
 
-    def key(group: Sequence[Candidate]) -> list[int]:
+    def key(group: Sequence[Candidate]) -> tuple[int, ...]:
         around = zip(wider, preference.near[place + 1 :], strict=True)
-        return [sign * len(group), *(sign * counts[_value(group[0], attribute)] for counts, attribute in around)]
+        return ranks.of_group([len(group), *(counts[_value(group[0], attribute)] for counts, attribute in around)])
 
     return min(groups, key=key)
 

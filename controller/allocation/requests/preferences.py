@@ -9,32 +9,36 @@ down. Loads compare cards and nodes of different size by how full they would be.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
+from controller.allocation.requests.policies import PolicyRanks, ranks_of
 from driver.errors import Fault, InvalidInput
 from driver.model import Claim, DeviceClass, OpaqueConfig, Want
 from driver.names import NUMA_NODE, PCIE_ROOT, Names
-from driver.parameters import Configured, Parameters, PlacementConfig, applies_to, parameters_of
+from driver.parameters import Configured, Parameters, PlacementConfig, PlacementPolicy, applies_to, parameters_of
 
 MILLION: Final = 10**6
 """A load of 1."""
-
-Policy = Literal["firstFit", "binpack", "spread"]
 
 
 @dataclass(frozen=True, slots=True)
 class Preference:
     """The preference of one request."""
 
-    policy: Policy = "firstFit"
+    policy: PlacementPolicy = "firstFit"
     near: tuple[str, ...] = ()
     """Attributes of which several cards should share a value, the tightest level first; empty if locality is off."""
     memory_percent: int = 0
     """Memory of each share in per cent of its card's; 0 if the request says it itself."""
 
+    @property
+    def ranks(self) -> PolicyRanks:
+        """How the policy ranks nodes and devices."""
+        return ranks_of(self.policy)
+
     def orders(self, count: int) -> bool:
         """Whether a request for ``count`` devices prefers some devices or nodes to others."""
-        return self.policy != "firstFit" or (bool(self.near) and count > 1)
+        return self.ranks.prefers or (bool(self.near) and count > 1)
 
 
 FIRST_FIT: Final = Preference()
@@ -62,11 +66,8 @@ def node_rank(preference: Preference, available: int, total: int, asked: int) ->
         total: the same if nothing were in use: all devices that its selectors select; a million for each shareable one.
         asked: what the request consumes, in the same unit.
     """
-    if preference.policy == "firstFit":
-        return ()
     left = available - asked
-    filled = load(total - left, total)
-    return (-filled, left) if preference.policy == "binpack" else (filled, -left)
+    return preference.ranks.of_node(load(total - left, total), left)
 
 
 class Preferences:
@@ -116,7 +117,7 @@ def _read(
 
 
 def _merged(given: Sequence[Parameters], own: Sequence[Parameters], names: Names, *, own_only: bool) -> Preference:
-    policy: Policy = "firstFit"
+    policy: PlacementPolicy = "firstFit"
     locality: str | None = None
     percent = 0
     for source in (given, own):
@@ -127,7 +128,7 @@ def _merged(given: Sequence[Parameters], own: Sequence[Parameters], names: Names
             locality = entry.locality or locality
             if source is own or not own_only:
                 percent = entry.memory_percent or percent
-    near = locality == "preferred" or (locality is None and policy != "firstFit")
+    near = locality == "preferred" or (locality is None and ranks_of(policy).prefers)
     return Preference(policy, _levels(names) if near else (), percent)
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
 
-from controller.gangs import Level, Policy
+from controller.gangs import Level
+from driver.parameters import PlacementPolicy
 
 Path = tuple[str, ...]
 UID = "uid-gang"
@@ -70,7 +71,7 @@ class Problem:
     members: tuple[Asking, ...]
     minimum: int
     levels: tuple[Level, ...]
-    policy: Policy = Policy.BINPACK
+    policy: PlacementPolicy = "binpack"
     apart: bool = False
     task_minimums: tuple[tuple[str, int], ...] = ()
     ranks: tuple[int, ...] = ()
@@ -242,7 +243,7 @@ def best(problem: Problem) -> tuple[int, Path, int] | None:
 
 def _rank(problem: Problem, path: Path) -> tuple[object, ...]:
     inside = _inside(problem, path)
-    if problem.policy is Policy.SPREAD:
+    if problem.policy == "spread":
         total, used = sum(3 * node.cards for node in inside), sum(3 * node.used for node in inside)
         return used * _MILLION // max(1, total), int.from_bytes(sha256("\0".join((UID, *path)).encode()).digest())
     counted = Counter(problem.members)

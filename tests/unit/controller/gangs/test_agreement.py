@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from controller.gangs import GangTerms, Level, Policy, Source, Statement, agreed
+from controller.gangs import GangTerms, Level, Source, Statement, agreed
 from driver.errors import Fault
+from driver.parameters import PlacementPolicy
 
 RACK = Level("rack", "nodeLabel")
 
@@ -59,12 +60,14 @@ def test_a_contradiction_of_many_pods_names_a_few() -> None:
 @pytest.mark.parametrize(
     ("said", "policy"),
     [
-        ([None, None], Policy.BINPACK),
-        ([None, Policy.SPREAD], Policy.SPREAD),
-        ([Policy.SPREAD, Policy.BINPACK], Policy.BINPACK),
+        ([None, None], "binpack"),
+        ([None, "spread"], "spread"),
+        (["spread", "binpack"], "binpack"),
     ],
 )
-def test_the_policy_is_that_of_the_members_that_have_one(said: list[Policy | None], policy: Policy) -> None:
+def test_the_policy_is_that_of_the_members_that_have_one(
+    said: list[PlacementPolicy | None], policy: PlacementPolicy
+) -> None:
     terms = agreed("ns/g", {says(policy=one): [f"ns/{number}"] for number, one in enumerate(said)})
     assert isinstance(terms, GangTerms)
     assert terms.policy is policy

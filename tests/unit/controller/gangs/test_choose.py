@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from controller.allocation import Fleet
-from controller.gangs import STEPS, Gang, GangPlan, GangRefusal, Level, Memory, Policy, choose, render
+from controller.gangs import STEPS, Gang, GangPlan, GangRefusal, Level, Memory, choose, render
 from controller.placement import NodeFacts, Nodes, needs_of
 from driver.model import Constraint
 from tests.hard_searches import HARD_SEARCHES, NODE
@@ -34,7 +34,7 @@ from tests.unit.controller.gangs.rig import (
 )
 
 A, B = {"ib": "a"}, {"ib": "b"}
-SPREAD: dict[str, Any] = {"policy": Policy.SPREAD}
+SPREAD: dict[str, Any] = {"policy": "spread"}
 
 
 def leaf(cluster: str, name: str) -> dict[str, str]:

@@ -7,9 +7,10 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.gangs import GangPlan, GangRefusal, Level, Member, Policy
+from controller.gangs import GangPlan, GangRefusal, Level, Member
 from controller.placement import Needs, PodDemand, needs_of
 from driver.model import Device, Want
+from driver.parameters import PlacementPolicy
 from tests.unit.controller.allocation.rig import claim, device, want
 from tests.unit.controller.gangs.exhaustive import Asking, Node, Problem, Way, best, enough, fits, keeps, task_of, tiers
 from tests.unit.controller.gangs.rig import CPU, Host, Scene, gang, standing
@@ -17,6 +18,7 @@ from tests.unit.controller.gangs.rig import CPU, Host, Scene, gang, standing
 IB, LEAF = Level("ib", "nodeLabel"), Level("leaf", "nodeLabel")
 PREFERRED_IB, PREFERRED_LEAF = (Level(key, "nodeLabel", required=False) for key in ("ib", "leaf"))
 PAIRS = Level("leaf", "nodeLabel", group_size=2)
+POLICIES: tuple[PlacementPolicy, ...] = ("binpack", "spread")
 LEVELS = [
     (), (IB,), (PREFERRED_IB,), (IB, LEAF), (IB, PREFERRED_LEAF), (PREFERRED_IB, PREFERRED_LEAF), (IB, PAIRS), (PAIRS,),
 ]  # fmt: skip
@@ -47,7 +49,7 @@ def problems(draw: st.DrawFn) -> Problem:
         tuple(members),
         minimum,
         draw(st.sampled_from(LEVELS)),
-        draw(st.sampled_from(Policy)),
+        draw(st.sampled_from(POLICIES)),
         draw(st.sampled_from([False, False, True])),
         (("even", even), ("odd", odd)),
     )
