@@ -2,8 +2,9 @@
 
 preparer         answers the kubelet, and a plugin that starts
 recovery         repairs the node when the plugin starts
-| transaction    carries a prepare out
+| transaction    prepares one claim in six steps
 retiring         forgets claims: their files at once, their hardware as soon as it allows that
+assessor         what a claim needs: steps on the hardware, and that other claims go first
 claim_usage      whether prepared claims are still allocated and used, by the API
 | node_devices   the claim from the API, its devices from the hardware
 | storage        the checkpoint and the claims' files on the disk

@@ -17,16 +17,18 @@ from driver.observe import Logger, Metrics
 from driver.settings import Settings
 from kubeletplugin.hardware import Card, Hardware, HardwareRefusal, InUse, NoRoom, Unsupported
 from kubeletplugin.offers import Recorded
+from kubeletplugin.prepare.assessor import Assessor, Blocked
 from kubeletplugin.prepare.calls import Call, CallWithdrawnError, DeviceHeldError
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
 from kubeletplugin.prepare.claim_usage import is_allocated, pods_that_forbid_unprepare
 from kubeletplugin.prepare.claims import ClaimRef, FailureReason, PrepareError, PrepareResult
 from kubeletplugin.prepare.container import prepare_result
 from kubeletplugin.prepare.node_devices import NodeDevices
+from kubeletplugin.prepare.plan import ClaimPlan
 from kubeletplugin.prepare.recovery import Recovery
 from kubeletplugin.prepare.retiring import Retiring, retire
 from kubeletplugin.prepare.storage import ClaimStorage
-from kubeletplugin.prepare.transaction import Blocked, Transaction
+from kubeletplugin.prepare.transaction import Transaction
 
 LOOKUP_SECONDS = 5.0
 """How long an unprepare looks for pods that forbid it. The kubelet waits 45 s, and its pod cannot end before."""
@@ -72,8 +74,9 @@ class Preparer:
         self._storage = ClaimStorage(files, settings)
         self._devices = NodeDevices(api, hardware, settings, node_name)
         self._recovery = Recovery(api, self._storage, self._devices, boot_id, log)
+        self._assessor = Assessor(self._devices, hardware, boot_id)
         self._transaction = Transaction(
-            self._storage, self._load, self._devices, hardware, boot_id, self._driver, log, self._count
+            self._storage, self._load, self._devices, self._assessor, hardware, boot_id, self._driver, log, self._count
         )
         self.retiring = Retiring(self._storage, self._load, hardware, boot_id, clock, log, wake)
         """Releases what claims had that were given up; its owner steps it."""
@@ -220,18 +223,22 @@ class Preparer:
             raise InvalidInput(str(ref), [Fault("uid", "is not a uid of the API server")])
         plan, cards = self._retry(call, ref, partial(self._devices.plan, ref, self._storage.tidy))
         removable: dict[str, PreparedClaim] = {}
-        while True:
-            try:
-                answer = self._retry(call, ref, partial(self._transaction.attempt, plan, cards, removable, call))
-            except (InUse, NoRoom):
-                self._transaction.give_up(ref)
-                raise
-            if isinstance(answer, PrepareResult):
-                self.retiring.awaits_no_more(ref.uid)
-                if self._storage.wants_reserve:
-                    self.retiring.hasten()
-                return answer
-            removable = removable | self._removable(cards, answer, call)
+        while isinstance(answer := self._attempt(plan, cards, removable, call), Blocked):
+            removable |= self._removable(cards, answer, call)
+        self.retiring.awaits_no_more(ref.uid)
+        if self._storage.wants_reserve:
+            self.retiring.hasten()
+        return answer
+
+    def _attempt(
+        self, plan: ClaimPlan, cards: tuple[Card, ...], removable: Mapping[str, PreparedClaim], call: Call
+    ) -> PrepareResult | Blocked:
+        """One attempt (``Transaction.attempt``), repeated while the hardware does not answer or is busy."""
+        try:
+            return self._retry(call, plan.ref, partial(self._transaction.attempt, plan, cards, removable, call))
+        except (InUse, NoRoom):
+            self._transaction.give_up(plan.ref)
+            raise
 
     def _removable(self, cards: tuple[Card, ...], blocked: Blocked, call: Call) -> dict[str, PreparedClaim]:
         """Those of the blocking claims that can be removed; after a pause, if others are expected to go soon.
@@ -253,7 +260,7 @@ class Preparer:
             own = claim.plan.ref.uid == ref.uid or claim.state == "stopping"
             live = not own and self._retry(call, ref, partial(is_allocated, self._api, claim.plan))
             (allocated if live else released).append(claim)
-        if held := self._transaction.blocked(blocked.wanted, cards, _checkpoint_of(allocated)):
+        if held := self._assessor.blocked(blocked.wanted, cards, _checkpoint_of(allocated)):
             reasons = f": {'; '.join(held.reasons)}" if held.reasons else ""
             raise DeviceHeldError(
                 f"{ref}: claims that are prepared on this node and still allocated hold its devices: "

@@ -8,38 +8,23 @@ Files need no record before they are written. No container can use them until th
 start removes those whose claim is not in the checkpoint.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 
-from driver.errors import Fault, InvalidInput, OperatorFault
+from driver.errors import InvalidInput
 from driver.observe import Logger
-from kubeletplugin.hardware import Action, Card, Edits, Hardware, HardwareRefusal, InUse, NoRoom, Use
-from kubeletplugin.hardware.actions import MpsDaemon
-from kubeletplugin.offers import foreign_partitions
+from kubeletplugin.hardware import Card, Hardware, HardwareRefusal, InUse, NoRoom
+from kubeletplugin.prepare.assessor import Assessor, Blocked, Progress, changing, not_carried_out
 from kubeletplugin.prepare.calls import Call, CallWithdrawnError
-from kubeletplugin.prepare.card_identity import cards_of, exchanged
-from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim, Step
+from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
 from kubeletplugin.prepare.claims import ClaimRef, PrepareResult
 from kubeletplugin.prepare.container import check_environment, prepare_result
-from kubeletplugin.prepare.exclusions import excluding_claims, in_the_way
-from kubeletplugin.prepare.node_devices import EditsByDevice, NodeDevices
+from kubeletplugin.prepare.node_devices import NodeDevices
 from kubeletplugin.prepare.plan import ClaimPlan
 from kubeletplugin.prepare.retiring import retire
 from kubeletplugin.prepare.storage import ClaimStorage
 from kubeletplugin.prepare.uses import UsesByDevice
-
-
-@dataclass(frozen=True, slots=True)
-class Blocked:
-    """Other claims, or an earlier state of the claim itself, must go before it can be prepared."""
-
-    wanted: PreparedClaim
-    """The claim, as it would be stored."""
-    claims: Mapping[str, PreparedClaim]
-    """As they were when this was judged, by uid."""
-    reasons: tuple[str, ...] = ()
-    """Why they must go, unless because they hold its devices."""
 
 
 class Transaction:
@@ -55,6 +40,7 @@ class Transaction:
         storage: ClaimStorage,
         load: Callable[[], Checkpoint],
         devices: NodeDevices,
+        assessor: Assessor,
         hardware: Hardware,
         boot_id: str,
         driver: str,
@@ -64,6 +50,7 @@ class Transaction:
         self._storage = storage
         self._load = load
         self._devices = devices
+        self._assessor = assessor
         self._hardware = hardware
         self._boot_id = boot_id
         self._driver = driver
@@ -73,7 +60,7 @@ class Transaction:
     def attempt(
         self, plan: ClaimPlan, cards: tuple[Card, ...], removable: Mapping[str, PreparedClaim], call: Call
     ) -> PrepareResult | Blocked:
-        """Prepare the claim, or say what is in the way.
+        """Prepare the claim in six steps, or say what is in the way. The plugin may be killed between any two calls.
 
         Args:
             removable: claims that can be removed if they are still recorded like this.
@@ -87,25 +74,21 @@ class Transaction:
             TransientFault, OSError: call again; what was begun is continued.
         """
         uses = self._devices.uses(plan, cards)
-        changing = {device: use for device, use in uses.items() if _may_change(use)}
-        if not changing:
-            return self._begin(plan, cards, uses, {}, (), removable, call)
-        with self._storage.card_locks(use.card.uuid for use in changing.values()):
-            checkpoint = self._peek()
-            edits: EditsByDevice = {}
-            steps = self._known_steps(plan, cards, checkpoint)
-            if steps is None:
-                actions, edits = self._assessed(plan, changing, checkpoint)
-                steps = tuple(Step(action) for action in actions)
-            return self._begin(plan, cards, uses, edits, steps, removable, call)
-
-    def _peek(self) -> Checkpoint:
-        """The checkpoint, without the lock unless it is damaged."""
-        try:
-            return self._storage.peek()
-        except CorruptCheckpoint:
-            with self._storage.lock():
-                return self._load()
+        with self._storage.card_locks(use.card.uuid for use in changing(uses).values()), ExitStack() as lock:
+            recorded = self._read(uses)
+            planned = self._assessor.plan(plan, cards, uses, recorded)
+            lock.enter_context(self._storage.lock())
+            begun = self._begin(planned, removable, call)
+            if isinstance(begun, Blocked):
+                return begun
+            if planned.claim.steps:
+                lock.close()  # the hardware may be slow, and only claims on the same cards wait for it
+                begun = self._act(begun, call)
+                lock.enter_context(self._storage.lock())
+                begun = self._unchanged(begun)
+            with self._no_files_without_record(begun):
+                self._write_files(begun)
+                return self._complete(begun)
 
     def resume(self, claim: PreparedClaim, cards: tuple[Card, ...], call: Call) -> None:
         """Make again what a claim of an earlier boot had, if it is still recorded like this.
@@ -119,140 +102,67 @@ class Transaction:
                 checkpoint = self._load()
                 if checkpoint.claims.get(claim.plan.ref.uid) != claim:
                     return
-                claim = replace(claim, steps=_not_carried_out(claim.steps))
+                claim = replace(claim, steps=not_carried_out(claim.steps))
                 self._storage.save(checkpoint.with_claim(claim))
-            self._carry_out(claim, cards, call, again=True)
+            done = self._act(Progress(claim, cards, again=True), call)
+            with self._storage.lock():
+                done = self._unchanged(done)
+                with self._no_files_without_record(done):
+                    self._write_files(done)
+                    self._complete(done)
 
-    def _known_steps(self, plan: ClaimPlan, cards: Iterable[Card], checkpoint: Checkpoint) -> tuple[Step, ...] | None:
-        """The steps of a claim that was begun or completed with the same devices; None if there are none.
+    def _read(self, uses: UsesByDevice) -> Checkpoint:
+        """What is recorded of the cards that may change; nothing matters for a claim that changes none."""
+        return self._peek() if changing(uses) else Checkpoint()
 
-        After a reboot nothing is known of what they made.
+    def _peek(self) -> Checkpoint:
+        """The checkpoint, without the lock unless it is damaged."""
+        try:
+            return self._storage.peek()
+        except CorruptCheckpoint:
+            with self._storage.lock():
+                return self._load()
+
+    def _begin(self, planned: Progress, removable: Mapping[str, PreparedClaim], call: Call) -> Progress | Blocked:
+        """Store the claim as "started" with its steps, unless something is in the way. The lock is held.
+
+        A claim without steps is not stored before its files, unless its record must change.
         """
+        claim, cards, plan = planned.claim, planned.cards, planned.claim.plan
+        call.check(plan.ref)  # under the lock: an unprepare that follows the withdrawal comes before or after this
+        checkpoint = self._load()
+        gone = checkpoint.unchanged(removable)
         known = checkpoint.claims.get(plan.ref.uid)
-        if known is None or known.state == "stopping" or _has_other_steps(known, plan, cards_of(plan, cards)):
-            return None
-        if known.boot_id == self._boot_id:
-            return known.steps
-        return _not_carried_out(known.steps) or None
-
-    def _assessed(
-        self, plan: ClaimPlan, uses: UsesByDevice, checkpoint: Checkpoint
-    ) -> tuple[tuple[Action, ...], EditsByDevice]:
-        """What must exist on the cards for the claim, and the edits that are known already; nothing is changed.
-
-        Raises:
-            OperatorFault: partitions that this program did not make are in the way.
-            InvalidInput: two devices of the claim are to use one card in different ways.
-        """
-        others = checkpoint.others(plan.ref.uid)
-        taken = frozenset(key for other in others for key in other.keys)
-        wanted: dict[str, Action] = {}
-        edits: dict[tuple[str, str], Edits] = {}
-        for device, use in uses.items():
-            assessment = self._hardware.assess(use, taken)
-            actions, foreign = assessment.actions, foreign_partitions(assessment.state, checkpoint.recorded.keys)
-            if way := in_the_way(use, actions, foreign):
-                raise OperatorFault(
-                    f"{plan.ref}: {use.device}: card {use.card.uuid} has partitions that this program did not make: "
-                    f"{', '.join(way)}; remove them, or have them used by what made them only"
-                )
-            for action in actions:
-                if action.shared and wanted.get(action.key, action) != action:
-                    raise _excluding(plan, use)
-                wanted.setdefault(action.key, action)
-            mps = MpsDaemon(use.card.uuid)
-            if mps.key in wanted and mps not in actions:
-                raise _excluding(plan, use)
-            if assessment.edits is not None:
-                edits[device] = assessment.edits
-        return tuple(wanted.values()), edits
-
-    def _begin(
-        self,
-        plan: ClaimPlan,
-        cards: tuple[Card, ...],
-        uses: UsesByDevice,
-        known_edits: EditsByDevice,
-        steps: tuple[Step, ...],
-        removable: Mapping[str, PreparedClaim],
-        call: Call,
-    ) -> PrepareResult | Blocked:
-        claim = PreparedClaim(plan, "started", self._boot_id, cards_of(plan, cards), steps)
-        edits = {} if steps else self._devices.edits(claim, uses, known_edits)
-        if not steps:
-            check_environment(plan, edits)
-        with self._storage.lock():
-            call.check(plan.ref)  # under the lock: an unprepare that follows the withdrawal comes before or after this
-            checkpoint = self._load()
-            gone = checkpoint.unchanged(removable)
-            known = checkpoint.claims.get(plan.ref.uid)
-            again = known is not None and self._is_prepared(known, claim, cards)
-            if not again and (blocked := self.blocked(claim, cards, checkpoint.without(*gone))):
-                return blocked
-            checkpoint = self._remove(checkpoint, gone)
-            if known is not None and known.plan.has_devices_of(plan) and known.state == "completed":
-                # An earlier version took steps for devices that are only looked at; they end with the claim.
-                kept = steps or (known.steps if known.boot_id == self._boot_id else ())
-                claim = replace(claim, plan=known.plan, extra=known.extra, steps=kept)
-            if again and known is not None and known.boot_id == self._boot_id:
-                claim = replace(claim, state="completed")
-            elif known != claim and (steps or (known is not None and not again)):
-                checkpoint = checkpoint.with_claim(claim)
-                self._storage.save(checkpoint)
-            if not steps:
-                return self._complete(checkpoint, claim, cards, edits, again=again)
-        return self._carry_out(claim, cards, call, again=again)
-
-    def _is_prepared(self, known: PreparedClaim, claim: PreparedClaim, cards: Iterable[Card]) -> bool:
-        """Whether the claim is prepared with the same devices already, or was before a reboot.
-
-        If it has something on a card that has another number since the reboot, that must be released first.
-
-        Raises:
-            OperatorFault: its containers may run, and a device is on another card now.
-        """
-        if known.state != "completed" or known.guessed or not known.plan.has_devices_of(claim.plan):
-            return False
-        if known.boot_id == self._boot_id and (faults := exchanged(known.cards, claim.plan, cards)):
-            raise OperatorFault(
-                f"{claim.plan.ref}: {'; '.join(faults)}: the cards of this node were numbered anew or exchanged; "
-                "delete the pods that use the claim"
-            )
-        return not _has_other_steps(known, claim.plan, claim.cards)
-
-    def blocked(self, claim: PreparedClaim, cards: tuple[Card, ...], checkpoint: Checkpoint) -> Blocked | None:
-        """What of the checkpoint is in the way of a claim; None if nothing is.
-
-        Raises:
-            InvalidInput: two devices of the claim exclude each other.
-        """
-        plan, uid = claim.plan, claim.plan.ref.uid
-        uids = self._devices.conflicting_claims(plan, cards, checkpoint.claims.values(), self._boot_id)
-        if uid in uids:
-            fault = Fault("status.allocation.devices.results", "two of its devices exclude each other on one card")
-            raise InvalidInput(str(plan.ref), [fault])
-        actions = [step.action for step in claim.steps]
-        reasons = excluding_claims(actions, claim.used_cards, checkpoint.others(uid))
-        known = checkpoint.claims.get(uid)
-        if known is not None and (known.state == "stopping" or _has_other_steps(known, plan, claim.cards)):
-            uids |= {uid}
-        found = {uid: checkpoint.claims[uid] for uid in sorted(uids | reasons.keys())}
-        return Blocked(claim, found, tuple(reasons.values())) if found else None
+        again = known is not None and self._assessor.is_prepared(known, claim, cards)
+        if not again and (blocked := self._assessor.blocked(claim, cards, checkpoint.without(*gone))):
+            return blocked
+        checkpoint = self._remove(checkpoint, gone)
+        if known is not None and known.plan.has_devices_of(plan) and known.state == "completed":
+            # An earlier version took steps for devices that are only looked at; they end with the claim.
+            kept = claim.steps or (known.steps if known.boot_id == self._boot_id else ())
+            claim = replace(claim, plan=known.plan, extra=known.extra, steps=kept)
+        if again and known is not None and known.boot_id == self._boot_id:
+            claim = replace(claim, state="completed")
+        elif known != claim and (planned.claim.steps or (known is not None and not again)):
+            checkpoint = checkpoint.with_claim(claim)
+            self._storage.save(checkpoint)
+        return replace(planned, claim=claim, again=again, stored=checkpoint)
 
     def _remove(self, checkpoint: Checkpoint, uids: frozenset[str]) -> Checkpoint:
         for uid in sorted(uids):
             self._log.warning("claim removed, its devices are needed", claim=str(checkpoint.claims[uid].plan.ref))
         return retire(self._storage, checkpoint, uids) if uids else checkpoint
 
-    def _carry_out(self, claim: PreparedClaim, cards: tuple[Card, ...], call: Call, *, again: bool) -> PrepareResult:
-        """Carry out the steps of a claim that is stored, and complete it. The locks of its cards are held."""
+    def _act(self, progress: Progress, call: Call) -> Progress:
+        """Carry out the steps of a claim that is stored. The locks of its cards are held."""
+        claim = progress.claim
         try:
             for step in claim.steps:
                 if step.handle is None:
                     call.check(claim.plan.ref)
                     handle = self._hardware.ensure(step.action)
                     claim = self._stored(claim, claim.with_handle(step.action.key, handle))
-            edits = self._devices.edits(claim, self._devices.uses(claim.plan, cards), {})
+            edits = self._devices.edits(claim, self._devices.uses(claim.plan, progress.cards), {})
             check_environment(claim.plan, edits)
         except (InUse, NoRoom):
             raise
@@ -260,15 +170,49 @@ class Transaction:
             if claim.state == "started":
                 self._give_up(claim)
             raise
-        with self._storage.lock():
-            return self._complete(self._unchanged(claim), claim, cards, edits, again=again)
+        return replace(progress, claim=claim, edits=edits)
+
+    def _write_files(self, progress: Progress) -> None:
+        """Write what containers get. The lock is held."""
+        claim = progress.claim
+        files = self._devices.files(claim, progress.cards, progress.edits, self._storage.paths)
+        self._storage.write(claim.plan.ref.uid, files)
+
+    def _complete(self, progress: Progress) -> PrepareResult:
+        """Store the claim as completed. The lock is held."""
+        plan, stored = progress.claim.plan, progress.stored
+        done = stored.without(plan.ref.uid)
+        if plan.results:
+            done = stored.with_claim(replace(progress.claim, state="completed"))
+        if done.claims != stored.claims:
+            self._storage.save(done)
+        self._completed(done)
+        devices = [str(result.device) for result in plan.results]
+        self._log.info("claim prepared", claim=str(plan.ref), devices=devices, again=progress.again)
+        return prepare_result(plan, self._driver)
+
+    @contextmanager
+    def _no_files_without_record(self, progress: Progress) -> Iterator[None]:
+        """Remove the files of a claim that is not recorded if they cannot be written or it cannot be stored."""
+        uid = progress.claim.plan.ref.uid
+        try:
+            yield
+        except OSError:
+            if uid not in progress.stored.claims:
+                with suppress(OSError):
+                    self._storage.remove(uid)
+            raise
 
     def _stored(self, claim: PreparedClaim, after: PreparedClaim) -> PreparedClaim:
         with self._storage.lock():
-            self._storage.save(self._unchanged(claim).with_claim(after))
+            self._storage.save(self._with_claim_as(claim).with_claim(after))
         return after
 
-    def _unchanged(self, claim: PreparedClaim) -> Checkpoint:
+    def _unchanged(self, progress: Progress) -> Progress:
+        """The same with the checkpoint, whose lock is held. Raises what ``_with_claim_as`` raises."""
+        return replace(progress, stored=self._with_claim_as(progress.claim))
+
+    def _with_claim_as(self, claim: PreparedClaim) -> Checkpoint:
         """The checkpoint, in which the claim is as it was stored.
 
         Raises:
@@ -295,51 +239,3 @@ class Transaction:
             checkpoint = self._load()
             if checkpoint.claims.get(claim.plan.ref.uid) == claim:
                 retire(self._storage, checkpoint, [claim.plan.ref.uid])
-
-    def _complete(
-        self, checkpoint: Checkpoint, claim: PreparedClaim, cards: Iterable[Card], edits: EditsByDevice, *, again: bool
-    ) -> PrepareResult:
-        """Write the files and store the claim as completed, under the lock; ``checkpoint`` is what is stored."""
-        plan = claim.plan
-        files = self._devices.files(claim, cards, edits, self._storage.paths)
-        done = checkpoint.without(plan.ref.uid)
-        if plan.results:
-            done = checkpoint.with_claim(replace(claim, state="completed"))
-        try:
-            self._storage.write(plan.ref.uid, files)
-            if done.claims != checkpoint.claims:
-                self._storage.save(done)
-        except OSError:
-            if plan.ref.uid not in checkpoint.claims:
-                with suppress(OSError):
-                    self._storage.remove(plan.ref.uid)
-            raise
-        self._completed(done)
-        self._log.info(
-            "claim prepared", claim=str(plan.ref), devices=[str(r.device) for r in plan.results], again=again
-        )
-        return prepare_result(plan, self._driver)
-
-
-def _may_change(use: Use) -> bool:
-    """Whether something must exist for the use, or partitions of its card may be in its way."""
-    if use.admin:
-        return False
-    return use.card.scheme is not None or (use.config is not None and use.config.sharing != "none")
-
-
-def _not_carried_out(steps: Iterable[Step]) -> tuple[Step, ...]:
-    return tuple(Step(step.action) for step in steps)
-
-
-def _has_other_steps(known: PreparedClaim, plan: ClaimPlan, cards: Mapping[str, str]) -> bool:
-    """Whether a recorded claim has steps that are not for these devices on these cards."""
-    own = {step.action.card for step in known.steps}
-    return bool(own) and (not known.plan.has_devices_of(plan) or not own <= frozenset(cards.values()))
-
-
-def _excluding(plan: ClaimPlan, use: Use) -> InvalidInput:
-    fault = Fault(
-        "status.allocation.devices.config", f"two devices of the claim share card {use.card.name} in different ways"
-    )
-    return InvalidInput(str(plan.ref), [fault])

@@ -13,9 +13,9 @@ from controller.placement import Refusal
 from controller.reconcile import PlacementHistory
 from driver.kube.api import PODS
 from driver.model import Claim
+from kubeletplugin.prepare.assessor import Assessor
 from kubeletplugin.prepare.checkpoint import Checkpoint
 from kubeletplugin.prepare.storage import ClaimStorage
-from kubeletplugin.prepare.transaction import Transaction
 from kubeletplugin.publish import Publisher
 from simulation.faults import FaultProfile, NetworkFaults
 from simulation.invariants import Violation
@@ -138,7 +138,7 @@ def test_a_program_with_a_defect_fails_one_of_the_first_histories(
 def test_a_plugin_that_does_not_look_is_caught_when_a_force_deleted_pod_stops_slowly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Transaction, "blocked", lambda transaction, claim, cards, checkpoint: None)
+    monkeypatch.setattr(Assessor, "blocked", lambda assessor, claim, cards, checkpoint: None)
     scenario = Scenario()
     scenario.create("first", "gpu-8", grace=120)
     scenario.settle()

@@ -1,0 +1,183 @@
+"""What a claim needs to be prepared on this node: steps on the hardware, and that other claims go first."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from driver.errors import Fault, InvalidInput, OperatorFault
+from kubeletplugin.hardware import Action, Card, Edits, Hardware, Use
+from kubeletplugin.hardware.actions import MpsDaemon
+from kubeletplugin.offers import foreign_partitions
+from kubeletplugin.prepare.card_identity import cards_of, exchanged
+from kubeletplugin.prepare.checkpoint import Checkpoint, PreparedClaim, Step
+from kubeletplugin.prepare.container import check_environment
+from kubeletplugin.prepare.exclusions import excluding_claims, in_the_way
+from kubeletplugin.prepare.node_devices import EditsByDevice, NodeDevices
+from kubeletplugin.prepare.plan import ClaimPlan
+from kubeletplugin.prepare.uses import UsesByDevice
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A claim that is being prepared."""
+
+    claim: PreparedClaim
+    """As it is stored, or as it is stored next."""
+    cards: tuple[Card, ...]
+    """Those of the node."""
+    edits: EditsByDevice = field(default_factory=dict)
+    """What containers get for its devices; known when its steps are carried out, and before if it has none."""
+    again: bool = False
+    """Whether it was prepared before."""
+    stored: Checkpoint = field(default_factory=Checkpoint)
+    """The checkpoint, while its lock is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Other claims, or an earlier state of the claim itself, must go before it can be prepared."""
+
+    wanted: PreparedClaim
+    """The claim, as it would be stored."""
+    claims: Mapping[str, PreparedClaim]
+    """As they were when this was judged, by uid."""
+    reasons: tuple[str, ...] = ()
+    """Why they must go, unless because they hold its devices."""
+
+
+class Assessor:
+    """Judges what claims need. Changes nothing."""
+
+    def __init__(self, devices: NodeDevices, hardware: Hardware, boot_id: str):
+        self._devices = devices
+        self._hardware = hardware
+        self._boot_id = boot_id
+
+    def plan(self, plan: ClaimPlan, cards: tuple[Card, ...], uses: UsesByDevice, recorded: Checkpoint) -> Progress:
+        """The claim with its steps. The locks of the cards that it may change are held.
+
+        Raises:
+            OperatorFault: partitions that this program did not make are in the way.
+            InvalidInput: two devices of the claim are to use one card in different ways.
+            HardwareRefusal, TransientFault: from the hardware.
+        """
+        edits: EditsByDevice = {}
+        steps = self._known_steps(plan, cards, recorded)
+        if steps is None:
+            actions, edits = self._assessed(plan, changing(uses), recorded)
+            steps = tuple(Step(action) for action in actions)
+        claim = PreparedClaim(plan, "started", self._boot_id, cards_of(plan, cards), steps)
+        if steps:
+            return Progress(claim, cards)
+        edits = self._devices.edits(claim, uses, edits)
+        check_environment(plan, edits)
+        return Progress(claim, cards, edits)
+
+    def _known_steps(self, plan: ClaimPlan, cards: Iterable[Card], checkpoint: Checkpoint) -> tuple[Step, ...] | None:
+        """The steps of a claim that was begun or completed with the same devices; None if there are none.
+
+        After a reboot nothing is known of what they made.
+        """
+        known = checkpoint.claims.get(plan.ref.uid)
+        if known is None or known.state == "stopping" or _has_other_steps(known, plan, cards_of(plan, cards)):
+            return None
+        if known.boot_id == self._boot_id:
+            return known.steps
+        return not_carried_out(known.steps) or None
+
+    def _assessed(
+        self, plan: ClaimPlan, uses: UsesByDevice, checkpoint: Checkpoint
+    ) -> tuple[tuple[Action, ...], EditsByDevice]:
+        """What must exist on the cards for the claim, and the edits that are known already; nothing is changed.
+
+        Raises:
+            OperatorFault: partitions that this program did not make are in the way.
+            InvalidInput: two devices of the claim are to use one card in different ways.
+        """
+        others = checkpoint.others(plan.ref.uid)
+        taken = frozenset(key for other in others for key in other.keys)
+        wanted: dict[str, Action] = {}
+        edits: dict[tuple[str, str], Edits] = {}
+        for device, use in uses.items():
+            assessment = self._hardware.assess(use, taken)
+            actions, foreign = assessment.actions, foreign_partitions(assessment.state, checkpoint.recorded.keys)
+            if way := in_the_way(use, actions, foreign):
+                raise OperatorFault(
+                    f"{plan.ref}: {use.device}: card {use.card.uuid} has partitions that this program did not make: "
+                    f"{', '.join(way)}; remove them, or have them used by what made them only"
+                )
+            for action in actions:
+                if action.shared and wanted.get(action.key, action) != action:
+                    raise _excluding(plan, use)
+                wanted.setdefault(action.key, action)
+            mps = MpsDaemon(use.card.uuid)
+            if mps.key in wanted and mps not in actions:
+                raise _excluding(plan, use)
+            if assessment.edits is not None:
+                edits[device] = assessment.edits
+        return tuple(wanted.values()), edits
+
+    def is_prepared(self, known: PreparedClaim, claim: PreparedClaim, cards: Iterable[Card]) -> bool:
+        """Whether the claim is prepared with the same devices already, or was before a reboot.
+
+        If it has something on a card that has another number since the reboot, that must be released first.
+
+        Raises:
+            OperatorFault: its containers may run, and a device is on another card now.
+        """
+        if known.state != "completed" or known.guessed or not known.plan.has_devices_of(claim.plan):
+            return False
+        if known.boot_id == self._boot_id and (faults := exchanged(known.cards, claim.plan, cards)):
+            raise OperatorFault(
+                f"{claim.plan.ref}: {'; '.join(faults)}: the cards of this node were numbered anew or exchanged; "
+                "delete the pods that use the claim"
+            )
+        return not _has_other_steps(known, claim.plan, claim.cards)
+
+    def blocked(self, claim: PreparedClaim, cards: tuple[Card, ...], checkpoint: Checkpoint) -> Blocked | None:
+        """What of the checkpoint is in the way of a claim; None if nothing is.
+
+        Raises:
+            InvalidInput: two devices of the claim exclude each other.
+        """
+        plan, uid = claim.plan, claim.plan.ref.uid
+        uids = self._devices.conflicting_claims(plan, cards, checkpoint.claims.values(), self._boot_id)
+        if uid in uids:
+            fault = Fault("status.allocation.devices.results", "two of its devices exclude each other on one card")
+            raise InvalidInput(str(plan.ref), [fault])
+        actions = [step.action for step in claim.steps]
+        reasons = excluding_claims(actions, claim.used_cards, checkpoint.others(uid))
+        known = checkpoint.claims.get(uid)
+        if known is not None and (known.state == "stopping" or _has_other_steps(known, plan, claim.cards)):
+            uids |= {uid}
+        found = {uid: checkpoint.claims[uid] for uid in sorted(uids | reasons.keys())}
+        return Blocked(claim, found, tuple(reasons.values())) if found else None
+
+
+def changing(uses: UsesByDevice) -> UsesByDevice:
+    """The uses for which something must exist on the card, or whose place partitions of the card may have."""
+    return {device: use for device, use in uses.items() if _may_change(use)}
+
+
+def not_carried_out(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The same steps, of which nothing is known any more."""
+    return tuple(Step(step.action) for step in steps)
+
+
+def _may_change(use: Use) -> bool:
+    """Whether something must exist for the use, or partitions of its card may be in its way."""
+    if use.admin:
+        return False
+    return use.card.scheme is not None or (use.config is not None and use.config.sharing != "none")
+
+
+def _has_other_steps(known: PreparedClaim, plan: ClaimPlan, cards: Mapping[str, str]) -> bool:
+    """Whether a recorded claim has steps that are not for these devices on these cards."""
+    own = {step.action.card for step in known.steps}
+    return bool(own) and (not known.plan.has_devices_of(plan) or not own <= frozenset(cards.values()))
+
+
+def _excluding(plan: ClaimPlan, use: Use) -> InvalidInput:
+    fault = Fault(
+        "status.allocation.devices.config", f"two devices of the claim share card {use.card.name} in different ways"
+    )
+    return InvalidInput(str(plan.ref), [fault])
