@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from controller.allocation import small_amounts
-from controller.selectors import suggest
+from driver.cel import suggest
 from driver.model import Claim, ClaimSpec
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from controller.allocation import Summary, render
+from controller.allocation import Drivers, Summary, render
 from controller.reconcile import (
     IN_VAIN,
     Decision,
@@ -18,7 +18,6 @@ from controller.reconcile import (
     refusal_summary,
     rests_on_memory,
 )
-from controller.selectors import Drivers
 from controller.state import ClaimRecord, ClaimReference, Condition, PodView, State
 from driver.model import Claim
 from driver.wire import allocation_to

@@ -12,5 +12,4 @@ state         what is known of the cluster, indexed
 gangs         pods that start together, in one domain of the topology
 placement     a plan: the node of each pod of a group
 allocation    devices of a node for claims, or the reasons why not
-selectors     CEL expressions that select devices
 """

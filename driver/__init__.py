@@ -1,22 +1,23 @@
 """Shared by both programs: the model of devices and claims, the Kubernetes API, settings, logs and metrics.
 
-kube             the Kubernetes API: the port, its client, the reflector
-node_selectors   whether a NodeSelector of core/v1 matches a node
-| observe        logs, metrics and health checks
-| parameters     opaque parameters of claims and classes
-| settings       the settings of both programs
-| wire           the API's JSON to and from the model
-model            claims, slices and devices as values
-| names          names that are derived from the driver's name
-quantity         Kubernetes quantities, exact
-backoff          exponential back-off
-| bounded        a dict of bounded size
-| clock          the port to time
-| errors         errors by who must act
-| files          the port to a disk, and small files on it, written whole or not at all
-| frozen         cache keys that no field can be forgotten in
-| kinds          what a card is offered as, and the kinds of device that come of it
-| semver         semantic versions
-| threads        threads whose failure is reported
-limits           limits of Kubernetes' API, and the syntax of names
+kube               the Kubernetes API: the port, its client, the reflector
+cel                CEL expressions that select devices; stands alone, with a README of its own
+| node_selectors   whether a NodeSelector of core/v1 matches a node
+| observe          logs, metrics and health checks
+| parameters       opaque parameters of claims and classes
+| settings         the settings of both programs
+| wire             the API's JSON to and from the model
+model              claims, slices and devices as values
+| names            names that are derived from the driver's name
+quantity           Kubernetes quantities, exact
+backoff            exponential back-off
+| bounded          a dict of bounded size
+| clock            the port to time
+| errors           errors by who must act
+| files            the port to a disk, and small files on it, written whole or not at all
+| frozen           cache keys that no field can be forgotten in
+| kinds            what a card is offered as, and the kinds of device that come of it
+| semver           semantic versions
+| threads          threads whose failure is reported
+limits             limits of Kubernetes' API, and the syntax of names
 """

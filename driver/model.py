@@ -61,6 +61,11 @@ class SharedAttributes(Mapping[str, AttributeValue]):
         return repr(dict(self))
 
 
+def qualify(name: str, driver: str) -> str:
+    """``name`` of an attribute or capacity, with the driver's domain if it has none."""
+    return name if "/" in name else f"{driver}/{name}"
+
+
 @dataclass(frozen=True, slots=True)
 class RequestPolicy:
     """How much of a capacity one allocation consumes (``capacity[..].requestPolicy``)."""

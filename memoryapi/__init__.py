@@ -16,7 +16,6 @@ admission             what Lode's MutatingAdmissionPolicies do
 | schema              field names, types, and how lists merge
 | selectors           label and field selectors
 | store               objects by kind, all changes in order, paged lists
-cel_cost              the estimated cost of a selector
 """
 
 from driver.kube.api import JOBS

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from controller.selectors import SelectorError
 from driver import limits
+from driver.cel import SelectorError
+from driver.cel.estimation import check_admission
 from driver.errors import Fault
 from driver.kube.api import Object
 from driver.semver import is_semver
-from memoryapi.cel_cost import check_admission
 
 _SUBDOMAIN = re.compile(rf"{limits.DNS_LABEL.pattern}(\.{limits.DNS_LABEL.pattern})*", re.ASCII)
 _NAME_PART = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)

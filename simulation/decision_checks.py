@@ -8,11 +8,11 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from controller.selectors import DeviceView, SelectorFault, compile_selector, view
 from controller.state import Decoded, Deleted, StateDelta
 from controller.writing import Writes, WriteSequence
 from controller.writing.lanes import TellKey
 from controller.writing.steps import PatchClaimStatus
+from driver.cel import DeviceView, SelectorFault, compile_selector, view
 from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from driver.kube.reflector import Synced
 from driver.model import Allocation, Claim, Device, DeviceId, Request, Result, Slice, Taint, Toleration, Want

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from controller.selectors import ADMISSION, SCHEDULER, Environment
+from driver.cel import ADMISSION, SCHEDULER, Environment
 
 _DATA = Path(__file__).parent / "data" / "conformance" / "cel"
 

@@ -40,11 +40,13 @@ devices      which devices exist and which are in use
 | requests   what claims ask for, compiled
 filters      the selectors of a class and a request, compiled once
 | rules      the API's rules for one device: capacity, taints, constraints
-metering     how much selectors may be evaluated in a turn
+drivers      whose devices selectors can select: ours, or those of others
+| metering   how much selectors may be evaluated in a turn
 """
 
 from controller.allocation.devices.pools import NodeSlot
 from controller.allocation.devices.usage import Use
+from controller.allocation.drivers import Drivers
 from controller.allocation.fleet import Fleet
 from controller.allocation.metering import Turn, TurnEnded
 from controller.allocation.nodefit.node_devices import NodeDevices
@@ -61,6 +63,7 @@ __all__ = [
     "ClaimFault",
     "Closest",
     "CompiledRequest",
+    "Drivers",
     "Exclusion",
     "Fleet",
     "Group",

@@ -1,7 +1,7 @@
 """What the selectors of claims take on the devices of the fleet, and which claims are refused because it is too much.
 
-`controller.selectors.cost.limits` has the limits. What is taken follows from the claims, their classes and the devices
-alone. So a refusal is remembered until one of them changes.
+`metering` has the limits. What is taken follows from the claims, their classes and the devices alone. So a refusal is
+remembered until one of them changes.
 """
 
 from collections import Counter
@@ -11,18 +11,20 @@ from typing import Final
 
 from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.filters import Filter, Selectors
-from controller.allocation.metering import Meter, TooCostly, Turn
-from controller.allocation.requests.demands import ClaimFault
-from controller.selectors import SelectorError
-from controller.selectors.cost.limits import (
-    CHARACTER_STEPS,
+from controller.allocation.metering import (
     CLAIM_STEPS,
     DEVICE_STEPS,
     FILTER_STEPS,
     POD_STEPS,
     STEPS_OF_EACH_DEVICE,
+    Meter,
+    TooCostly,
+    Turn,
 )
+from controller.allocation.requests.demands import ClaimFault
 from driver.bounded import BoundedCache
+from driver.cel import SelectorError
+from driver.cel.cost.steps import CHARACTER_STEPS
 from driver.errors import Fault
 from driver.model import Claim, DeviceClass, Want
 

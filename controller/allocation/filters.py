@@ -3,18 +3,11 @@
 from collections.abc import Iterable
 from typing import Final
 
-from controller.selectors import (
-    Drivers,
-    Path,
-    Selector,
-    SelectorError,
-    can_select,
-    check_selector,
-    compile_checked,
-    drivers_of,
-)
-from controller.selectors.cost.limits import CHARACTER_STEPS, CLAIM_STEPS
+from controller.allocation.drivers import Drivers, drivers_of
+from controller.allocation.metering import CLAIM_STEPS
 from driver.bounded import BoundedCache
+from driver.cel import Path, Selector, SelectorError, can_select, check_selector, compile_checked
+from driver.cel.cost.steps import CHARACTER_STEPS
 
 Paths = tuple[Path, ...] | None
 """What some selectors read of a device; None where it may be anything."""

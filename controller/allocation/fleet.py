@@ -11,6 +11,7 @@ from controller.allocation.devices.layout import bits
 from controller.allocation.devices.node_availability import NodeMemory
 from controller.allocation.devices.pools import NodeSlot, PoolKey
 from controller.allocation.devices.usage import Usage, Use, consuming
+from controller.allocation.drivers import Drivers
 from controller.allocation.filters import Filter, Selectors
 from controller.allocation.metering import Turn
 from controller.allocation.nodefit.counting import count_fits
@@ -28,8 +29,8 @@ from controller.allocation.requests.demands import ClaimFault
 from controller.allocation.rules.constraints import values_of
 from controller.allocation.search.attempt import allocations
 from controller.allocation.search.search import STEP_LIMIT
-from controller.selectors import Drivers, SelectorError
 from driver.bounded import BoundedCache
+from driver.cel import SelectorError
 from driver.model import Allocation, Claim, DeviceClass, DeviceId, Slice, Taint, TaintRule
 from driver.names import Names
 

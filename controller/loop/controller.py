@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from controller.allocation import Fleet, Use
+from controller.allocation.metering import TURN_STEPS
 from controller.election import Deposed
 from controller.gangs import tiers_from
 from controller.loop.claimsync import ClaimSync
@@ -24,7 +25,6 @@ from controller.loop.timeline import Timeline
 from controller.loop.turns import Turns
 from controller.loop.underway import Underway
 from controller.reconcile import RefusalMemory
-from controller.selectors.cost.limits import TURN_STEPS
 from controller.state import DEVICE_TAINT_RULES_BETA, OPTIONAL_RESOURCES, Changes, State, StateDelta
 from controller.telling import Teller
 from controller.waiting import HeldDomain, HeldNode, HoldLimits, Rank, rank_of, rank_of_gang

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from controller.allocation import TurnEnded, Unsatisfiable, render
+from controller.allocation import Drivers, TurnEnded, Unsatisfiable, render
 from controller.reconcile.decisions import Reason, Wait
-from controller.selectors import Drivers, suggest
 from controller.state import ClaimRecord, ClaimReference, PodView, State, is_made_for
+from driver.cel import suggest
 from driver.errors import InvalidInput
 from driver.limits import listed
 from driver.model import Claim

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controller.allocation import Fleet
-from controller.selectors import Drivers
+from controller.allocation import Drivers, Fleet
 from driver.bounded import BoundedCache
 from driver.kube.api import Object
 from driver.model import DeviceClass, Want

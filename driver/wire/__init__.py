@@ -17,7 +17,7 @@ from driver.wire.claims import claim_from, claim_spec_from, class_from
 from driver.wire.fields import Json
 from driver.wire.nodes import node_selector_from, node_selector_to, node_term_from, only_node
 from driver.wire.shared_slices import SharedSlices
-from driver.wire.slices import device_from, device_to, qualify, slice_from, slice_spec_to
+from driver.wire.slices import device_from, device_to, slice_from, slice_spec_to
 from driver.wire.taints import taint_from, taint_rule_from, toleration_from, toleration_to
 
 __all__ = [
@@ -35,7 +35,6 @@ __all__ = [
     "node_selector_to",
     "node_term_from",
     "only_node",
-    "qualify",
     "slice_from",
     "slice_spec_to",
     "taint_from",

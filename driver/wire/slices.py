@@ -15,6 +15,7 @@ from driver.model import (
     Scalar,
     Slice,
     Version,
+    qualify,
 )
 from driver.quantity import Quantity
 from driver.wire.fields import Json, many, sparse, text
@@ -96,11 +97,6 @@ def device_from(raw: Json, driver: str) -> Device:
 def attributes_from(raw: Mapping[str, Json] | None, driver: str) -> dict[str, AttributeValue]:
     """Attributes by qualified name."""
     return {qualify(name, driver): _attribute_from(value) for name, value in (raw or {}).items()}
-
-
-def qualify(name: str, driver: str) -> str:
-    """``name`` with the driver's domain if it has none."""
-    return name if "/" in name else f"{driver}/{name}"
 
 
 def _attribute_from(raw: Json) -> AttributeValue:

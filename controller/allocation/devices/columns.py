@@ -12,8 +12,8 @@ from weakref import WeakValueDictionary
 from controller.allocation.devices.pools import Pool
 from controller.allocation.rules.capacity import Amounts, CapacityRequest, consumption
 from controller.allocation.rules.constraints import Values, values_of
-from controller.selectors import Path, value_at
 from driver.bounded import BoundedCache
+from driver.cel import Path, value_at
 from driver.frozen import frozen
 
 _CAPACITIES: Final = ("capacities",)

@@ -5,16 +5,15 @@ from itertools import chain
 from typing import Final
 
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.allocation.metering import UNLIMITED, Meter
-from controller.selectors import Budget, DeviceView, InvalidAttribute, Selector, SelectorFault, view
-from controller.selectors.cost.limits import DEVICE_STEPS
+from controller.allocation.metering import DEVICE_STEPS, UNLIMITED, Meter
 from driver.bounded import BoundedCache
+from driver.cel import Budget, DeviceView, InvalidAttribute, Selector, SelectorFault, view
 from driver.model import AttributeValue, SharedAttributes, Version
 
 Outcome = bool | SelectorFault
 """Whether a selector matches, or the error that it fails with."""
 Evaluated = tuple[Outcome, int]
-"""An outcome and the steps that it took (`controller.selectors.cost.limits`)."""
+"""An outcome and the steps that it took (`driver.cel.cost.steps`)."""
 
 _ALWAYS_VALID: Final = frozenset({str, int, bool})
 """Types of attribute values that cannot be invalid."""

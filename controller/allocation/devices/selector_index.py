@@ -10,8 +10,8 @@ from controller.allocation.devices.layout import bits
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.filters import Filter, Paths
 from controller.allocation.metering import UNLIMITED, Meter
-from controller.selectors import BudgetExceeded, Path, Selector, SelectorFault
 from driver.bounded import BoundedCache
+from driver.cel import BudgetExceeded, Path, Selector, SelectorFault
 
 _MOST_GROUPINGS: Final = 64
 _MOST_FILTERS: Final = 1024
@@ -27,7 +27,7 @@ class Selection:
         faults: the error on each device where one fails.
         at: the selector that fails there, by its place in the filter.
         excluded: for each selector, the devices that it is the first to exclude.
-        steps: for each selector, what its evaluation takes (`controller.selectors.cost.limits`).
+        steps: for each selector, what its evaluation takes (`driver.cel.cost.steps`).
     """
 
     match: int

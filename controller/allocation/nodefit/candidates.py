@@ -11,7 +11,7 @@ from controller.allocation.ordering.partition_cost import PartitionCosts
 from controller.allocation.requests.demands import RESULTS_LIMIT, Choice, Criteria, Demand
 from controller.allocation.search.attempt import Attempt, Candidate
 from controller.allocation.search.tasks import Option, Task
-from controller.selectors import SelectorFault
+from driver.cel import SelectorFault
 
 Pools = Sequence[tuple[Pool, Sequence[PoolDevice]]]
 """The pools that reach a node, in the order of allocation, each with those of its devices that do."""

@@ -6,7 +6,7 @@ from controller.allocation.reasons.unsatisfiable import Cause
 from controller.allocation.requests.demands import Criteria
 from controller.allocation.rules.capacity import NOT_SHAREABLE, Amounts, most
 from controller.allocation.rules.taints import untolerated
-from controller.selectors import suggest
+from driver.cel import suggest
 
 
 def consumption_of(device: PoolDevice, criteria: Criteria, columns: Columns) -> Amounts | str | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from controller.allocation.devices.pools import PoolDevice
-from controller.selectors import Path
+from driver.cel import Path
 from driver.limits import bounded
 from driver.model import Version
 

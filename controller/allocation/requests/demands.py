@@ -7,7 +7,7 @@ from typing import Final
 from controller.allocation.filters import Filter, Selectors
 from controller.allocation.requests.preferences import FIRST_FIT, Preference, Preferences
 from controller.allocation.rules.capacity import CapacityRequest
-from controller.selectors import SelectorError
+from driver.cel import SelectorError
 from driver.errors import Fault
 from driver.model import Claim, Constraint, DeviceClass, Request, Toleration, Want
 from driver.names import Names

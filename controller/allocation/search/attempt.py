@@ -11,7 +11,7 @@ from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.requests.demands import Choice
 from controller.allocation.rules.capacity import Amounts
 from controller.allocation.rules.constraints import ConstraintTracker, are_compatible, groups_of
-from controller.selectors import SelectorFault
+from driver.cel import SelectorFault
 from driver.model import Allocation, Claim, NodeRequirement, NodeSelector, NodeSelectorTerm, OpaqueConfig, Result
 from driver.wire import only_node
 

@@ -4,7 +4,7 @@ import re
 
 import yaml
 
-from controller.selectors import compile_selector
+from driver.cel import compile_selector
 from driver.files import SystemFiles
 from driver.kinds import EVERY_OFFER
 from driver.names import Names

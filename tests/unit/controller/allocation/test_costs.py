@@ -8,14 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.allocation import CompiledRequest, Fleet, TurnEnded
-from controller.selectors import Budget, compile_selector, view
-from controller.selectors.cost.limits import (
-    CLAIM_STEPS,
-    DEVICE_STEPS,
-    POD_STEPS,
-    STEPS_OF_EACH_DEVICE,
-    TURN_STEPS,
-)
+from controller.allocation.metering import CLAIM_STEPS, DEVICE_STEPS, POD_STEPS, STEPS_OF_EACH_DEVICE, TURN_STEPS
+from driver.cel import Budget, compile_selector, view
 from driver.model import AttributeValue, Claim, DeviceClass, Version
 from tests.unit.controller.allocation.rig import DRIVER, NODE, claim, device, fleet, names, pool, want
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from controller.allocation.metering import TURN_STEPS
 from controller.reconcile import decide
-from controller.selectors.cost.limits import TURN_STEPS
 from controller.waiting.shares import LEAST_SECONDS, TURN_SECONDS
 from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS
 from tests.unit.controller.loop.world import GATE, World

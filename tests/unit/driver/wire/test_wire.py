@@ -26,6 +26,7 @@ from driver.model import (
     TaintRule,
     Toleration,
     Version,
+    qualify,
 )  # fmt: skip
 from driver.quantity import Quantity
 from driver.wire import (
@@ -38,7 +39,6 @@ from driver.wire import (
     device_from,
     device_to,
     only_node,
-    qualify,
     slice_from,
     slice_spec_to,
     taint_rule_from,

@@ -16,7 +16,7 @@ from controller.allocation.rules.capacity import CapacityRequest
 from controller.allocation.search.attempt import Attempt, Candidate, FaultyDevice, Pick
 from controller.allocation.search.search import Search
 from controller.allocation.search.tasks import Option, Task
-from controller.selectors import SelectorFault
+from driver.cel import SelectorFault
 from driver.model import AttributeValue, Claim, ClaimSpec, Constraint, Device, DeviceClass, Request
 from tests.unit.controller.allocation.rig import DRIVER, claim, device, memory, pool, q, want
 

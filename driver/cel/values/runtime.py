@@ -1,0 +1,227 @@
+"""The values of CEL at run time: Python's own where they behave alike, classes where they do not.
+
+int, bool, str, bytes, float, None and list stand for themselves. Unsigned integers, optionals and types have classes
+here; quantities, times, addresses, URLs and formats have modules of their own, and versions are `driver.semver`. Maps
+are dicts. Their bool keys are wrapped, because ``True == 1`` in Python.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from driver.cel.errors import Cancelled, NoOverload, SelectorFault, no_overload
+from driver.cel.values.addresses import Address, Network
+from driver.cel.values.named_formats import Format
+from driver.cel.values.quantities import CelQuantity
+from driver.cel.values.timestamps import Duration, Timestamp
+from driver.cel.values.urls import Url
+from driver.semver import Semver
+
+INT_MAX: Final = (1 << 63) - 1
+INT_MIN: Final = -(1 << 63)
+UINT_MAX: Final = (1 << 64) - 1
+
+Implementation = Callable[..., Any]
+"""The implementation of a function. Its arguments are the budget, then those of the call."""
+Overloads = Mapping[tuple[str, ...] | int, Implementation]
+"""Implementations by the run-time types of the arguments, or by their number if the implementation checks the types."""
+
+
+class UInt(int):
+    """An unsigned 64-bit integer; equal to the int of the same value."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A value that may be absent."""
+
+    present: bool
+    value: Any = None
+
+
+NONE: Final = Optional(False)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    """A type used as a value, as in ``type(x) == int``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BoolKey:
+    """A bool as a key of a map."""
+
+    value: bool
+
+
+class OpaqueKey:
+    """A key of a map literal whose type cannot be used as an index.
+
+    Keys that are times, addresses, types or null are equal if their values are. Others are equal only to themselves,
+    because cel-go compares them by identity.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object):
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, OpaqueKey) or type(self.value) is not type(other.value):
+            return False
+        if isinstance(self.value, Duration | Timestamp | Address | Network | TypeValue):
+            return str(self.value) == str(other.value)
+        return self.value is other.value and not isinstance(self.value, CelQuantity | Identifiers | DeviceView)
+
+    def __hash__(self) -> int:
+        return hash(type(self.value))
+
+
+class Domains(dict[str, Any]):
+    """``device.attributes`` and ``device.capacity``. The look-up of an unknown domain returns an empty map."""
+
+    __slots__ = ()
+
+
+class Identifiers(dict[str, Any]):
+    """The attributes or capacities of a device in one domain, by name. Values of any type may be looked up in it."""
+
+    __slots__ = ()
+
+
+class DeviceView(dict[str, Any]):
+    """The variable ``device``."""
+
+    __slots__ = ()
+
+
+EMPTY: Final[Mapping[str, Any]] = {}
+
+_TYPE_NAMES: Final[Mapping[type, str]] = {
+    bool: "bool", int: "int", UInt: "uint", float: "double", str: "string", bytes: "bytes", type(None): "null_type",
+    list: "list", dict: "map", Domains: "map", Identifiers: "map", DeviceView: "map", Optional: "optional_type",
+    TypeValue: "type", CelQuantity: "kubernetes.Quantity", Semver: "kubernetes.Semver", Address: "net.IP",
+    Network: "net.CIDR", Url: "kubernetes.URL", Format: "kubernetes.NamedFormat",
+    Duration: "google.protobuf.Duration", Timestamp: "google.protobuf.Timestamp",
+}  # fmt: skip
+
+
+def type_name(value: object) -> str:
+    """The CEL name of the run-time type of ``value``."""
+    return _TYPE_NAMES[type(value)]
+
+
+def is_number(value: object) -> bool:
+    """Whether ``value`` is an int, uint or double (a bool is not)."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def as_comparable(a: float, b: float) -> tuple[float, float]:
+    """Two numbers as CEL compares them: as doubles if one of them is, which rounds large integers."""
+    return (a, b) if isinstance(a, float) == isinstance(b, float) else (float(a), float(b))
+
+
+def equal(a: Any, b: Any) -> bool:
+    """CEL's ``==``: numbers are compared by value across types, everything else by type and value.
+
+    Raises:
+        NoOverload: Kubernetes cannot compare them (such as a version or quantity with another type on its right).
+    """
+    if is_number(a) and is_number(b):
+        a, b = as_comparable(a, b)
+        return bool(a == b)
+    if a is None or b is None:
+        return a is b
+    match a:
+        case Semver() | CelQuantity() | Address() | Network() | Url() | Format():
+            return _equal_opaque(a, b)
+        case list():
+            return isinstance(b, list) and len(a) == len(b) and all(map(_equal_elements, a, b))
+        case Optional():
+            same = isinstance(b, Optional) and a.present == b.present
+            return same and (not a.present or equal(a.value, b.value))
+        case dict():
+            return isinstance(b, dict) and _equal_maps(a, b)
+    return type(a) is type(b) and bool(a == b)
+
+
+def _equal_opaque(a: Any, b: Any) -> bool:
+    if type(a) is not type(b) or (isinstance(b, CelQuantity) and b.computed):
+        raise no_overload("_==_")
+    match a:
+        case CelQuantity():
+            return bool(a.compare(b) == 0)
+        case Url():
+            return str(a) == str(b)
+    return bool(a == b)
+
+
+def _equal_elements(a: Any, b: Any) -> bool:
+    """Whether elements of lists or maps are equal. A pair that cannot be compared counts as equal, as in Kubernetes."""
+    try:
+        return equal(a, b)
+    except NoOverload:
+        return True
+
+
+def _equal_maps(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
+    return len(a) == len(b) and all(key in b and _equal_elements(value, b[key]) for key, value in a.items())
+
+
+def lookup_key(value: Any) -> Any:
+    """``value`` as a key to look up in a map. Numbers of different types with the same value are the same key.
+
+    Raises:
+        SelectorFault: values of this type cannot be keys.
+    """
+    if isinstance(value, bool):
+        return BoolKey(value)
+    if isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    raise SelectorFault(f"unsupported key type: {type_name(value)}")
+
+
+def literal_key(value: Any) -> Any:
+    """``value`` as a key of a map literal, which may be of almost any type.
+
+    Raises:
+        Cancelled: Kubernetes cannot store such a key, which ends the evaluation.
+    """
+    if isinstance(value, bool | str | int | float):
+        return lookup_key(value)
+    if type_name(value) in ("bytes", "kubernetes.Semver", "kubernetes.NamedFormat"):
+        raise Cancelled(f"cannot be a key of a map: {type_name(value)}")
+    return OpaqueKey(value)
+
+
+def keys(map_: Iterable[Any]) -> list[Any]:
+    """The keys of a map as CEL values."""
+    return [key.value if type(key) in (BoolKey, OpaqueKey) else key for key in map_]
+
+
+def checked_int(value: int) -> int:
+    """``value`` if it fits a signed 64-bit integer.
+
+    Raises:
+        SelectorFault: it overflows.
+    """
+    if INT_MIN <= value <= INT_MAX:
+        return value
+    raise SelectorFault("integer overflow")
+
+
+def checked_uint(value: int) -> UInt:
+    """``value`` if it fits an unsigned 64-bit integer.
+
+    Raises:
+        SelectorFault: it overflows.
+    """
+    if 0 <= value <= UINT_MAX:
+        return UInt(value)
+    raise SelectorFault("unsigned integer overflow")

@@ -1,0 +1,62 @@
+"""What evaluating expressions costs, against what Kubernetes counts."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from driver.cel import SelectorFault, constant_folding, view
+from driver.cel.cost.budget import COST_LIMIT, UNMETERED, Budget
+from driver.cel.cost.metering import cost_bound
+from driver.cel.evaluator.compiler import CompiledExpression
+from driver.cel.language.checker import check
+from driver.cel.language.parser import parse
+from driver.wire import device_from
+from tests.recorded_selectors import WITH_COSTS, Recorded, recorded
+
+
+def compiling(file: str) -> Iterator[Recorded]:
+    """The recorded cases that compile."""
+    return (case for case in recorded(file) if case.outcome != "compile error")
+
+
+def evaluated(case: Recorded, *, metered: bool) -> tuple[str, int]:
+    """The outcome, and what was counted on the way."""
+    node = parse(case.expression)
+    checked = check(case.expression, node, case.environment)
+    program = CompiledExpression(node, checked, constant_folding.check(case.expression, node, checked), metered=metered)
+    budget = Budget() if metered else UNMETERED
+    device, driver = device_from({"name": "d", **case.device}, case.device["driver"]), case.device["driver"]
+    try:
+        prepared = view(device, driver)
+        outcome = str(program.code([prepared, budget, *[None] * program.variables]))
+    except SelectorFault:
+        outcome = "runtime error"
+    return (outcome if outcome in ("True", "False") else "runtime error"), budget.cost
+
+
+@pytest.mark.parametrize("file", WITH_COSTS)
+def test_the_cost_of_an_evaluation_is_what_kubernetes_counts(file: str) -> None:
+    wrong = []
+    for case in compiling(file):
+        outcome, cost = evaluated(case, metered=True)
+        counted = case.cost is None or cost == case.cost or (cost > COST_LIMIT and case.cost > COST_LIMIT)
+        if outcome != case.outcome or not counted:
+            wrong.append(
+                f"{case.name}: {case.expression}: expected {case.outcome} at {case.cost}, got {outcome}, {cost}"
+            )
+    assert not wrong
+
+
+@pytest.mark.parametrize("file", WITH_COSTS)
+def test_what_is_not_metered_stays_below_its_bound_and_has_the_same_outcome(file: str) -> None:
+    plain = 0
+    for case in compiling(file):
+        node = parse(case.expression)
+        checked = check(case.expression, node, case.environment)
+        most = cost_bound(case.expression, node, checked, constant_folding.check(case.expression, node, checked))
+        if most is not None:
+            plain += 1
+            outcome, cost = evaluated(case, metered=True)
+            assert cost <= most <= COST_LIMIT, case.expression
+            assert evaluated(case, metered=False) == (outcome, 0), case.expression
+    assert plain > 100
