@@ -9,10 +9,11 @@ from dataclasses import replace
 
 from controller.allocation import Fleet, Unsatisfiable
 from controller.reconcile.history import LAST_RESORT_SECONDS
-from controller.state import State
+from controller.state import State, epoch_seconds
+from controller.telling.reminders import REMIND_SECONDS
 from controller.telling.told import RETELL_SECONDS
 from controller.waiting import rank_of
-from driver.kube.api import LEASES, NODES, Object
+from driver.kube.api import EVENTS, LEASES, NODES, Object
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.model import Claim
 from kubeletplugin.prepare.storage import ClaimStorage, plugin_directory
@@ -29,6 +30,8 @@ MOST_WRITES_IN_AN_HOUR = 80
 """Of one pod that kube-scheduler refuses: four tries, with writes of the controller, kube-scheduler and others."""
 LONGEST_BOOT_SECONDS = 300.0
 """After this time every program that was killed or stalled runs again, and slices are published again."""
+_CALLS_OF_AN_EVENT = 2
+"""To say it again: it exists already, and is patched then."""
 LONGEST_WAIT_SECONDS = LAST_RESORT_SECONDS + 30.0
 
 
@@ -114,6 +117,8 @@ def check_nobody_waits_behind_words(cluster: Cluster) -> None:
 def check_no_writes_without_news(cluster: Cluster) -> None:
     """Let a minute pass in a settled cluster, in which nobody may write anything but Leases.
 
+    Events about what lasts may be said again, in the same words and as rarely as ``REMIND_SECONDS`` says.
+
     A pod that kube-scheduler refuses everywhere is tried again after five minutes, and then ever more rarely; in a
     cluster with such pods, an hour passes, in which each may cause some writes. Clusters are left out in which pods are
     bound without devices, because kubelets go on trying to start them.
@@ -130,15 +135,40 @@ def check_no_writes_without_news(cluster: Cluster) -> None:
         return
     # Other words of a reason that was told are told after a pause.
     cluster.idle(RETELL_SECONDS)
-    before = dict(cluster.log.writes)
+    before, events = dict(cluster.log.writes), _events(cluster)
     cluster.idle(QUIET_MINUTE)
+    again, wrong = _said_again(cluster, events)
+    excused = {LEASES: cluster.log.writes[LEASES], EVENTS: before.get(EVENTS, 0) + again * _CALLS_OF_AN_EVENT}
     written = {
         resource.plural: count - before.get(resource, 0)
         for resource, count in cluster.log.writes.items()
-        if resource != LEASES and count != before.get(resource, 0)
+        if count > excused.get(resource, before.get(resource, 0))
     }
-    if written:
-        raise Violation(f"written although nothing has changed: {written}")
+    if written or wrong:
+        raise Violation(f"written although nothing has changed: {written}; said again: {wrong}")
+
+
+def _events(cluster: Cluster) -> dict[str, Object]:
+    return {"/".join(name_key(event)): event for event in cluster.api.list(EVENTS).items}
+
+
+def _said_again(cluster: Cluster, before: Mapping[str, Object]) -> tuple[int, list[str]]:
+    """How many Events were written since then, and what is wrong with them: each says again why something waits."""
+    waiting = {pod["metadata"]["uid"] for pod in cluster.invariants.pods() if _is_pending(pod)}
+    waiting |= {claim.uid for claim in cluster.invariants.claims() if claim.allocation is None}
+    changed = {name: event for name, event in _events(cluster).items() if event != before.get(name)}
+    wrong = []
+    for name, event in changed.items():
+        known = before.get(name, {})
+        if event["message"] != known.get("message") or event["involvedObject"]["uid"] not in waiting:
+            wrong.append(f"{name}: {event['message']}")
+        elif not cluster.wall_clocks and _seconds_between(known, event) < REMIND_SECONDS - 1:
+            wrong.append(f"{name}: after {_seconds_between(known, event)} s")
+    return len(changed), wrong
+
+
+def _seconds_between(earlier: Object, later: Object) -> float:
+    return epoch_seconds(later["lastTimestamp"]) - epoch_seconds(earlier["lastTimestamp"])
 
 
 def _check_few_writes(cluster: Cluster, refused: int) -> None:

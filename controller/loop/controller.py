@@ -31,7 +31,7 @@ from controller.waiting import HeldDomain, HeldNode, HoldLimits, Rank, rank_of, 
 from controller.writing import WriteResult, Writes, WriteSequence, WritesOfTerm
 from controller.writing.steps import ReadPage, Target
 from driver.clock import Clock
-from driver.kube.api import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api
+from driver.kube.api import DEVICE_TAINT_RULES, EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api
 from driver.kube.reflector import PAGE_SIZE, Reflector
 from driver.model import DeviceId
 from driver.observe import Logger, Metrics
@@ -203,7 +203,7 @@ class Controller:
             self._claims_read(result)
         elif kind == "told":
             self._requeue(changes)
-            if result.error is not None:
+            if not self._teller.take(result):
                 self._log.warning("condition or event not written", object=key, error=str(result.error))
                 self._waits.tell_again(key)
         else:
@@ -217,6 +217,9 @@ class Controller:
     def _answered(self, result: WriteResult) -> Changes:
         changes = Changes()
         for answer in result.answers:
+            if answer.resource == EVENTS:
+                # The state has none; the teller takes it.
+                continue
             if answer.object is None:
                 changes.add(self._state.drop(answer.resource, answer.key, answer.uid))
             else:
@@ -234,7 +237,7 @@ class Controller:
         if not self.decides:
             return False
         # Words come last: to find them may cost more than all decisions that are due.
-        return self._underway.repeat_due() or self._decide(now) or self._waits.explain_next()
+        return self._underway.repeat_due() or self._decide(now) or self._waits.explain_next() or self._teller.remind()
 
     def _decide(self, now: float) -> bool:
         key = self._queue.pop(now)
@@ -260,7 +263,7 @@ class Controller:
         """When ``step`` has something to do (monotonic seconds); None if only an event can give it something."""
         times = [self._read_at]
         if self.decides:
-            times += [self._queue.next_due(), self._underway.next_due()]
+            times += [self._queue.next_due(), self._underway.next_due(), self._teller.next_due()]
             times += [self._clock.monotonic()] if self._waits.has_unexplained else []
         return min((due for due in times if due is not None), default=None)
 

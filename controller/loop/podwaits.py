@@ -187,8 +187,8 @@ class PodWaits:
     def _explain(self, pod: PodView, answer: Unallocatable, now: float) -> None:
         waiting, generation = self._waiting[pod.key], self._state.nodes.generation
         shown = next((reason for reason in (answer.reason, Reason.IMPOSSIBLE) if self._teller.shows(pod, reason)), None)
-        retell = self._teller.retell_at(pod, shown) if shown else None
-        if retell is not None and now < retell:
+        if shown and (retell := self._teller.retell_at(pod, shown)) is not None and now < retell:
+            self._teller.keep_said(pod, shown)
             if waiting.told_at != generation:
                 self._queue.add(("pod", pod.key), retell)
             return
@@ -226,6 +226,7 @@ class PodWaits:
         self._unheld.pop(pod, None)
         self._helping.pop(pod, None)
         self._try_soon(self._parked.leave(pod))
+        self._teller.stop_reminding(pod)
         self._end_hold(pod, placed=placed)
 
     def _drop_unexplained(self, pod: str) -> None:

@@ -12,6 +12,13 @@ _NAME_LIMIT: Final = 200
 _DIGEST_LENGTH: Final = 16
 
 
+def event_key(key: str, uid: str, reason: str) -> str:
+    """The key (``namespace/name``) of the Event about the object ``key`` with this uid, for a reason."""
+    namespace, name = key.split("/")
+    digest = sha256(f"{uid} {reason}".encode()).hexdigest()[:_DIGEST_LENGTH]
+    return f"{namespace}/{name[:_NAME_LIMIT]}.{digest}"
+
+
 def warning(
     resource: Resource, key: str, uid: str, reason: str, message: str, *, reporter: str, instance: str, timestamp: str
 ) -> RecordEvent:
@@ -27,8 +34,7 @@ def warning(
         timestamp: RFC 3339 in whole seconds.
     """
     namespace, name = key.split("/")
-    digest = sha256(f"{uid} {reason}".encode()).hexdigest()[:_DIGEST_LENGTH]
-    target = Target(EVENTS, f"{namespace}/{name[:_NAME_LIMIT]}.{digest}", "")
+    target = Target(EVENTS, event_key(key, uid, reason), "")
     event: Object = {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,

@@ -1,17 +1,18 @@
 """Says why pods wait: a condition on the pod, an Event on the pod and on claims that are at fault."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from controller.reconcile import DoubleUse, Reason, UnhealthyUse, Wait
 from controller.state import PodView, State, UnreadableObject
 from controller.telling.events import warning
+from controller.telling.reminders import Note, Reminders
 from controller.telling.told import ToldPods
-from controller.writing import Lane, Writes, WriteSequence
+from controller.writing import Lane, WriteResult, Writes, WriteSequence
 from controller.writing.sequences import condition, pod_target
-from controller.writing.steps import ObjectKey, PatchPodStatus, Step
+from controller.writing.steps import ObjectKey, PatchPodStatus, ReadObject, Step, Target
 from driver.clock import Clock, rfc3339
-from driver.kube.api import PODS, RESOURCE_CLAIMS, Object, Resource
+from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIMS, Object
 from driver.observe import Logger
 
 _CONDITION: Final = "condition"
@@ -20,7 +21,8 @@ _CONDITION: Final = "condition"
 class Teller:
     """Has conditions and Events written in the telling lane, so that no pod waits for words to be served.
 
-    Only news is written: another reason at once, other words for the same reason after ``RETELL_SECONDS``.
+    Only news is written: another reason at once, other words for the same reason after ``RETELL_SECONDS``. As long as a
+    reason lasts, its Event is said again before the API server forgets it (``Reminders``).
 
     Args:
         identity: of this run of the program.
@@ -32,6 +34,7 @@ class Teller:
         self._state = state
         self._identity = identity
         self._told = ToldPods()
+        self._reminders = Reminders()
         self._log = log
 
     def shows(self, pod: PodView, reason: Reason) -> bool:
@@ -51,47 +54,93 @@ class Teller:
         """
         now, reason = self._clock.monotonic(), wait.reason.value
         if not self._told.tell(pod, reason, wait.message, now):
+            if event:
+                self.keep_said(pod, wait.reason, wait.claims)
+            else:
+                self._reminders.forget(pod.key)
             if not self.shows(pod, wait.reason):
                 self._set_condition(pod, reason, wait.message)
-            return None if self._told.is_told(pod, wait.message) else self._told.retell_at(pod, reason, now)
+            return None if self._told.words(pod) == wait.message else self._told.retell_at(pod, reason, now)
         self._log.info("pod waits", pod=pod.key, reason=reason, message=wait.message)
         known = pod.allocated
         if known is None or (known.status, known.reason, known.message) != ("False", reason, wait.message):
             self._set_condition(pod, reason, wait.message)
-        if event:
-            self._warn(PODS, pod.key, pod.uid, reason, wait.message)
-        for key in wait.claims if event else ():
-            if record := self._state.claims.get(key):
-                self._warn(RESOURCE_CLAIMS, key, record.claim.uid, reason, wait.message)
+        notes = [*self._notes(pod, wait.claims, reason, wait.message)] if event else []
+        for note in notes:
+            self._say(note)
+        self._reminders.keep(pod.key, notes, now, said=True)
         return None
+
+    def keep_said(self, pod: PodView, reason: Reason, claims: Collection[str] = ()) -> None:
+        """The pod was told so and still waits for this reason: its Events are said again before they expire."""
+        notes = self._notes(pod, claims, reason.value, self._told.words(pod))
+        self._reminders.keep(pod.key, notes, self._clock.monotonic(), said=False)
+
+    def _notes(self, pod: PodView, claims: Collection[str], reason: str, message: str) -> Iterator[Note]:
+        yield Note(PODS, pod.key, pod.uid, reason, message)
+        for key in claims:
+            if record := self._state.claims.get(key):
+                yield Note(RESOURCE_CLAIMS, key, record.claim.uid, reason, message)
+
+    def remind(self) -> bool:
+        """Say one more thing again, or look for the Event of an earlier run; False if nothing is due."""
+        due = self._reminders.pop(self._clock.monotonic())
+        if due is None:
+            return False
+        note, said = due
+        if said:
+            self._say(note)
+        else:
+            self._tell((note.resource, note.key), note.reason, ReadObject(Target(EVENTS, note.event, "")))
+        return True
+
+    def next_due(self) -> float | None:
+        """When ``remind`` has something to do (monotonic seconds); None if nothing lasts."""
+        return self._reminders.next_due()
+
+    def take(self, result: WriteResult) -> bool:
+        """Take in what came of something that was told; False if it was not written.
+
+        Whether an earlier run wrote an Event is looked for again later, if no answer came.
+        """
+        for answer in result.answers:
+            if answer.resource == EVENTS:
+                said_at = self._state.at(answer.object.get("lastTimestamp") or "") if answer.object else None
+                self._reminders.found(answer.key, said_at, self._clock.monotonic())
+        return result.error is None or isinstance(result.sequence.steps[0], ReadObject)
 
     def tell_taken_back(self, pod: PodView, node: str, message: str) -> None:
         """Say that the pod lost its devices on a node. The condition follows when it is placed anew or has to wait."""
         text = f"took back the devices on node {node}: {message}"
-        self._warn(PODS, pod.key, pod.uid, "AllocationTakenBack", text)
+        self._say(Note(PODS, pod.key, pod.uid, "AllocationTakenBack", text))
 
     def tell_double_use(self, double: DoubleUse) -> None:
         """Say on every claim that takes part that something is held by more claims than there is of it."""
         for key in (double.claim, *double.rivals):
             if record := self._state.claims.get(key):
                 reason = Reason.DOUBLE_USE.value
-                self._warn(RESOURCE_CLAIMS, key, record.claim.uid, reason, double.message(key))
+                self._say(Note(RESOURCE_CLAIMS, key, record.claim.uid, reason, double.message(key)))
 
     def tell_unhealthy(self, use: UnhealthyUse, pods: Collection[str]) -> None:
         """Say on these pods, which use it, that a device does not work."""
         for key in pods:
             if pod := self._state.pods.get(key):
-                self._warn(PODS, key, pod.uid, Reason.DEVICE_UNHEALTHY.value, use.message)
+                self._say(Note(PODS, key, pod.uid, Reason.DEVICE_UNHEALTHY.value, use.message))
 
     def tell_unreadable(self, found: UnreadableObject) -> None:
         """Say on the object that it cannot be decoded, if it is in a namespace, where its author may look."""
         if found.resource.namespaced and found.uid:
             message = f"cannot be decoded, and counts as it was before: {found.problem}; write it anew without that"
-            self._warn(found.resource, found.key, found.uid, Reason.UNREADABLE.value, message)
+            self._say(Note(found.resource, found.key, found.uid, Reason.UNREADABLE.value, message))
+
+    def stop_reminding(self, pod: str) -> None:
+        """The pod does not wait now: nothing about it is said again."""
+        self._reminders.forget(pod)
 
     def forget(self, pod: str) -> None:
         """The pod has its devices, or telling failed; whatever is to be said next is news."""
         self._told.forget(pod)
+        self._reminders.forget(pod)
 
     def _set_condition(self, pod: PodView, reason: str, message: str) -> None:
         timestamp = rfc3339(self._clock.now())
@@ -100,13 +149,18 @@ class Teller:
             status["nominatedNodeName"] = None
         self._tell((PODS, pod.key), _CONDITION, PatchPodStatus(pod_target(pod), status))
 
-    def _warn(self, resource: Resource, key: str, uid: str, reason: str, message: str) -> None:
-        timestamp = rfc3339(self._clock.now())
-        reporter = f"{self._state.names.driver}/controller"
+    def _say(self, note: Note) -> None:
         step = warning(
-            resource, key, uid, reason, message, reporter=reporter, instance=self._identity, timestamp=timestamp
+            note.resource,
+            note.key,
+            note.uid,
+            note.reason,
+            note.message,
+            reporter=f"{self._state.names.driver}/controller",
+            instance=self._identity,
+            timestamp=rfc3339(self._clock.now()),
         )
-        self._tell((resource, key), reason, step)
+        self._tell((note.resource, note.key), note.reason, step)
 
     def _tell(self, about: ObjectKey, what: str, step: Step) -> None:
         self._writes.tell((about, what), WriteSequence(("told", about[1]), (step,), Lane.TELLING))

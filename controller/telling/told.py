@@ -44,10 +44,10 @@ class ToldPods:
         self._told[pod.key] = Told(pod.uid, reason, message, now)
         return True
 
-    def is_told(self, pod: PodView, message: str) -> bool:
-        """Whether these are the last words about the pod."""
+    def words(self, pod: PodView) -> str:
+        """The last words about the pod; "" if there are none."""
         last = self._told.get(pod.key)
-        return last is not None and last.message == message
+        return last.message if last is not None else ""
 
     def forget(self, pod: str) -> None:
         """The pod waits no longer, or telling failed: whatever comes next is news."""

@@ -7,7 +7,8 @@ import os
 
 import pytest
 
-from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES
+from controller.telling.reminders import REMIND_SECONDS
+from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES
 from driver.kube.objects import pod_phase
 from driver.settings import ControllerSettings, Settings
 from simulation.cluster import Cluster
@@ -69,3 +70,22 @@ def test_a_settled_crowd_writes_nothing() -> None:
     cluster.settle()
     check_settled(cluster)
     check_no_writes_without_news(cluster)
+
+
+def test_a_crowd_is_told_again_why_it_waits_and_nothing_else_is_written() -> None:
+    """An API server forgets an Event after an hour."""
+    cluster = crowded_cluster()
+    cluster.settle()
+    written, said = cluster.log.total_writes, event_counts(cluster)
+    assert len(said) >= WAITING
+    hours = 3
+    cluster.idle(hours * 3600)
+    assert cluster.log.total_writes == written
+    again = {name: count - said[name] for name, count in event_counts(cluster).items()}
+    most = int(hours * 3600 / REMIND_SECONDS)
+    # One at a time: while a cluster idles, its programs act every 20 seconds only.
+    assert set(again.values()) <= {most - 1, most}
+
+
+def event_counts(cluster: Cluster) -> dict[str, int]:
+    return {event["metadata"]["name"]: event["count"] for event in cluster.api.list(EVENTS).items}

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from controller.telling.reminders import REMIND_SECONDS
 from driver.kube.api import NODES, Conflict, Unavailable
 from tests.unit.controller.loop.gangworld import GangWorld, gang_config
 from tests.unit.controller.loop.world import Killed, expect_kill
@@ -53,7 +54,7 @@ def test_a_gang_is_woken_by_a_node_that_helps_and_by_nothing_else() -> None:
     pods = world.add_gang("train", 4)
     world.settle(60)
     calls = len(world.meddler.calls)
-    world.settle(3600)
+    world.settle(REMIND_SECONDS - 60)
     assert len(world.meddler.calls) == calls, "nothing is written while nothing changes"
     world.add_node("b2", 2)
     world.label("b2", "b")

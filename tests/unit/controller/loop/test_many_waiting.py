@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from controller.reconcile import decide, node_refusals
+from controller.telling.reminders import REMIND_SECONDS
 from controller.telling.told import RETELL_SECONDS
 from driver.kube.api import EVENTS, NODES
 from tests.unit.controller.loop.world import World
@@ -55,9 +56,10 @@ def test_what_nothing_changes_for_costs_nothing(decisions: list[str]) -> None:
     world.settle(1_000)
     decisions.clear()
     world.meddler.calls.clear()
-    assert world.controller.next_due() is None
+    assert (world.controller.next_due() or 0) >= REMIND_SECONDS
     world.settle(24 * 3600)
-    assert (decisions, world.meddler.calls) == ([], [])
+    assert decisions == []
+    assert all("events" in call for call in world.meddler.calls)
 
 
 def test_each_pod_is_told_once_with_a_condition_and_an_event(decisions: list[str]) -> None:
@@ -129,7 +131,7 @@ def test_after_a_restart_nothing_is_told_again() -> None:
     events = {event["metadata"]["name"]: event["count"] for event in world.api.list(EVENTS).items}
     calls = world.start().calls
     world.settle(2 * RETELL_SECONDS)
-    assert calls == []
+    assert set(calls) == {"get events"}, "when it was told"
     assert {event["metadata"]["name"]: event["count"] for event in world.api.list(EVENTS).items} == events
 
 

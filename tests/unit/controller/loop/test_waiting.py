@@ -3,6 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
+from controller.telling.reminders import REMIND_SECONDS
 from driver.kube.api import DEVICE_CLASSES, EVENTS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.unit.controller.loop.world import GATE, World
 
@@ -60,7 +61,7 @@ def test_it_is_served_when_capacity_is_added(what: str) -> None:
 
 def test_the_same_reason_is_not_said_again_and_again() -> None:
     world = full()
-    world.settle(3600)
+    world.settle(REMIND_SECONDS - 60)
     assert world.event_count("pod-b") == 1
     calls = len(world.meddler.calls)
     for _ in range(50):
@@ -239,7 +240,7 @@ def test_bad_input_is_told_once_at_the_pod_and_at_the_claim() -> None:
     world = World()
     world.add_claim("bad", device_class="gpu-typo")
     world.add_pod("p", "bad")
-    world.settle(3600)
+    world.settle(REMIND_SECONDS - 60)
     counts = [event["count"] for event in world.api.list(EVENTS).items]
     assert counts == [1, 1]
     assert [call for call in world.meddler.calls if call.startswith("patch pods")] == ["patch pods/status"]

@@ -1,0 +1,131 @@
+"""When Events about what lasts are said again, because the API server forgets Events after a while. Pure."""
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.telling.events import event_key
+from driver.kube.api import Resource
+
+REMIND_SECONDS: Final = 3000.0
+"""Least time between two of these writes of one Event. kube-apiserver keeps an Event for an hour after it was written
+last (``--event-ttl``)."""
+PACE_SECONDS: Final = 0.1
+"""Least time between any two of them, so that thousands of pods that began to wait at one moment are no burst: 5,000
+are told in the ten minutes that are left of the hour."""
+_ASK_AGAIN_SECONDS: Final = 600.0
+"""When the Event of an earlier run is looked for again, if no answer came."""
+_STALE: Final = 1024
+"""Entries of the heap that may be out of date, besides as many as there are Events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What one Event says."""
+
+    resource: Resource
+    key: str
+    """Of the object that the Event is about, ``namespace/name``."""
+    uid: str
+    reason: str
+    message: str
+
+    @property
+    def event(self) -> str:
+        """The key of the Event, ``namespace/name``."""
+        return event_key(self.key, self.uid, self.reason)
+
+
+@dataclass(slots=True)
+class _Kept:
+    note: Note
+    due: float
+    said: bool
+    """Whether this run knows when it was said last."""
+    pods: set[str] = field(default_factory=set)
+    """The pods that wait because of it."""
+
+
+class Reminders:
+    """The Events that are said again, each once however many pods wait because of it.
+
+    An Event that an earlier run of the program may have said is looked for before it is said again.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, _Kept] = {}
+        self._of: dict[str, tuple[str, ...]] = {}
+        """The Events of each pod."""
+        self._later: list[tuple[float, str]] = []
+        """A heap of due times and Events; one that is not the Event's is out of date."""
+        self._free_at = 0.0
+        """When the next one may be written or looked for."""
+
+    def keep(self, pod: str, notes: Iterable[Note], now: float, *, said: bool) -> None:
+        """The pod waits because of this, and of nothing else any more.
+
+        Args:
+            said: whether it is said now; if not, and if nothing is known about it, it is looked for.
+        """
+        events = {note.event: note for note in notes}
+        self._release(pod, [event for event in self._of.get(pod, ()) if event not in events])
+        for event, note in events.items():
+            kept = self._kept.get(event)
+            if kept is None:
+                kept = self._kept[event] = _Kept(note, now, said)
+                self._put_off(event, now + REMIND_SECONDS if said else now)
+            elif said:
+                kept.note, kept.said = note, True
+                self._put_off(event, now + REMIND_SECONDS)
+            kept.pods.add(pod)
+        self._of[pod] = tuple(events)
+
+    def forget(self, pod: str) -> None:
+        """The pod waits no longer, or says nothing."""
+        self._release(pod, self._of.pop(pod, ()))
+
+    def next_due(self) -> float | None:
+        """When ``pop`` has an answer (monotonic seconds); None if nothing lasts."""
+        self._drop_stale()
+        return max(self._later[0][0], self._free_at) if self._later else None
+
+    def pop(self, now: float) -> tuple[Note, bool] | None:
+        """What comes next, and whether it is to be said; if not, it is to be looked for. None if nothing is due."""
+        due = self.next_due()
+        if due is None or due > now:
+            return None
+        _, event = self._later[0]
+        kept = self._kept[event]
+        self._free_at = now + PACE_SECONDS
+        self._put_off(event, now + (REMIND_SECONDS if kept.said else _ASK_AGAIN_SECONDS))
+        return kept.note, kept.said
+
+    def found(self, event: str, said_at: float | None, now: float) -> None:
+        """The Event was looked for.
+
+        Args:
+            said_at: when it was said last (monotonic seconds); None if there is none, so that it is said now.
+        """
+        kept = self._kept.get(event)
+        if kept is not None and not kept.said:
+            kept.said = True
+            self._put_off(event, now if said_at is None else max(now, said_at + REMIND_SECONDS))
+
+    def _put_off(self, event: str, due: float) -> None:
+        self._kept[event].due = due
+        heapq.heappush(self._later, (due, event))
+        if len(self._later) > _STALE + 2 * len(self._kept):
+            self._later = [(kept.due, event) for event, kept in self._kept.items()]
+            heapq.heapify(self._later)
+
+    def _release(self, pod: str, events: Iterable[str]) -> None:
+        for event in events:
+            pods = self._kept[event].pods
+            pods.discard(pod)
+            if not pods:
+                del self._kept[event]
+
+    def _drop_stale(self) -> None:
+        while self._later and ((kept := self._kept.get(self._later[0][1])) is None or kept.due != self._later[0][0]):
+            heapq.heappop(self._later)
