@@ -12,6 +12,7 @@ consumers      for whom a claim is reserved: a pod, or its PodGroup
 | scheduling   namespaces and volumes, which are read only to choose nodes
 | sharing      keeps equal parts of objects once
 | versions     the known version of every object; an older one never replaces a newer one
+openings       since when pods could be served that gates of others had held
 podview        a pod as the controller sees it
 | claims       claims by key
 | classes      device classes, and whose devices requests for them can get

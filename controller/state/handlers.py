@@ -224,6 +224,7 @@ class ClaimHandler:
 
     def on_update(self, record: ClaimRecord, changes: Changes) -> None:
         """See ``Handler``."""
+        self._pods.openings.exists(record.created)
         self._changed(*self._claims.put(record), changes)
 
     def promise(self, key: str, promise: Promise, changes: Changes) -> None:

@@ -2,13 +2,20 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from controller.state.openings import Openings
 from controller.state.podview import PodView
+from driver.names import Names
 
 
 class Pods(Mapping[str, PodView]):
-    """All pods by key (``namespace/name``), indexed by the claims they refer to."""
+    """All pods by key (``namespace/name``), indexed by the claims they refer to.
 
-    def __init__(self) -> None:
+    Attributes:
+        openings: which pods gates of others hold, and since when those could be served that they held before.
+    """
+
+    def __init__(self, names: Names | None = None) -> None:
+        self.openings = Openings((names or Names()).gate)
         self._pods: dict[str, PodView] = {}
         self._preempted: dict[str, dict[str, None]] = {}
         self._by_claim: dict[str, dict[str, None]] = {}
@@ -34,6 +41,7 @@ class Pods(Mapping[str, PodView]):
         """Add or replace a pod."""
         before = self._pods.get(pod.key)
         self._pods[pod.key] = pod
+        self.openings.put(pod)
         self._index_preempted(before, pod)
         if before is None or before.claim_keys != pod.claim_keys:
             if before is not None:
@@ -44,6 +52,7 @@ class Pods(Mapping[str, PodView]):
     def remove(self, key: str) -> PodView | None:
         """Remove a pod and return it; None if it is not known."""
         pod = self._pods.pop(key, None)
+        self.openings.remove(key)
         if pod is not None:
             self._unindex(pod)
             self._index_preempted(pod, None)

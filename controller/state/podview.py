@@ -34,6 +34,8 @@ class Condition:
     message: str
     since: str
     """``lastTransitionTime``."""
+    opened: str = ""
+    """``lastProbeTime``. In our own condition: see ``Openings.opened``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,11 @@ def _limit(spec: Json) -> int | None:
 
 def _condition(raw: Json) -> Condition:
     return Condition(
-        raw["status"], raw.get("reason") or "", raw.get("message") or "", raw.get("lastTransitionTime") or ""
+        raw["status"],
+        raw.get("reason") or "",
+        raw.get("message") or "",
+        raw.get("lastTransitionTime") or "",
+        raw.get("lastProbeTime") or "",
     )
 
 

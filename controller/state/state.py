@@ -106,7 +106,7 @@ class State:
         self.names = names
         self.nodes = Nodes()
         self.revisions = NodeRevisions()
-        self.pods = Pods()
+        self.pods = Pods(names)
         self.claims = Claims()
         self.classes = DeviceClasses(devices)
         self.gangs = Gangs(self.claims, names)

@@ -19,6 +19,7 @@ class Rank:
     below: int
     """Minus the pod's priority (``spec.priority``)."""
     created: str
+    """Since when the pod could be served; compared as text."""
     pod: str
     """Key (namespace/name)."""
 
@@ -31,8 +32,10 @@ class Rank:
 def rank_of(state: State, pod: PodView) -> Rank:
     """By priority, then age, then key.
 
-    A pod is as old as the youngest of its claims: before that, nothing could be decided about it. So nobody keeps a
-    place for a pod whose claims come later. One that lacks a claim, or does not exist yet, is the youngest.
+    A pod is as old as the youngest of its claims: before that, nothing could be decided about it. Nor could it while
+    scheduling gates of others held it, such as those of a queue: it comes after the pods that there were when the last
+    of them was removed. So nobody keeps a place for a pod that is to be served later. One that lacks a claim, has gates
+    of others, or does not exist yet, is the youngest.
     """
     return Rank(-pod.priority, _ready_since(state, pod), pod.key)
 
@@ -54,11 +57,16 @@ def rank_of_gang(state: State, members: Collection[PodView]) -> Rank:
 
 
 def _ready_since(state: State, pod: PodView) -> str:
-    if not pod.created or any(not reference.claim for reference in pod.references):
+    openings = state.pods.openings
+    if not pod.created or openings.is_held(pod) or any(not reference.claim for reference in pod.references):
         return _LAST
     records = [state.claims.get(key) for key in pod.claim_keys]
     known = [record.created for record in records if record is not None]
-    return max((pod.created, *known)) if len(known) == len(records) else _LAST
+    if len(known) < len(records):
+        return _LAST
+    since, opened = max((pod.created, *known)), openings.opened(pod)
+    # Of those that were opened at one moment, such as all that a queue admits at once, the oldest comes first.
+    return f"{opened} {since}" if opened >= since else since
 
 
 def _has_devices(state: State, pod: PodView) -> bool:

@@ -126,10 +126,12 @@ def condition(state: State, pod: PodView, status: str, reason: str, message: str
     """Our condition on the pod (core/v1 PodCondition)."""
     before = pod.allocated
     since = before.since if before and before.status == status and before.since else timestamp
+    opened = state.pods.openings.opened(pod)
     return {
         "type": state.condition_type,
         "status": status,
         "reason": reason,
         "message": message,
         "lastTransitionTime": since,
+        **({"lastProbeTime": opened} if opened else {}),
     }

@@ -71,6 +71,64 @@ def test_a_pod_without_its_claim_keeps_no_place() -> None:
     assert served(world, "early", "waits") == ["waits"]
 
 
+QUEUE = "queue.example/admission"
+
+
+def admit(world: World, name: str) -> None:
+    """A queue removes its gate."""
+    pod = world.pod(name)
+    pod["spec"]["schedulingGates"] = [gate for gate in pod["spec"]["schedulingGates"] if gate["name"] != QUEUE]
+    world.api.update(PODS, pod)
+
+
+def add_held(world: World, name: str) -> None:
+    world.add_claim(f"c-{name}")
+    world.add_pod(name, f"c-{name}", cpu="100m", gates=(GATE, QUEUE))
+    world.settle(2)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_pod_that_a_gate_of_others_holds_keeps_no_place(restarted: bool) -> None:
+    """Who waits since before it could be served comes first, who comes later goes after it."""
+    world = waiting(nodes=1, cards=1)
+    add_held(world, "held")
+    add_held(world, "opened")
+    for name in ("before", "after"):
+        world.add_claim(f"c-{name}")
+        world.add_pod(name, f"c-{name}", cpu="100m")
+        world.settle(2)
+        if name == "before":
+            admit(world, "opened")
+            world.settle(2)
+    if restarted:
+        world.start()
+        world.settle(1)
+    previous = "run0"
+    for expected in ("before", "opened", "after"):
+        world.remove_pod(previous)
+        world.settle(5)
+        assert served(world, "held", "opened", "before", "after") == [expected]
+        previous = expected
+    world.remove_pod("after")
+    world.settle(5)
+    assert served(world, "held") == []
+    admit(world, "held")
+    world.settle(5)
+    assert served(world, "held") == ["held"]
+
+
+def test_of_pods_that_a_queue_admits_at_once_the_oldest_comes_first() -> None:
+    world = waiting(nodes=1, cards=1)
+    for name in ("z-first", "a-second"):
+        add_held(world, name)
+    for name in ("a-second", "z-first"):
+        admit(world, name)
+    world.settle(5)
+    world.remove_pod("run0")
+    world.settle(5)
+    assert served(world, "z-first", "a-second") == ["z-first"]
+
+
 class Stream:
     """Small pods, each with one card for ten seconds; one comes every second."""
 

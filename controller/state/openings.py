@@ -1,0 +1,48 @@
+"""From when on pods could be served that gates of others had held. Pure."""
+
+from controller.state.podview import PodView
+from driver.names import Names
+
+
+class Openings:
+    """Pods that scheduling gates of others hold, and since when those could be served that they held before.
+
+    The API does not record when a gate was removed. It is told by the newest creation time stamp of the pods and claims
+    that are known at that moment: the pod comes after all that there were, whatever the clocks of this machine say. The
+    pod's condition keeps it for later runs of the program.
+
+    Args:
+        gate: our own.
+    """
+
+    def __init__(self, gate: str = Names().gate) -> None:
+        self._gate = gate
+        self._newest = ""
+        self._held: set[str] = set()
+        self._opened: dict[str, str] = {}
+
+    def exists(self, created: str) -> None:
+        """There is a pod or claim with this creation time stamp."""
+        self._newest = max(self._newest, created)
+
+    def put(self, pod: PodView) -> None:
+        """A pod was added or has changed."""
+        self.exists(pod.created)
+        if any(gate != self._gate for gate in pod.gates):
+            self._held.add(pod.key)
+        elif pod.key in self._held:
+            self._held.discard(pod.key)
+            self._opened[pod.key] = self._newest
+
+    def remove(self, pod: str) -> None:
+        """The pod does not exist any more."""
+        self._held.discard(pod)
+        self._opened.pop(pod, None)
+
+    def is_held(self, pod: PodView) -> bool:
+        """Whether gates of others hold the pod."""
+        return pod.key in self._held
+
+    def opened(self, pod: PodView) -> str:
+        """The creation time stamp after which the pod could be served; "" if gates of others have never held it."""
+        return self._opened.get(pod.key) or (pod.allocated.opened if pod.allocated else "")
