@@ -10,7 +10,7 @@ from typing import Final
 
 from controller.allocation import Fleet
 from controller.gangs import Gang, Level, Member, natural
-from controller.gangs.packing import Budget
+from controller.gangs.budget import Budget
 from controller.placement import Nodes, Placement, Trial
 
 MOST_MEMBERS: Final = 5

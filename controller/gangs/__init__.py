@@ -9,8 +9,10 @@ choice         which of the domains that can take a gang is chosen
 | tiers        which levels have to hold: all of them, then without preferred ones
 | unfinished   searches that ran out of steps, and go on with the next decision
 packing        the exact search in one domain
-competing      how many unlike members domains take at most
+budget         what a search may spend, and which members it may leave out
+| competing    how many unlike members domains take at most
 | counting     how many units of each kind domains take at most
+| grouping     which members have to be in one domain of a level
 | staging      units on nodes on trial, with everything that is known
 memory         what was found about places for earlier gangs; it saves time
 | verdicts     what is said about each domain that does not take the gang

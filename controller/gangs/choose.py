@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Final
 
 from controller.allocation import Fleet, NodeDevices
+from controller.gangs.budget import Budget
 from controller.gangs.choice import Figures, Rank, Ranking, least_children, rank
 from controller.gangs.competing import Competition
 from controller.gangs.counting import Counts
 from controller.gangs.gang import Domain, Gang, GangPlan, GangRefusal, Standing
+from controller.gangs.grouping import GroupLevel, Reach, levels_of_all
 from controller.gangs.memory import Memory
-from controller.gangs.packing import Budget, GroupLevel
 from controller.gangs.searching import Candidate, Inside, Searches
 from controller.gangs.tiers import Tier, is_awaited, tiers_of
 from controller.gangs.topology import Path, Places, by_path, common
@@ -137,13 +138,16 @@ class _Decision:
         self._main = min(counted, key=lambda kind: (-counted[kind], kind.number), default=None)
         """The kind of the most members: room is counted in members of it."""
         self._members = sum([unit.kind is self._main for unit in units])
+        self._of_all = levels_of_all(gang.levels)
+        self._with_devices = any(unit.kind.has_devices for unit in units)
+        self._some_without = any(not unit.kind.has_devices for unit in units)
         self._rooms: dict[Path, int] = {}
         """The room of domains that hold others."""
         self._counts: dict[Places, Counts] = {}
-        self._sizes: dict[GroupLevel, Sequence[int]] = {}
+        self._sizes: dict[tuple[GroupLevel, bool], Sequence[int]] = {}
         self._devices: dict[Places, Sequence[NodeDevices]] = {}
         self._competition: dict[Places, Competition] = {}
-        self._too_few: dict[Path, tuple[int, Sequence[int], Counts]] = {}
+        self._too_few: dict[Path, tuple[int, Sequence[int], Reach | None, Counts]] = {}
         self._verdicts = Verdicts(self._topology, len(gang.standing), self._needed)
         self._searches = Searches(
             gang, units, self._standing, self._needed, self._needed_of_tasks, fleet, nodes, self._verdicts, self._rank,
@@ -164,11 +168,12 @@ class _Decision:
             self._verdicts.note((), self._needed - 1, few)
         else:
             for tier in tiers_of(gang):
-                found = self._in_tier(tier)
+                found = self._with_all_inside(tier) or self._with_some_outside(tier)
                 if found is not None:
                     return found
-        for path, (bound, inside, counts) in self._too_few.items():
-            self._verdicts.note(path, bound, counts.limits(inside) or NOT_TOGETHER)
+        for path, (bound, inside, around, counts) in self._too_few.items():
+            limits = counts.limits(inside, around.places if around else None)
+            self._verdicts.note(path, bound, limits or NOT_TOGETHER)
         waits = [level.wait_seconds - gang.elapsed for level in gang.levels if is_awaited(level, gang)]
         return GangRefusal(self._verdicts.in_order(), wait=min(waits, default=None), outside=self._outside())
 
@@ -178,52 +183,85 @@ class _Decision:
         return (self._topology.outside(depth), self._gang.levels[depth - 1].key) if depth else (0, "")
 
     def domain_of(self, placements: Sequence[Placement]) -> Domain:
-        """The smallest domain with all of these and those that stand."""
-        paths = [path for _, path in self._standing]
-        paths += [self._topology.path_of_new(placement) for placement in placements]
-        return self._topology.domain(common(paths))
+        """The smallest domain with all of these and those that stand, apart from those without devices outside it."""
+        paths = [(one.has_devices, path) for one, path in self._standing]
+        paths += [(bool(one.allocations), self._topology.path_of_new(one)) for one in placements]
+        deciding = [path for has_devices, path in paths if has_devices]
+        return self._topology.domain(common(deciding or [path for _, path in paths]))
 
     # Tiers
 
-    def _in_tier(self, tier: Tier) -> Sequence[Placement] | None:
+    def _with_all_inside(self, tier: Tier) -> Sequence[Placement] | None:
+        """The places of members in the best domain, also of those without devices."""
+        return self._in_tier(tier, part=2 if self._may_be_outside(tier) else 1)
+
+    def _with_some_outside(self, tier: Tier) -> Sequence[Placement] | None:
+        """The same if levels of devices need not hold for members without any."""
+        if not self._may_be_outside(tier):
+            return None
+        of_all = tier.down_to(self._of_all)
+        return self._in_tier(tier, reach=of_all.depth) if self._with_devices else self._in_tier(of_all)
+
+    def _may_be_outside(self, tier: Tier) -> bool:
+        return self._some_without and tier.deepest > self._of_all
+
+    def _in_tier(self, tier: Tier, reach: int | None = None, part: int = 1) -> Sequence[Placement] | None:
+        """The places of members in the best domain.
+
+        Args:
+            reach: levels down to the innermost of which members without devices are in the domain of the others; None
+                if all of them hold for them, too.
+            part: which part of the steps that are left may be used: one in so many.
+        """
         places = self._topology.places(tier.deepest)
         counts = self._counts.get(places)
         if counts is None:
             counts = self._counts[places] = Counts(self._units, places, self._fleet, self._nodes, self._memory)
         domains = self._domains(tier, places)
+        nowhere = reach is not None and not domains
+        if nowhere:
+            # Members with devices have no place, but others may be enough.
+            domains = dict.fromkeys(self._domains(tier.down_to(self._of_all), places), ())
         surviving = []
         for path, inside in domains.items():
-            bound = self._bound(tier, inside, places, counts)
-            if bound < self._needed:
-                self._too_few[path] = bound, inside, counts
-            else:
+            around = None if reach is None else Reach(self._of_all, places.domains(reach)[path[:reach]])
+            bound = self._bound(tier, inside, around.places if around else None, places, counts)
+            if bound >= self._needed:
                 self._too_few.pop(path, None)
-                surviving.append((path, inside))
-        compared = len(surviving) > 1
+                surviving.append((path, inside, around))
+            elif not nowhere:
+                self._too_few[path] = bound, inside, around, counts
+        compared = len(surviving) > 1 and not nowhere
         candidates = [
-            self._candidate(tier, path, inside, places, counts, compared=compared) for path, inside in surviving
+            self._candidate(tier, path, inside, around, places, counts, compared=compared)
+            for path, inside, around in surviving
         ]
         candidates.sort(key=lambda candidate: candidate.least)
-        return self._searches.best(candidates, Inside(tier, places, counts))
+        return self._searches.best(candidates, Inside(tier, places, counts), part)
 
-    def _bound(self, tier: Tier, inside: Sequence[int], places: Places, counts: Counts) -> int:
-        """How many members the places take at most."""
-        found = counts.members(inside)
+    def _bound(
+        self, tier: Tier, inside: Sequence[int], around: Sequence[int] | None, places: Places, counts: Counts
+    ) -> int:
+        """How many members the places take at most, and the places ``around`` of those without devices."""
+        found = counts.members(inside, around)
         if found >= self._needed and len(counts.wanted) > 1:
-            found = min(found, self._together(inside, places, counts))
+            outside = 0 if around is None else counts.members((), around)
+            found = min(found, outside + self._together(inside, places, counts))
         for group in tier.groups if found >= self._needed else ():
             domains = by_path([places[at] for at in inside], group.depth).values()
-            found = min(found, counts.members_in_groups([*domains], self._sizes_of(group)))
-        if any(counts.of_task(task, inside) < needed for task, needed in self._needed_of_tasks.items()):
+            sizes = self._sizes_of(group, every=around is None)
+            found = min(found, counts.members_in_groups([*domains], sizes, around))
+        if any(counts.of_task(task, inside, around) < needed for task, needed in self._needed_of_tasks.items()):
             found = min(found, self._needed - 1)
         return found
 
-    def _sizes_of(self, level: GroupLevel) -> Sequence[int]:
-        """How many members that are to be placed each group of the level has."""
-        found = self._sizes.get(level)
+    def _sizes_of(self, level: GroupLevel, *, every: bool) -> Sequence[int]:
+        """How many members that are to be placed each group of the level has; if not every one, those with devices."""
+        found = self._sizes.get((level, every))
         if found is None:
-            groups = Counter(level.number(position) for unit in self._units for position in unit.positions)
-            found = self._sizes[level] = [*groups.values()]
+            units = [unit for unit in self._units if every or unit.kind.has_devices]
+            groups = Counter(level.number(position) for unit in units for position in unit.positions)
+            found = self._sizes[level, every] = [*groups.values()]
         return found
 
     def _together(self, inside: Sequence[int], places: Places, counts: Counts) -> int:
@@ -241,25 +279,35 @@ class _Decision:
             self._verdicts.note((), 0, f"no node is in a domain of {self._gang.levels[tier.depth - 1].key}")
         for depth in range(tier.depth, 0, -1):
             level = self._gang.levels[depth - 1]
-            stood = {path[:depth] for _, path in self._standing if path[depth - 1]}
+            standing = [path for one, path in self._standing if depth <= self._of_all or one.has_devices]
+            stood = {path[:depth] for path in standing if path[depth - 1]}
             if stood:
                 return {path: inside for path, inside in domains.items() if path[:depth] in stood}
-            if self._standing and level.required and not self._gang.moves:
+            if standing and level.required and not self._gang.moves:
                 self._verdicts.note((), 0, f"the members that stand are in no domain of {level.key}")
                 return {}
         return domains
 
     def _candidate(
-        self, tier: Tier, path: Path, inside: Sequence[int], places: Places, counts: Counts, *, compared: bool
+        self,
+        tier: Tier,
+        path: Path,
+        inside: Sequence[int],
+        reach: Reach | None,
+        places: Places,
+        counts: Counts,
+        *,
+        compared: bool,
     ) -> Candidate:
         """The domain; what it has is looked at only if it is compared with others."""
         child_depth = tier.depth + 1
         children: dict[Path, list[int]] = {}
         for at in inside:
             children.setdefault(places[at].below[:child_depth], []).append(at)
-        least = least_children(counts.wanted, len(self._gang.members) - self._needed, counts, children)
+        wanted = {kind: units for kind, units in counts.wanted.items() if reach is None or kind.has_devices}
+        least = least_children(wanted, len(self._gang.members) - self._needed, counts, children)
         figures = self._figures(tier, path, inside, places, counts) if compared else _NOT_COMPARED
-        return Candidate(path, inside, self._rank(path, least, figures), figures, len(children), least)
+        return Candidate(path, inside, self._rank(path, least, figures), figures, len(children), least, reach)
 
     def _figures(self, tier: Tier, path: Path, inside: Sequence[int], places: Places, counts: Counts) -> Figures:
         assert self._main is not None

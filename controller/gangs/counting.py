@@ -56,10 +56,14 @@ class Counts:
             return sum([bounds[place] for place in named if first <= place <= last and _is_among(place, places)])
         return sum([bounds[place] for place in places])
 
-    def members(self, places: Sequence[int]) -> int:
-        """How many members these places take at most."""
-        every = self._possible(places)
-        return sum([min(wanted, self.room(kind, places)) * len(kind.pods) for kind, wanted in every])
+    def members(self, places: Sequence[int], around: Sequence[int] | None = None) -> int:
+        """How many members these places take at most.
+
+        Args:
+            around: the places of members without devices; None if these are on the same ones.
+        """
+        every = self._possible(places) if around is None else self.wanted.items()
+        return sum([min(wanted, self.room(kind, _of(kind, places, around))) * len(kind.pods) for kind, wanted in every])
 
     def _possible(self, places: Sequence[int]) -> Iterable[tuple[Kind, int]]:
         """The kinds that these places may take, and how many units there are of each."""
@@ -73,33 +77,39 @@ class Counts:
         """How many members the place takes at most, as if different kinds did not compete for it."""
         return sum(min(wanted, self.bounds[kind][place]) * len(kind.pods) for kind, wanted in self.wanted.items())
 
-    def of_task(self, task: str, places: Sequence[int]) -> int:
-        """How many members of the task these places take at most."""
+    def of_task(self, task: str, places: Sequence[int], around: Sequence[int] | None = None) -> int:
+        """How many members of the task these places take at most (``members``)."""
         counted = ((kind, wanted, kind.tasks.count(task)) for kind, wanted in self.wanted.items())
-        return sum(min(wanted, self.room(kind, places)) * count for kind, wanted, count in counted if count)
+        return sum(
+            min(wanted, self.room(kind, _of(kind, places, around))) * count for kind, wanted, count in counted if count
+        )
 
     def learn(self, kind: Kind, place: int, most: int) -> None:
         """The place does not take more units of the kind, even if there are no others."""
         self.bounds[kind][place] = min(self.bounds[kind][place], most)
 
-    def members_in_groups(self, domains: Sequence[Sequence[int]], sizes: Sequence[int]) -> int:
+    def members_in_groups(
+        self, domains: Sequence[Sequence[int]], sizes: Sequence[int], around: Sequence[int] | None = None
+    ) -> int:
         """How many members these domains take at most, if each group stays in one of them.
 
         Args:
             sizes: how many members of each group there are, in any order.
+            around: the places of members without devices, which are in no group; None if they are in groups, too.
         """
-        rooms = [self.members(places) for places in domains]
-        sizes = sorted(sizes, reverse=True)
-        # What the larger groups have more than others is left out once: a few of them say little about the rest.
-        return min([_in_groups(rooms, sizes, most) for most in dict.fromkeys(sizes)], default=0)
+        if around is not None:
+            inside = [self.members(places, ()) for places in domains]
+            return self.members((), around) + _in_groups_of(inside, sizes)
+        return _in_groups_of([self.members(places) for places in domains], sizes)
 
-    def limits(self, places: Sequence[int]) -> str:
+    def limits(self, places: Sequence[int], around: Sequence[int] | None = None) -> str:
         """What limits how many units the places take, the most frequent first."""
         # Several kinds of members may lack the same at one place.
         limits = set[tuple[str, int]]()
         for kind, wanted in self.wanted.items():
-            if self.room(kind, places) < wanted:
-                limits.update((self._limit(kind, place), place) for place in places)
+            own = _of(kind, places, around)
+            if self.room(kind, own) < wanted:
+                limits.update((self._limit(kind, place), place) for place in own)
         found = Counter(limit for limit, _ in limits)
         ordered = sorted(found.items(), key=lambda entry: (-entry[1], entry[0]))
         return ", ".join(f"{limit} on {_nodes(count)}" for limit, count in ordered[:_MOST_LIMITS])
@@ -108,6 +118,18 @@ class Counts:
         if (named := self._named.get(kind)) is not None:
             return named[place][1] if place in named else NOT_POSSIBLE
         return self._limits[kind][place]
+
+
+def _of(kind: Kind, places: Sequence[int], around: Sequence[int] | None) -> Sequence[int]:
+    """Where units of the kind may be, if those without devices may be on the places ``around``."""
+    return places if around is None or kind.has_devices else around
+
+
+def _in_groups_of(rooms: Sequence[int], sizes: Sequence[int]) -> int:
+    """How many members of groups of these sizes such rooms take at most."""
+    sizes = sorted(sizes, reverse=True)
+    # What the larger groups have more than others is left out once: a few of them say little about the rest.
+    return min([_in_groups(rooms, sizes, most) for most in dict.fromkeys(sizes)], default=0)
 
 
 def _in_groups(rooms: Sequence[int], sizes: Sequence[int], most: int) -> int:

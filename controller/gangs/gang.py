@@ -59,6 +59,11 @@ class Standing:
     leader: bool = False
     task: str = ""
 
+    @property
+    def has_devices(self) -> bool:
+        """Whether it has devices of ours. One that has none says nothing about the domains of an attribute."""
+        return bool(self.placed.allocations)
+
 
 @dataclass(frozen=True, slots=True)
 class Gang:

@@ -5,91 +5,20 @@ place is decided for all units there together (``Staging``), so a member never g
 """
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from controller.gangs.budget import Budget, OutOfSteps, Slack
 from controller.gangs.counting import Counts
+from controller.gangs.grouping import Anchors, GroupLevel, Reach
 from controller.gangs.staging import Staging
 from controller.gangs.topology import Path, Place, Places, by_path
 from controller.gangs.units import Kind, Unit
 
 K = TypeVar("K", Path, int)
 
-Anchors = dict[tuple[int, int], Path]
-"""The domain that a group of members is in: depth of the level and number of the group to the path."""
-
 _Steps = Iterator["_Steps | None"]
-
-
-class Slack:
-    """How many members may be left out: in all, and of each task that has a minimum."""
-
-    def __init__(self, members: int, of_tasks: Mapping[str, int]):
-        self._members = members
-        self._of_tasks = dict(of_tasks)
-
-    def units(self, kind: Kind) -> int:
-        """How many units of the kind may be left out."""
-        counted = Counter(task for task in kind.tasks if task in self._of_tasks)
-        return min(
-            [self._members // len(kind.pods), *(self._of_tasks[task] // count for task, count in counted.items())]
-        )
-
-    def use(self, kind: Kind, units: int) -> None:
-        """So many units of the kind are left out; fewer than none are taken back."""
-        self._members -= units * len(kind.pods)
-        for task in kind.tasks:
-            if task in self._of_tasks:
-                self._of_tasks[task] -= units
-
-
-class OutOfSteps(Exception):
-    """The budget of the search ran out."""
-
-
-class Budget:
-    """Steps of searches that may be wrong: what is put on a place and does not fit, or is taken back."""
-
-    def __init__(self, steps: int):
-        self.left = steps
-
-    def part(self, divisor: int) -> "Budget":
-        """A part of what is left, taken from this budget."""
-        steps = self.left // divisor
-        self.left -= steps
-        return Budget(steps)
-
-    def spend(self) -> None:
-        """Count a step."""
-        self.left -= 1
-
-    @property
-    def is_overdrawn(self) -> bool:
-        """Whether more steps were counted than there were."""
-        return self.left < 0
-
-
-@dataclass(frozen=True, slots=True)
-class GroupLevel:
-    """A level of which each group of ``size`` members stays in one domain; the whole gang if that is 0.
-
-    Attributes:
-        depth: counts the levels down to it.
-        outer: the size of the groups around it, which its groups never cross; 0 if there are none.
-    """
-
-    depth: int
-    size: int
-    outer: int = 0
-
-    def number(self, position: int) -> int:
-        """The group of the member at this position."""
-        if not self.outer:
-            return position // self.size
-        around, inner = divmod(position, self.outer)
-        return around * -(-self.outer // self.size) + inner // self.size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +26,8 @@ class _Batch:
     """Units that are alike and in the same groups, in the order of ranks.
 
     Attributes:
-        groups: of each level with groups, those of the members of a unit; mostly one.
+        groups: of each level with groups, those of the members of a unit; mostly one, and none if the level does not
+            hold for it.
     """
 
     kind: Kind
@@ -113,6 +43,7 @@ class Packing:
         most_children: how many of these may be used; None for any number.
         slack: which members may be left out.
         anchors: where groups are already.
+        reach: where members without devices may be; None if that is where the others are.
         close: the leader and rank 0, which are placed close to each other if that is easy.
         leader_first: whether the leader is placed before the others, which leaves more room close to it.
     """
@@ -130,6 +61,7 @@ class Packing:
         most_children: int | None,
         slack: Slack,
         anchors: Mapping[tuple[int, int], Path],
+        reach: Reach | None = None,
         close: tuple[Unit, Unit] | None = None,
         leader_first: bool = False,
     ):
@@ -141,6 +73,8 @@ class Packing:
         self._budget = Budget(0)
         self._slack = slack
         self._anchors: Anchors = dict(anchors)
+        self._reach = reach
+        self._within = frozenset(inside) if reach else frozenset[int]()
         self._close = close
         self._first = close[0] if close and leader_first else None
         self._child_depth = child_depth
@@ -187,16 +121,28 @@ class Packing:
             found.setdefault(key, []).append(unit)
         batches = [_Batch(some[0].kind, self._groups_of(some[0]), tuple(some)) for some in found.values()]
         if not self._ordered:
-            rooms = {kind: self._counts.room(kind, self._inside) for kind in {unit.kind: None for unit in units}}
+            kinds = {unit.kind: None for unit in units}
+            rooms = {kind: self._counts.room(kind, self._places_of(kind)) for kind in kinds}
             batches.sort(
                 key=lambda batch: (self._first not in batch.units, rooms[batch.kind], batch.kind.number, batch.groups)
             )
         return tuple(batches)
 
     def _groups_of(self, unit: Unit) -> tuple[tuple[int, ...], ...]:
-        if len(unit.positions) == 1:
-            return tuple([(level.number(unit.positions[0]),) for level in self._groups])
-        return tuple([tuple(sorted({level.number(at) for at in unit.positions})) for level in self._groups])
+        return tuple([tuple(sorted({level.number(at) for at in self._held(level, unit)})) for level in self._groups])
+
+    def _held(self, level: GroupLevel, unit: Unit) -> Sequence[int]:
+        """The positions of the members of a unit, if the level holds for it."""
+        holds = self._reach is None or unit.kind.has_devices or level.depth <= self._reach.depth
+        return unit.positions if holds else ()
+
+    def _reaches_out(self, kind: Kind) -> bool:
+        """Whether units of the kind may be outside the domain."""
+        return self._reach is not None and not kind.has_devices
+
+    def _places_of(self, kind: Kind) -> Sequence[int]:
+        """Where units of the kind may be."""
+        return self._reach.places if self._reach is not None and not kind.has_devices else self._inside
 
     # The search. Each generator makes one choice after another, and yields what has to be decided on top of it.
 
@@ -216,9 +162,12 @@ class Packing:
     def _open(self, batch: _Batch, rest: tuple[_Batch, ...], level: int, path: Path) -> _Steps:
         """The domains of the groups of the batch."""
         if level == len(self._groups):
-            inside = self._below[len(path)][path] if path else self._inside
+            inside = self._below[len(path)][path] if path else self._places_of(batch.kind)
             order = self._in_order(batch, inside)
             yield self._fill(batch, rest, order, self._suffix(batch.kind, order), 0, 0)
+            return
+        if not batch.groups[level]:
+            yield self._open(batch, rest, level + 1, path)
             return
         depth = self._groups[level].depth
         keys = [(depth, group) for group in batch.groups[level]]
@@ -262,14 +211,14 @@ class Packing:
         while at < len(order) and suffix[at] >= left - self._slack.units(batch.kind):
             place = order[at]
             at += 1
-            child = self._child(place)
-            fresh = child not in self._children
+            child = self._counted_child(batch, place)
+            fresh = child is not None and child not in self._children
             if fresh and self._most_children is not None and len(self._children) >= self._most_children:
                 continue
             put = self._put_most(batch, place, done)
             if not put:
                 continue
-            self._children[child] = self._children.get(child, 0) + 1
+            self._count(child)
             for count in range(put, 0, -1):
                 if count < put and not self._put(batch, place, done, count):
                     continue
@@ -322,10 +271,19 @@ class Packing:
     def _child(self, place: int) -> Path:
         return self._places[place].below[: self._child_depth]
 
-    def _uncount(self, child: Path) -> None:
-        self._children[child] -= 1
-        if not self._children[child]:
-            del self._children[child]
+    def _counted_child(self, batch: _Batch, place: int) -> Path | None:
+        """The domain of the next level that is used; None for what may be outside the domain."""
+        return None if self._reaches_out(batch.kind) else self._child(place)
+
+    def _count(self, child: Path | None) -> None:
+        if child is not None:
+            self._children[child] = self._children.get(child, 0) + 1
+
+    def _uncount(self, child: Path | None) -> None:
+        if child is not None:
+            self._children[child] -= 1
+            if not self._children[child]:
+                del self._children[child]
 
     # Bounds and order
 
@@ -356,6 +314,8 @@ class Packing:
         for child in best_fit(rooms, left):
             found += best_fit({place: free[place] for place in children[child]}, left)
             left = max(0, left - rooms[child])
+        if self._reaches_out(batch.kind):
+            found.sort(key=lambda place: place not in self._within)
         if near := self._near(batch):
             found.sort(key=lambda place: self._distance(self._places[place], near))
         if any(pod.needs.spread for pod in batch.kind.pods):

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.allocation import Fleet
+from controller.gangs.budget import Budget, OutOfSteps, Slack
 from controller.gangs.choice import Figures, Rank
 from controller.gangs.counting import Counts
 from controller.gangs.gang import Gang, Standing
-from controller.gangs.packing import Budget, OutOfSteps, Packing, Slack
+from controller.gangs.grouping import Reach, levels_of_all
+from controller.gangs.packing import Packing
 from controller.gangs.staging import Staging
 from controller.gangs.tiers import Tier
 from controller.gangs.topology import Path, Places
@@ -30,6 +32,7 @@ class Candidate:
 
     Attributes:
         children: domains of the next level in it, and how many of these the gang needs at least (``fewest``).
+        reach: where members without devices may be; None if that is in the domain.
     """
 
     path: Path
@@ -38,6 +41,12 @@ class Candidate:
     figures: Figures
     children: int
     fewest: int
+    reach: Reach | None = None
+
+    @property
+    def around(self) -> Sequence[int] | None:
+        """The places of members without devices, if these are not those of the domain."""
+        return self.reach.places if self.reach else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,30 +98,41 @@ class Searches:
         self._effort = effort
         self._unfinished = unfinished
 
-    def best(self, candidates: Sequence[Candidate], inside: Inside) -> Sequence[Placement] | None:
-        """The placements in the best of the domains; None if none is found. What was found instead is noted."""
+    def best(self, candidates: Sequence[Candidate], inside: Inside, part: int = 1) -> Sequence[Placement] | None:
+        """The placements in the best of the domains; None if none is found. What was found instead is noted.
+
+        Args:
+            part: which part of the steps that are left may be used: one in so many.
+        """
+        budget = self._budget.part(part)
+        try:
+            return self._best(candidates, inside, budget)
+        finally:
+            self._budget.left += budget.left
+
+    def _best(self, candidates: Sequence[Candidate], inside: Inside, budget: Budget) -> Sequence[Placement] | None:
         best: _Found | None = None
         undecided: list[Candidate] = []
         for number, candidate in enumerate(candidates):
             if best is not None and best[0] < candidate.least:
                 break
-            share = self._budget.part(len(candidates) - number)
+            share = budget.part(len(candidates) - number)
             try:
                 found = self._search(candidate, inside, share)
             except OutOfSteps:
                 undecided.append(candidate)
                 continue
             finally:
-                self._budget.left += share.left
+                budget.left += share.left
             if found is not None and (best is None or found[0] < best[0]):
                 best = found
         if best is not None:
             return best[1]
         for candidate in undecided:
             try:
-                found = self._search(candidate, inside, self._budget)
+                found = self._search(candidate, inside, budget)
             except OutOfSteps:
-                most = inside.counts.members(candidate.places)
+                most = inside.counts.members(candidate.places, candidate.around)
                 self._verdicts.note(candidate.path, most, "not decided", decided=False)
                 continue
             if found is not None:
@@ -151,7 +171,7 @@ class Searches:
         Raises:
             OutOfSteps: the budget ran out.
         """
-        key = inside.tier, candidate.path, limit
+        key = inside.tier, candidate.path, limit, candidate.reach is None
         search = self._taken_up(key, candidate, inside)
         if search is True:
             search = self._begin(self._units, candidate, inside, limit)
@@ -165,8 +185,9 @@ class Searches:
             if not search.staging.undecided:
                 self._keep(key, None, candidate, inside)
         if limit is None:
-            learnt = inside.counts.members(candidate.places)
-            reason = NOT_TOGETHER if learnt >= self._needed else inside.counts.limits(candidate.places)
+            learnt = inside.counts.members(candidate.places, candidate.around)
+            limits = inside.counts.limits(candidate.places, candidate.around)
+            reason = NOT_TOGETHER if learnt >= self._needed else limits
             decided = not (isinstance(search, Search) and search.staging.undecided)
             self._verdicts.note(candidate.path, min(self._needed - 1, learnt), reason, decided=decided)
         return None
@@ -174,11 +195,11 @@ class Searches:
     def _taken_up(self, key: Hashable, candidate: Candidate, inside: Inside) -> Search | bool:
         if self._unfinished is None:
             return True
-        return self._unfinished.take(key, inside.places, candidate.places, self._fleet, self._nodes)
+        return self._unfinished.take(key, inside.places, _every_place(candidate), self._fleet, self._nodes)
 
     def _keep(self, key: Hashable, search: Search | None, candidate: Candidate, inside: Inside) -> None:
         if self._unfinished is not None:
-            self._unfinished.keep(key, search, inside.places, candidate.places, self._fleet, self._nodes)
+            self._unfinished.keep(key, search, inside.places, _every_place(candidate), self._fleet, self._nodes)
 
     def _begin(
         self,
@@ -193,8 +214,8 @@ class Searches:
         staging = Staging(self._fleet, self._nodes, places, self._effort)
         packing = Packing(
             units, places, candidate.places, inside.counts, tier.groups, staging, child_depth=tier.depth + 1,
-            most_children=limit, slack=self._slack(), anchors=self._anchors(tier), close=leader_and_first(units),
-            leader_first=leader_first,
+            most_children=limit, slack=self._slack(), anchors=self._anchors(tier), reach=candidate.reach,
+            close=leader_and_first(units), leader_first=leader_first,
         )  # fmt: skip
         return Search(staging, packing)
 
@@ -237,13 +258,20 @@ class Searches:
         """
         if not self._standing:
             return {}
-        positions = positions_of(self._gang)
+        positions, of_all = positions_of(self._gang), levels_of_all(self._gang.levels)
         found: dict[tuple[int, int], Counter[Path]] = {}
         for standing, path in self._standing:
             for group in tier.groups:
+                if group.depth > of_all and not standing.has_devices:
+                    continue
                 paths = found.setdefault((group.depth, group.number(positions[standing.pod])), Counter())
                 if path[group.depth - 1]:
                     paths[path[: group.depth]] += 1
                 elif self._gang.levels[group.depth - 1].required and not self._gang.moves:
                     paths[("",) * group.depth] += 0
         return {key: min(paths, key=lambda path: (-paths[path], path)) for key, paths in found.items() if paths}
+
+
+def _every_place(candidate: Candidate) -> Sequence[int]:
+    """The places on which the answer depends."""
+    return candidate.places if candidate.reach is None else sorted({*candidate.places, *candidate.reach.places})

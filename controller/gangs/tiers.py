@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from controller.gangs.gang import Gang, Level
-from controller.gangs.packing import GroupLevel
+from controller.gangs.grouping import GroupLevel
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,18 +12,28 @@ class Tier:
     """The levels that have to hold in one attempt.
 
     Attributes:
-        depth: levels down to the innermost of which the whole gang stays in one domain.
+        of_all: the levels of which the whole gang stays in one domain, by depth, outermost first.
         groups: the levels of which each group stays in one domain, outermost first.
     """
 
-    depth: int
+    of_all: tuple[int, ...]
     groups: tuple[GroupLevel, ...]
 
     @classmethod
     def of(cls, levels: Sequence[GroupLevel]) -> "Tier":
         """The tier of these levels."""
-        depth = max([0, *(level.depth for level in levels if not level.size)])
-        return cls(depth, tuple([level for level in levels if level.size]))
+        of_all = tuple([level.depth for level in levels if not level.size])
+        return cls(of_all, tuple([level for level in levels if level.size]))
+
+    @property
+    def depth(self) -> int:
+        """Levels down to the innermost of which the whole gang stays in one domain."""
+        return max(self.of_all, default=0)
+
+    def down_to(self, depth: int) -> "Tier":
+        """The same without the levels below ``depth``."""
+        groups = tuple([level for level in self.groups if level.depth <= depth])
+        return Tier(tuple([level for level in self.of_all if level <= depth]), groups)
 
     @property
     def deepest(self) -> int:

@@ -43,6 +43,11 @@ class Kind:
     ordered: bool
 
     @property
+    def has_devices(self) -> bool:
+        """Whether it asks for devices of ours."""
+        return bool(self.request.demands)
+
+    @property
     def bound_to(self) -> str:
         """The node that a pod of it is bound to; "" for none."""
         return next((pod.bound_to for pod in self.pods if pod.bound_to), "")

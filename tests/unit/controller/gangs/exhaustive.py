@@ -79,9 +79,20 @@ class Problem:
     shared: tuple[tuple[int, int], ...] = ()
     standing: tuple[Stood, ...] = ()
 
+    @property
+    def of_all(self) -> int:
+        """Levels down to the innermost that holds for members without devices, too: those outside any attribute."""
+        kinds = [level.kind for level in self.levels]
+        return kinds.index("attribute") if "attribute" in kinds else len(kinds)
+
     def path(self, at: int) -> Path:
         node = self.nodes[at]
-        values = [{"ib": node.ib, "leaf": node.leaf, "host": f"n{at}"}[level.key] for level in self.levels]
+        named = {"ib": node.ib, "leaf": node.leaf, "host": f"n{at}"}
+        # A node without devices has no attribute.
+        values = [
+            named[level.key.rpartition("/")[2]] if level.kind == "nodeLabel" or node.cards else ""
+            for level in self.levels
+        ]
         end = values.index("") if "" in values else len(values)
         return (*values[:end], *[""] * (len(values) - end))
 
@@ -162,13 +173,18 @@ def task_of(number: int) -> str:
     return ("even", "odd")[number % 2]
 
 
-def keeps(problem: Problem, kept: Sequence[Kept], assigned: Assignment) -> bool:
-    """Whether the gang, or each group, is in one domain of each of these levels."""
+def keeps(problem: Problem, kept: Sequence[Kept], assigned: Assignment, *, inside: bool = False) -> bool:
+    """Whether the gang, or each group, is in one domain of each of these levels.
+
+    Args:
+        inside: whether levels of devices count for members without devices, too.
+    """
     positions, every = problem.positions(), (*assigned, *(one.node for one in problem.standing))
+    bare = [not inside and not asking.ways for asking in problem.members] + [False] * len(problem.standing)
     for one in kept:
         groups: dict[tuple[int, ...], set[Path]] = {}
-        for position, at in zip(positions, every, strict=True):
-            if at is not None:
+        for position, at, free in zip(positions, every, bare, strict=True):
+            if at is not None and not (free and one.depth > problem.of_all):
                 groups.setdefault(one.group(position), set()).add(problem.path(at)[: one.depth])
         if any(len(paths) > 1 or not next(iter(paths))[-1] for paths in groups.values()):
             return False

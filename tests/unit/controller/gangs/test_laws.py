@@ -57,10 +57,11 @@ def problems(draw: st.DrawFn) -> Problem:
 
 def devices_of(node: Node) -> tuple[tuple[Device, ...], dict[str, dict[str, int]]]:
     made: list[Device] = []
+    domains = {key: value for key, value in (("ib", node.ib), ("leaf", node.leaf)) if value}
     for card in range(node.cards):
         counter = f"card-{card}.slices"
-        made.append(device(f"gpu-{card}", draws={counter: 2}))
-        made += [device(f"mig-{card}-{half}", {"kind": "mig"}, draws={counter: 1}) for half in range(2)]
+        made.append(device(f"gpu-{card}", domains, draws={counter: 2}))
+        made += [device(f"mig-{card}-{half}", {"kind": "mig", **domains}, draws={counter: 1}) for half in range(2)]
     made += [device(f"nic-{number}", {"kind": "nic"}) for number in range(node.others)]
     return tuple(made), {f"card-{card}": {"slices": 2} for card in range(node.cards)}
 

@@ -1,0 +1,52 @@
+"""Which members of a gang have to be in one domain of a level. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controller.gangs.gang import Level
+from controller.gangs.topology import Path
+
+Anchors = dict[tuple[int, int], Path]
+"""The domain that a group of members is in: depth of the level and number of the group to the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLevel:
+    """A level of which each group of ``size`` members stays in one domain; the whole gang if that is 0.
+
+    Attributes:
+        depth: counts the levels down to it.
+        outer: the size of the groups around it, which its groups never cross; 0 if there are none.
+    """
+
+    depth: int
+    size: int
+    outer: int = 0
+
+    def number(self, position: int) -> int:
+        """The group of the member at this position."""
+        if not self.outer:
+            return position // self.size
+        around, inner = divmod(position, self.outer)
+        return around * -(-self.outer // self.size) + inner // self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Where members without devices may be, other than those with devices.
+
+    Attributes:
+        depth: levels down to the innermost that holds for them (``levels_of_all``).
+        places: in order.
+    """
+
+    depth: int
+    places: Sequence[int]
+
+
+def levels_of_all(levels: Sequence[Level]) -> int:
+    """How many levels, from the outermost on, hold for members without devices, too: those outside any attribute.
+
+    A domain of an attribute is a set of devices, which a member without devices has no need to be close to.
+    """
+    return next((number for number, level in enumerate(levels) if level.kind == "attribute"), len(levels))

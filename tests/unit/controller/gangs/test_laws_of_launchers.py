@@ -1,0 +1,103 @@
+"""Against trying everything: members without devices, beside domains of devices."""
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.gangs import GangPlan, GangRefusal, Level
+from tests.unit.controller.gangs.exhaustive import (
+    Asking,
+    Assignment,
+    Node,
+    Problem,
+    Stood,
+    Way,
+    best_tier,
+    enough,
+    fits,
+    keeps,
+    levels_of,
+    required,
+    tiers,
+    ways,
+)
+from tests.unit.controller.gangs.rig import attribute
+from tests.unit.controller.gangs.test_laws import scene
+
+nodes = st.builds(
+    Node,
+    st.sampled_from(["a", "a", "b"]),
+    st.sampled_from(["x", "y", ""]),
+    st.integers(0, 3),
+    st.just(0),
+    st.sampled_from([0, 1, 2, 4]),
+)
+askings = st.builds(Asking, st.sampled_from([(), (), (Way(1),), (Way(2),)]), st.sampled_from([0, 1, 2]))
+
+
+@st.composite
+def levels(draw: st.DrawFn, size: int) -> tuple[Level, ...]:
+    """One or two levels, of which at least one is an attribute."""
+    keys = draw(st.sampled_from([("ib",), ("leaf",), ("ib", "leaf"), ("ib", "leaf")]))
+    label = draw(st.sampled_from([-1, -1, 0, 1])) if len(keys) > 1 else -1
+    found = []
+    for number, key in enumerate(keys):
+        fields: dict[str, Any] = {
+            "required": draw(st.booleans()),
+            "group_size": min(draw(st.sampled_from([0, 0, 1, 2, 3])), size),
+        }
+        found.append(Level(key, "nodeLabel", **fields) if number == label else attribute(key, **fields))
+    return tuple(found)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    cluster = tuple(draw(st.lists(nodes, min_size=2, max_size=4)))
+    members = tuple(draw(st.lists(askings, min_size=2, max_size=5)))
+    places = [at for at, node in enumerate(cluster) for _ in range(node.free)]
+    stand = draw(st.permutations(places))[: draw(st.sampled_from([0, 0, 0, 1]))]
+    size = len(members) + len(stand)
+    problem = Problem(
+        cluster,
+        members,
+        draw(st.one_of(st.just(size), st.integers(1, size))),
+        draw(levels(size)),
+        leader=draw(st.booleans()),
+        standing=tuple(Stood(node, len(members)) for node in stand),
+    )
+    # What stands was placed before, so that all levels hold.
+    nobody: Assignment = (None,) * len(members)
+    return problem if keeps(problem, levels_of(problem), nobody) else replace(problem, standing=(), minimum=1)
+
+
+@given(problems(), st.integers(0, 100))
+def test_only_members_with_devices_are_kept_in_domains_of_devices(problem: Problem, seed: int) -> None:
+    asked = scene(problem)
+    answer = asked.decide()
+    assert asked.decide(Random(seed)) == answer
+    tier = best_tier(problem)
+    if tier is None:
+        assert isinstance(answer, GangRefusal)
+        assert answer.decided
+        return
+    assert isinstance(answer, GangPlan), answer
+    at = {placement.pod: int(placement.node[1:]) for placement in answer.placements}
+    assigned = tuple(at.get(f"ns/w{number}") for number in range(len(problem.members)))
+    assert enough(problem, assigned)
+    assert fits(problem, assigned)
+    assert keeps(problem, required(problem), assigned), "also with members beyond the minimum"
+    if len(at) == max(1, problem.minimum - len(problem.standing)):
+        kept = [*tiers(problem)][tier]
+        assert keeps(problem, kept, assigned)
+        if any(keeps(problem, kept, one, inside=True) for one in ways(problem)):
+            assert keeps(problem, kept, assigned, inside=True), "they can all be inside"
+
+
+@given(problems())
+def test_what_is_ruled_out_without_a_search_has_no_way_either(problem: Problem) -> None:
+    answer = scene(problem).decide(budget=0)
+    if isinstance(answer, GangRefusal) and answer.decided:
+        assert best_tier(problem) is None
