@@ -223,7 +223,7 @@ class Controller:
             if answer.object is None:
                 changes.add(self._state.drop(answer.resource, answer.key, answer.uid))
             else:
-                changes.add(self._state.put(answer.resource, answer.object))
+                changes.add(self._state.put(answer.resource, answer.object, answer.listed))
         return changes
 
     def step(self) -> bool:

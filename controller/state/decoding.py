@@ -70,6 +70,8 @@ class Decoded:
     """What the handler of this kind takes in; None if nothing of the object can be decoded."""
     problem: str = ""
     """Why the object, or the part of it that others write, cannot be decoded."""
+    listed: int = 0
+    """The version of the list that it is in; 0 if it is in none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +118,9 @@ class Decoder:
         if isinstance(delta, Removed):
             metadata = delta.object["metadata"]
             return Deleted(delta.resource, object_key(delta.object), metadata.get("uid", ""), version_of(metadata))
-        return self.object(delta.resource, delta.object)
+        return self.object(delta.resource, delta.object, number_of(delta.listed))
 
-    def object(self, resource: Resource, obj: Object) -> Decoded:
+    def object(self, resource: Resource, obj: Object, listed: int = 0) -> Decoded:
         """An object that was read or written. Never fails, as ``delta``."""
         metadata, value, problem = obj["metadata"], None, ""
         if isinstance(obj, Undecoded):
@@ -129,7 +131,7 @@ class Decoder:
             except Exception as error:  # noqa: BLE001 - whatever it is, no object keeps others from being served
                 problem = repr(error)
                 value = self._salvaged(resource, obj, problem)
-        return Decoded(resource, object_key(obj), metadata.get("uid", ""), version_of(metadata), value, problem)
+        return Decoded(resource, object_key(obj), metadata.get("uid", ""), version_of(metadata), value, problem, listed)
 
     def _salvaged(self, resource: Resource, obj: Object, problem: str) -> ClaimRecord | None:
         """What must be known of a claim whoever wrote the rest of it: what it holds. None for other kinds."""
@@ -162,5 +164,9 @@ def _group(source: Source, tiers: Tiers, obj: Object) -> Group:
 
 def version_of(metadata: Object) -> int:
     """The resource version in an object's metadata; 0 if it has none."""
-    version: str = metadata.get("resourceVersion", "")
+    return number_of(metadata.get("resourceVersion", ""))
+
+
+def number_of(version: str) -> int:
+    """A resource version as a number; 0 if it is none."""
     return int(version) if version.isdecimal() else 0

@@ -22,6 +22,7 @@ from controller.state.decoding import (
     Decoder,
     Deleted,
     StateDelta,
+    number_of,
     version_of,
 )
 from controller.state.gangs import Gangs
@@ -197,12 +198,16 @@ class State:
                     self._delete(resource, key, changes)
         return changes
 
-    def put(self, resource: Resource, obj: Object) -> Changes:
-        """Take in an object that was just read or written."""
-        changes = Changes()
+    def put(self, resource: Resource, obj: Object, listed: str = "") -> Changes:
+        """Take in an object that was just read or written.
+
+        Args:
+            listed: the version of the list that it is in; "" if it was not listed.
+        """
+        changes, version, number = Changes(), version_of(obj["metadata"]), number_of(listed)
         # The deciding thread does not decode what a watch has delivered already, such as every claim in a new term.
-        if not self._versions.is_stale(resource, object_key(obj), version_of(obj["metadata"]), reported=False):
-            self._update(self._decoder.object(resource, obj), changes, reported=False)
+        if not self._versions.is_stale(resource, object_key(obj), version, reported=False, listed=number):
+            self._update(self._decoder.object(resource, obj, number), changes, reported=False)
         return changes
 
     def drop(self, resource: Resource, key: str, uid: str = "") -> Changes:
@@ -218,7 +223,9 @@ class State:
 
     def _update(self, decoded: Decoded, changes: Changes, *, reported: bool) -> None:
         resource, key = decoded.resource, decoded.key
-        arrival = self._versions.arrive(resource, key, decoded.uid, decoded.version, reported=reported)
+        arrival = self._versions.arrive(
+            resource, key, decoded.uid, decoded.version, reported=reported, listed=decoded.listed
+        )
         if arrival is Arrival.STALE:
             return
         handler, problem = self._handlers[resource], decoded.problem

@@ -3,6 +3,9 @@
 Resource versions of one kind are integers that grow with every write (KEP-5504). So a watch that lags behind the
 controller's own writes is recognized, and cannot make a device look free again. And so is an answer that lags behind
 the watch: it cannot bring back an object that was deleted meanwhile.
+
+Only a restored backup makes an object older. Its versions go on from where they were then, or (``etcdutl snapshot
+restore --bump-revision``) those of lists and of new writes jump ahead, while each object keeps the one that it had.
 """
 
 from collections.abc import Collection
@@ -27,13 +30,16 @@ class ObjectVersions:
         self._listed: set[Resource] = set()
         self._reported: dict[Resource, int] = {}
 
-    def arrive(self, resource: Resource, key: str, uid: str, version: int, *, reported: bool) -> Arrival:
+    def arrive(
+        self, resource: Resource, key: str, uid: str, version: int, *, reported: bool, listed: int = 0
+    ) -> Arrival:
         """Record the object's version unless it is stale.
 
         Args:
             reported: whether it comes from a list or watch, and not from an answer to another call.
+            listed: the version of the list that it comes from; 0 if it comes from none.
         """
-        if self.is_stale(resource, key, version, reported=reported):
+        if self.is_stale(resource, key, version, reported=reported, listed=listed):
             return Arrival.STALE
         known = self._known.setdefault(resource, {})
         before = known.get(key)
@@ -42,13 +48,14 @@ class ObjectVersions:
         known[key] = (uid, version)
         return Arrival.REPLACED if before is not None and before[0] != uid else Arrival.UPDATED
 
-    def is_stale(self, resource: Resource, key: str, version: int, *, reported: bool) -> bool:
+    def is_stale(self, resource: Resource, key: str, version: int, *, reported: bool, listed: int = 0) -> bool:
         """Whether ``arrive`` would answer that the version is stale."""
         before = self._known.get(resource, {}).get(key)
         if before is not None:
-            return version <= before[1]
-        # Everything up to this version was reported. An object that is not known was deleted.
-        return not reported and version <= self._reported.get(resource, 0)
+            went_back = version < before[1] <= listed
+            return version <= before[1] and not went_back
+        # Everything up to this version was reported. What is not known was deleted, unless a later list has it.
+        return not reported and max(version, listed) <= self._reported.get(resource, 0)
 
     def remove(self, resource: Resource, key: str, uid: str, version: int) -> bool:
         """Forget an object that was deleted; False if it is not known, or if the known one was created later."""

@@ -43,7 +43,8 @@ def carry_out(api: Api, step: Step) -> Answered:
     match step:
         case ReadPage(target, token):
             page = api.list(target.resource, continue_token=token)
-            return Answered(tuple(_answer(target, obj) for obj in page.items), page.continue_token)
+            found = tuple(_answer(target, obj, page.resource_version) for obj in page.items)
+            return Answered(found, page.continue_token)
         case ReadObject(target):
             return Answered((Answer(target.resource, target.key, _read(api, target), target.uid),))
         case RecordEvent():
@@ -169,6 +170,6 @@ def _read(api: Api, target: Target) -> Object | None:
         return None
 
 
-def _answer(target: Target, obj: Object) -> Answer:
+def _answer(target: Target, obj: Object, listed: str = "") -> Answer:
     metadata = obj["metadata"]
-    return Answer(target.resource, f"{metadata.get('namespace') or ''}/{metadata['name']}", obj)
+    return Answer(target.resource, f"{metadata.get('namespace') or ''}/{metadata['name']}", obj, listed=listed)

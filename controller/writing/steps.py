@@ -162,6 +162,8 @@ class Answer:
     """None: it does not exist."""
     uid: str = ""
     """Of the object that was looked for and does not exist."""
+    listed: str = ""
+    """The version of the list that it is in; "" if it was not listed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,9 @@ class Upserted:
 
     resource: Resource
     object: Object
+    listed: str = ""
+    """The resource version of the list that it is in; "" if it comes from a watch. If an earlier version of an object
+    is in a later list, the API was restored from a backup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +205,7 @@ class Reflector:
             self._known, self._missing = True, 0
             for obj in page.items:
                 keys.add(object_key(obj))
-                self._sink(Upserted(self.resource, obj))
+                self._sink(Upserted(self.resource, obj, page.resource_version))
             token, version = page.continue_token, page.resource_version
             if not token:
                 break

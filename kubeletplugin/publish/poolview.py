@@ -85,7 +85,7 @@ class PoolView:
             return self._note(delta.object, there=False) or gone
         if delta.object["spec"].get("driver") != self._driver:
             return self._note(delta.object, there=True)
-        return self._upsert(delta.object)
+        return self._upsert(delta.object, delta.listed)
 
     def put(self, item: Object) -> None:
         """The slice was written, or read from the API."""
@@ -110,9 +110,9 @@ class PoolView:
         before, self._node = self._node, node
         return _identity(before) != _identity(node)
 
-    def _upsert(self, item: Object) -> bool:
-        known = self._slices.get(item["metadata"]["name"])
-        if known is not None and not _newer(str(item["metadata"]["resourceVersion"]), known.version):
+    def _upsert(self, item: Object, listed: str) -> bool:
+        version, known = str(item["metadata"]["resourceVersion"]), self._slices.get(item["metadata"]["name"])
+        if known is not None and not (_newer(version, known.version) or _went_back(version, known.version, listed)):
             return False
         self._slices[item["metadata"]["name"]] = _stored(item)
         return True
@@ -133,6 +133,11 @@ def _identity(node: Object | None) -> object:
 def _stored(item: Object) -> _Stored:
     metadata, generation = item["metadata"], item["spec"]["pool"].get("generation", 0)
     return _Stored(metadata["uid"], str(metadata["resourceVersion"]), generation, encode_object(item))
+
+
+def _went_back(new: str, old: str, listed: str) -> bool:
+    """Whether the API was restored from a backup: an earlier version of an object is in a later list."""
+    return bool(listed) and _newer(old, new) and not _newer(old, listed)
 
 
 def _newer(new: str, old: str) -> bool:

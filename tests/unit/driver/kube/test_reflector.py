@@ -66,8 +66,8 @@ def test_a_page_is_reported_before_the_next_one_is_read_and_one_synced_ends_the_
     reflector = Reflector(cast("Api", api), NODES, lambda delta: seen.append((len(api.asked), delta)))
     reflector.step()
     assert seen == [
-        (1, Upserted(NODES, node("a", 1))),
-        (2, Upserted(NODES, node("b", 2))),
+        (1, Upserted(NODES, node("a", 1), "5")),
+        (2, Upserted(NODES, node("b", 2), "5")),
         (2, synced("5", "a", "b")),
     ]
     assert api.asked == ["list ", "list more"]
@@ -80,10 +80,10 @@ def test_a_list_that_breaks_off_says_nothing_about_what_does_not_exist_and_is_be
     reflector, seen = reflect(api)
     with pytest.raises(type(error)):
         reflector.step()
-    assert seen == [Upserted(NODES, node("a", 1))]
+    assert seen == [Upserted(NODES, node("a", 1), "5")]
     assert (reflector.position, reflector.synced) == ("", False)
     reflector.step()
-    assert seen[1:] == [Upserted(NODES, node("b", 2)), synced("8", "b")]
+    assert seen[1:] == [Upserted(NODES, node("b", 2), "8"), synced("8", "b")]
     assert api.asked == ["list ", "list more", "list "]
 
 
@@ -179,7 +179,7 @@ def test_a_kind_that_is_served_no_longer_is_gone_after_some_lists_and_found_when
     assert len(seen) == 2, "an API server that starts may not serve every kind at once"
     for _ in range(3):
         reflector.step()
-    assert seen[2:] == [Missing(NODES), Missing(NODES), Upserted(NODES, node("a", 9)), synced("9", "a")]
+    assert seen[2:] == [Missing(NODES), Missing(NODES), Upserted(NODES, node("a", 9), "9"), synced("9", "a")]
     assert reflector.error is None
 
 
@@ -188,8 +188,8 @@ def test_versions_that_went_back_are_told_before_what_is_listed() -> None:
     reflector, seen = reflect(api)
     for _ in range(5):
         reflector.step()
-    restored = [Restored(NODES), Upserted(NODES, node("a", 3)), synced("9", "a")]
-    assert seen == [Upserted(NODES, node("a", 5)), synced("20", "a"), *restored, synced("10")]
+    restored = [Restored(NODES), Upserted(NODES, node("a", 3), "9"), synced("9", "a")]
+    assert seen == [Upserted(NODES, node("a", 5), "20"), synced("20", "a"), *restored, synced("10")]
 
 
 def test_an_object_that_cannot_be_decoded_is_reported_and_the_watch_goes_on_behind_it() -> None:
@@ -200,5 +200,10 @@ def test_an_object_that_cannot_be_decoded_is_reported_and_the_watch_goes_on_behi
     reflector, seen = reflect(api)
     for _ in range(3):
         reflector.step()
-    assert seen == [Upserted(NODES, bad), synced("5", "bad"), Upserted(NODES, bad), Removed(NODES, nameless_version)]
+    assert seen == [
+        Upserted(NODES, bad, "5"),
+        synced("5", "bad"),
+        Upserted(NODES, bad),
+        Removed(NODES, nameless_version),
+    ]
     assert api.asked == ["list ", "watch 5", "watch 7"]

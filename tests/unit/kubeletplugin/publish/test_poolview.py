@@ -62,3 +62,12 @@ def test_a_list_is_the_truth_after_the_api_was_restored_from_a_backup() -> None:
     view.handle(Restored(RESOURCE_SLICES))
     assert view.handle(Upserted(RESOURCE_SLICES, older))
     assert known(view)[1] == [older]
+
+
+def test_what_a_later_list_has_is_the_truth_although_its_version_is_an_earlier_one() -> None:
+    """Lists have later versions after ``etcdutl snapshot restore --bump-revision``, and objects those of the backup."""
+    view = followed()
+    older = part("s", 3)
+    assert not view.handle(Upserted(RESOURCE_SLICES, older, "4")), "the list is older than what is known"
+    assert view.handle(Upserted(RESOURCE_SLICES, older, "1009"))
+    assert known(view)[1] == [older]
