@@ -341,23 +341,29 @@ class ClassHandler:
 
 
 class TaintRuleHandler:
-    """Device taint rules."""
+    """Device taint rules, in one version of their API. A rule that is served in two versions counts in each, so that it
+    goes on counting when one of them is served no longer.
+    """
 
-    def __init__(self, nodes: Nodes, devices: Fleet):
+    def __init__(self, nodes: Nodes, devices: Fleet, version: str):
         self._nodes = nodes
         self._devices = devices
+        self._version = version
 
     def on_update(self, rule: TaintRule, changes: Changes) -> None:
         """See ``Handler``."""
-        self._devices.upsert_taint_rule(rule)
+        self._devices.upsert_taint_rule(replace(rule, name=self._name(rule.name)))
         self._nodes.mark_changed("")
         changes.favour("")
 
     def on_delete(self, key: str, changes: Changes) -> None:
         """See ``Handler``."""
-        self._devices.remove_taint_rule(key)
+        self._devices.remove_taint_rule(self._name(key))
         self._nodes.mark_changed("")
         changes.favour("")
+
+    def _name(self, rule: str) -> str:
+        return f"{self._version}/{rule}"
 
 
 class GroupHandler:

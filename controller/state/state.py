@@ -119,7 +119,6 @@ class State:
         counter = PodCounter(self.pods, self.claims, self.nodes, self.gangs, names)
         self.awaiting: Mapping[str, str] = counter.awaiting
         self._counter = counter
-        taint_rules = TaintRuleHandler(self.nodes, devices)
         self._claim_handler = ClaimHandler(
             self.claims,
             self.pods,
@@ -140,8 +139,10 @@ class State:
             RESOURCE_CLAIMS: self._claim_handler,
             RESOURCE_SLICES: SliceHandler(self._slices, self.claims, self._kinds, self.nodes, self.revisions, devices),
             DEVICE_CLASSES: ClassHandler(self.classes, self.nodes, devices),
-            DEVICE_TAINT_RULES: taint_rules,
-            DEVICE_TAINT_RULES_BETA: taint_rules,
+            **{
+                kind: TaintRuleHandler(self.nodes, devices, kind.version)
+                for kind in (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
+            },
             NAMESPACES: NamespaceHandler(self.nodes),
             PERSISTENT_VOLUME_CLAIMS: VolumeClaimHandler(self.nodes, volumes),
             PERSISTENT_VOLUMES: VolumeHandler(self.nodes, volumes, storage.put_volume, storage.remove_volume),

@@ -299,7 +299,8 @@ class DeviceIndex:
         rules = [rule for _, rule in sorted(self._rules.items())]
         for device in pool.devices:
             added = tuple(rule.taint for rule in rules if applies(rule, device.id))
-            pool.set_taints(device, device.spec.taints + added)
+            # A rule that is served in two versions is there twice.
+            pool.set_taints(device, tuple(dict.fromkeys(device.spec.taints + added)))
 
 
 def _reaches(scope: NodeScope, node: NodeSlot) -> bool:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controller.allocation import Fleet
 from controller.placement import fits, needs_of
-from controller.state import Changes, State
+from controller.state import DEVICE_TAINT_RULES_BETA, Changes, State
 from driver.kube.api import (
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
@@ -20,6 +20,7 @@ from driver.kube.api import (
 )
 from driver.kube.objects import object_key
 from driver.kube.reflector import Delta, Missing, Removed, Restored, Synced, Unreadable, Upserted
+from driver.model import DeviceId
 from driver.wire import claim_from
 from tests.unit.controller.scene import (
     NAMES,
@@ -338,6 +339,25 @@ def test_what_a_new_leader_lists_counts_although_its_watch_has_not_told_of_the_b
     assert not state.claims, "an answer that came late"
     state.put(RESOURCE_CLAIMS, lost.object, server.version)
     assert set(state.claims) == {"default/x"}
+
+
+def test_a_taint_rule_counts_as_long_as_one_version_of_it_is_served() -> None:
+    def tainted() -> int:
+        return sum(bool(state.devices.taints(DeviceId(NAMES.driver, NAMES.pool("n1"), f"gpu-{at}"))) for at in range(4))
+
+    server, state = furnished()
+    state.devices.index()
+    rule = server.write(DEVICE_TAINT_RULES, taint_rule("drained", "n1", False))
+    in_beta = Upserted(DEVICE_TAINT_RULES_BETA, rule.object)
+    report(state, in_beta)
+    drained = tainted()
+    assert drained
+    report(state, rule)
+    assert len(state.devices.taints(DeviceId(NAMES.driver, NAMES.pool("n1"), "gpu-0"))) == 1, "it is one rule"
+    report(state, Missing(DEVICE_TAINT_RULES_BETA))
+    assert tainted() == drained, "the upgrade has ended"
+    report(state, Missing(DEVICE_TAINT_RULES))
+    assert not tainted()
 
 
 def test_what_is_not_served_does_not_exist_and_what_may_not_be_read_is_kept() -> None:
