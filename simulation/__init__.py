@@ -23,7 +23,8 @@ container_runtime     what a container gets for its CDI ids
 | disk_checks         invariants of the disk of a node
 | node                hardware and disk of a node: what survives a restart and a reboot
 | process             one run of a program, which may crash, stall or be interleaved
-clock                 a clock that only its owner advances
+access                which kinds the API serves, and which rights programs have
+| clock               a clock that only its owner advances
 | faults              faults of the network and the API server, and crashes of programs
 | files               a disk in memory, which loses what was not synced
 | hardware            cards that may fail or not answer

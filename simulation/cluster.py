@@ -14,6 +14,7 @@ from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, PODS, Api, Object
 from driver.settings import Settings
 from kubeletplugin.hardware.simulated import Profile, load_profile
 from memoryapi import MemoryApi
+from simulation.access import Access, AccessApi
 from simulation.clock import VirtualClock
 from simulation.disk_checks import DiskChecks
 from simulation.event_log import EventLog, EventLogger
@@ -73,6 +74,8 @@ class Cluster:
         self.api = MemoryApi(self.clock, seed=seed, custom=custom)
         self.hostile = HostileObjects(self.api, self.log)
         """What controllers read besides; may be changed at any time."""
+        self.access = Access(self.log)
+        """What controllers and plugins can reach; may be changed at any time."""
         self.nodes: dict[str, SimulatedNode] = {}
         self.hardware: dict[str, NodeHardware] = {}
         """The cards of each node; faults may be set at any time."""
@@ -84,7 +87,8 @@ class Cluster:
         self.invariants = Invariants(self.api.sharing(), self.names, self.nodes.values())
         self.slots = ProgramSlots(self.clock, self.random, self.log, self._died)
         longest = self.settings.controller.longest_write_seconds
-        self._late = LateWrites(self.clock, self.random, self.log, longest, self.found)
+        self.late = LateWrites(self.clock, self.random, self.log, longest, self.found)
+        """The writes that hang now."""
         self._networks: dict[str, FaultyApi] = {}
         self._checked_writes = -1
         self.user = self._api(Process("user", lambda _: None), "kubectl")
@@ -108,7 +112,7 @@ class Cluster:
         self.hardware[name] = NodeHardware(_profile(profile), name)
         self._disks[name] = DiskChecks(name, node.files, self.settings, self.found)
         node.files.disk.before = self._disk_look(name)
-        self._create_node_object(name, labels or {})
+        self.register(name, labels)
         self.slots.add(f"plugin-{name}", self._plugin_builder(name))
         self.slots.add(f"kubelet-{name}", self._kubelet_builder(name))
 
@@ -116,22 +120,25 @@ class Cluster:
         """An operator deletes the Node object, and the kubelet registers the node anew."""
         labels = self.user.get(NODES, name)["metadata"].get("labels") or {}
         self.user.delete(NODES, name)
-        self._create_node_object(name, labels)
+        self.register(name, labels)
 
-    def _create_node_object(self, name: str, labels: Mapping[str, str]) -> None:
+    def register(self, name: str, labels: Mapping[str, str] | None = None) -> None:
+        """The kubelet of a node creates the Node object."""
         ready = {"type": "Ready", "status": "True"}
         status = {"allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110"}, "conditions": [ready]}
-        metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}
+        metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}
         self.user.create(NODES, {"metadata": metadata, "status": status})
 
     def _api(self, process: Process, user: str, api: MemoryApi | None = None) -> ProcessApi:
-        hang = self._late.hang if user == CONTROLLER else None
+        hang = self.late.hang if user == CONTROLLER else None
         checks = WriteChecks(api or self.api, self.api.sharing(), self.names, self.found, controller=user == CONTROLLER)
         ours = user == CONTROLLER or user.startswith("plugin-")
         rivals = Rivals(self.user, self.random, self.found) if ours else None
         admitted: Api = AdmissionApi(checks, self.names, user)
         if user == CONTROLLER:
             admitted = HostileApi(admitted, self.hostile)
+        if ours:
+            admitted = AccessApi(admitted, self.access, "controller" if user == CONTROLLER else "plugin")
         network = FaultyApi(admitted, self.random, self.faults.network, hang, rivals)
         if process.name != "user":
             self._networks[process.name] = network
@@ -188,6 +195,8 @@ class Cluster:
 
             def bind(namespace: str, name: str, node: str) -> object:
                 process.call()
+                if self.slots.api_is_down:
+                    raise Unavailable("bind: connection refused")
                 self.log.count_write(PODS)
                 self.log.note(process.name, f"bind {namespace}/{name} to {node}")
                 bound = self.api.bind(namespace, name, node)
@@ -229,8 +238,8 @@ class Cluster:
     # Inspection
 
     def seen(self) -> Api:
-        """The API as controllers read it, for readers that never change an object."""
-        return HostileApi(self.api.sharing(), self.hostile)
+        """The API as controllers read it that have all rights, for readers that never change an object."""
+        return AccessApi(HostileApi(self.api.sharing(), self.hostile), self.access, "anybody")
 
     def plugin(self, node: str) -> SimulatedPlugin | None:
         """The plugin of a node, None while it is down."""
@@ -248,7 +257,7 @@ class Cluster:
 
     def informed_controllers(self) -> list[SimulatedController]:
         """The controllers that are up and whose watches have delivered everything; unknown while watches lag."""
-        if self.faults.network.lag:
+        if self.faults.network.lag or any(right.role == "controller" for right in self.access.taken):
             return []
         up = [(slot, slot.program) for slot in self._controllers if isinstance(slot.program, SimulatedController)]
         return [one for slot, one in up if one.controller.ready and not self.slots.has_unread_watches(slot, one)]
@@ -289,7 +298,7 @@ class Cluster:
         Raises:
             Violation: an invariant does not hold afterwards.
         """
-        self._late.carry_out()
+        self.late.carry_out()
         if not self.slots.run_any():
             return False
         self._check()
@@ -370,14 +379,14 @@ class Cluster:
     def _has_pending_work(self) -> bool:
         """Whether a program is down or stalled, a write hangs, a kubelet has work left, or no controller leads."""
         now = self.clock.monotonic()
-        if any(self._late) or any(slot.program is None or slot.not_before > now for slot in self.slots.values()):
+        if any(self.late) or any(slot.program is None or slot.not_before > now for slot in self.slots.values()):
             return True
         kubelets = [kubelet for node in self.nodes if (kubelet := self.kubelet(node))]
         leaderless = self._controllers and not any(controller.leads for controller in self.controllers())
         return bool(leaderless) or any(kubelet.is_busy() for kubelet in kubelets)
 
     def _next_due(self) -> float | None:
-        times = [self.slots.next_due(), *(write.at for write in self._late)]
+        times = [self.slots.next_due(), *(write.at for write in self.late)]
         return min((due for due in times if due is not None), default=None)
 
     def _until_next_due(self) -> float:

@@ -4,20 +4,21 @@ A controller may act on what it was told last although the cluster has changed s
 are looked at with what its reflectors delivered, not with what the API says.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from controller.state import Decoded, Deleted, StateDelta
+from controller.state import DEVICE_TAINT_RULES_BETA, Decoded, Deleted, StateDelta
 from controller.writing import Writes, WriteSequence
 from controller.writing.lanes import TellKey
 from controller.writing.steps import PatchClaimStatus
 from driver.cel import DeviceView, SelectorFault, compile_selector, view
 from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
-from driver.kube.reflector import Synced
+from driver.kube.reflector import Missing, Reflector, Synced
 from driver.model import Allocation, Claim, Device, DeviceId, Request, Result, Slice, Taint, Toleration, Want
 
-_KINDS = (DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES)
+_RULES = (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
+_KINDS = (DEVICE_CLASSES, *_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES)
 _compiled = cache(compile_selector)
 
 
@@ -26,10 +27,12 @@ class DecisionChecks:
 
     Args:
         found: what is wrong is added here.
+        reflectors: returns those of the process.
     """
 
-    def __init__(self, found: list[str]):
+    def __init__(self, found: list[str], reflectors: Callable[[], Iterable[Reflector]]):
         self._found = found
+        self._reflectors = reflectors
         self._told: dict[Resource, dict[str, Any]] = {kind: {} for kind in _KINDS}
         self._rules = AllocationRules(self._told)
         self._looked_at: dict[str, Allocation] = {}
@@ -45,6 +48,8 @@ class DecisionChecks:
             case Synced(resource=resource, keys=keys) if resource in self._told:
                 known = self._told[resource]
                 self._told[resource] = {key: value for key, value in known.items() if key in keys}
+            case Missing(resource=resource) if resource in self._told:
+                self._told[resource] = {}
 
     def look(self, sequence: WriteSequence) -> None:
         """Look at the allocations of a decision."""
@@ -53,10 +58,17 @@ class DecisionChecks:
                 if self._looked_at.get(step.target.uid) == step.allocation:
                     continue
                 self._looked_at[step.target.uid] = step.allocation
+                if unread := [one.resource.plural for one in self._reflectors() if _is_out_of_contact(one)]:
+                    self._found.append(f"{step.target.key} is to be allocated, though {unread} cannot be read")
                 record = self._told[RESOURCE_CLAIMS].get(step.target.key)
                 if record is not None and record.claim.uid == step.target.uid:
                     problems = self._rules.problems(record.claim, step.allocation)
                     self._found += [f"{step.target.key} is to be allocated: {problem}" for problem in problems]
+
+
+def _is_out_of_contact(reflector: Reflector) -> bool:
+    """Whether what an allocation is judged by may have changed, and nobody would know."""
+    return reflector.resource in _KINDS and (reflector.error or reflector.forbidden) is not None
 
 
 class AllocationRules:
@@ -138,7 +150,7 @@ class AllocationRules:
         return next((device for device in current if device.name == wanted.device), None)
 
     def _rule_taints(self, device: DeviceId) -> Iterator[Taint]:
-        for rule in self._known[DEVICE_TAINT_RULES].values():
+        for rule in (rule for kind in _RULES for rule in self._known.get(kind, {}).values()):
             asked = ((rule.driver, device.driver), (rule.pool, device.pool), (rule.device, device.device))
             if rule.selects and all(wanted in ("", actual) for wanted, actual in asked):
                 yield rule.taint

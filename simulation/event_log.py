@@ -17,6 +17,7 @@ class EventLog:
         self.all_writes = 0
         self.total_writes = 0
         """Writes of all kinds except Leases and Events."""
+        self._followers: dict[Resource, Resource] = {}
         self.last_change = 0.0
         """When an object other than a Lease or an Event was written last, in seconds of ``Clock.monotonic``."""
 
@@ -27,10 +28,16 @@ class EventLog:
     def count_write(self, resource: Resource) -> None:
         """Count a write, whether it is known to have taken effect or not."""
         self.writes[resource] += 1
+        if follower := self._followers.get(resource):
+            self.writes[follower] += 1
         self.all_writes += 1
         if resource not in (LEASES, EVENTS):
             self.total_writes += 1
             self.last_change = self._clock.monotonic()
+
+    def follow(self, follower: Resource, resource: Resource) -> None:
+        """Count each write of a kind for the same kind in another version, too."""
+        self._followers[resource] = follower
 
     def last(self, count: int) -> list[str]:
         """The last ``count`` lines."""

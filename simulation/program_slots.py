@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from driver.errors import LodeError
-from driver.kube.api import LEASES, ApiError
+from driver.kube.api import LEASES, ApiError, Forbidden
 from driver.kube.decorator import ApiCall
 from driver.kube.reflector import Reflector
 from simulation.clock import VirtualClock
@@ -73,6 +73,8 @@ class ProgramSlots(dict[str, ProgramSlot]):
         self._crash_after: dict[str, int] = {}
         self.faults = NO_FAULTS
         """The faults that are injected now; may be changed at any time."""
+        self.api_is_down = False
+        """Whether the API answers nobody; may be changed at any time."""
 
     def add(self, name: str, build: Callable[[Process], SimulatedProgram]) -> None:
         """Add a program that is to start."""
@@ -178,8 +180,12 @@ class ProgramSlots(dict[str, ProgramSlot]):
                 reflector.step()
             except ApiError as error:
                 self._log.note(slot.name, f"watch of {reflector.resource.plural}: {error}")
-                slot.writes_read.pop(reflector, None)
                 slot.nothing_new_at = -1
+                if self.api_is_down or isinstance(error, Forbidden):
+                    # Only something new can help, such as the right to read.
+                    slot.writes_read[reflector] = writes
+                else:
+                    slot.writes_read.pop(reflector, None)
             else:
                 must_list = before and not reflector.position
                 if not must_list and self._random.random() >= self.faults.network.lag:

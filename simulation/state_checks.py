@@ -4,7 +4,8 @@ Indexes and caches are kept up to date change by change. Here they are compared 
 anew from the API's objects, and by their answers: the node and the devices that each template's claim would get now.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from controller.allocation import Fleet, Unsatisfiable
 from controller.allocation.filters import Selectors
 from controller.placement import Plan, PodDemand, Refusal, needs_of, plan
-from controller.state import Decoded, PodView, State
+from controller.state import DEVICE_TAINT_RULES_BETA, Decoded, PodView, State
 from controller.state.classes import class_record_from
 from driver.kube.api import (
     DEVICE_CLASSES,
@@ -93,6 +94,7 @@ class Restarted:
     def __init__(self, api: Api, names: Names, slices: Mapping[str, Slice], seen: Api):
         self.state = rebuilt_state(seen, names)
         self._api = api
+        self._seen = seen
         self._slices = slices
         self._answers: dict[str, RightAnswers] = {}
 
@@ -103,7 +105,7 @@ class Restarted:
 
     @cached_property
     def _rules(self) -> AllocationRules:
-        return AllocationRules({**_defined(self._api), RESOURCE_SLICES: self._slices})
+        return AllocationRules({**_defined(self._api, self._seen), RESOURCE_SLICES: self._slices})
 
     def answers(self, name: str) -> "RightAnswers":
         """What a pod of the template would get now."""
@@ -162,13 +164,15 @@ def other_answers(known: State, restarted: Restarted, templates: Collection[str]
                 yield f"on {node}, a pod of {name} would get {allocations}, after a restart {should_be}"
 
 
-def _defined(api: Api) -> Mapping[Resource, Mapping[str, Any]]:
-    """What ``AllocationRules`` look at beside devices."""
-    decode: Mapping[Resource, Callable[[Object], Any]] = {
-        DEVICE_CLASSES: class_record_from,
-        DEVICE_TAINT_RULES: taint_rule_from,
+def _defined(api: Api, seen: Api) -> Mapping[Resource, Mapping[str, Any]]:
+    """What ``AllocationRules`` look at beside devices: rules count only while they are served."""
+    found: dict[Resource, Mapping[str, Any]] = {
+        DEVICE_CLASSES: {object_key(obj): class_record_from(obj) for obj in api.list(DEVICE_CLASSES, limit=0).items}
     }
-    return {kind: {object_key(o): read(o) for o in api.list(kind, limit=0).items} for kind, read in decode.items()}
+    for kind in (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA):
+        with suppress(NotFound):
+            found[kind] = {object_key(obj): taint_rule_from(obj) for obj in seen.list(kind, limit=0).items}
+    return found
 
 
 def _probes(api: Api) -> dict[str, Claim]:

@@ -19,6 +19,7 @@ from simulation.settled_checks import (
     check_nobody_waits_behind_words,
     check_settled,
 )
+from tests.system.access_incidents import AccessIncidents, kinds_change
 from tests.system.card_incidents import RECOVERY_SECONDS, check_lost_cards, mend_cards, number_cards_as_at_first
 from tests.system.disk_incidents import DiskIncidents
 from tests.system.gangs import RandomGangs, fabrics
@@ -142,7 +143,7 @@ def play(seed: int, *, with_gangs: bool = False) -> None:
         settings=start.settings,
         labels=fabrics(list(start.layout)) if with_gangs else None,
         faults=NO_FAULTS,
-        custom=OPTIONAL if happen(seed) else (),
+        custom=OPTIONAL if happen(seed) or kinds_change(seed) else (),
     )
     # What a history leaves behind is small, and looking for it again and again takes a sixth of its time.
     gc.disable()
@@ -164,6 +165,7 @@ def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) ->
     more = gangs.actions if with_gangs else ()
     workload = RandomWorkload(seed, cluster, profiles, more, deadlines=start.deadlines)
     disks, hostile = DiskIncidents(seed, cluster), HostileIncidents(seed, cluster)
+    access = AccessIncidents(seed, cluster)
     cluster.faults = faults = start.faults
     for _ in range(chance.randint(0, 6)):
         workload.new_pod()
@@ -172,15 +174,18 @@ def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) ->
     for number in range(actions):
         if number == rest_at:
             disks.undo()
+            access.undo()
             _rest(cluster, faults)
         workload.act()
         disks.act()
         hostile.act()
+        access.act()
         if clocks.random() < WALL_CLOCK_SET:
             cluster.wall_clocks[clocks.choice(ours)] = clocks.choice(WALL_CLOCKS)
         cluster.run(chance.choice((0, 3, 10, 40, 200)))
         if chance.random() < QUESTIONED:
             check_knowledge(cluster, chance.sample(sorted(REQUESTS), QUESTIONS))
+    access.undo()
     if faults.network.silence:
         check_nobody_waits_behind_words(cluster)
     cluster.faults = NO_FAULTS

@@ -6,7 +6,18 @@ from typing import Any
 import pytest
 
 from controller.state.classes import ClassRecord
-from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_SLICES, Resource
+from controller.writing import WriteSequence
+from controller.writing.steps import PatchClaimStatus, Target
+from driver.kube.api import (
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    NODES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Forbidden,
+    Resource,
+)
+from driver.kube.reflector import Reflector
 from driver.model import (
     Allocation,
     Capacity,
@@ -27,7 +38,11 @@ from driver.model import (
     Want,
 )
 from driver.quantity import Quantity
-from simulation.decision_checks import AllocationRules
+from memoryapi import MemoryApi
+from simulation.access import Access, AccessApi, Right
+from simulation.clock import VirtualClock
+from simulation.decision_checks import AllocationRules, DecisionChecks
+from simulation.event_log import EventLog
 
 TEN = Quantity.parse("10")
 FIVE = Quantity.parse("5")
@@ -109,3 +124,27 @@ def test_a_wrong_allocation_is_described(
 def test_a_tolerated_taint_is_no_problem() -> None:
     tolerant = claim(replace(GPU, tolerations=(Toleration("broken", "Equal", "yes"),)))
     assert problems(rules(tainted="gpu-0"), tolerant, Result("r", device("gpu-0"))) == ""
+
+
+@pytest.mark.parametrize(("kind", "wrong"), [(RESOURCE_SLICES, True), (NODES, False)])
+def test_nothing_is_allocated_while_what_it_is_judged_by_cannot_be_read(kind: Resource, wrong: bool) -> None:
+    clock = VirtualClock()
+    access = Access(EventLog(clock))
+    reflector = Reflector(AccessApi(MemoryApi(clock), access, "controller"), kind, lambda _: None)
+    found: list[str] = []
+    checks = DecisionChecks(found, lambda: [reflector])
+    reflector.step()
+
+    def allocate(uid: str) -> None:
+        step = PatchClaimStatus(
+            Target(RESOURCE_CLAIMS, "default/c", uid), {}, Allocation((Result("r", device("gpu-0")),))
+        )
+        checks.look(WriteSequence(("pod", "default/p"), (step,)))
+
+    allocate("before")
+    assert found == []
+    access.take(Right("controller", kind, writes=False))
+    with pytest.raises(Forbidden):
+        reflector.step()
+    allocate("after")
+    assert found == (["default/c is to be allocated, though ['resourceslices'] cannot be read"] if wrong else [])
