@@ -26,7 +26,7 @@ from memoryapi.object_writer import ObjectWriter, key_of
 from memoryapi.patches import json_patch, merge, strategic
 from memoryapi.schema import type_of
 from memoryapi.selectors import Matches, everything, matcher
-from memoryapi.store import Change, Entry, Store
+from memoryapi.store import Backup, Change, Entry, Store
 
 _KINDS = (
     simple_kinds.NODE_RULES,
@@ -110,6 +110,23 @@ class MemoryApi:
         with self._changed:
             self._store.compact()
 
+    def backup(self) -> Backup:
+        """All objects as they are now (``etcdctl snapshot save``)."""
+        with self._changed:
+            return self._store.backup()
+
+    def restore(self, backup: Backup, bump: int = 0) -> None:
+        """Go back to a backup (``etcdutl snapshot restore``).
+
+        Args:
+            bump: as ``--bump-revision`` with ``--mark-compacted``: lists and new writes have versions that are larger
+                by this, and every watch gets Gone. With 0, versions are given a second time, and a watch from a version
+                that is not given yet delivers nothing until it is.
+        """
+        with self._changed:
+            self._store.restore(backup, bump)
+            self._changed.notify_all()
+
     # Reading
 
     def get(
@@ -187,6 +204,8 @@ class MemoryApi:
             for change in changes:
                 if event := self._event(change, matches):
                     yield event
+            if version > now and not self._blocking:
+                return
             version = max(version, now)
             if not self._blocking or left <= 0:
                 bookmark = {"resourceVersion": str(now), "creationTimestamp": None}

@@ -3,6 +3,7 @@
 import marshal
 from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,14 @@ class Change:
     after: Entry | None
     removed: Entry | None = None
     """The last state of a removed object, with the version of its removal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """All objects as they were at one version."""
+
+    version: int
+    entries: Mapping[Resource, Mapping[str, Entry]]
 
 
 @dataclass(slots=True)
@@ -133,6 +142,24 @@ class Store:
             table.changes.clear()
             table.horizon = self.version
         self._snapshots.clear()
+
+    def backup(self) -> Backup:
+        """All objects as they are now."""
+        return Backup(self.version, {kind: dict(table.entries) for kind, table in self._tables.items()})
+
+    def restore(self, backup: Backup, bump: int) -> None:
+        """Go back to a backup. Each object has the version again that it had then.
+
+        Args:
+            bump: by how much the version of lists and of new writes is above that of the backup. Unless it is 0,
+                watches from older versions get Gone.
+        """
+        self.version = backup.version + bump
+        self._snapshots.clear()
+        for kind, table in self._tables.items():
+            table.entries = dict(backup.entries.get(kind, {}))
+            table.changes = [] if bump else [one for one in table.changes if one.version <= backup.version]
+            table.horizon = self.version if bump else min(table.horizon, self.version)
 
 
 def _gone(message: str) -> Gone:

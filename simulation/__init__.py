@@ -4,7 +4,8 @@ The tests and ``lode demo`` use it. The two programs and the other subcommands d
 out.
 
 gang_checks           invariants of gangs in a settled cluster
-settled_checks        invariants of a settled cluster
+restores              a backup of etcd is restored
+| settled_checks      invariants of a settled cluster
 cluster               a whole cluster in one thread, on one API and one virtual clock
 | realtime            the real programs with threads and sockets, over an API in memory
 program_slots         the programs, one call at a time: started, killed, stalled, interleaved

@@ -83,6 +83,11 @@ class HostileObjects:
         """The changes of a kind after ``version``, each with its own."""
         return [(change.version, _event(change)) for change in self._changes[resource] if change.version > version]
 
+    def restore(self, version: int) -> None:
+        """Forget the changes after this version: the API was restored from a backup of then."""
+        for kind, changes in self._changes.items():
+            self._changes[kind] = [one for one in changes if one.version <= version]
+
     def _next_version(self) -> int:
         """Have something else written, of which nobody reads."""
         name, mark = "hostile", {"metadata": {"annotations": {"after": self._api.resource_version}}}

@@ -146,18 +146,23 @@ class Invariants:
         self._names = names
         self._nodes = nodes
         self._catalogue = Catalogue(names)
-        self._slices = ObjectCache(self._slice_changed)
+        self._api = api
         self._read: dict[str, tuple[object, Slice]] = {}
         """The content of each slice with what it means, by the slice's name."""
+        self._checked_containers: list[Held] = []
+        self.read_anew()
+
+    def read_anew(self) -> None:
+        """Forget all objects, as after the API was restored from a backup. What was ever published goes on counting."""
+        self._slices = ObjectCache(self._slice_changed)
         self._raw_claims = ObjectCache(self._claim_changed)
         self._pods = ObjectCache(lambda _: self._unchecked.add(PODS))
         self._claims: dict[tuple[str, str], Claim] = {}
-        self._unchecked: set[Resource] = set()
-        self._checked_containers: list[Held] = []
+        self._unchecked: set[Resource] = {RESOURCE_CLAIMS, RESOURCE_SLICES, PODS}
         self._reflectors = [
-            Reflector(api, RESOURCE_SLICES, self._slices.apply),
-            Reflector(api, RESOURCE_CLAIMS, self._raw_claims.apply),
-            Reflector(api, PODS, self._pods.apply),
+            Reflector(self._api, RESOURCE_SLICES, self._slices.apply),
+            Reflector(self._api, RESOURCE_CLAIMS, self._raw_claims.apply),
+            Reflector(self._api, PODS, self._pods.apply),
         ]
 
     def check(self) -> None:

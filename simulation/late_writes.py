@@ -45,6 +45,10 @@ class LateWrites:
             after = self._random.uniform(0, self._longest)
             self._hanging.append(HangingWrite(self._clock.monotonic() + after, call, proceed))
 
+    def forget(self) -> None:
+        """Carry none of them out any more: the API server that had received them has ended."""
+        self._hanging.clear()
+
     def carry_out(self) -> None:
         """Carry out what is due."""
         due = [write for write in self._hanging if write.at <= self._clock.monotonic()]

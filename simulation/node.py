@@ -21,6 +21,8 @@ class Container:
     """When the containers will have stopped (``Clock.monotonic``); None until the kubelet stops them."""
     exit_phase: str = ""
     """Succeeded or Failed once the containers have exited."""
+    abandoned: bool = False
+    """The kubelet stops them because their pod was gone. If it is there again, it is started anew."""
 
 
 @dataclass(slots=True)

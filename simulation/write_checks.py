@@ -174,7 +174,8 @@ class WriteChecks(ApiDecorator):
         beside = []
         for uid, (space, other, let_go) in list(self._let_go.items()):
             current = self._read(PODS, space, other)
-            if current is None or current["metadata"]["uid"] != uid or is_terminal(current):
+            gone = current is None or current["metadata"]["uid"] != uid or is_terminal(current)
+            if current is None or gone or self._is_gated(current):
                 del self._let_go[uid]
             elif self._where(current) == node and self._may_be_bound(current):
                 was_regarded = priority_of(current) > priority_of(pod) and let_go < chosen
@@ -229,8 +230,11 @@ class WriteChecks(ApiDecorator):
             yield f"devices of other drivers are allocated: {sorted(others)}"
 
     def _may_run(self, pod: Object) -> bool:
-        gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or []]
-        return not is_terminal(pod) and not is_deleting(pod) and self._names.gate not in gates
+        return not is_terminal(pod) and not is_deleting(pod) and not self._is_gated(pod)
+
+    def _is_gated(self, pod: Object) -> bool:
+        """Whether the pod has not been let go, or has its gate again because a backup was restored."""
+        return self._names.gate in [gate["name"] for gate in pod["spec"].get("schedulingGates") or []]
 
     def _read(self, resource: Resource, namespace: str, name: str) -> Object | None:
         try:

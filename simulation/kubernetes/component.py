@@ -100,7 +100,7 @@ class FakeComponent(ABC):
 
     def step(self) -> bool:
         """Do the next piece of work that is due; False if there is none."""
-        if not all(reflector.synced for reflector in self.reflectors):
+        if not self._synced:
             return False
         key = self.queue.pop()
         if key is None:
@@ -113,7 +113,11 @@ class FakeComponent(ABC):
 
     def next_due(self) -> float | None:
         """When there is work again, if nothing changes."""
-        return self.queue.next_due()
+        return self.queue.next_due() if self._synced else None
+
+    @property
+    def _synced(self) -> bool:
+        return all(reflector.synced for reflector in self.reflectors)
 
     @abstractmethod
     def reconcile(self, key: Key) -> None:

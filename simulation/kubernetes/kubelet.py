@@ -116,7 +116,7 @@ class Kubelet(FakeComponent):
         self._without_devices.discard(uid)
         pod = next((p for p in self._pods.all() if p["metadata"]["uid"] == uid), None)
         container = self._node.containers.get(uid)
-        ended = container is not None and container.exit_phase
+        ended = container is not None and (container.exit_phase or container.abandoned)
         if pod is None or is_deleting(pod) or ended or (container and self._deadline_has_passed(uid, pod)):
             self._end(uid, pod)
         elif is_terminal(pod):
@@ -151,6 +151,8 @@ class Kubelet(FakeComponent):
             return
         if pod is not None and is_deleting(pod):
             delete_by_uid(self.api, PODS, pod, grace_period_seconds=0)
+        elif pod is not None and container and container.abandoned:
+            self.queue.add(("pod", uid))
         elif pod is not None:
             patch_conditions(self.api, pod, [_condition("Ready", "False", self.clock)], **outcome)
         self._node.containers.pop(uid, None)
@@ -159,6 +161,7 @@ class Kubelet(FakeComponent):
     def _seconds_to_stop(self, container: Container, pod: Object | None) -> float:
         """Seconds until the containers have stopped; the kubelet stops them if it has not done so yet."""
         now = self.clock.monotonic()
+        container.abandoned |= pod is None
         if not container.exit_phase and container.stops_at is None:
             grace = (pod or {"spec": {}})["spec"].get("terminationGracePeriodSeconds", KILL_SECONDS)
             container.stops_at = now + grace * self._jitter()

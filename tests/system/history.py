@@ -25,6 +25,7 @@ from tests.system.disk_incidents import DiskIncidents
 from tests.system.gangs import RandomGangs, fabrics
 from tests.system.hostile_incidents import OPTIONAL, HostileIncidents, happen
 from tests.system.objects import REQUESTS, device_classes
+from tests.system.restore_incidents import RestoreIncidents
 from tests.system.workload import RandomWorkload
 
 ACTIONS = (8, 36)
@@ -165,7 +166,7 @@ def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) ->
     more = gangs.actions if with_gangs else ()
     workload = RandomWorkload(seed, cluster, profiles, more, deadlines=start.deadlines)
     disks, hostile = DiskIncidents(seed, cluster), HostileIncidents(seed, cluster)
-    access = AccessIncidents(seed, cluster)
+    access, restores = AccessIncidents(seed, cluster), RestoreIncidents(seed, cluster)
     cluster.faults = faults = start.faults
     for _ in range(chance.randint(0, 6)):
         workload.new_pod()
@@ -180,6 +181,7 @@ def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) ->
         disks.act()
         hostile.act()
         access.act()
+        restores.act()
         if clocks.random() < WALL_CLOCK_SET:
             cluster.wall_clocks[clocks.choice(ours)] = clocks.choice(WALL_CLOCKS)
         cluster.run(chance.choice((0, 3, 10, 40, 200)))

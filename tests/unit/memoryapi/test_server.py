@@ -212,3 +212,37 @@ def test_a_custom_resource_is_served_as_it_was_written() -> None:
     assert (listed["spec"]["minMember"], listed["metadata"]["generation"]) == (4, 2)
     with pytest.raises(Invalid):
         api.create(VOLCANO_POD_GROUPS, {"metadata": {"name": "h", "namespace": "default"}, "other": 1})
+
+
+@pytest.mark.parametrize("bump", [0, 1000])
+def test_a_backup_that_is_restored_has_the_objects_of_then_in_their_versions(bump: int) -> None:
+    api = MemoryApi(VirtualClock())
+    kept = api.create(LEASES, lease("kept"))
+    deleted = api.create(LEASES, lease("deleted"))
+    backup = api.backup()
+    api.patch(LEASES, "kept", {"metadata": {"labels": {"later": "yes"}}}, namespace="default")
+    api.delete(LEASES, "deleted", "default")
+    api.create(LEASES, lease("lost"))
+    api.restore(backup, bump)
+    page = api.list(LEASES)
+    assert [*page.items] == [deleted, kept]
+    assert int(page.resource_version) == int(deleted["metadata"]["resourceVersion"]) + bump
+    assert int(api.create(LEASES, lease("next"))["metadata"]["resourceVersion"]) == int(page.resource_version) + 1
+
+
+def test_watches_end_when_versions_are_bumped_and_else_go_on_in_another_past() -> None:
+    api = MemoryApi(VirtualClock())
+    before = api.resource_version
+    created = api.create(LEASES, lease("a"))
+    backup = api.backup()
+    later = api.create(LEASES, lease("b"))["metadata"]["resourceVersion"]
+    api.restore(backup)
+    first, _bookmark = api.watch(LEASES, resource_version=before)
+    assert first.object == created
+    assert list(api.watch(LEASES, resource_version=later)) == [], "what it waits for is still to come"
+    again = api.create(LEASES, lease("c"))
+    assert again["metadata"]["resourceVersion"] == later
+    assert [event.type for event in api.watch(LEASES, resource_version=later)] == ["BOOKMARK"], "it has missed that"
+    api.restore(backup, 1000)
+    with pytest.raises(Gone):
+        api.watch(LEASES, resource_version=later)

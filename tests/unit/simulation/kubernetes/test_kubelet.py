@@ -24,8 +24,8 @@ class NodeRig(Rig):
         self.node("n1")
         self.start_kubelet()
 
-    def start_kubelet(self) -> None:
-        self.kubelet = Kubelet(self.as_user("kubelet"), self.clock, self.simulated_node, self.plugin, lambda: 0.0)
+    def start_kubelet(self, jitter: float = 0.0) -> None:
+        self.kubelet = Kubelet(self.as_user("kubelet"), self.clock, self.simulated_node, self.plugin, lambda: jitter)
         self.components = [*self.components[:2], self.kubelet]
 
     def run_pod(self) -> None:
@@ -211,3 +211,19 @@ def test_a_deadline_counts_from_the_start_of_the_pod_whatever_restarts(rig: Node
     rig.settle()
     rig.advance(41)
     assert rig.get()["status"]["phase"] == "Failed"
+
+
+def test_a_pod_that_was_gone_and_is_there_again_is_started_anew_when_its_containers_have_stopped(rig: NodeRig) -> None:
+    rig.start_kubelet(jitter=1.0)
+    rig.run_pod()
+    backup = rig.api.backup()
+    rig.api.delete(PODS, "p", "default", grace_period_seconds=0)
+    rig.settle()
+    rig.api.restore(backup, 1000)
+    rig.settle()
+    assert rig.plugin.calls == ["registered", "prepare"]
+    rig.advance(60)
+    assert rig.plugin.calls == ["registered", "prepare", "unprepare", "prepare"]
+    assert rig.get()["status"]["phase"] == "Running"
+    (container,) = rig.simulated_node.containers.values()
+    assert not container.abandoned

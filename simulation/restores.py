@@ -1,0 +1,48 @@
+"""etcd is restored from a backup: whatever was written since then is lost in the API, and goes on in the world.
+
+What must hold then: no two containers ever use one device, what every program knows becomes what the API says, and all
+of it settles. Claims that were allocated after the backup are lost while their containers run. Their devices are free
+in the API and may be allocated again; the plugin refuses to prepare them until the containers have stopped.
+"""
+
+from contextlib import suppress
+from typing import Final
+
+from driver.kube.api import NODES, NotFound
+from memoryapi.store import Backup
+from simulation.cluster import Cluster
+from simulation.faults import FaultProfile, NetworkFaults
+
+BUMP: Final = 1_000_000_000
+"""``--bump-revision``, as docs/operating.md says."""
+_DOWN: Final = FaultProfile(network=NetworkFaults(lost_request=1.0))
+
+
+def restore(cluster: Cluster, backup: Backup, *, bump: int) -> None:
+    """Stop the API servers, restore etcd, and start them, as docs/operating.md says.
+
+    That takes longer than a Lease lasts. Kubernetes' own components are started anew. So is everything else unless the
+    versions are bumped.
+    """
+    faults, cluster.slots.api_is_down = cluster.faults, True
+    cluster.faults = _DOWN
+    cluster.log.note("operator", "stops the API servers")
+    cluster.advance(cluster.settings.controller.lease_seconds)
+    cluster.late.forget()
+    cluster.api.restore(backup, bump)
+    cluster.hostile.restore(backup.version)
+    cluster.invariants.read_anew()
+    for resource in tuple(cluster.log.writes):
+        cluster.log.count_write(resource)
+    cluster.log.note("operator", f"has restored version {backup.version}, and starts the API servers")
+    for name in cluster.slots:
+        if not bump or not name.startswith(("controller-", "plugin-", "kubelet-")):
+            cluster.slots.kill(name)
+    cluster.slots.api_is_down = False
+    cluster.faults = faults
+    for node in cluster.nodes:
+        # Its kubelet registers it.
+        with suppress(NotFound):
+            cluster.user.get(NODES, node)
+            continue
+        cluster.register(node)
