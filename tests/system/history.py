@@ -24,6 +24,7 @@ from tests.system.card_incidents import RECOVERY_SECONDS, check_lost_cards, mend
 from tests.system.disk_incidents import DiskIncidents
 from tests.system.gangs import RandomGangs, fabrics
 from tests.system.hostile_incidents import OPTIONAL, HostileIncidents, happen
+from tests.system.namesake_incidents import NamesakeIncidents
 from tests.system.objects import REQUESTS, device_classes
 from tests.system.restore_incidents import RestoreIncidents
 from tests.system.workload import RandomWorkload
@@ -167,6 +168,7 @@ def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) ->
     workload = RandomWorkload(seed, cluster, profiles, more, deadlines=start.deadlines)
     disks, hostile = DiskIncidents(seed, cluster), HostileIncidents(seed, cluster)
     access, restores = AccessIncidents(seed, cluster), RestoreIncidents(seed, cluster)
+    namesakes = NamesakeIncidents(seed, cluster, start.faults)
     cluster.faults = faults = start.faults
     for _ in range(chance.randint(0, 6)):
         workload.new_pod()
@@ -182,6 +184,7 @@ def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) ->
         hostile.act()
         access.act()
         restores.act()
+        namesakes.act()
         if clocks.random() < WALL_CLOCK_SET:
             cluster.wall_clocks[clocks.choice(ours)] = clocks.choice(WALL_CLOCKS)
         cluster.run(chance.choice((0, 3, 10, 40, 200)))
