@@ -44,11 +44,24 @@ lint: $(VENV) ## check style, types and imports only
 	lint-imports
 	pytest -q tests/unit/docs/test_docstrings.py
 
+.PHONY: format
+format: $(VENV) ## correct the style where ruff can
+	ruff check --fix
+	ruff format
+
 .PHONY: e2e
 e2e: PREVIOUS := $(shell git rev-parse --quiet --verify HEAD~1 >/dev/null && echo lode-previous)
 e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind` created it (KUBERNETES=1.36, POD_GROUPS=1, ARGS)
 	$(CLUSTERS) control-plane --helm >/dev/null
 	$(CLUSTERS) kind run $(if $(POD_GROUPS),--pod-groups) --load lode busybox $(PREVIOUS) -- pytest tests/e2e --tb=short --timeout=900 $(if $(POD_GROUPS),,-m "not pod_groups") $(ARGS)
+
+.PHONY: e2e-all
+e2e-all: ## before a release, hours: the wheel, a new machine, each version of Kubernetes, PodGroups of Kubernetes
+	.ci/wheel
+	.ci/cold
+	$(MAKE) e2e KUBERNETES=1.37
+	$(MAKE) e2e KUBERNETES=1.36
+	$(MAKE) e2e POD_GROUPS=1
 
 .PHONY: kind
 kind: KUBECTL := $(CLUSTERS) kind exec -- kubectl

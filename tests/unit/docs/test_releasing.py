@@ -1,0 +1,45 @@
+"""The version is the same wherever the project names it, and each page of documentation is listed."""
+
+import re
+import tomllib
+
+import pytest
+
+from tests.unit.docs.pages import PAGES, ROOT, page
+
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+NAMED = {
+    "README.md": r"lode:(\d+\.\d+\.\d+)|newTag: (\d+\.\d+\.\d+)|image\.tag=(\d+\.\d+\.\d+)",
+    "docs/operating.md": r"lode-(\d+\.\d+\.\d+)\.tgz",
+    "Dockerfile": r'lode:(\d+\.\d+\.\d+)|image\.version="(\d+\.\d+\.\d+)"',
+    "charts/lode/Chart.yaml": r"(?m)^(?:appV|v)ersion: (.+)$",
+    "manifests/base/kustomization.yaml": r"app\.kubernetes\.io/version: (.+)",
+    "manifests/controller/kustomization.yaml": r"app\.kubernetes\.io/version: (.+)",
+    "uv.lock": r'name = "lode-dra"\nversion = "(.+)"',
+}
+"""Where the version is, besides pyproject.toml."""
+
+
+@pytest.mark.parametrize("file", NAMED)
+def test_a_file_names_the_version_of_pyproject(file: str) -> None:
+    named = ["".join(it.groups(default="")) for it in re.finditer(NAMED[file], (ROOT / file).read_text())]
+    assert named
+    assert set(named) == {VERSION}
+
+
+def test_the_script_that_sets_the_version_changes_every_file_that_names_it() -> None:
+    script = (ROOT / ".ci/set-version").read_text()
+    assert [file for file in NAMED if file not in script] == []
+
+
+def test_the_changelog_has_what_changed_since_the_version_and_a_section_for_it() -> None:
+    headings = re.findall(r"(?m)^## (.+)$", page("CHANGELOG.md"))
+    assert headings[0] == "Unreleased"
+    assert re.fullmatch(rf"{re.escape(VERSION)} - \d{{4}}-\d\d-\d\d", headings[1])
+
+
+def test_the_index_lists_every_page_of_the_documentation() -> None:
+    index = page("docs/README.md")
+    pages = [name.removeprefix("docs/") for name in PAGES if name.startswith("docs/") and name != "docs/README.md"]
+    assert [name for name in pages if f"({name})" not in index] == []
