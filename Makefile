@@ -44,6 +44,10 @@ lint: $(VENV) ## check style, types and imports only
 	lint-imports
 	pytest -q tests/unit/docs/test_docstrings.py
 
+.PHONY: test-wheel
+test-wheel: $(VENV) ## unit tests of the wheel instead of the tree, with the lowest versions of its dependencies (ARGS for pytest)
+	.ci/wheel $(ARGS)
+
 .PHONY: format
 format: $(VENV) ## correct the style where ruff can
 	ruff check --fix
@@ -56,8 +60,7 @@ e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind
 	$(CLUSTERS) kind run $(if $(POD_GROUPS),--pod-groups) --load lode busybox $(PREVIOUS) -- pytest tests/e2e --tb=short --timeout=900 $(if $(POD_GROUPS),,-m "not pod_groups") $(ARGS)
 
 .PHONY: e2e-all
-e2e-all: ## before a release, hours: the wheel, a new machine, each version of Kubernetes, PodGroups of Kubernetes
-	.ci/wheel
+e2e-all: test-wheel ## before a release, hours: also a new machine, each version of Kubernetes, PodGroups of Kubernetes
 	.ci/cold
 	$(MAKE) e2e KUBERNETES=1.37
 	$(MAKE) e2e KUBERNETES=1.36
