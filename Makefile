@@ -34,7 +34,8 @@ test: lint ## check style, types and imports; unit, system and contract tests (r
 	@# What takes long to build is built here, where its progress is seen, and not within the time of a test.
 	$(CLUSTERS) control-plane --helm >/dev/null
 	pytest --numprocesses auto tests/unit tests/system $(ARGS)
-	pytest tests/contract $(ARGS)
+	@# These wait more than they work; each process has control planes of its own.
+	pytest --numprocesses 4 --dist loadfile tests/contract $(ARGS)
 
 .PHONY: lint
 lint: $(VENV) ## check style, types and imports only

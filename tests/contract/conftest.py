@@ -17,13 +17,6 @@ from testclusters import ControlPlane, ProgramMissing
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put all tests of the real API into one group, so that they share one control plane under pytest-xdist."""
-    for item in items:
-        if "[real" in item.name or "control_plane" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("control_plane"))
-
-
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
     """Real etcd, kube-apiserver, kube-controller-manager and kube-scheduler, without nodes."""
