@@ -181,7 +181,6 @@ class PluginProcess:
             self._not_ready = ""
             publishing = self._publishing(publisher)
             self._restore_rest(preparer)
-            self._stop.wait()
             self._wake.set()
             publishing.join()
         log.info("stopping")
@@ -193,9 +192,12 @@ class PluginProcess:
             log.warning("own files not removed", reason=str(error))
 
     def _restore_rest(self, preparer: Preparer) -> None:
-        """Restore claims whose cards did not answer, until all are restored or the program is stopped."""
+        """Restore claims that could not be restored before, whenever there are such, until the program is stopped."""
         pause = LONGEST_PAUSE_SECONDS
-        while preparer.unrestored and not self._stop.wait(pause):
+        while not self._stop.wait(pause):
+            if not preparer.unrestored:
+                pause = LONGEST_PAUSE_SECONDS
+                continue
             try:
                 preparer.restore_rest()
             except (LodeError, OSError) as error:

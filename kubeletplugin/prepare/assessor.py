@@ -80,7 +80,7 @@ class Assessor:
         known = checkpoint.claims.get(plan.ref.uid)
         if known is None or known.state == "stopping" or _has_other_steps(known, plan, cards_of(plan, cards)):
             return None
-        if known.boot_id == self._boot_id:
+        if known.boot_id == self._boot_id and (known.steps or not known.guessed):
             return known.steps
         return not_carried_out(known.steps) or None
 
@@ -145,6 +145,8 @@ class Assessor:
             fault = Fault("status.allocation.devices.results", "two of its devices exclude each other on one card")
             raise InvalidInput(str(plan.ref), [fault])
         actions = [step.action for step in claim.steps]
+        if any(not result.admin_access for result in plan.results):
+            uids |= checkpoint.unknown - {uid}
         reasons = excluding_claims(actions, claim.used_cards, checkpoint.others(uid))
         known = checkpoint.claims.get(uid)
         if known is not None and (known.state == "stopping" or _has_other_steps(known, plan, claim.cards)):

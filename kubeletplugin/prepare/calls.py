@@ -1,6 +1,6 @@
 """One call of the kubelet, and why it may fail although nothing is wrong with the claim. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from driver.errors import LodeError
@@ -8,7 +8,34 @@ from kubeletplugin.prepare.claims import ClaimRef
 
 
 class DeviceHeldError(LodeError):
-    """Another claim holds a device."""
+    """Another claim holds a device. The messages are for readers of ``ref``, the claim that wants it."""
+
+    @classmethod
+    def by_allocated(cls, ref: ClaimRef, holders: Iterable[ClaimRef], reasons: Collection[str]) -> "DeviceHeldError":
+        """By claims that are allocated; ``reasons`` unless they have the same devices."""
+        because = f": {'; '.join(reasons)}" if reasons else ""
+        return cls(
+            f"{ref}: claims that are prepared on this node and still allocated hold its devices: "
+            f"{_names(holders, ref)}{because}; delete the pods of one of them"
+        )
+
+    @classmethod
+    def by_ended(cls, ref: ClaimRef, holders: Iterable[ClaimRef]) -> "DeviceHeldError":
+        """By claims that are not allocated any more, whose containers may run."""
+        return cls(
+            f"{ref}: claims that are not allocated any more but not unprepared yet hold its devices: "
+            f"{_names(holders, ref)}; their containers may still run, and the kubelet retries; if it has forgotten "
+            "these claims, give them up with `lode release`"
+        )
+
+    @classmethod
+    def by_unknown(cls, ref: ClaimRef, holders: Iterable[ClaimRef]) -> "DeviceHeldError":
+        """By claims of which it is not known what they hold."""
+        return cls(
+            f"{ref}: the records of claims that are prepared on this node are lost, so each may hold its devices: "
+            f"{_names(holders, ref)}; the plugin looks for them in the API, and the kubelet retries; if neither has "
+            "them, give them up with `lode release`"
+        )
 
 
 class CallWithdrawnError(LodeError):
@@ -26,3 +53,11 @@ class Call:
         """Raises CallWithdrawnError if the kubelet does not wait any more."""
         if not self.wanted():
             raise CallWithdrawnError(f"{ref}: the kubelet withdrew the call; it calls again if it needs the claim")
+
+
+def _names(claims: Iterable[ClaimRef], reader: ClaimRef) -> str:
+    """The claims, for those who read what is said about a claim: they may not know what other namespaces have."""
+    return ", ".join(
+        str(ref) if ref.namespace in (reader.namespace, "") else f"a claim of another namespace (uid {ref.uid})"
+        for ref in claims
+    )

@@ -73,9 +73,19 @@ class PreparedClaim:
     """In the order in which they are carried out."""
     guessed: bool = False
     """Whether the record was lost, and made anew from what the claim's metadata files say: which devices it holds, and
-    not how it uses them. Its files are left as they are until it is prepared again."""
+    not how it uses them. Its files are left as they are until it is prepared again. See ``is_unknown``, too."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields written by a newer version."""
+
+    @classmethod
+    def unknown(cls, uid: str, boot_id: str) -> "PreparedClaim":
+        """A claim that is prepared and every record of which is lost. It may hold any device of the node."""
+        return cls(ClaimPlan(ClaimRef("", "", uid), ()), "completed", boot_id, guessed=True)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nothing is known of the claim but its uid."""
+        return self.guessed and not self.plan.results
 
     @property
     def handles(self) -> dict[str, Handle]:
@@ -115,6 +125,11 @@ class Checkpoint:
             frozenset(key for claim in claims for key in claim.keys),
             frozenset(it.device.device for claim in claims for it in claim.plan.results if not it.admin_access),
         )
+
+    @property
+    def unknown(self) -> frozenset[str]:
+        """The uids of the claims of which nothing else is known."""
+        return frozenset(uid for uid, claim in self.claims.items() if claim.is_unknown)
 
     @property
     def to_undo(self) -> "Checkpoint":

@@ -9,14 +9,14 @@ _UID = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 @dataclass(frozen=True, slots=True, order=True)
 class ClaimRef:
-    """A claim as the kubelet names it (``Claim`` of the DRA plugin API)."""
+    """A claim as the kubelet names it (``Claim`` of the DRA plugin API). Without a name, all but the uid is lost."""
 
     namespace: str
     name: str
     uid: str
 
     def __str__(self) -> str:
-        return f"ResourceClaim {self.namespace}/{self.name} (uid {self.uid})"
+        return f"ResourceClaim {self.namespace}/{self.name} (uid {self.uid})" if self.name else f"claim {self.uid}"
 
     @property
     def has_file_name(self) -> bool:

@@ -1,6 +1,6 @@
 """The node's devices as claims need them: the claim from the API, the devices from the hardware."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -14,7 +14,7 @@ from kubeletplugin.hardware import Card, Edits, Hardware
 from kubeletplugin.inventory import Fabric, OfferedDevice
 from kubeletplugin.prepare import conflicts, container
 from kubeletplugin.prepare.card_identity import is_on, results_in_use
-from kubeletplugin.prepare.checkpoint import PreparedClaim, encode_record
+from kubeletplugin.prepare.checkpoint import PreparedClaim, Step, encode_record
 from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.container import ClaimPaths
 from kubeletplugin.prepare.plan import NO_FABRIC, ClaimPlan, NodeEnvironment, plan_claim
@@ -36,8 +36,8 @@ class _Found:
 class NodeDevices:
     """Plans and files for claims on one node. Nothing of the API or the hardware is cached.
 
-    ``plan`` asks the API and the hardware, ``cards`` and ``edits`` the hardware: they may raise ApiError,
-    TransientFault and HardwareRefusal. The other methods do not wait for anything.
+    ``plan`` asks the API and the hardware, ``cards``, ``steps_found`` and ``edits`` the hardware: they may raise
+    ApiError, TransientFault and HardwareRefusal. The other methods do not wait for anything.
     """
 
     def __init__(self, api: Api, hardware: Hardware, settings: Settings, node_name: str):
@@ -76,6 +76,21 @@ class NodeDevices:
     def uses(self, plan: ClaimPlan, cards: Iterable[Card]) -> UsesByDevice:
         """What the claim makes of each of its devices that the node has."""
         return uses_of(plan, self._offered(plan, cards), self._names)
+
+    def steps_found(self, uses: UsesByDevice, taken: Collection[str]) -> tuple[Step, ...]:
+        """The actions for these uses that are carried out already, with what the hardware says of them.
+
+        A vNPU is not among them: no action says which of those that exist it is.
+        """
+        steps: dict[str, Step] = {}
+        for use in uses.values():
+            if not use.admin:
+                assessment = self._hardware.assess(use, taken)
+                found = {it.action.key: it.handle for it in assessment.state.found}
+                for action in assessment.actions:
+                    if action.key in found:
+                        steps.setdefault(action.key, Step(action, found[action.key]))
+        return tuple(steps.values())
 
     def edits(self, claim: PreparedClaim, uses: UsesByDevice, known: EditsByDevice) -> EditsByDevice:
         """What containers need for each use of the claim's devices after its steps, as far as it is not known."""

@@ -16,8 +16,6 @@ from kubeletplugin.prepare.claims import ClaimRef
 NO_FABRIC = Fabric()
 SHARE_CAPACITIES = ("memory", "cores")
 """What the allocation says of every share that is used: how much of each it is."""
-SHARE_CAPACITIES = ("memory", "cores")
-"""What the allocation says of every share that is used: how much of each it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 from driver.clock import Clock
 from driver.errors import Fault, InvalidInput, LodeError, OperatorFault, TransientFault
 from driver.files import FULL, Files
-from driver.kube.api import Api, Forbidden, Unavailable
+from driver.kube.api import Api, ApiError, Forbidden, Unavailable
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
 from kubeletplugin.hardware import Card, Hardware, HardwareRefusal, InUse, NoRoom, Unsupported
@@ -81,7 +81,8 @@ class Preparer:
         self.retiring = Retiring(self._storage, self._load, hardware, boot_id, clock, log, wake)
         """Releases what claims had that were given up; its owner steps it."""
         self.unrestored: frozenset[str] = frozenset()
-        """The uids of claims whose cards did not answer in ``restore``; ``restore_rest`` tries these again."""
+        """The uids of claims that ``restore_rest`` is to restore: their cards or the API did not answer in ``restore``,
+        or the checkpoint was rebuilt since."""
         self._seconds = metrics.histogram(
             "claim_operation_seconds", "Time to prepare or unprepare a claim.", "operation"
         )
@@ -105,7 +106,7 @@ class Preparer:
         """Restore lost files of prepared claims, and what a reboot removed from the hardware.
 
         Claims of an earlier boot that are not allocated any more are given up. A claim whose card does not answer is
-        left as it is, and is in ``unrestored``.
+        left as it is, and is in ``unrestored``; so is one whose records are lost while the API does not say what it is.
 
         The kubelet may be served before: containers that run need nothing of it.
 
@@ -113,24 +114,42 @@ class Preparer:
             OperatorFault: a newer version wrote the checkpoint; the operator must act.
             ApiError, TransientFault, OSError: call again after a pause.
         """
-        with self._storage.lock():
-            checkpoint = self._load()
+        checkpoint = self._identified()
         stale = self._recovery.stale(checkpoint)
         answers = self._recovery.answers(checkpoint.without(*stale))
         with self._storage.lock():
             checkpoint = self._recovery.restore(self._load(), stale, answers)
             self._count(checkpoint)
-        self.unrestored = answers.silent | self._resume(checkpoint, answers.cards)
+        self.unrestored = answers.silent | self._resume(checkpoint, answers.cards) | checkpoint.unknown
         self.retiring.hasten()
 
     def restore_rest(self) -> None:
-        """Restore those of the ``unrestored`` claims whose cards answer now. Raises what ``restore`` raises."""
+        """Restore those of the ``unrestored`` claims that can be restored now. Raises what ``restore`` raises."""
+        checkpoint, rest = self._identified(), self.unrestored
+        answers = self._recovery.answers(checkpoint.only(rest))
         with self._storage.lock():
-            checkpoint = self._load().only(self.unrestored)
-        answers = self._recovery.answers(checkpoint)
+            checkpoint = self._recovery.restore(self._load(), {}, answers).only(rest)
+        left = answers.silent | self._resume(checkpoint, answers.cards) | checkpoint.unknown
+        self.unrestored = (self.unrestored - rest) | left
+
+    def _identified(self) -> Checkpoint:
+        """The checkpoint, with what the API says of claims whose records are lost. Nothing waits for the API.
+
+        What it does not say now, it may say at the next call.
+        """
         with self._storage.lock():
-            checkpoint = self._recovery.restore(self._load(), {}, answers).only(self.unrestored)
-        self.unrestored = answers.silent | self._resume(checkpoint, answers.cards)
+            checkpoint = self._load()
+        try:
+            found = self._recovery.identified(checkpoint)
+        except (ApiError, TransientFault) as error:
+            self._log.warning("prepared claims not identified", claims=sorted(checkpoint.unknown), reason=str(error))
+            return checkpoint
+        if found:
+            with self._storage.lock():
+                checkpoint = self._recovery.identify(self._load(), found)
+            for uid in found:
+                self.retiring.awaits_no_more(uid)
+        return checkpoint
 
     def leave(self) -> None:
         """Remove this program's own files if no claim is recorded. To be called at the end; another instance may go on.
@@ -257,24 +276,18 @@ class Preparer:
         allocated: list[PreparedClaim] = []
         released: list[PreparedClaim] = []
         for claim in blocked.claims.values():
-            own = claim.plan.ref.uid == ref.uid or claim.state == "stopping"
+            own = claim.plan.ref.uid == ref.uid or claim.state == "stopping" or claim.is_unknown
             live = not own and self._retry(call, ref, partial(is_allocated, self._api, claim.plan))
             (allocated if live else released).append(claim)
         if held := self._assessor.blocked(blocked.wanted, cards, _checkpoint_of(allocated)):
-            reasons = f": {'; '.join(held.reasons)}" if held.reasons else ""
-            raise DeviceHeldError(
-                f"{ref}: claims that are prepared on this node and still allocated hold its devices: "
-                f"{_names(held.claims.values(), ref)}{reasons}; delete the pods of one of them"
-            )
+            raise DeviceHeldError.by_allocated(ref, _refs(held.claims.values()), held.reasons)
         idle = [claim for claim in released if self._is_idle(claim, ref)]
         if busy := [claim for claim in released if claim not in idle]:
             self.retiring.await_end(busy)
             if self._clock.monotonic() + LONGEST_PAUSE_SECONDS > call.deadline:
-                raise DeviceHeldError(
-                    f"{ref}: claims that are not allocated any more but not unprepared yet hold its devices: "
-                    f"{_names(busy, ref)}; their containers may still run, and the kubelet retries; if it has "
-                    "forgotten these claims, give them up with `lode release`"
-                )
+                if lost := [claim for claim in busy if claim.is_unknown]:
+                    raise DeviceHeldError.by_unknown(ref, _refs(lost))
+                raise DeviceHeldError.by_ended(ref, _refs(busy))
             self._clock.sleep(LONGEST_PAUSE_SECONDS)
         for claim in idle:
             if claim.steps:
@@ -327,7 +340,9 @@ class Preparer:
             return self._storage.load()
         except CorruptCheckpoint as error:
             self._log.error("checkpoint is damaged", reason=str(error))
-            return self._recovery.rebuild(error.left)
+            checkpoint = self._recovery.rebuild(error.left)
+            self.unrestored |= frozenset(checkpoint.claims)
+            return checkpoint
 
     def _retry(self, call: Call, ref: ClaimRef, act: Callable[[], T]) -> T:
         """What ``act`` returns; retried until the call's deadline while the API or the hardware does not answer.
@@ -368,13 +383,8 @@ def _checkpoint_of(claims: Iterable[PreparedClaim]) -> Checkpoint:
     return Checkpoint({claim.plan.ref.uid: claim for claim in claims})
 
 
-def _names(claims: Iterable[PreparedClaim], reader: ClaimRef) -> str:
-    """The claims, for those who read what is said about a claim: they may not know what other namespaces have."""
-    refs = [claim.plan.ref for claim in claims]
-    return ", ".join(
-        str(ref) if ref.namespace == reader.namespace else f"a claim of another namespace (uid {ref.uid})"
-        for ref in refs
-    )
+def _refs(claims: Iterable[PreparedClaim]) -> list[ClaimRef]:
+    return [claim.plan.ref for claim in claims]
 
 
 def _reason(error: LodeError) -> FailureReason:

@@ -9,7 +9,7 @@ from driver.observe import Logger
 from kubeletplugin.hardware import Card, HardwareRefusal
 from kubeletplugin.prepare.card_identity import cards_of, exchanged
 from kubeletplugin.prepare.checkpoint import Checkpoint, PreparedClaim
-from kubeletplugin.prepare.claim_usage import is_allocated
+from kubeletplugin.prepare.claim_usage import is_allocated, refs_of
 from kubeletplugin.prepare.node_devices import EditsByDevice, NodeDevices
 from kubeletplugin.prepare.plan import ClaimPlan
 from kubeletplugin.prepare.retiring import retire
@@ -40,9 +40,12 @@ class Recovery:
     def rebuild(self, left: Checkpoint) -> Checkpoint:
         """Add what is lost of the checkpoint from the claims' files, and store it. The damaged one is kept as a copy.
 
-        Only claims with a CDI spec were prepared since the machine started, and only those matter: the kubelet has all
+        Claims with a CDI spec were prepared since the machine started, and only those matter: the kubelet has all
         others prepared again. Their files say what they hold, whether or not the claims still exist, and whether or not
-        anybody answers. What other claims have on the hardware is undone. The caller holds the lock.
+        anybody answers. A claim all of whose files are damaged is recorded as unknown (``identified``).
+
+        What other claims have on the hardware is undone, unless they have metadata files: then they may have lost their
+        specs, and the kubelet calls again about them, whatever became of its last call. The caller holds the lock.
 
         Args:
             left: the claims that can be read.
@@ -51,13 +54,16 @@ class Recovery:
         to_undo = {claim.plan.ref.uid: claim for claim in self._storage.to_undo()}
         found = {claim.plan.ref.uid: claim for claim in self._storage.records(self._boot_id)}
         answers = True
-        for uid in sorted(self._storage.uids_with_cdi_spec() - found.keys() - left.claims.keys()):
+        specs = self._storage.uids_with_cdi_spec()
+        specs |= {uid for uid in self._storage.uids() & to_undo.keys() if to_undo[uid].boot_id == self._boot_id}
+        for uid in sorted(specs - found.keys() - left.claims.keys()):
             if uid in to_undo:
                 found[uid] = replace(to_undo[uid], state="completed", boot_id=self._boot_id)
             elif plan := self._storage.plan_in_metadata(uid):
                 found[uid], answers = self._remembered(plan, answers)
             else:
-                self._log.warning("claim left out of the rebuilt checkpoint", claim=uid, reason="its files are damaged")
+                found[uid] = PreparedClaim.unknown(uid, self._boot_id)
+                self._log.error("every record of a prepared claim is lost", claim=uid)
         checkpoint = replace(left, claims={**to_undo, **found, **left.claims})
         self._storage.save(checkpoint)
         self._log.error("damaged checkpoint rebuilt", copy=copy, claims=sorted(checkpoint.claims))
@@ -79,6 +85,39 @@ class Recovery:
             self._log.warning("claim remembered from its metadata", claim=str(known.ref), reason=str(error))
         cards_then = self._storage.cards_in_spec(known.ref.uid)
         return PreparedClaim(known, "completed", self._boot_id, cards_then, guessed=True), answers
+
+    def identified(self, checkpoint: Checkpoint) -> Mapping[str, PreparedClaim]:
+        """The claims of which nothing is known, as the API and the hardware have them; by uid, and without the lock.
+
+        A claim that the API does not have any more stays unknown: its containers may run until the kubelet unprepares
+        it.
+
+        Raises:
+            ApiError, TransientFault: call again.
+        """
+        found: dict[str, PreparedClaim] = {}
+        unknown = {uid for uid in checkpoint.unknown if checkpoint.claims[uid].boot_id == self._boot_id}
+        for ref in refs_of(self._api, unknown) if unknown else ():
+            try:
+                plan, cards = self._devices.plan(ref)
+                taken = {key for other in checkpoint.others(ref.uid) for key in other.keys}
+                steps = self._devices.steps_found(self._devices.uses(plan, cards), taken)
+            except (HardwareRefusal, InvalidInput) as error:
+                self._log.warning("prepared claim not identified", claim=str(ref), reason=str(error))
+                continue
+            if plan.results:
+                found[ref.uid] = PreparedClaim(plan, "completed", self._boot_id, cards_of(plan, cards), steps)
+        return found
+
+    def identify(self, checkpoint: Checkpoint, found: Mapping[str, PreparedClaim]) -> Checkpoint:
+        """Record what was ``identified``, if nobody did; returns what is stored. The caller holds the lock."""
+        claims = {uid: found[uid] for uid in checkpoint.unknown & found.keys()}
+        if claims:
+            checkpoint = replace(checkpoint, claims={**checkpoint.claims, **claims})
+            self._storage.save(checkpoint)
+            names = sorted(str(claim.plan.ref) for claim in claims.values())
+            self._log.info("prepared claims identified", claims=names)
+        return checkpoint
 
     def tidy(self, checkpoint: Checkpoint) -> Checkpoint:
         """Give up half-prepared claims and remove files without a claim; returns what is left, which is stored.
@@ -119,7 +158,7 @@ class Recovery:
         for uid, claim in checkpoint.claims.items():
             if claim.boot_id != self._boot_id:
                 try:
-                    if not is_allocated(self._api, claim.plan):
+                    if claim.is_unknown or not is_allocated(self._api, claim.plan):
                         found[uid] = claim
                 except ApiError as error:
                     self._log.warning("claims of an earlier boot not checked", reason=str(error))

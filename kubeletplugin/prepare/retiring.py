@@ -94,13 +94,18 @@ class Retiring:
     def releasing(self, cards: Iterable[Card]) -> frozenset[str]:
         """Names of the devices of claims that are not gone although it was tried, and of those that are awaited.
 
+        All cards, if it is not known what an awaited claim holds.
+
         Args:
             cards: those of the node; a card that took the number of another one is not what a claim holds.
         """
         known, stopping = {card.uuid: card for card in cards}, self._stopping
-        stuck = [stopping[uid] for uid in self.reasons if uid in stopping]
-        held = (results_in_use(claim, known, "") for claim in (*stuck, *self._awaited.copy().values()))
-        return frozenset(result.device.device for results in held for result in results)
+        stuck, awaited = [stopping[uid] for uid in self.reasons if uid in stopping], self._awaited.copy().values()
+        held = (results_in_use(claim, known, "") for claim in (*stuck, *awaited))
+        names = {result.device.device for results in held for result in results}
+        if any(claim.is_unknown for claim in awaited):
+            names |= {card.name for card in known.values()}
+        return frozenset(names)
 
     def await_end(self, claims: Collection[PreparedClaim]) -> None:
         """Take in that claims are not allocated any more, while their containers may still run here.

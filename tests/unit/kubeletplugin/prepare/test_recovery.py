@@ -219,8 +219,8 @@ def test_without_a_checkpoint_what_was_half_made_is_undone() -> None:
     rig = Rig()
     mig = rig.claim("mig", [result("gpu-1-mig-1g-5gb-6")])
     prepare(rig.plugin(), mig)
-    rig.files.remove(CHECKPOINT)
-    rig.files.disk.forget(CDI)
+    for path in (CHECKPOINT, *rig.claim_files()):
+        rig.files.remove(path)
     plugin = rig.plugin()
     recover(plugin)
     release(rig, plugin)

@@ -1,0 +1,160 @@
+"""A claim is prepared and everything that says what it holds is lost: nothing of it is given to others or undone."""
+
+import pytest
+
+from driver.kube.api import RESOURCE_CLAIMS, Api, Unavailable
+from driver.kube.decorator import ApiCall, ApiDecorator
+from kubeletplugin.prepare import ClaimRef
+from tests.unit.kubeletplugin.rig import (
+    CDI,
+    CHECKPOINT,
+    PLUGIN,
+    Rig,
+    prepare,
+    recover,
+    refused,
+    release,
+    result,
+    unprepare,
+)
+
+ACTIONS = f"{PLUGIN}/actions.json"
+
+
+class Silence(ApiDecorator):
+    """An API that lists no claims while this lasts."""
+
+    def __init__(self, api: Api):
+        super().__init__(api)
+        self.lasts = True
+
+    def before(self, call: ApiCall) -> None:
+        if self.lasts and call.resource == RESOURCE_CLAIMS and call.verb == "list":
+            raise Unavailable("no connection")
+
+
+def lose_all_records(rig: Rig, *refs: ClaimRef) -> None:
+    """The checkpoint and what is on the hardware are not recorded any more, nor can files of these claims be read."""
+    for path in (CHECKPOINT, ACTIONS):
+        rig.files.remove(path)
+    for path in rig.claim_files():
+        if any(ref.uid in path for ref in refs):
+            rig.files.write(path, b"\0")
+
+
+def test_a_claim_all_of_whose_records_are_lost_is_known_again_from_the_api() -> None:
+    rig = Rig()
+    lost = rig.claim("lost", [result("gpu-0"), result("gpu-1-mig-1g-5gb-6", "part")])
+    other = rig.claim("other", [result("gpu-2")])
+    before = rig.plugin().prepare([lost, other])
+    files = {path: rig.files.read(path) for path in rig.claim_files()}
+    lose_all_records(rig, lost)
+    plugin = rig.plugin()
+    recover(plugin)
+    assert (plugin.prepared(), plugin.unrestored) == (before, frozenset())
+    assert {path: rig.files.read(path) for path in rig.claim_files()} == files
+    assert refused(plugin, rig.claim("next", [result("gpu-0")])).reason == "conflict"
+    prepare(plugin, rig.claim("later", [result("gpu-3")]))
+    unprepare(plugin, lost)
+    release(rig, plugin)
+    assert rig.existing() == []
+
+
+@pytest.mark.parametrize("api", ["silent", "does not have it"])
+def test_as_long_as_nobody_knows_what_a_claim_holds_no_other_is_prepared_and_its_files_stay(api: str) -> None:
+    rig = Rig()
+    lost, other = rig.claim("lost", [result("gpu-0")]), rig.claim("other", [result("gpu-1")])
+    watcher = rig.claim("watcher", [result("gpu-0", adminAccess=True)])
+    rig.allow_admin_access()
+    rig.plugin().prepare([lost, other])
+    lose_all_records(rig, lost)
+    files = rig.claim_files()
+    if api == "does not have it":
+        rig.release(lost)
+    plugin = rig.plugin(Silence(rig.api) if api == "silent" else None)
+    recover(plugin)
+    assert set(plugin.prepared()) == {lost.uid, other.uid}
+    assert rig.claim_files() == files
+    error = refused(plugin, rig.claim("next", [result("gpu-3")]))
+    assert error.reason == "conflict"
+    assert f"are lost, so each may hold its devices: claim {lost.uid}; the plugin looks for" in error.message
+    assert plugin.retiring.releasing(rig.hardware.cards()) == {"gpu-0", "gpu-1", "gpu-2", "gpu-3"}
+    prepare(plugin, watcher)
+    unprepare(plugin, other)
+    unprepare(plugin, lost)
+    assert plugin.retiring.releasing(rig.hardware.cards()) == set()
+    prepare(plugin, rig.claim("later", [result("gpu-0")]))
+
+
+def test_a_claim_that_nobody_knows_is_looked_for_until_the_api_answers() -> None:
+    rig = Rig()
+    lost = rig.claim("lost", [result("gpu-0")])
+    before = rig.plugin().prepare([lost])
+    lose_all_records(rig, lost)
+    api = Silence(rig.api)
+    plugin = rig.plugin(api)
+    recover(plugin)
+    assert plugin.unrestored == {lost.uid}
+    plugin.restore_rest()
+    assert plugin.unrestored == {lost.uid}
+    refused(plugin, rig.claim("next", [result("gpu-1")]))
+    api.lasts = False
+    plugin.restore_rest()
+    assert (plugin.unrestored, plugin.prepared()) == (frozenset(), before)
+    assert rig.spec(lost)
+    prepare(plugin, rig.claim("later", [result("gpu-1")]))
+
+
+def test_what_is_lost_while_the_plugin_runs_is_made_again() -> None:
+    rig = Rig()
+    lost = rig.claim("lost", [result("gpu-0")])
+    plugin = rig.plugin()
+    before = plugin.prepare([lost])
+    lose_all_records(rig, lost)
+    release(rig, plugin)
+    assert plugin.unrestored == {lost.uid}
+    plugin.restore_rest()
+    assert (plugin.unrestored, plugin.prepared()) == (frozenset(), before)
+    assert rig.spec(lost)
+
+
+def test_no_container_uses_a_claim_that_nobody_knows_after_a_reboot() -> None:
+    rig = Rig()
+    lost = rig.claim("lost", [result("gpu-0")])
+    rig.plugin().prepare([lost])
+    lose_all_records(rig, lost)
+    rig.plugin(Silence(rig.api)).tidy()
+    rig.reboot()
+    plugin = rig.plugin()
+    recover(plugin)
+    assert plugin.prepared() == {}
+    prepare(plugin, rig.claim("next", [result("gpu-0")]))
+
+
+def test_the_kubelets_call_says_what_a_claim_is_that_nobody_knows() -> None:
+    rig = Rig()
+    lost = rig.claim("lost", [result("gpu-0")])
+    before = rig.plugin().prepare([lost])
+    lose_all_records(rig, lost)
+    plugin = rig.plugin()
+    plugin.tidy()
+    assert plugin.prepare([lost]) == before
+    prepare(plugin, rig.claim("next", [result("gpu-1")]))
+
+
+def test_what_a_claim_has_is_not_undone_because_its_spec_is_lost_as_well() -> None:
+    rig = Rig()
+    ref = rig.claim("used", [result("gpu-0-mig-1g-5gb-6")])
+    before, files, existing = rig.plugin().prepare([ref]), rig.claim_files(), rig.existing()
+    rig.files.remove(CHECKPOINT)
+    rig.files.disk.forget(CDI)
+    plugin = rig.plugin(Silence(rig.api))
+    recover(plugin)
+    release(rig, plugin)
+    assert plugin.prepared() == before
+    assert (rig.claim_files(), rig.existing()) == (files, existing)
+    assert refused(plugin, rig.claim("next", [result("gpu-0")])).reason == "conflict"
+    assert plugin.prepare([ref]) == before
+    unprepare(plugin, ref)
+    release(rig, plugin)
+    assert (rig.claim_files(), rig.existing()) == (set(), [])
