@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
+from typing import Protocol
 
 
 def start_thread(name: str, work: Callable[[], None], on_death: Callable[[], None]) -> threading.Thread:
@@ -24,7 +25,19 @@ def start_thread(name: str, work: Callable[[], None], on_death: Callable[[], Non
     return thread
 
 
-class SpareThreads:
+class Threads(Protocol):
+    """Runs work beside that of the caller."""
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Run ``work``.
+
+        Raises:
+            RuntimeError: no thread can be started now; nothing was run.
+        """
+        ...
+
+
+class SpareThreads(Threads):
     """Runs work in threads that are used again: to start one takes much longer than to wake one.
 
     There are as many threads as works at once. Work that hangs keeps its thread, and work that raises ends it. Nothing
@@ -36,7 +49,7 @@ class SpareThreads:
         self._idle: deque[SimpleQueue[Callable[[], None]]] = deque()
 
     def run(self, work: Callable[[], None]) -> None:
-        """Run ``work`` in a thread that has nothing to do, or in a new one."""
+        """Run ``work`` in a thread that has nothing to do, or in a new one. See ``Threads``."""
         try:
             inbox = self._idle.pop()
         except IndexError:

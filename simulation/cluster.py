@@ -83,6 +83,8 @@ class Cluster:
         """What was wrong with single writes and decisions."""
         self.wall_clocks: dict[str, float] = {}
         """Seconds by which the wall clock of a program of ours is ahead of the API server's; may be set at any time."""
+        self.guarded = False
+        """Whether plugins ask the hardware in threads (``NodeHardware.guarded``); counts for those that start."""
         self._disks: dict[str, DiskChecks] = {}
         self.invariants = Invariants(self.api.sharing(), self.names, self.nodes.values())
         self.slots = ProgramSlots(self.clock, self.random, self.log, self._died)
@@ -148,8 +150,11 @@ class Cluster:
         """The API as a fake component has it. It shares objects with the API; ``check_settled`` looks at that."""
         return self._api(process, user, self.api.sharing())
 
+    def _clock_of(self, process: Process) -> ProcessClock:
+        return ProcessClock(self.clock, process, lambda: self.wall_clocks.get(process.name, 0.0))
+
     def _build_controller(self, process: Process) -> SimulatedProgram:
-        clock = ProcessClock(self.clock, process, lambda: self.wall_clocks.get(process.name, 0.0))
+        clock = self._clock_of(process)
         logger = EventLogger(self.log, process.name)
         api = self._api(process, CONTROLLER)
         return SimulatedController(
@@ -161,13 +166,14 @@ class Cluster:
 
         def build(process: Process) -> SimulatedProgram:
             self._disks[node].program_starts()
+            clock, hardware = self._clock_of(process), self.hardware[node]
             program = SimulatedPlugin(
                 self._api(process, f"plugin-{node}"),
                 Files(ProcessDisk(simulated.files.disk, process)),
-                ProcessClock(self.clock, process, lambda: self.wall_clocks.get(process.name, 0.0)),
+                clock,
                 node,
                 self.settings,
-                self.hardware[node].of(process.call),
+                hardware.guarded(process.call, clock) if self.guarded else hardware.of(process.call),
                 simulated.boot_id,
                 EventLogger(self.log, process.name),
             )

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from driver.clock import Clock
 from driver.errors import TransientFault
-from kubeletplugin.hardware import Action, Card, CardState, Edits, Gone, Handle, Health, NoRoom, Use
+from driver.threads import Threads
+from kubeletplugin.hardware import Action, Card, CardState, Edits, Gone, Handle, Hardware, Health, NoRoom, Use
 from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.decorator import HardwareDecorator
+from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.hardware.simulated import MemoryStore, Profile, SimulatedHardware
 
 
@@ -22,6 +25,8 @@ class NodeHardware:
     """What is wrong with cards, by ``Card.name``."""
     lost: set[str] = field(default_factory=set)
     """The cards that have fallen off the bus, by ``Card.name``."""
+    threads: bool = True
+    """Whether the node has threads left for questions; only the guarded hardware of a program needs any."""
     hanging: set[str] = field(default_factory=set)
     """The cards that answer no question about themselves, by ``Card.name``."""
     store: MemoryStore = field(default_factory=MemoryStore)
@@ -40,6 +45,14 @@ class NodeHardware:
     def of(self, call: Callable[[], None]) -> "FailingHardware":
         """The hardware as one process has it, which announces each call that is about one card by ``call``."""
         return FailingHardware(self, call)
+
+    def guarded(self, call: Callable[[], None], clock: Clock) -> Hardware:
+        """As ``of``, asked as a plugin asks: each question in another thread. Here it has been answered by then.
+
+        Who asks about a card while the same process asks about it, in a program that is interleaved, finds it busy.
+        """
+        hardware = self.of(call)
+        return GuardedHardware(lambda: hardware, clock, 0, 0, threads=_ImmediateThreads(self))
 
     def reboot(self) -> None:
         """What the hardware does not keep is gone, and the cards may be numbered in another order."""
@@ -80,7 +93,7 @@ class NodeHardware:
 
     def mend(self, own: Collection[str]) -> None:
         """Everything answers, nothing is lost or busy, and what somebody else made is removed; faults stay."""
-        self.answers = True
+        self.answers = self.threads = True
         self.lost.clear()
         self.hanging.clear()
         self.store.save(replace(self.store.load(), in_use=frozenset()))
@@ -91,6 +104,19 @@ class NodeHardware:
         """A process starts or ends to use what exists by the action of that key."""
         state = self.store.load()
         self.store.save(replace(state, in_use=state.in_use | {key} if in_use else state.in_use - {key}))
+
+
+class _ImmediateThreads(Threads):
+    """The threads of a node: their work is done when they have been started."""
+
+    def __init__(self, node: NodeHardware):
+        self._node = node
+
+    def run(self, work: Callable[[], None]) -> None:
+        """See ``Threads``."""
+        if not self._node.threads:
+            raise RuntimeError("can't start new thread")
+        work()
 
 
 def numbered_anew(cards: Collection[Card], moves: int) -> tuple[Card, ...]:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from driver.clock import Clock
 from driver.errors import LodeError, TransientFault
-from driver.threads import SpareThreads
+from driver.threads import SpareThreads, Threads
 from kubeletplugin.hardware.actions import Action, Handle
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.edits import Edits
@@ -36,6 +36,7 @@ class GuardedHardware(Hardware):
     Args:
         find: makes the backend; may raise LodeError or OSError, and is called again then.
         is_other: whether the node is to have other hardware than was found last; then it is found again.
+        threads: those that ask.
     """
 
     def __init__(
@@ -45,9 +46,10 @@ class GuardedHardware(Hardware):
         answer_seconds: float = ANSWER_SECONDS,
         change_seconds: float = CHANGE_SECONDS,
         is_other: Callable[[], bool] = lambda: False,
+        threads: Threads | None = None,
     ):
         self._finder = _Finder(find, clock, is_other)
-        self._guard = Guard(answer_seconds)
+        self._guard = Guard(answer_seconds, threads)
         self._change_seconds = change_seconds
 
     def finds(self) -> int:
@@ -96,11 +98,12 @@ class Guard:
 
     Args:
         seconds: how long a question may take.
+        threads: those that ask.
     """
 
-    def __init__(self, seconds: float):
+    def __init__(self, seconds: float, threads: Threads | None = None):
         self._seconds = seconds
-        self._threads = SpareThreads("hardware")
+        self._threads = threads or SpareThreads("hardware")
         self._lock = threading.Lock()
         self._lanes: dict[str, _Lane] = {}
 
@@ -128,7 +131,7 @@ class _Lane:
         subject: what is asked, for messages.
     """
 
-    def __init__(self, subject: str, threads: SpareThreads):
+    def __init__(self, subject: str, threads: Threads):
         self._subject = subject
         self._threads = threads
         self._turn = threading.Lock()

@@ -27,6 +27,7 @@ from tests.system.hostile_incidents import OPTIONAL, HostileIncidents, happen
 from tests.system.namesake_incidents import NamesakeIncidents
 from tests.system.objects import REQUESTS, device_classes
 from tests.system.restore_incidents import RestoreIncidents
+from tests.system.thread_incidents import ThreadIncidents
 from tests.system.workload import RandomWorkload
 
 ACTIONS = (8, 36)
@@ -160,6 +161,7 @@ def play(seed: int, *, with_gangs: bool = False) -> None:
 def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) -> None:
     chance, clocks = random.Random(f"pace of {seed}"), random.Random(f"clocks of {seed}")
     ours = [name for name in cluster.slots if name.startswith(("controller-", "plugin-"))]
+    threads = ThreadIncidents(seed, cluster)
     cluster.settle()
     published = cluster.invariants.pools()
     profiles = [cards(*profile) for layout in LAYOUTS for profile in layout.values()]
@@ -185,6 +187,7 @@ def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) ->
         access.act()
         restores.act()
         namesakes.act()
+        threads.act()
         if clocks.random() < WALL_CLOCK_SET:
             cluster.wall_clocks[clocks.choice(ours)] = clocks.choice(WALL_CLOCKS)
         cluster.run(chance.choice((0, 3, 10, 40, 200)))

@@ -6,6 +6,7 @@ from driver.errors import TransientFault
 from kubeletplugin.hardware import Card, Gone
 from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.simulated import load_profile
+from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
 from simulation.hardware import NodeHardware
 
@@ -89,3 +90,29 @@ def test_after_a_reboot_cards_may_have_other_numbers_and_keep_their_uuids(node: 
     node.moves = -node.moved
     node.reboot()
     assert {card.uuid: card.index for card in node.cards_of_node.cards()} == before
+
+
+def test_guarded_hardware_is_asked_in_threads_which_a_node_can_run_out_of(node: NodeHardware) -> None:
+    hardware = node.guarded(lambda: None, VirtualClock())
+    card = first_card(node)
+    node.threads = False
+    with pytest.raises(TransientFault, match="cannot be asked now: can't start new thread"):
+        hardware.observe(card)
+    node.mend(())
+    hardware.observe(card)
+
+
+def test_who_asks_about_a_card_while_it_is_asked_about_finds_it_busy_and_does_not_wait(node: NodeHardware) -> None:
+    asked: list[str] = []
+
+    def meanwhile() -> None:
+        for other in hardware.cards()[:2]:
+            try:
+                hardware.observe(other)
+            except TransientFault as fault:
+                asked.append(str(fault))
+
+    calls = iter([meanwhile])
+    hardware = node.guarded(lambda: next(calls, lambda: None)(), VirtualClock())
+    hardware.observe(first_card(node))
+    assert asked == [f"card {first_card(node).uuid} is busy with other questions"]
