@@ -1,7 +1,13 @@
-"""docs/requests.md lists exactly the attributes that devices have."""
+"""docs/requests.md lists exactly the attributes that devices have, and every parameter is described."""
 
 import re
+from collections.abc import Iterator
+from typing import Any, Literal, get_args, get_origin
 
+import pytest
+from pydantic import BaseModel
+
+from driver import parameters
 from driver.files import SystemFiles
 from driver.kinds import EVERY_OFFER
 from driver.names import Names
@@ -33,3 +39,27 @@ def test_exactly_the_attributes_that_devices_have_are_listed() -> None:
     own = {f"{Names().driver}/{name}" for row in rows for name in re.findall(r"`(\w+)`", row)}
     standard = set(re.findall(r"`(pcieRoot|pciBusID|numaNode)`", SECTION.partition("Standard attributes")[2]))
     assert own | {f"resource.kubernetes.io/{name}" for name in standard} == published()
+
+
+KINDS = [
+    kind
+    for name, kind in vars(parameters).items()
+    if isinstance(kind, type) and issubclass(kind, BaseModel) and kind is not BaseModel and not name.startswith("_")
+]
+
+
+def values_of(annotation: Any) -> Iterator[str]:
+    """The values that a field is restricted to."""
+    if get_origin(annotation) is Literal:
+        yield from get_args(annotation)
+    else:
+        for part in get_args(annotation):
+            yield from values_of(part)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_parameter_and_value_is_described(kind: type[BaseModel]) -> None:
+    said = set(re.findall(r"\w+", page("docs/requests.md") + page("docs/gangs.md")))
+    fields = {field.alias or name: set(values_of(field.annotation)) for name, field in kind.model_fields.items()}
+    missing = sorted(set(fields).union(*fields.values()) - said)
+    assert not missing, f"docs/requests.md and docs/gangs.md do not mention {missing}"

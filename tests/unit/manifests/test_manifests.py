@@ -3,12 +3,15 @@
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
 from controller.policies import expected_policies, policy_resource
+from controller.state import OPTIONAL_RESOURCES
+from driver.kinds import SHARE_KINDS, WHOLE_KINDS, PartitionKind
+from driver.kube.api import Resource
 from driver.names import FINALIZER, Names
 from driver.settings import Settings, settings_from
 from kubeletplugin.podresources import socket_paths
@@ -18,7 +21,7 @@ EXAMPLES = sorted(file for file in (MANIFESTS / "examples").glob("*/*.yaml") if 
 REQUESTS = [file for file in EXAMPLES if file.parent.name == "requests"]
 SETTINGS = sorted(MANIFESTS.glob("*/settings.yaml"))
 KUSTOMIZATIONS = sorted(MANIFESTS.glob("**/kustomization.yaml"))
-CLASSES = {"gpu", "gpu-share", "mig", "npu", "npu-share", "vnpu"}
+CLASSES = {*WHOLE_KINDS, *SHARE_KINDS, *get_args(PartitionKind)}
 
 
 def objects(*files: Path) -> list[Any]:
@@ -193,6 +196,17 @@ def test_the_role_of_the_command_is_the_documented_one() -> None:
     page = (MANIFESTS.parent / "docs" / "simulate.md").read_text()
     (block,) = [text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "ClusterRole" in text]
     assert objects(MANIFESTS / "examples" / "administration" / "command-role.yaml") == [yaml.safe_load(block)]
+
+
+@pytest.mark.parametrize("resource", OPTIONAL_RESOURCES, ids=lambda resource: resource.api_version)
+def test_the_controller_and_the_command_may_list_what_decisions_depend_on(resource: Resource) -> None:
+    (command,) = objects(MANIFESTS / "examples" / "administration" / "command-role.yaml")
+    (controller,) = (role for role in installed("ClusterRole") if role["metadata"]["name"] == "lode-controller")
+    for role in (command, controller):
+        assert any(
+            resource.group in rule["apiGroups"] and resource.plural in rule["resources"] and "list" in rule["verbs"]
+            for rule in role["rules"]
+        ), role["metadata"]["name"]
 
 
 def plugin_pod() -> dict[str, Any]:
