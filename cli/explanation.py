@@ -22,6 +22,7 @@ from cli.snapshot import ClusterSnapshot, snapshot_of
 from cli.tables import age, table
 from cli.tiers import tiers_of_cluster
 from controller.gangs import GangTerms, Tiers
+from controller.reconcile import known_gang
 from controller.state import VOLUME_RESOURCES, Condition, PodView, pod_from
 from controller.waiting import rank_of
 from driver.errors import OperatorFault
@@ -30,6 +31,7 @@ from driver.kube.api import (
     DEVICE_TAINT_RULES,
     NODES,
     PODS,
+    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     Api,
@@ -257,9 +259,13 @@ class Explainer:
         more, unread = read_what_may_be_read(self._api) if complete else ([], [])
         assume_nodes = any(right.resource == NODES for right in missing)
         unread_kinds = [right.resource for right in unread] if complete else VOLUME_RESOURCES
-        every = [*stored_objects, *more]
+        # Templates say what pods of gangs will ask for that do not exist yet. No claim is made from them here.
+        templates = [item.object for item in more if item.resource == RESOURCE_CLAIM_TEMPLATES]
+        every = [*stored_objects, *(item for item in more if item.resource != RESOURCE_CLAIM_TEMPLATES)]
         tiers, notes = (self._tiers, ()) if self._tiers is not None else tiers_of_cluster(self._api, more)
         snapshot = snapshot_of(every, self._names, assume_nodes=assume_nodes, unread=unread_kinds, tiers=tiers)
+        for template in templates:
+            snapshot.put(RESOURCE_CLAIM_TEMPLATES, template)
         snapshot.notes += notes
         snapshot.notes += [f"{right}: {_CONSEQUENCES[right.resource]}" for right in missing]
         snapshot.notes += consequences(unread, snapshot.state)
@@ -279,8 +285,9 @@ def _gang_notes(simulator: Simulator, snapshot: ClusterSnapshot, gang: str) -> I
     terms = snapshot.state.gangs.terms(gang)
     if isinstance(terms, GangTerms):
         size = "" if terms.size is None else f" of {terms.size}"
-        exist = len(snapshot.state.gangs.members(gang))
-        yield f"gang {gang}: {exist}{size} members exist, at least {terms.minimum} start together"
+        exist, later = len(snapshot.state.gangs.members(gang)), known_gang(snapshot.state, gang).later
+        start = f"{later} are made when these are ready" if later else f"at least {terms.minimum} start together"
+        yield f"gang {gang}: {exist}{size} members exist, {start}"
     if refusal := simulator.gang(gang).refusal:
         for verdict in refusal.verdicts:
             reason = f": {verdict.reason}" if verdict.reason else ""

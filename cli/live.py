@@ -7,6 +7,7 @@ from typing import Final
 
 from cli.checks import InputObject
 from cli.documents import LIVE
+from controller.gangs import GangTerms
 from controller.state import (
     DEVICE_TAINT_RULES_BETA,
     GANG_RESOURCES,
@@ -20,6 +21,7 @@ from driver.kube.access import from_environment
 from driver.kube.api import (
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
+    JOB_SETS,
     JOBS,
     NAMESPACES,
     NODES,
@@ -187,7 +189,12 @@ def _is_described_by(resource: Resource, pod: PodView, state: State) -> bool:
     if source := GROUP_SOURCES.get(resource):
         return any(group.source is source for group in pod.gang.groups)
     owner = pod.gang.owner
-    return owner is not None and owner.kind in ((JOBS.kind, "JobSet") if resource == JOBS else (resource.kind,))
+    if owner is None or owner.kind != JOB_SETS.kind:
+        return owner is not None and owner.kind == resource.kind
+    # Where JobSets cannot be read, their Jobs say it, and the other way round.
+    gang = state.gangs.of(pod.key)
+    terms = state.gangs.terms(gang) if gang else ()
+    return resource in (JOBS, JOB_SETS) and isinstance(terms, GangTerms) and bool(terms.awaited)
 
 
 def read_all(api: Api, overlay: Sequence[InputObject]) -> tuple[list[InputObject], list[str]]:

@@ -5,7 +5,8 @@ What the API server must allow its service account (each write is one of these):
     nodes, pods, resourceslices, deviceclasses, devicetaintrules    get list watch
     namespaces, persistentvolumeclaims, persistentvolumes           list watch
     storageclasses, csinodes of storage.k8s.io                      list watch
-    jobs, statefulsets, podgroups of three API groups               list watch
+    jobs, statefulsets, jobsets, podgroups of three API groups      list watch
+    resourceclaimtemplates                                          list watch
     resourceclaims                                                  get list watch patch update (the finalizer)
     resourceclaims/status, resourceclaims/binding                   patch (allocation, reservation; cluster-wide)
     resourceclaims/driver, of this driver                           arbitrary-node:patch (what limits shares)

@@ -25,6 +25,7 @@ asked          what the claims of a pod ask about its gang (``PlacementConfig``)
 | groups       objects that say how many members a gang has
 | hints        what a pod itself says: labels, annotations, owner, scheduling group
 annotations    what annotations of a pod ask of the topology
+| jobsets      how many pods a JobSet makes, in which order, and which of them are still to come
 | render       a refusal in one line of bounded length
 | terms        on what a gang starts, and what each member says about that
 gang           a gang as the decision sees it, and the decision as a value
@@ -47,6 +48,15 @@ from controller.gangs.gang import (
 )
 from controller.gangs.groups import VERSIONS, Group, GroupObjects, Workload, job_from, stateful_set_from
 from controller.gangs.hints import GangHints, GroupName, Owner, hints_of, rank_of_pod
+from controller.gangs.jobsets import (
+    Coming,
+    JobSet,
+    LaterPart,
+    Part,
+    PodTemplate,
+    coming,
+    job_set_from,
+)
 from controller.gangs.membership import PodFacts, dependencies_of, group_id, membership_of
 from controller.gangs.memory import Memory
 from controller.gangs.podgroups import Tiers, group_from, tiers_from
@@ -60,6 +70,7 @@ __all__ = [
     "STEPS",
     "VERSIONS",
     "Asked",
+    "Coming",
     "Domain",
     "DomainVerdict",
     "Figures",
@@ -71,12 +82,16 @@ __all__ = [
     "Group",
     "GroupName",
     "GroupObjects",
+    "JobSet",
+    "LaterPart",
     "Level",
     "Member",
     "Membership",
     "Memory",
     "Owner",
+    "Part",
     "PodFacts",
+    "PodTemplate",
     "Rank",
     "Ranking",
     "Source",
@@ -91,11 +106,13 @@ __all__ = [
     "asked_by_pod",
     "blocks_lost",
     "choose",
+    "coming",
     "dependencies_of",
     "group_from",
     "group_id",
     "hints_of",
     "job_from",
+    "job_set_from",
     "membership_of",
     "natural",
     "rank",

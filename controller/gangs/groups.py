@@ -1,10 +1,12 @@
 """Objects that say how many members a gang has, as values: PodGroups of three APIs, Jobs and StatefulSets. Pure."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from controller.gangs.gang import Level, TaskMinimums
+from controller.gangs.jobsets import PART, JobSets, can_join, size_of
 from controller.gangs.terms import Source
 from driver.errors import Fault
 
@@ -41,6 +43,7 @@ class Workload:
         size: how many pods it keeps at a time.
         completions: how many indexes a Job has; 0 if its pods have none.
         set_uid: of the JobSet that the Job belongs to, or "".
+        part: the replicated job of it that the Job belongs to, or "".
         index: place of the Job among those of its JobSet.
         joins: whether its pods can be in a gang: they have claims for devices, or the label for gangs.
         ordered: whether it makes a pod only when the one before it is ready.
@@ -51,6 +54,7 @@ class Workload:
     size: int
     completions: int = 0
     set_uid: str = ""
+    part: str = ""
     index: int = 0
     joins: bool = False
     ordered: bool = False
@@ -73,9 +77,14 @@ class JobsOfSet:
 
 
 class GroupObjects:
-    """The groups and workloads that are known."""
+    """The groups and workloads that are known.
+
+    Attributes:
+        job_sets: the JobSets.
+    """
 
     def __init__(self) -> None:
+        self.job_sets = JobSets()
         self._groups: dict[tuple[str, str], Group] = {}
         """By API version and key: an API server offers one object in several versions."""
         self._workloads: dict[str, Workload] = {}
@@ -130,6 +139,13 @@ class GroupObjects:
         jobs = [job] if (job := self._workloads.get(run)) else self._jobs_of(run)
         return sum(one.succeeded for one in jobs)
 
+    def succeeded_of_parts(self, set_uid: str) -> Mapping[str, int]:
+        """How many pods of the Jobs of each part of a JobSet have succeeded, as far as Jobs say it."""
+        found = Counter[str]()
+        for job in self._jobs_of(set_uid):
+            found[job.part] += job.succeeded
+        return found
+
     def jobs_of(self, set_uid: str) -> JobsOfSet:
         """The Jobs of a JobSet that exist."""
         found = self._jobs_of_set.get(set_uid)
@@ -165,18 +181,18 @@ def job_from(obj: Json, label: str) -> tuple[str, Workload]:
     """Key and value of a Job object; ``label`` is that for gangs."""
     metadata, spec = obj["metadata"], obj["spec"]
     template, own = spec["template"], metadata.get("labels") or {}
-    labels = (template.get("metadata") or {}).get("labels") or {}
-    parallelism, completions = spec.get("parallelism", 1), spec.get("completions")
+    completions = spec.get("completions")
     return (
         f"{metadata['namespace']}/{metadata['name']}",
         Workload(
             uid=metadata["uid"],
-            size=parallelism if completions is None else min(parallelism, completions),
+            size=size_of(spec),
             completions=completions or 0 if spec.get("completionMode") == "Indexed" else 0,
             set_uid=own.get("jobset.sigs.k8s.io/jobset-uid", ""),
+            part=own.get(PART, ""),
             index=job_index_of(own),
             succeeded=(obj.get("status") or {}).get("succeeded") or 0,
-            joins=bool(template["spec"].get("resourceClaims")) or label in labels,
+            joins=can_join(template, label),
         ),
     )
 

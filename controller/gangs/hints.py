@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from controller.gangs.annotations import exclusive_faults, topology_asked
 from controller.gangs.gang import Level
+from controller.gangs.jobsets import INDEX, PART
 from controller.gangs.terms import Source
 from driver.errors import Fault
 
@@ -56,6 +57,7 @@ class Owner:
     Attributes:
         name: of the gang that it makes.
         job: uid of the Job that owns the pod, "" if none does.
+        index: place of that Job among those of its part of a JobSet.
         jobs: how many Jobs the JobSet has; 0 if the pod is not of a JobSet.
         size: how many pods it makes, if the pod itself says so.
     """
@@ -64,6 +66,7 @@ class Owner:
     name: str
     uid: str
     job: str = ""
+    index: int = 0
     jobs: int = 0
     size: int | None = None
 
@@ -77,7 +80,7 @@ class GangHints:
         run: equal for pods that replace each other; "" if nothing replaces the pod.
         label: the value of the driver's label for gangs: the name of a gang, or "" for the group or owner; None if the
             pod does not have the label.
-        task: the part of the gang that the pod belongs to; "" for none.
+        task: the part of the gang that the pod belongs to, such as the replicated job of a JobSet; "" for none.
         levels: what its annotations ask of the topology; None if they ask nothing.
         faults: annotations that are not supported in a gang.
     """
@@ -110,7 +113,7 @@ def hints_of(pod: Json, label: str) -> GangHints | None:
         owner=_owner(labels, annotations, controller),
         run=labels.get(f"{_JOBSET}jobset-uid") or (controller["uid"] if controller else ""),
         label=labels.get(label),
-        task=labels.get(TASK) or annotations.get(TASK) or "",
+        task=labels.get(TASK) or annotations.get(TASK) or labels.get(PART) or "",
         levels=levels,
         leader=labels.get(f"{_LWS}worker-index") == "0" or labels.get("training.kubeflow.org/job-role") == "master",
         faults=(*faults, *exclusive_faults(annotations)),
@@ -149,6 +152,7 @@ def _owner(labels: Json, annotations: Json, controller: Json | None) -> Owner | 
             labels.get(f"{_JOBSET}jobset-name") or uid,
             uid,
             job=controller["uid"] if controller and controller["kind"] == "Job" else "",
+            index=number(labels.get(INDEX)) or 0,
             jobs=number(labels.get(f"{_JOBSET}global-replicas")) or 0,
         )
     if uid := labels.get(f"{_LWS}group-key"):

@@ -12,8 +12,8 @@ _ORDERED = "StatefulSet {} makes a pod only when the one before it is ready; set
 
 _SET_MINIMUM = "set it in the PlacementConfig of a member's claim, to the number of pods that have to start together"
 _ONE_AFTER_ANOTHER = (
-    "if they start one after another (startupPolicy, dependsOn), let all start at once, or set gang.minAvailable to "
-    "the number of pods of the first ones; nothing is reserved for those that come later"
+    "if they are made one after another (startupPolicy, dependsOn), their number has to be read from the JobSet: have "
+    "an operator let this program list and watch jobsets.jobset.x-k8s.io"
 )
 
 
@@ -34,7 +34,7 @@ class PodFacts:
 def membership_of(pod: PodFacts, objects: GroupObjects) -> Membership | None:
     """The gang of the pod; None if it is in none."""
     hints, asked = pod.hints or GangHints(), _asked(pod)
-    found = _named(asked) or _grouped(pod, hints, objects) or _owned(hints, asked, objects)
+    found = _named(asked) or _grouped(pod, hints, objects) or _owned(pod, hints, asked, objects)
     if found is None:
         if asked.levels is None:
             return None
@@ -52,7 +52,7 @@ def membership_of(pod: PodFacts, objects: GroupObjects) -> Membership | None:
     return Membership(
         gang=f"{pod.namespace}/{name}" if name else "",
         statement=statement,
-        rank=_rank(pod.rank, hints.owner, objects),
+        rank=_rank(pod, hints, objects),
         leader=hints.leader,
         run=hints.run,
         task=hints.task,
@@ -121,7 +121,7 @@ def _total_count_missing(key: str) -> Fault:
     return Fault(field, f"pod group {key} of Kueue needs the number of its pods; set it on every pod")
 
 
-def _owned(hints: GangHints, asked: Asked, objects: GroupObjects) -> tuple[str, Statement] | None:
+def _owned(pod: PodFacts, hints: GangHints, asked: Asked, objects: GroupObjects) -> tuple[str, Statement] | None:
     if not asked.gang:
         return None
     owner = hints.owner
@@ -129,15 +129,17 @@ def _owned(hints: GangHints, asked: Asked, objects: GroupObjects) -> tuple[str, 
         message = "the pod has no owner that says which pods belong together; set gang.name and gang.minAvailable"
         return "", Statement(Source.OWNER, problems=(Fault("gang", message),))
     # Owners of two kinds may have one name.
-    return f"{owner.kind}/{owner.name}", _of_owner(owner, objects)
+    return f"{owner.kind}/{owner.name}", _of_owner(pod.namespace, owner, objects)
 
 
-def _of_owner(owner: Owner, objects: GroupObjects) -> Statement:
+def _of_owner(namespace: str, owner: Owner, objects: GroupObjects) -> Statement:
     """How many pods the owner makes, as far as that is known."""
     said = Statement(Source.OWNER, owner.uid, f"{owner.kind} {owner.name}")
     if owner.size is not None:
         return replace(said, size=owner.size)
     if owner.kind == "JobSet":
+        if job_set := objects.job_sets.of(namespace, owner.uid):
+            return replace(said, size=job_set.members)
         jobs = objects.jobs_of(owner.uid)
         if owner.jobs and jobs.count >= owner.jobs:
             return replace(said, size=jobs.members)
@@ -151,7 +153,10 @@ def _of_owner(owner: Owner, objects: GroupObjects) -> Statement:
     return replace(said, size=workload.size, needs_minimum=faults)
 
 
-def _rank(rank: int | None, owner: Owner | None, objects: GroupObjects) -> int:
+def _rank(pod: PodFacts, hints: GangHints, objects: GroupObjects) -> int:
+    owner, rank = hints.owner, pod.rank or 0
     if owner is None or owner.kind != "JobSet":
-        return rank or 0
-    return objects.jobs_of(owner.uid).first_rank.get(owner.job, 0) + (rank or 0)
+        return rank
+    if job_set := objects.job_sets.of(pod.namespace, owner.uid):
+        return job_set.first_rank(hints.task, owner.index) + rank
+    return objects.jobs_of(owner.uid).first_rank.get(owner.job, 0) + rank

@@ -8,7 +8,7 @@ from controller.loop.podwaits import PodWaits
 from controller.loop.queue import Key, KeyedQueue
 from controller.reconcile import GangDecision, NodeOrder, predicted_start, start_without
 from controller.state import PodView, State
-from controller.waiting import HeldDomain, HoldLimits, Rank, rank_of, rank_of_gang
+from controller.waiting import HeldDomain, HoldLimits, Rank, first_of_its_priority, rank_of, rank_of_gang
 from driver.clock import Clock
 
 Decide = Callable[[NodeOrder], GangDecision]
@@ -34,6 +34,8 @@ class GangHolds:
         """When nodes to hold back are looked for again (monotonic seconds): to find none costs most."""
         self._due: dict[str, float] = {}
         """When something changes for a gang because time passes (monotonic seconds): a hold or a pause ends."""
+        self._later: dict[str, int] = {}
+        """Gangs that have started and hold nodes back for members that are made later, and how many these are."""
 
     def waits(self, gang: str, pods: Sequence[PodView], order: NodeOrder, decide: Decide) -> None:
         """The gang waits for room: hold nodes back if it has waited long, or end that if it could not start there."""
@@ -75,6 +77,51 @@ class GangHolds:
     def _look_again(self, gang: str, due: float) -> None:
         self._again[gang] = self._due[gang] = due
 
+    # Room for members that are made later
+
+    def reserves(self, gang: str) -> bool:
+        """Whether nodes are held back for members of the gang that are made later."""
+        return gang in self._later
+
+    def reserve(self, gang: str, pods: Sequence[PodView], later: int, find: Callable[[], GangPlan | None]) -> None:
+        """The gang has started, and some of its members are made later: hold back the nodes where these would go.
+
+        It comes before all of its priority, as a gang does that has lost a member, but what is held back for others
+        does not end for it.
+
+        Args:
+            later: how many members do not exist yet.
+            find: finds room for them.
+        """
+        if not self._limits.enabled:
+            return
+        now, rank = self._clock.monotonic(), first_of_its_priority(rank_of_gang(self._state, pods))
+        held = self._waits.domains.of(gang)
+        if held is not None and (now >= held.ends or gang not in self._later):
+            # What was held back until it started has served its purpose.
+            self.end(gang, placed=gang not in self._later)
+            held = None
+        if held is not None and self._later[gang] == later and all(node in self._state.nodes for node in held.nodes):
+            self._queue.add(("gang", gang), held.ends)
+        elif paused := self._waits.pauses.of_namespace(rank, now) if held is None else None:
+            self._queue.add(("gang", gang), paused)
+        else:
+            self._reserve(gang, rank, later, find(), held.ends if held else now + self._limits.longest)
+
+    def _reserve(self, gang: str, rank: Rank, later: int, found: GangPlan | None, ends: float) -> None:
+        now = self._clock.monotonic()
+        resting = self._waits.pauses.nodes(rank, now)
+        wanted = self._domain(gang, rank, found, ends) if found else None
+        nodes = wanted.nodes - resting.keys() if wanted else frozenset()
+        if wanted and nodes and self._waits.hold_domain(replace(wanted, nodes=nodes), displaces=False):
+            self._later[gang] = later
+            self._queue.add(("gang", gang), ends)
+            return
+        self.end(gang)
+        again = [*resting.values(), *(one.ends for one in self._waits.domains.held)] if wanted else []
+        if again:
+            self._queue.add(("gang", gang), max(min(again), now + 1))
+
     @staticmethod
     def _domain(gang: str, rank: Rank, found: GangPlan, ends: float) -> HeldDomain | None:
         """What has to be held back for the plan; None if no member needs devices."""
@@ -88,6 +135,7 @@ class GangHolds:
         self._since.pop(gang, None)
         self._again.pop(gang, None)
         self._due.pop(gang, None)
+        self._later.pop(gang, None)
         self._waits.end_domain(gang, placed=placed)
 
     def _start(

@@ -16,6 +16,7 @@ from controller.reconcile import (
     Wait,
     decide_gang,
     known_gang,
+    room_for_later,
 )
 from controller.state import Changes, State
 from controller.waiting import HoldLimits
@@ -97,19 +98,28 @@ class GangSync:
             self._expect(key, decision.plan)
         self._take(key, decision, changes)
         self._try_again(key, decision)
-        if decision.plan is None and decision.lacking and decision.decided and not any(pod.node_name for pod in pods):
+        runs = any(pod.node_name for pod in pods)
+        if gang.later and (decision.started or (self._holds.reserves(key) and not decision.lacking)):
+            self._holds.reserve(key, pods, gang.later, lambda: self._room_for_later(gang, order))
+        elif decision.plan is None and decision.lacking and decision.decided and not runs:
             self._holds.waits(key, pods, order, lambda order: self._decide(gang, order))
         else:
-            self._holds.end(key, placed=decision.plan is not None)
+            self._holds.end(key, placed=decision.plan is not None or runs)
         return DecisionOutcome.GANG_DECIDED
 
     def _decide(self, gang: KnownGang, order: NodeOrder, unfinished: Unfinished | None = None) -> GangDecision:
         now, histories, choose_it = self._clock.monotonic(), self._pods.history_of, self._chooser(gang.key, unfinished)
         return decide_gang(self._state, gang, now, choose_it, histories, self._max_wait, order)
 
+    def _room_for_later(self, gang: KnownGang, order: NodeOrder) -> GangPlan | None:
+        now, histories, choose_it = self._clock.monotonic(), self._pods.history_of, self._chooser(gang.key, None)
+        return room_for_later(self._state, gang, now, choose_it, histories, self._max_wait, order)
+
     def _expect(self, key: str, plan: GangPlan) -> None:
         """Members with claims count on their nodes because of these. The others would not until they are bound."""
-        nodes = {one.pod: one.node for one in plan.placements if not self._state.pods[one.pod].references}
+        pods = self._state.pods
+        exist = [one for one in plan.placements if one.pod in pods]
+        nodes = {one.pod: one.node for one in exist if not pods[one.pod].references}
         self._expected[key] = tuple(nodes)
         self._state.expect(nodes)
 

@@ -335,13 +335,17 @@ class PodWaits:
             return False
         return would_take(self._state, answer, held.node, _later_than(self._state, rank_of(self._state, pod)))
 
-    def hold_domain(self, held: HeldDomain) -> bool:
-        """Hold nodes back for a gang; False if too many are held back for gangs that come first (``HeldDomains``)."""
+    def hold_domain(self, held: HeldDomain, *, displaces: bool = True) -> bool:
+        """Hold nodes back for a gang; False if too many are held back for gangs that come first (``HeldDomains``).
+
+        Args:
+            displaces: whether what is held back for gangs that come after it may end for it.
+        """
         known = self.domains.of(held.gang)
         if held == known:
             return True
         displaced = self.domains.displaced(held, self.most_held)
-        if displaced is None:
+        if displaced is None or (displaced and not displaces):
             return False
         for gang in displaced:
             self.end_domain(gang, placed=True)

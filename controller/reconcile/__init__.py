@@ -6,6 +6,7 @@ What is remembered between decisions belongs to their owner, who fills it from w
 deadlines       when pods have ended at the latest, and when a gang can start
 prospects       what could help a pod that no node takes
 gangs           what to do about the members of a gang, all of them or none
+later           members of a gang that do not exist yet, as demands
 gangprogress    how far the members of a gang have come
 pods            what to do about a pod
 | claims        what to do about a claim that nobody uses
@@ -41,7 +42,7 @@ from controller.reconcile.decisions import (
 )
 from controller.reconcile.doubles import SETTLING_SECONDS, DoubleUse, double_use
 from controller.reconcile.gangprogress import KnownGang, KnownMember, known_gang
-from controller.reconcile.gangs import Choose, GangDecision, decide_gang
+from controller.reconcile.gangs import Choose, GangDecision, decide_gang, room_for_later
 from controller.reconcile.history import (
     LAST_RESORT_SECONDS,
     NO_HISTORY,
@@ -124,6 +125,7 @@ __all__ = [
     "predicted_start",
     "refusal_summary",
     "rests_on_memory",
+    "room_for_later",
     "start_without",
     "unhealthy_use",
     "useful_clause",

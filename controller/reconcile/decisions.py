@@ -84,6 +84,8 @@ class Unallocatable:
     """As in ``Wait``."""
     bound_to: str = ""
     """The node that the pod is bound to already, and cannot leave; "" for none."""
+    lenient: bool = False
+    """Whether a node may help that does not take the pod itself, so that only deciding can tell."""
 
     @property
     def reason(self) -> Reason:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controller.gangs import GangTerms, natural
+from controller.gangs import Coming, GangTerms, natural
 from controller.placement import Placed
 from controller.reconcile.decisions import Decision, Idle, Reason, Release, TakeBack, Wait
 from controller.reconcile.examined import FullPod, OpenPod
@@ -40,6 +40,7 @@ class KnownGang:
         members: the pods that exist, in the order of ranks.
         ended: how many members have succeeded.
         ended_of_tasks: how many of each task that has a minimum.
+        coming: what is still to be made, if its members are made one part after another.
     """
 
     key: str
@@ -47,6 +48,14 @@ class KnownGang:
     members: tuple[KnownMember, ...]
     ended: int = 0
     ended_of_tasks: Mapping[str, int] = field(default_factory=dict)
+    coming: Coming | None = None
+
+    @property
+    def later(self) -> int:
+        """How many members are made later for which there has to be room, too: none beyond the minimum."""
+        if self.coming is None or not isinstance(self.terms, GangTerms):
+            return 0
+        return max(0, min(self.coming.count, self.terms.minimum - self.ended - len(self.members)))
 
 
 def known_gang(state: State, key: str) -> KnownGang:
@@ -57,7 +66,7 @@ def known_gang(state: State, key: str) -> KnownGang:
     terms = gangs.terms(key) if members else ()
     tasks = terms.task_minimums if isinstance(terms, GangTerms) else ()
     ended = {task: gangs.succeeded_of_task(key, task) for task, _ in tasks}
-    return KnownGang(key, terms, members, gangs.succeeded(key), ended)
+    return KnownGang(key, terms, members, gangs.succeeded(key), ended, gangs.coming(key))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,11 @@ All or nothing, without a record of its own
     A pod that has lost its gate cannot get it again. If it has to be placed once more together with gated members, its
     claims are written after theirs, because kube-scheduler may bind it as soon as they are.
 
+One part after another
+    A JobSet may make members when others are ready. The first ones start when those exist that are made at once, in a
+    domain with room for all; those that come later have places in the plan, and nothing is written about them. What
+    keeps that room for them is a hold (``controller.waiting.held``).
+
 After the start
     A member that kube-scheduler refuses is moved by the rules for one pod (``controller.reconcile.pods``), but within
     the gang's domain. If no place is left there, the other members are taken back as well, unless one is bound: what
@@ -19,7 +24,7 @@ After the start
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
@@ -31,6 +36,7 @@ from controller.reconcile.decisions import Decision, Place, Reason, RemoveGate, 
 from controller.reconcile.expected import expected_use
 from controller.reconcile.gangprogress import GangProgress, Histories, KnownGang
 from controller.reconcile.history import NO_HISTORY
+from controller.reconcile.later import later_members
 from controller.reconcile.messages import in_use
 from controller.reconcile.nodes import ANY_NODE, NodeOrder, demand_of, reachable_nodes
 from controller.reconcile.podclaims import EVALUATION_PAUSE_SECONDS
@@ -64,9 +70,11 @@ class GangDecision:
     after: float | None = None
     decided: bool = True
     plan: GangPlan | None = None
-    """Where members go that had no place yet."""
+    """Where members go that had no place yet, and those that do not exist yet."""
     refusal: GangRefusal | None = None
     """Why no domain takes them."""
+    started: bool = False
+    """Whether as many members have or get their place as have to start."""
 
 
 def decide_gang(
@@ -86,6 +94,22 @@ def decide_gang(
         order: what other pods mean for the choice of nodes.
     """
     return _GangDecider(state, gang, now, choose, history_of, max_wait, order).decide()
+
+
+def room_for_later(
+    state: State,
+    gang: KnownGang,
+    now: float,
+    choose: Choose,
+    history_of: Histories = lambda _: NO_HISTORY,
+    max_wait: float = 60,
+    order: NodeOrder = ANY_NODE,
+) -> GangPlan | None:
+    """Where members that have no place yet, or do not exist yet, would go beside those that have one, as many as can.
+
+    Arguments as of ``decide_gang``. None if there are none, or if there is no room for any.
+    """
+    return _GangDecider(state, gang, now, choose, history_of, max_wait, order).room_for_later()
 
 
 def refusal_text(terms: GangTerms, refusal: GangRefusal, now: float | None = None) -> str:
@@ -132,17 +156,41 @@ class _GangDecider:
         if leaving := found.leaving(f"gang {terms.key}: taken back with the other members"):
             return self._decision(leaving)
         if not found.open:
-            return self._decision(self._finished())
-        awaits = any(pod.beside(self._state) for pod in found.open.values())
-        with expected_use(self._state, found.open) if awaits else nullcontext():
-            answer = self._choose(self._question(terms))
+            return replace(self._decision(self._finished()), started=True)
+        later = () if found.started or self._stands(terms) else self._later()
+        if isinstance(later, Wait):
+            evaluating = later.reason is Reason.EVALUATING
+            return (
+                self._decision({}, after=later.after) if evaluating else self._give_up(self._incomplete(later.message))
+            )
+        answer = self._ask(self._question(terms, later))
         return self._planned(terms, answer) if isinstance(answer, GangPlan) else self._refused(terms, answer)
+
+    def room_for_later(self) -> GangPlan | None:
+        """See ``room_for_later``."""
+        terms, later = self._gang.terms, self._later()
+        if not isinstance(terms, GangTerms) or not self._standing or isinstance(later, Wait):
+            return None
+        question = replace(self._question(terms, later), minimum=len(self._standing) + 1, task_minimums=())
+        answer = self._ask(question) if question.members else None
+        return answer if isinstance(answer, GangPlan) else None
+
+    def _later(self) -> Sequence[Member] | Wait:
+        priority = max((pod.priority for pod in self._found.pods.values()), default=0)
+        return later_members(self._state, self._gang, self._gang.later, self._order, priority)
+
+    def _ask(self, question: Gang) -> GangPlan | GangRefusal:
+        open_pods = self._found.open
+        awaits = any(member.demand.beside for member in question.members)
+        with expected_use(self._state, open_pods) if awaits else nullcontext():
+            return self._choose(question)
 
     # Whether the gang can start
 
     def _needed(self, terms: GangTerms) -> int:
-        """How many members have to have a place."""
-        return max(1, terms.minimum - self._gang.ended)
+        """How many of the members that exist have to have a place."""
+        least, made = terms.minimum - self._gang.ended, self._gang.coming
+        return max(1, least if made is None else min(least, len(self._found.pods) + made.missing))
 
     def _missing(self, terms: GangTerms) -> Wait | None:
         """Why a gang that has not started has to wait for members."""
@@ -151,7 +199,9 @@ class _GangDecider:
             return self._incomplete(f"gang {terms.key}: {terms.awaited}")
         present = found.ready + self._gang.ended
         lacking = self._lacking_tasks(terms)
-        is_all = not unready and not lacking and terms.size is not None and present >= terms.size
+        made = self._gang.coming
+        complete = made.missing == 0 if made else terms.size is not None and present >= terms.size
+        is_all = not unready and not lacking and complete
         if is_all or not found.pods:
             return None
         # kube-scheduler schedules such a group as one, once its gates are gone.
@@ -162,6 +212,8 @@ class _GangDecider:
             return Wait(Reason.GANG_INCOMPLETE, text, report=False, after=quiet) if quiet > 0 else None
         exist = len(found.pods) + self._gang.ended
         text = f"gang {terms.key}: {exist} of {terms.size or terms.minimum} members exist{lacking}"
+        if made and made.missing:
+            text += f", and {made.missing} more have to exist before the first ones start"
         problems = [f"pod {key}: {one.message}" for key, one in unready.items() if isinstance(one, Wait)]
         if unready:
             text += f", and {len(unready)} of these cannot be placed: {'; '.join(problems[:3])}"
@@ -212,7 +264,7 @@ class _GangDecider:
 
     # Asking
 
-    def _question(self, terms: GangTerms) -> Gang:
+    def _question(self, terms: GangTerms, later: Sequence[Member]) -> Gang:
         found, standing = self._found, self._standing
         members = {member.pod: member for member in self._gang.members}
         needed = self._needed(terms)
@@ -223,15 +275,18 @@ class _GangDecider:
         elif terms.source is Source.POD_GROUP:
             minimum = len(standing) + len(found.open)
         else:
-            minimum, task_minimums = needed, self._task_minimums(terms)
+            minimum, task_minimums = needed + len(later), self._task_minimums(terms)
         ages = sorted(self._state.at(pod.created) for pod in found.pods.values())
         complete_since = ages[min(needed, len(ages)) - 1]
         return Gang(
             key=terms.key,
             uid=terms.uid,
-            members=tuple(
-                Member(self._demand(key), members[key].rank, members[key].leader, members[key].task)
-                for key in found.open
+            members=(
+                *(
+                    Member(self._demand(key), members[key].rank, members[key].leader, members[key].task)
+                    for key in found.open
+                ),
+                *later,
             ),
             standing=tuple(
                 Standing(key, member.placed, members[key].rank, members[key].leader, members[key].task)
@@ -259,7 +314,7 @@ class _GangDecider:
     def _planned(self, terms: GangTerms, plan: GangPlan) -> GangDecision:
         """There is a place for as many members as have to be placed, or for more."""
         found = self._found
-        placed = self._places(plan.placements)
+        placed = self._places(one for one in plan.placements if one.pod in found.open)
         left = [key for key in found.open if key not in placed]
         count = f"{len(placed) + len(self._standing)} of {terms.size or len(found.pods)} members placed"
         wait = Wait(Reason.UNALLOCATABLE, f"gang {terms.key}: {count}; no room for more in {plan.domain}")
@@ -267,7 +322,7 @@ class _GangDecider:
         first = {key: self._first_phase(key, one) for key, one in placed.items() if one.allocations}
         # In the first phase no gate is removed.
         carried = first if first and not found.started else placed | self._finished()
-        return replace(self._decision(decisions | carried, left), plan=plan)
+        return replace(self._decision(decisions | carried, left), plan=plan, started=True)
 
     def _first_phase(self, key: str, decision: Place) -> Place:
         """The devices, and no more: the gate stays."""
@@ -304,7 +359,7 @@ class _GangDecider:
         left = list(found.open)
         if found.running or self._stands(terms):
             decisions: dict[str, Decision] = dict.fromkeys(left, wait)
-            decision = self._decision(decisions | self._finished(), left)
+            decision = replace(self._decision(decisions | self._finished(), left), started=True)
         else:
             decision = self._give_up(wait, left)
         after = min((seconds for seconds in (refusal.wait, decision.after) if seconds is not None), default=None)
@@ -368,4 +423,8 @@ class _GangDecider:
         claims = tuple(record.claim.key for record in (*pod.unallocated, *pod.beside(self._state)))
         after = max(0.0, history.last_resort_at - self._now) if refused else None
         own = reachable is not None or bool(refused)
-        return Unallocatable(key, claims, pod.shape(self._state), False, own, refused, self._order.held, after)
+        # A node may help that takes only members that come later.
+        lenient = self._gang.later > 0 and not self._found.started
+        return Unallocatable(
+            key, claims, pod.shape(self._state), False, own, refused, self._order.held, after, lenient=lenient
+        )

@@ -23,7 +23,7 @@ def could_take(state: State, decision: Unallocatable, node: str) -> bool:
     """Whether this node, if it is not held back, might take the pod now. True if only deciding can tell."""
     pod = state.pods.get(decision.pod)
     claims = _claims(state, decision)
-    if pod is None or claims is None:
+    if pod is None or claims is None or decision.lenient:
         return True
     return _takes(state, pod, claims, node)
 

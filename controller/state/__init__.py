@@ -5,12 +5,14 @@ count on them are ``controller.placement.Nodes``; devices are ``controller.alloc
 
 state          all of it, kept up to date change by change
 decoding       what reflectors report, as values; may run in their threads
-| handlers     what happens to the indexes when an object of a kind changes
+| workloads    what happens to the indexes when an object changes that says something about gangs
+handlers       what happens to the indexes when an object of another kind changes
 consumers      for whom a claim is reserved: a pod, or its PodGroup
 | gangs        which pods belong to which gang, and on what each starts
 | pods         pods by key and by the claims that they refer to
 | scheduling   namespaces and volumes, which are read only to choose nodes
 | sharing      keeps equal parts of objects once
+| templates    what claims will ask for that do not exist yet
 | versions     the known version of every object; an older one never replaces a newer one
 openings       since when pods could be served that gates of others had held
 podview        a pod as the controller sees it

@@ -9,19 +9,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from controller.gangs import Group, Source, Tiers, group_from, job_from, stateful_set_from
+from controller.gangs import Group, Source, Tiers, group_from, job_from, job_set_from, stateful_set_from
 from controller.placement import facts_of, storage_class_from, volume_claim_from, volume_from, volume_limits_from
 from controller.state.claims import ClaimRecord, held_record_from, record_from
 from controller.state.classes import class_record_from
 from controller.state.podview import pod_from
 from controller.state.scheduling import namespace_from
 from controller.state.sharing import SharedClaims, SharedPods
+from controller.state.templates import template_from
 from driver.errors import Fault, InvalidInput
 from driver.kube.api import (
     COSCHEDULING_POD_GROUPS,
     CSI_NODES,
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
+    JOB_SETS,
     JOBS,
     NAMESPACES,
     NODES,
@@ -29,6 +31,7 @@ from driver.kube.api import (
     PERSISTENT_VOLUMES,
     POD_GROUPS,
     PODS,
+    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     STATEFUL_SETS,
@@ -97,6 +100,7 @@ class Decoder:
             PODS: lambda obj: pods.shared(pod_from(obj, condition_type, names.gang)),
             NODES: facts_of,
             RESOURCE_CLAIMS: lambda obj: claims.shared(record_from(obj)),
+            RESOURCE_CLAIM_TEMPLATES: lambda obj: claims.shared(template_from(obj)),
             RESOURCE_SLICES: partial(_slice, SharedSlices(), names),
             DEVICE_CLASSES: class_record_from,
             DEVICE_TAINT_RULES: taint_rule_from,
@@ -108,6 +112,7 @@ class Decoder:
             CSI_NODES: volume_limits_from,
             JOBS: lambda obj: job_from(obj, names.gang),
             STATEFUL_SETS: stateful_set_from,
+            JOB_SETS: lambda obj: job_set_from(obj, names.gang),
             **{resource: partial(_group, source, tiers or {}) for resource, source in GROUP_SOURCES.items()},
         }
 

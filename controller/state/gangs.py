@@ -1,5 +1,6 @@
 """Gangs: which pods belong to which, and on what each starts. Pure."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -7,14 +8,17 @@ from typing import Final, TypeVar
 from controller.gangs import (
     NOTHING,
     Asked,
+    Coming,
     GangTerms,
     GroupObjects,
     Membership,
     PodFacts,
+    Source,
     Statement,
     agreed,
     asked_by_claim,
     asked_by_pod,
+    coming,
     dependencies_of,
     membership_of,
 )
@@ -42,6 +46,7 @@ class _Gang:
     """How many members each run has."""
     order: tuple[str, ...] | None = None
     terms: GangTerms | tuple[Fault, ...] | None = None
+    coming: tuple[Coming | None] | None = None
 
 
 class Gangs:
@@ -131,6 +136,38 @@ class Gangs:
         runs = record.runs if record else ()
         return sum(list(self._succeeded.get(run, {}).values()).count(task) for run in runs)
 
+    def coming(self, gang: str) -> Coming | None:
+        """What is still to be made of a JobSet that makes its members one part after another; None of other gangs."""
+        record = self._gangs.get(gang)
+        if record is None:
+            return None
+        if record.coming is None:
+            record.coming = (self._coming(gang, record),)
+        return record.coming[0]
+
+    def _coming(self, gang: str, record: _Gang) -> Coming | None:
+        terms = self.terms(gang)
+        if not isinstance(terms, GangTerms) or terms.source is not Source.OWNER:
+            return None
+        job_set = self.objects.job_sets.of(gang.partition("/")[0], terms.uid)
+        if job_set is None or not job_set.is_in_order:
+            return None
+        there = Counter(self.task(pod) for pod in record.members)
+        pods, jobs = Counter(self._succeeded.get(terms.uid, {}).values()), self.objects.succeeded_of_parts(terms.uid)
+        return coming(job_set, there, pods | Counter(jobs))
+
+    def needed(self, gang: str) -> int:
+        """How many members have to exist before the gang starts, at least 1; those that have succeeded do not.
+
+        Raises:
+            KeyError: there is no such gang.
+        """
+        terms = self.terms(gang)
+        least = terms.minimum - self.succeeded(gang) if isinstance(terms, GangTerms) else 1
+        if (made := self.coming(gang)) is not None:
+            least = min(least, len(self.members(gang)) + made.missing)
+        return max(1, least)
+
     def dependents(self, name: str) -> Sequence[str]:
         """Keys of the pods whose gang depends on a group or owner, named as in ``controller.gangs.dependencies_of``."""
         return tuple(self._dependents.get(name, ()))
@@ -167,6 +204,11 @@ class Gangs:
         for key in pods:
             if pod := self._pods.get(key):
                 self._recheck(pod, changes)
+
+    def note(self, runs: Iterable[str], changes: Changes) -> None:
+        """What these runs will ask for has changed."""
+        for run in runs:
+            self._note_run(run, changes)
 
     def depend_on(self, names: Iterable[str], changes: Changes) -> None:
         """Groups or owners have changed, named as in ``controller.gangs.dependencies_of``."""
@@ -217,7 +259,7 @@ class Gangs:
         if membership.run:
             record.runs[membership.run] = record.runs.get(membership.run, 0) + 1
             self._gangs_of_run.setdefault(membership.run, {})[membership.gang] = None
-        record.order = record.terms = None
+        record.order = record.terms = record.coming = None
         changes.gangs[membership.gang] = None
 
     def _leave(self, key: str, membership: Membership, changes: Changes) -> None:
@@ -231,7 +273,7 @@ class Gangs:
             if not record.runs[run]:
                 del record.runs[run]
                 _take(self._gangs_of_run, run, membership.gang)
-        record.order = record.terms = None
+        record.order = record.terms = record.coming = None
         if not record.members:
             del self._gangs[membership.gang]
         changes.gangs[membership.gang] = None
@@ -242,7 +284,9 @@ class Gangs:
             self._note_run(run, changes)
 
     def _note_run(self, run: str, changes: Changes) -> None:
-        changes.gangs.update(dict.fromkeys(self._gangs_of_run.get(run, ())))
+        for gang in self._gangs_of_run.get(run, ()):
+            self._gangs[gang].coming = None
+            changes.gangs[gang] = None
 
     def _asked_by(self, pod: PodView) -> Asked:
         """What the claims of the pod ask that are known and valid."""

@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from controller.allocation import Fleet
-from controller.gangs import Group, Source, Workload, group_id
 from controller.placement import Needs, NodeFacts, Nodes
 from controller.state.changes import Changes
 from controller.state.claims import ClaimRecord, Claims, Promise, holds_devices_of
@@ -364,47 +363,3 @@ class TaintRuleHandler:
 
     def _name(self, rule: str) -> str:
         return f"{self._version}/{rule}"
-
-
-class GroupHandler:
-    """Objects that stand for a gang, in one version of their API."""
-
-    def __init__(self, gangs: Gangs, counter: PodCounter, source: Source, version: str):
-        self._gangs = gangs
-        self._counter = counter
-        self._source = source
-        self._version = version
-
-    def on_update(self, group: Group, changes: Changes) -> None:
-        """See ``Handler``."""
-        if self._gangs.objects.put_group(self._version, group):
-            self._changed(group.key, changes)
-
-    def on_delete(self, key: str, changes: Changes) -> None:
-        """See ``Handler``."""
-        if self._gangs.objects.remove_group(self._version, key):
-            self._changed(key, changes)
-
-    def _changed(self, key: str, changes: Changes) -> None:
-        """Its pods may belong to another gang now, and use other claims in its name."""
-        name = group_id(self._source, key)
-        self._gangs.depend_on((name,), changes)
-        for pod in self._gangs.dependents(name):
-            changes.pods[pod] = None
-            self._counter.recount(pod, changes)
-
-
-class WorkloadHandler:
-    """Jobs or StatefulSets, which say how many pods there will be."""
-
-    def __init__(self, gangs: Gangs, kind: str):
-        self._gangs = gangs
-        self._kind = kind
-
-    def on_update(self, made: tuple[str, Workload], changes: Changes) -> None:
-        """See ``Handler``."""
-        self._gangs.depend_on(self._gangs.objects.put_workload(self._kind, *made), changes)
-
-    def on_delete(self, key: str, changes: Changes) -> None:
-        """See ``Handler``."""
-        self._gangs.depend_on(self._gangs.objects.remove_workload(self._kind, key), changes)

@@ -29,14 +29,12 @@ from controller.state.gangs import Gangs
 from controller.state.handlers import (
     ClaimHandler,
     ClassHandler,
-    GroupHandler,
     Handler,
     NodeHandler,
     PodCounter,
     PodHandler,
     SliceHandler,
     TaintRuleHandler,
-    WorkloadHandler,
 )
 from controller.state.kinds import DeviceKinds
 from controller.state.pods import Pods
@@ -44,19 +42,23 @@ from controller.state.podview import PodView
 from controller.state.revisions import NodeRevisions, Revision
 from controller.state.scheduling import NamespaceHandler, PodsWithVolumes, VolumeClaimHandler, VolumeHandler
 from controller.state.slices import SliceNodes
+from controller.state.templates import ClaimTemplates
 from controller.state.times import epoch_seconds
 from controller.state.unreadable import UnreadableObjects
 from controller.state.versions import Arrival, ObjectVersions
+from controller.state.workloads import GroupHandler, JobSetHandler, TemplateHandler, WorkloadHandler
 from driver.kube.api import (
     CSI_NODES,
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
+    JOB_SETS,
     JOBS,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     PODS,
+    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     STATEFUL_SETS,
@@ -71,8 +73,8 @@ from driver.names import Names
 
 VOLUME_RESOURCES: Final = (PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, CSI_NODES)
 """What volumes of pods are judged by. While one of these cannot be read, volumes exclude no node."""
-GANG_RESOURCES: Final = (JOBS, STATEFUL_SETS, *GROUP_SOURCES)
-"""What says how many members gangs have, where claims and pods do not say it."""
+GANG_RESOURCES: Final = (JOBS, STATEFUL_SETS, JOB_SETS, *GROUP_SOURCES, RESOURCE_CLAIM_TEMPLATES)
+"""What says how many members gangs have, where claims and pods do not say it, and what those ask that come later."""
 OPTIONAL_RESOURCES: Final = (
     DEVICE_TAINT_RULES,
     DEVICE_TAINT_RULES_BETA,
@@ -96,6 +98,7 @@ class State:
         awaiting: the node of each pod that is to go there but is not bound, and has claims without an allocation.
         revisions: how often others have changed each node.
         gangs: which pods belong together, and on what they start.
+        templates: what claims will ask for that do not exist yet.
         unreadable: the objects that cannot be decoded.
     """
 
@@ -111,6 +114,7 @@ class State:
         self.claims = Claims()
         self.classes = DeviceClasses(devices)
         self.gangs = Gangs(self.claims, names)
+        self.templates = ClaimTemplates()
         self._kinds = DeviceKinds(names)
         self._slices = SliceNodes()
         self._versions = ObjectVersions()
@@ -137,6 +141,7 @@ class State:
             PODS: PodHandler(self.pods, counter, self.revisions, volumes, self.gangs),
             NODES: NodeHandler(self.nodes, self.revisions, devices),
             RESOURCE_CLAIMS: self._claim_handler,
+            RESOURCE_CLAIM_TEMPLATES: TemplateHandler(self.templates, self.gangs),
             RESOURCE_SLICES: SliceHandler(self._slices, self.claims, self._kinds, self.nodes, self.revisions, devices),
             DEVICE_CLASSES: ClassHandler(self.classes, self.nodes, devices),
             **{
@@ -150,6 +155,7 @@ class State:
             CSI_NODES: VolumeHandler(self.nodes, volumes, storage.put_limits, storage.remove_limits),
             JOBS: WorkloadHandler(self.gangs, JOBS.kind),
             STATEFUL_SETS: WorkloadHandler(self.gangs, STATEFUL_SETS.kind),
+            JOB_SETS: JobSetHandler(self.gangs),
             **groups,
         }
 
@@ -186,6 +192,7 @@ class State:
                     self._handlers[resource].on_delete(key, changes)
             case Synced(resource, keys, version):
                 self.nodes.storage.unreadable.discard(resource.kind)
+                self.templates.readable |= resource == RESOURCE_CLAIM_TEMPLATES
                 for key in self._versions.list(resource, keys, int(version)):
                     self._delete(resource, key, changes)
             case Restored(resource):
@@ -193,6 +200,7 @@ class State:
             case Missing(resource) | Unreadable(resource):
                 if resource in VOLUME_RESOURCES:
                     self.nodes.storage.unreadable.add(resource.kind)
+                self.templates.readable &= resource != RESOURCE_CLAIM_TEMPLATES
                 self._versions.list(resource, (), 0)
                 # What is not served does not exist. What may not be read may have changed, and is all that is known.
                 for key in self._versions.known(resource) if isinstance(delta, Missing) else ():

@@ -10,7 +10,7 @@ order         the order: by priority, then age
 
 from controller.waiting.held import HeldDomain, HeldDomains, HeldNode, HeldNodes
 from controller.waiting.limits import HoldLimits, Pauses
-from controller.waiting.order import Rank, rank_of, rank_of_gang
+from controller.waiting.order import Rank, first_of_its_priority, rank_of, rank_of_gang
 from controller.waiting.parked import Help, ParkedPods
 from controller.waiting.questions import OpenQuestions
 from controller.waiting.shares import Shares
@@ -27,6 +27,7 @@ __all__ = [
     "Pauses",
     "Rank",
     "Shares",
+    "first_of_its_priority",
     "rank_of",
     "rank_of_gang",
 ]

@@ -13,6 +13,9 @@ The rule
     Pods that come after it may use them if they have ended before the gang can start: their deadline says when that is
     at the latest, and the deadlines of the pods that are in the gang's way say when it can start.
 
+    A gang of which some members are made when others run gets the nodes where those would go, from the decision to
+    start on. It comes before all of its priority, and no hold of another gang ends for it.
+
     Of all nodes with devices, a settable share is held back at a time. A gang that needs more than that gets its nodes
     when nothing is held back for gangs that come before it.
 

@@ -3,7 +3,6 @@
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from controller.gangs import GangTerms
 from controller.state import PodView, State
 
 _FIRST = ""
@@ -48,12 +47,16 @@ def rank_of_gang(state: State, members: Collection[PodView]) -> Rank:
     """
     ranks = sorted(rank_of(state, pod) for pod in members)
     if any(pod.node_name and _has_devices(state, pod) for pod in members):
-        return replace(ranks[0], created=_FIRST)
+        return first_of_its_priority(ranks[0])
     ages = sorted(rank.created for rank in ranks)
     gang = state.gangs.of(ranks[0].pod)
-    terms = state.gangs.terms(gang) if gang else ()
-    needed = max(1, terms.minimum - state.gangs.succeeded(gang)) if isinstance(terms, GangTerms) else 1
+    needed = state.gangs.needed(gang) if gang else 1
     return replace(ranks[0], created=ages[needed - 1] if needed <= len(ages) else _LAST)
+
+
+def first_of_its_priority(rank: Rank) -> Rank:
+    """The rank of a gang of which a member with devices runs, or is about to."""
+    return replace(rank, created=_FIRST)
 
 
 def _ready_since(state: State, pod: PodView) -> str:

@@ -44,6 +44,8 @@ CLUSTER_WIDE = {
     | rights("list watch", "storage.k8s.io", "storageclasses csinodes")
     | rights("list watch", "apps", "statefulsets")
     | rights("list watch", "batch", "jobs")
+    | rights("list watch", "jobset.x-k8s.io", "jobsets")
+    | rights("list watch", DRA, "resourceclaimtemplates")
     | rights("list watch", "scheduling.k8s.io", "podgroups")
     | rights("list watch", "scheduling.volcano.sh", "podgroups")
     | rights("list watch", "scheduling.x-k8s.io", "podgroups")

@@ -9,11 +9,13 @@ from driver.kube.api import (
     COSCHEDULING_POD_GROUPS,
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
+    JOB_SETS,
     JOBS,
     NAMESPACES,
     NODES,
     POD_GROUPS,
     PODS,
+    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     STATEFUL_SETS,
@@ -23,10 +25,11 @@ from driver.kube.api import (
 )
 from tests.fuzz import hostile
 
-CUSTOM: Final = (VOLCANO_POD_GROUPS, COSCHEDULING_POD_GROUPS, POD_GROUPS[0])
+CUSTOM: Final = (JOB_SETS, VOLCANO_POD_GROUPS, COSCHEDULING_POD_GROUPS, POD_GROUPS[0])
 """The kinds that not every API server serves."""
 _BUILT_IN: Final = (
     RESOURCE_CLAIMS,
+    RESOURCE_CLAIM_TEMPLATES,
     PODS,
     RESOURCE_SLICES,
     DEVICE_CLASSES,

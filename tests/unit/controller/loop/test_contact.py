@@ -11,8 +11,10 @@ from controller.state import DEVICE_TAINT_RULES_BETA
 from driver.kube.api import (
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
+    JOB_SETS,
     NODES,
     PODS,
+    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     VOLCANO_POD_GROUPS,
@@ -48,7 +50,7 @@ class Reading(World):
         self.readable.errors = {}
         return self.readable
 
-    custom = (VOLCANO_POD_GROUPS,)
+    custom = (VOLCANO_POD_GROUPS, JOB_SETS)
 
     def observe(self) -> None:
         for reflector in self.controller.reflectors:
@@ -147,17 +149,20 @@ def test_devices_are_not_handed_out_against_rules_that_may_not_be_read(resource:
     assert (world.devices("a"), world.controller.unready, world.out_of_contact(resource)) == (["n1/gpu-0"], "", 0)
 
 
-def test_other_rights_that_a_cluster_need_not_give_are_measured_and_done_without() -> None:
+@pytest.mark.parametrize("resource", [VOLCANO_POD_GROUPS, JOB_SETS, RESOURCE_CLAIM_TEMPLATES])
+def test_other_rights_that_a_cluster_need_not_give_are_measured_and_done_without(resource: Resource) -> None:
     world = Reading()
-    world.readable.errors = {VOLCANO_POD_GROUPS: NO_RIGHT}
+    world.readable.errors = {resource: NO_RIGHT}
     world.add_claim("a")
     world.add_pod("p", "a")
     long(world)
     assert (world.devices("a"), world.controller.unready) == (["n1/gpu-0"], "")
-    assert world.out_of_contact(VOLCANO_POD_GROUPS) > 0
+    assert world.out_of_contact(resource) > 0
 
 
-@pytest.mark.parametrize("resource", [DEVICE_TAINT_RULES, VOLCANO_POD_GROUPS], ids=lambda resource: resource.plural)
+@pytest.mark.parametrize(
+    "resource", [DEVICE_TAINT_RULES, VOLCANO_POD_GROUPS, JOB_SETS], ids=lambda resource: resource.plural
+)
 def test_a_kind_that_is_served_no_longer_stops_decisions_for_a_moment_only(resource: Resource) -> None:
     world = Reading()
     world.settle()

@@ -194,7 +194,7 @@ def test_a_job_set_of_which_not_all_jobs_exist_yet_is_told_so_only_if_that_lasts
     world.settle(15)
     assert world.condition("p")[1] == "GangIncomplete"
     assert "0 of an unknown number of Jobs of JobSet train exist" in world.condition("p")[2]
-    assert "nothing is reserved for those that come later" in world.condition("p")[2]
+    assert "let this program list and watch jobsets.jobset.x-k8s.io" in world.condition("p")[2]
 
 
 def test_a_member_without_claims_counts_on_its_node_from_the_decision_until_it_is_bound() -> None:

@@ -1,0 +1,270 @@
+"""JobSets as values: how many pods each makes, in which order, and which of them a gang still awaits. Pure.
+
+A JobSet makes the Jobs of a replicated job when those that it depends on are ready (``dependsOn``, or ``startupPolicy``
+with ``InOrder``). So their pods do not exist when the first must start. What these will ask for is in its spec.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from controller.placement import Needs, needs_of
+
+Json = Mapping[str, Any]
+
+PART: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+"""Label of Jobs and pods with the replicated job that they belong to."""
+INDEX: Final = "jobset.sigs.k8s.io/job-index"
+"""Label of Jobs and pods with the place of the Job among those of its replicated job."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimUse:
+    """An entry of ``spec.resourceClaims``: a claim of the namespace, or the template of one."""
+
+    entry: str
+    claim: str
+    template: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodTemplate:
+    """What a pod will ask for that is made from a template."""
+
+    needs: Needs
+    claims: tuple[ClaimUse, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A replicated job.
+
+    Attributes:
+        jobs: how many Jobs it makes.
+        size: how many pods each of these keeps at a time.
+        goal: how many pods of each have to succeed; at least ``size``. Each takes as many ranks.
+        joins: whether its pods can be in a gang: they have claims for devices, or the label for gangs.
+        first_rank: of its first Job.
+        after_ready: the parts that have to be ready before it is made.
+        after_end: the parts that have to be complete before it is made.
+        template: what its pods ask for; None in a JobSet that makes all Jobs at once.
+    """
+
+    name: str
+    jobs: int
+    size: int
+    goal: int
+    joins: bool
+    first_rank: int = 0
+    after_ready: tuple[str, ...] = ()
+    after_end: tuple[str, ...] = ()
+    template: PodTemplate | None = None
+
+    @property
+    def members(self) -> int:
+        """How many members of a gang it makes."""
+        return self.jobs * self.size if self.joins else 0
+
+    def ranks(self) -> Iterator[tuple[int, int, int]]:
+        """The rank of each member, with the index of its Job and its own index in that."""
+        for job in range(self.jobs):
+            for index in range(self.size):
+                yield self.first_rank + job * self.goal + index, job, index
+
+
+@dataclass(frozen=True, slots=True)
+class JobSet:
+    """A JobSet.
+
+    Attributes:
+        key: ``namespace/name``.
+        parts: by name, in the order of the spec, which is that of their ranks.
+        members: how many members a gang of its pods has.
+        is_in_order: whether some Jobs are made only when others are ready or complete.
+    """
+
+    key: str
+    uid: str
+    parts: Mapping[str, Part]
+    members: int
+    is_in_order: bool
+
+    @property
+    def namespace(self) -> str:
+        """Of the object."""
+        return self.key.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """Of the object."""
+        return self.key.partition("/")[2]
+
+    def first_rank(self, part: str, job: int) -> int:
+        """The rank of the first pod of a Job of the part; 0 if there is no such part."""
+        found = self.parts.get(part)
+        return found.first_rank + job * found.goal if found is not None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class LaterPart:
+    """A part of which members do not exist yet.
+
+    Attributes:
+        count: how many.
+    """
+
+    part: Part
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """What is still to be made for a gang whose members are made one part after another.
+
+    Attributes:
+        missing: how many members do not exist that have to before the gang starts: those of the parts that wait for
+            no member, and of every part of which one exists.
+        later: the parts that are made when members run. Those that are made only when members have ended are left out
+            until then: they can have the devices of these.
+    """
+
+    missing: int
+    later: tuple[LaterPart, ...]
+
+    @property
+    def count(self) -> int:
+        """How many members are made later."""
+        return sum(one.count for one in self.later)
+
+
+def coming(job_set: JobSet, there: Mapping[str, int], ended: Mapping[str, int]) -> Coming:
+    """What is still to be made of the JobSet.
+
+    Args:
+        there: how many members of each part exist.
+        ended: how many members of each part have succeeded.
+    """
+    missing, later = 0, list[LaterPart]()
+    waiting, blocked = set[str](), set[str]()
+    """The parts that wait for a member to be ready, and for one to end."""
+    of = job_set.parts
+    for part in of.values():
+        before = (*part.after_ready, *part.after_end)
+        unfinished = [
+            name for name in part.after_end if of[name].joins and ended.get(name, 0) < of[name].jobs * of[name].goal
+        ]
+        if any(of[name].joins or name in waiting for name in before):
+            waiting.add(part.name)
+        if unfinished or any(name in blocked for name in before):
+            blocked.add(part.name)
+        exist, done = there.get(part.name, 0), ended.get(part.name, 0)
+        left = max(0, part.members - exist - done)
+        if part.name not in waiting or exist or done:
+            missing += left
+        if left and part.name in waiting and part.name not in blocked:
+            later.append(LaterPart(part, left))
+    return Coming(missing, tuple(later))
+
+
+class JobSets:
+    """The JobSets that are known."""
+
+    def __init__(self) -> None:
+        self._sets: dict[str, JobSet] = {}
+        self._uids: dict[str, str] = {}
+        self._in_order: dict[str, dict[str, None]] = {}
+        """The uids of those with an order, by namespace."""
+
+    def put(self, job_set: JobSet) -> Collection[str]:
+        """Add or replace a JobSet; the uids whose pods this concerns."""
+        if self._sets.get(job_set.uid) == job_set:
+            return ()
+        changed = self.remove(job_set.key)
+        self._sets[job_set.uid], self._uids[job_set.key] = job_set, job_set.uid
+        if job_set.is_in_order:
+            self._in_order.setdefault(job_set.namespace, {})[job_set.uid] = None
+        return {*changed, job_set.uid}
+
+    def remove(self, key: str) -> Collection[str]:
+        """Remove a JobSet; the uids whose pods this concerns."""
+        job_set = self._sets.pop(self._uids.pop(key, ""), None)
+        if job_set is None:
+            return ()
+        if job_set.is_in_order:
+            others = self._in_order[job_set.namespace]
+            del others[job_set.uid]
+            if not others:
+                del self._in_order[job_set.namespace]
+        return (job_set.uid,)
+
+    def of(self, namespace: str, uid: str) -> JobSet | None:
+        """The JobSet with the uid, which only pods of its namespace can belong to; None if it is not known."""
+        job_set = self._sets.get(uid)
+        return job_set if job_set is not None and job_set.namespace == namespace else None
+
+    def in_order(self, namespace: str) -> Collection[str]:
+        """The uids of the JobSets of the namespace that make Jobs one after another."""
+        return tuple(self._in_order.get(namespace, ()))
+
+
+def job_set_from(obj: Json, label: str) -> JobSet:
+    """The value of a JobSet object; ``label`` is that for gangs."""
+    metadata, spec = obj["metadata"], obj["spec"]
+    one_by_one = (spec.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
+    parts, ranks, last = dict[str, Part](), 0, ""
+    raws = {raw["name"]: raw for raw in spec.get("replicatedJobs") or ()}
+    for name, raw in raws.items():
+        part = replace(_part(raw, label), first_rank=ranks)
+        ranks += part.jobs * part.goal if part.joins else 0
+        # A part can depend only on those that stand before it.
+        needed = [one for one in raw.get("dependsOn") or () if one["name"] in parts]
+        ready = [one["name"] for one in needed if one.get("status") != "Complete"]
+        ready += [last] if one_by_one and last else []
+        ended = tuple(one["name"] for one in needed if one.get("status") == "Complete")
+        parts[name], last = replace(part, after_ready=tuple(ready), after_end=ended), name
+    namespace, in_order = metadata["namespace"], any(part.after_ready or part.after_end for part in parts.values())
+    if in_order:
+        templates = {name: raw["template"]["spec"]["template"] for name, raw in raws.items()}
+        parts = {name: replace(part, template=_template(templates[name], namespace)) for name, part in parts.items()}
+    members = sum(part.members for part in parts.values())
+    return JobSet(f"{namespace}/{metadata['name']}", metadata["uid"], parts, members, in_order)
+
+
+def size_of(job: Json) -> int:
+    """How many pods a Job with this spec keeps at a time."""
+    parallelism, completions = job.get("parallelism"), job.get("completions")
+    parallelism = 1 if parallelism is None else parallelism
+    return int(parallelism if completions is None else min(parallelism, completions))
+
+
+def can_join(template: Json, label: str) -> bool:
+    """Whether pods of this template can be in a gang: they have claims for devices, or the label for gangs."""
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    return bool(template["spec"].get("resourceClaims")) or label in labels
+
+
+def _part(raw: Json, label: str) -> Part:
+    job, jobs = raw["template"]["spec"], raw.get("replicas")
+    size = size_of(job)
+    return Part(
+        name=raw["name"],
+        jobs=1 if jobs is None else jobs,
+        size=size,
+        goal=max(size, job.get("completions") or 0),
+        joins=can_join(job["template"], label),
+    )
+
+
+def _template(raw: Json, namespace: str) -> PodTemplate:
+    metadata = {**(raw.get("metadata") or {}), "namespace": namespace, "name": "", "uid": "made later"}
+    needs = needs_of({"metadata": metadata, "spec": raw["spec"]})
+    entries = raw["spec"].get("resourceClaims") or ()
+    return PodTemplate(
+        # A volume that is made for the pod does not exist yet either.
+        replace(needs, volumes=tuple(volume for volume in needs.volumes if not volume.owner)),
+        tuple(
+            ClaimUse(one["name"], one.get("resourceClaimName") or "", one.get("resourceClaimTemplateName") or "")
+            for one in entries
+            if one.get("resourceClaimName") or one.get("resourceClaimTemplateName")
+        ),
+    )

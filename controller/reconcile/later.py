@@ -1,0 +1,110 @@
+"""Members of a gang that do not exist yet, as demands, so that room is found for all members at once. Pure.
+
+What they ask for is in the JobSet that makes them, and in the ResourceClaimTemplates that it names. What admission adds
+to a pod later, such as the overhead of a runtime class, is not known.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+from controller.allocation import CompiledRequest
+from controller.gangs import LaterPart, Member, Part, PodTemplate
+from controller.placement import PodDemand
+from controller.reconcile.decisions import Reason, Wait
+from controller.reconcile.gangprogress import KnownGang
+from controller.reconcile.nodes import NodeOrder, reachable_nodes
+from controller.reconcile.podclaims import faults_of, measured_by_driver
+from controller.state import ClaimRecord, State
+from driver.model import Claim
+
+MOST_LATER: Final = 1000
+"""Members that room is found for before they exist. A JobSet of a few lines can promise any number of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the pods of a part will ask for: entries of the template, and the claim that each stands for."""
+
+    ours: Sequence[tuple[str, ClaimRecord]]
+    beside: Sequence[tuple[str, ClaimRecord]]
+    held: Sequence[ClaimRecord]
+    """Claims that are allocated already."""
+
+
+def later_members(state: State, gang: KnownGang, most: int, order: NodeOrder, priority: int) -> Sequence[Member] | Wait:
+    """The members that come later, in the order of ranks; or why it is not known what they ask for.
+
+    Members that could not start whatever room there is, because something is wrong with their claims, are left out, and
+    so are those whose templates this program may not read.
+
+    Args:
+        most: how many count.
+        order: the nodes that are held back from the gang.
+        priority: of the members that exist.
+    """
+    found: list[Member] = []
+    taken = {member.rank for member in gang.members}
+    for later in gang.coming.later if gang.coming else ():
+        left = min(most, MOST_LATER) - len(found)
+        if left <= 0 or later.part.template is None:
+            break
+        asked = _asked_by(state, gang, later.part, later.part.template)
+        if isinstance(asked, Wait):
+            return asked
+        if asked is not None:
+            reachable = reachable_nodes(state, asked.held)
+            needs = replace(later.part.template.needs, priority=priority)
+            for rank, key in islice(_places(gang, later, taken), min(left, later.count)):
+                claims, beside = (
+                    [_made(key, entry, one) for entry, one in some] for some in (asked.ours, asked.beside)
+                )
+                demand = PodDemand(key, needs, tuple(claims), reachable, frozenset(order.held), beside=tuple(beside))
+                found.append(Member(demand, rank, task=later.part.name))
+    return found
+
+
+def _places(gang: KnownGang, later: LaterPart, taken: set[int]) -> Iterator[tuple[int, str]]:
+    """The ranks that no member has, each with a key that no pod can have."""
+    name = gang.key.replace("/JobSet/", "/")
+    for rank, job, index in later.part.ranks():
+        if rank not in taken:
+            yield rank, f"{name}-{later.part.name}-{job}-{index} (to come)"
+
+
+def _made(pod: str, entry: str, record: ClaimRecord) -> Claim:
+    """The claim of a pod: one of its own if it is made from a template, which has no uid."""
+    claim = record.claim
+    return claim if claim.uid else replace(claim, name=f"{pod} {entry}", uid=f"{pod} {entry}")
+
+
+def _asked_by(state: State, gang: KnownGang, part: Part, template: PodTemplate) -> _Asked | Wait | None:
+    """What the pods of the part will ask for; None if they cannot start, or that is not known."""
+    namespace, known, missing = gang.key.partition("/")[0], list[tuple[str, ClaimRecord]](), list[str]()
+    for use in template.claims:
+        if use.template and not state.templates.readable:
+            return None
+        kind, key = ("ResourceClaim", use.claim) if use.claim else ("ResourceClaimTemplate", use.template)
+        record = (state.claims if use.claim else state.templates).get(f"{namespace}/{key}")
+        if any(record is one for _, one in known) and use.claim:
+            continue
+        if record is None:
+            missing.append(f"{kind} {namespace}/{key}")
+        else:
+            known.append((use.entry, record))
+    if missing:
+        text = f"{', '.join(missing)}: does not exist; members of {part.name} ask for it, which start later; create it"
+        return Wait(Reason.GANG_INCOMPLETE, f"gang {gang.key}: {text}")
+    split = measured_by_driver(state, [record for _, record in known])
+    if isinstance(split, Wait):
+        return split
+    ours, others = ({id(record) for record in some} for some in (split.ours, split.others))
+    claims = [record.claim for _, record in known if record.claim.allocation is None]
+    if split.problems or faults_of(state, split.ours) or not isinstance(state.devices.compile(claims), CompiledRequest):
+        return None
+    return _Asked(
+        [one for one in known if id(one[1]) in ours and one[1].claim.allocation is None],
+        [one for one in known if id(one[1]) in others and state.devices.publishes(one[1].claim)],
+        [record for _, record in known if record.claim.allocation is not None],
+    )

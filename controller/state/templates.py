@@ -1,0 +1,49 @@
+"""ResourceClaimTemplates: what pods will ask for that do not exist yet. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+from controller.state.claims import ClaimRecord, record_from
+from driver.kube.api import Object
+
+
+class ClaimTemplates(Mapping[str, ClaimRecord]):
+    """All templates by key (``namespace/name``), each as the claim that is made from it, without a uid.
+
+    Attributes:
+        readable: whether they may be read. If not, one that is not known here may exist.
+    """
+
+    def __init__(self) -> None:
+        self.readable = True
+        self._templates: dict[str, ClaimRecord] = {}
+
+    def __getitem__(self, key: str) -> ClaimRecord:
+        return self._templates[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._templates)
+
+    def __len__(self) -> int:
+        return len(self._templates)
+
+    def put(self, made: ClaimRecord) -> bool:
+        """Add or replace a template; whether that changes anything."""
+        known = self._templates.get(made.claim.key)
+        self._templates[made.claim.key] = made
+        return known != made
+
+    def remove(self, key: str) -> bool:
+        """Remove a template; whether it was known."""
+        return self._templates.pop(key, None) is not None
+
+
+def template_from(obj: Object) -> ClaimRecord:
+    """The claim that is made from a ResourceClaimTemplate object.
+
+    Raises:
+        LodeError, KeyError, TypeError, ValueError: the object cannot be decoded.
+    """
+    metadata = obj["metadata"]
+    return record_from(
+        {"metadata": {"namespace": metadata["namespace"], "name": metadata["name"]}, "spec": obj["spec"]["spec"]}
+    )
