@@ -4,12 +4,10 @@ import random
 import re
 import uuid
 from datetime import datetime
-from typing import Any
 
 from driver.clock import Clock, rfc3339
 from driver.errors import Fault
 from driver.kube.api import NAMESPACES, AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Object, Unavailable
-from memoryapi import server_side_apply
 from memoryapi.kind_rules import KindRules, Write
 from memoryapi.schema import parse, type_of
 from memoryapi.store import Entry, Store, freeze
@@ -37,7 +35,7 @@ class ObjectWriter:
         self._clock = clock
         self._random = randomness
 
-    def create(self, kind: KindRules, obj: Object, namespace: str, applied: Any = None) -> Entry:
+    def create(self, kind: KindRules, obj: Object, namespace: str) -> Entry:
         """Store a new object.
 
         Raises:
@@ -69,7 +67,7 @@ class ObjectWriter:
             raise AlreadyExists(
                 f'{kind.resource.plural} "{metadata["name"]}" already exists', status=409, reason="AlreadyExists"
             )
-        return self._put(kind, key, new, applied)
+        return self._put(kind, key, new)
 
     def _check_namespace(self, namespace: str) -> None:
         if not namespace:
@@ -88,9 +86,7 @@ class ObjectWriter:
         entry = self._store.table(NAMESPACES).get(key_of("", namespace))
         return entry is not None and entry.object["metadata"].get("labels", {}).get(ADMIN_ACCESS) == "true"
 
-    def replace(
-        self, kind: KindRules, entry: Entry, obj: Object, subresource: str, *, is_patch: bool, applied: Any = None
-    ) -> Entry:
+    def replace(self, kind: KindRules, entry: Entry, obj: Object, subresource: str, *, is_patch: bool) -> Entry:
         """Store ``obj`` as the next version of ``entry``; writing the same content again makes no new version.
 
         Raises:
@@ -112,12 +108,11 @@ class ObjectWriter:
         self._refuse(kind, new, [*immutable, *_metadata_faults(new, old), *kind.faults(write)])
         if kind.counts_generation and new.get("spec") != old.get("spec"):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        owners = applied if applied is not None else server_side_apply.after_update(kind, entry.applied, old, new)
-        if new == old and owners == entry.applied:
+        if new == old:
             return entry
         if _can_be_removed(new):
             return self._remove(kind, _key(old), new)
-        return self._put(kind, _key(old), new, owners)
+        return self._put(kind, _key(old), new)
 
     def _check_version(self, kind: KindRules, new: Object, old: Object, *, is_patch: bool) -> None:
         requested, stored = new.get("metadata", {}), old["metadata"]
@@ -158,7 +153,7 @@ class ObjectWriter:
         grace = kind.grace(old, requested_grace) if kind.grace else 0
         last = old
         if kind.grace or _has_finalizers(old):
-            last = self._put(kind, _key(old), self._marked_for_deletion(kind, old, grace), entry.applied).object
+            last = self._put(kind, _key(old), self._marked_for_deletion(kind, old, grace)).object
         if grace == 0 and not _has_finalizers(last):
             self._remove(kind, _key(old), last)
 
@@ -200,11 +195,10 @@ class ObjectWriter:
             "spec": {**spec, "nodeName": node},
             "status": {**old["status"], "conditions": [*conditions, scheduled]},
         }
-        return self._put(kind, _key(old), new, entry.applied)
+        return self._put(kind, _key(old), new)
 
-    def _put(self, kind: KindRules, key: str, new: Object, applied: Any) -> Entry:
-        stored = self._versioned(kind, new)
-        entry = freeze(stored, applied)
+    def _put(self, kind: KindRules, key: str, new: Object) -> Entry:
+        entry = freeze(self._versioned(kind, new))
         self._store.put(kind.resource, key, entry)
         return entry
 

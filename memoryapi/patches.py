@@ -1,4 +1,4 @@
-"""The three patch types that do not depend on the owners of fields: merge, strategic merge and JSON patch."""
+"""The three types of patches: merge, strategic merge and JSON patch."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

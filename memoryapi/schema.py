@@ -22,29 +22,24 @@ _INTEGERS = {"int32": 2**31, "int64": 2**63}
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """The values a field may have, and how the values of two writers are merged."""
+    """The values a field may have, and how a patch of a list is merged."""
 
     kind: str
     """``struct``, ``list``, ``map``, ``enum``, or the name of a scalar."""
     item: "FieldType | None" = None
     """The type of a list's items or of a map's values."""
     struct: str = ""
-    keys: tuple[str, ...] = ()
-    """Apply: the fields that identify an item of a list; without any, the list is replaced as a whole."""
-    is_set: bool = False
     merge_key: str | None = None
     """Strategic merge: the field that identifies an item, "" for plain values; with None the list is replaced."""
-    atomic: bool = False
     values: frozenset[str] = field(default=frozenset())
 
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """The fields of one type, which of them are required, and whether apply replaces it as a whole."""
+    """The fields of one type, and which of them are required."""
 
     fields: Mapping[str, FieldType]
     required: tuple[str, ...]
-    atomic: bool
 
 
 @cache
@@ -58,10 +53,10 @@ def struct(name: str) -> Struct:
     if name == _CUSTOM:
         namespace = struct(_raw()["kinds"]["Namespace"])
         free = dict.fromkeys(("spec", "status"), FieldType("any"))
-        return Struct({**namespace.fields, **free}, (), atomic=False)
+        return Struct({**namespace.fields, **free}, ())
     raw = _raw()["types"][name]
     fields = {key: _type(value) for key, value in raw["fields"].items()}
-    return Struct(fields, tuple(raw.get("required", ())), raw.get("atomic", False))
+    return Struct(fields, tuple(raw.get("required", ())))
 
 
 @cache
@@ -74,16 +69,10 @@ def _type(raw: Any) -> FieldType:
     if isinstance(raw, str):
         return FieldType("struct", struct=raw[1:]) if raw.startswith("#") else FieldType(raw)
     if "map" in raw:
-        return FieldType("map", item=_type(raw["map"]), atomic=raw.get("atomic", False))
+        return FieldType("map", item=_type(raw["map"]))
     if "enum" in raw:
         return FieldType("enum", values=frozenset(raw["enum"]))
-    return FieldType(
-        "list",
-        item=_type(raw["list"]),
-        keys=tuple(raw.get("keys", ())),
-        is_set=raw.get("set", False),
-        merge_key=raw.get("merge"),
-    )
+    return FieldType("list", item=_type(raw["list"]), merge_key=raw.get("merge"))
 
 
 def child(field_type: FieldType, name: str) -> FieldType | None:

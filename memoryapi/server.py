@@ -20,7 +20,7 @@ from driver.kube.api import (
     WatchEvent,
     nothing,
 )
-from memoryapi import claims, pods, server_side_apply, simple_kinds, slices
+from memoryapi import claims, pods, simple_kinds, slices
 from memoryapi.kind_rules import KindRules, at
 from memoryapi.object_writer import ObjectWriter, key_of
 from memoryapi.patches import json_patch, merge, strategic
@@ -244,15 +244,11 @@ class MemoryApi:
         namespace: str = "",
         subresource: str = "",
         patch_type: PatchType = "merge",
-        field_manager: str = "",
-        force: bool = False,
     ) -> Object:
-        """Change the object; ``apply`` also creates it."""
+        """Change the object."""
         with self._changed:
             kind = self._kind(resource, subresource)
             self._namespace(kind, {}, namespace)
-            if patch_type == "apply":
-                return self._apply(kind, name, patch, namespace, subresource, field_manager, force=force)
             entry = self._entry(kind, name, namespace)
             if patch_type == "merge":
                 wanted = merge(entry.object, patch)
@@ -261,22 +257,6 @@ class MemoryApi:
             else:
                 wanted = json_patch(entry.object, patch)
             return self._done(self._writer.replace(kind, entry, wanted, subresource, is_patch=True))
-
-    def _apply(
-        self, kind: KindRules, name: str, config: Any, namespace: str, subresource: str, manager: str, *, force: bool
-    ) -> Object:
-        if not manager:
-            raise Invalid("fieldManager: Required value: is required for apply patch", status=422, reason="Invalid")
-        config = server_side_apply.without_ignored_parts(config, kind, subresource)
-        entry = self._store.table(kind.resource).get(key_of(namespace, name))
-        if entry is None and subresource:
-            raise _not_found(kind.resource, name)
-        live = entry.object if entry else {"metadata": {"name": name}}
-        owners = (entry.applied if entry else None) or server_side_apply.NO_OWNERS
-        wanted, owners = server_side_apply.apply(kind, live, owners, config, manager, force=force)
-        if entry is None:
-            return self._done(self._writer.create(kind, wanted, namespace, applied=owners))
-        return self._done(self._writer.replace(kind, entry, wanted, subresource, is_patch=True, applied=owners))
 
     def delete(
         self,

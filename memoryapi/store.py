@@ -5,7 +5,6 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from driver.kube.api import Gone, Object, Resource
 
@@ -18,8 +17,6 @@ class Entry:
 
     object: Object
     frozen: bytes
-    applied: Any = None
-    """The owners of fields, if apply was used on the object."""
 
     def thaw(self) -> Object:
         """A copy of the object. (``marshal`` copies JSON several times faster than ``copy.deepcopy``.)"""
@@ -27,9 +24,9 @@ class Entry:
         return thawed
 
 
-def freeze(obj: Object, applied: Any = None) -> Entry:
+def freeze(obj: Object) -> Entry:
     """An entry of ``obj``, which the caller must not change any more."""
-    return Entry(obj, marshal.dumps(obj), applied)
+    return Entry(obj, marshal.dumps(obj))
 
 
 @dataclass(frozen=True, slots=True)

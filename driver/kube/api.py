@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from driver.errors import LodeError
 
 Object = dict[str, Any]
-PatchType = Literal["merge", "strategic", "json", "apply"]
+PatchType = Literal["merge", "strategic", "json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +207,8 @@ class Api(Protocol):
         namespace: str = "",
         subresource: str = "",
         patch_type: PatchType = "merge",
-        field_manager: str = "",
-        force: bool = False,
     ) -> Object:
-        """PATCH; ``apply`` is server-side apply and needs ``field_manager``."""
+        """PATCH, as a merge patch by default."""
         ...
 
     def delete(

@@ -42,7 +42,6 @@ _CONTENT_TYPES: Mapping[PatchType, str] = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
     "json": "application/json-patch+json",
-    "apply": "application/apply-patch+yaml",
 }
 _HEADERS = {"Accept": "application/json", "User-Agent": "lode"}
 _STRICT = {"fieldValidation": "Strict"}
@@ -177,13 +176,10 @@ class KubeClient:
         namespace: str = "",
         subresource: str = "",
         patch_type: PatchType = "merge",
-        field_manager: str = "",
-        force: bool = False,
     ) -> Object:
-        """PATCH; ``apply`` is server-side apply and needs ``field_manager``."""
-        query = _query(**_STRICT, fieldManager=field_manager, force="true" if force else "")
+        """PATCH, as a merge patch by default."""
         path = _path(resource, namespace, name, subresource)
-        return self._call("PATCH", path, query, patch, _CONTENT_TYPES[patch_type])
+        return self._call("PATCH", path, _query(**_STRICT), patch, _CONTENT_TYPES[patch_type])
 
     def delete(
         self,

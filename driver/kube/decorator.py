@@ -137,8 +137,6 @@ class ApiDecorator:
         namespace: str = "",
         subresource: str = "",
         patch_type: PatchType = "merge",
-        field_manager: str = "",
-        force: bool = False,
     ) -> Object:
         """As ``Api.patch``."""
         return self.around(
@@ -150,8 +148,6 @@ class ApiDecorator:
                 namespace=namespace,
                 subresource=subresource,
                 patch_type=patch_type,
-                field_manager=field_manager,
-                force=force,
             ),
         )
 

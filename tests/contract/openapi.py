@@ -2,8 +2,7 @@
 
     python -m tests.contract.openapi        (needs the programs of a control plane)
 
-Only field names, types, list keys and patch strategies are kept: they are what strict decoding, strategic merge patch
-and server-side apply need.
+Only field names, types and patch strategies are kept: they are what strict decoding and strategic merge patch need.
 """
 
 import json
@@ -64,8 +63,6 @@ def _add(name: str, schemas: dict[str, Any], types: dict[str, Any]) -> None:
     types[name] = kept
     if found.get("required"):
         kept["required"] = found["required"]
-    if found.get("x-kubernetes-map-type") == "atomic":
-        kept["atomic"] = True
     for field, described in sorted(found.get("properties", {}).items()):
         kept["fields"][field] = _type(described, schemas, types)
 
@@ -80,8 +77,7 @@ def _type(described: dict[str, Any], schemas: dict[str, Any], types: dict[str, A
         case "array":
             return _list(described, schemas, types)
         case "object" if "additionalProperties" in described:
-            kept = {"map": _type(described["additionalProperties"], schemas, types)}
-            return kept | ({"atomic": True} if described.get("x-kubernetes-map-type") == "atomic" else {})
+            return {"map": _type(described["additionalProperties"], schemas, types)}
         case "object":
             return "object"
         case "integer":
@@ -95,11 +91,6 @@ def _type(described: dict[str, Any], schemas: dict[str, Any], types: dict[str, A
 
 def _list(described: dict[str, Any], schemas: dict[str, Any], types: dict[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = {"list": _type(described["items"], schemas, types)}
-    kind = described.get("x-kubernetes-list-type")
-    if kind == "map":
-        kept["keys"] = described["x-kubernetes-list-map-keys"]
-    if kind == "set":
-        kept["set"] = True
     if "merge" in described.get("x-kubernetes-patch-strategy", ""):
         kept["merge"] = described.get("x-kubernetes-patch-merge-key", "")
     return kept

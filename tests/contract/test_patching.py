@@ -1,19 +1,16 @@
-"""The four kinds of patch."""
+"""The three kinds of patch."""
 
 from typing import Any
 
 import pytest
 
 from driver.kube.api import (
-    LEASES,
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     Api,
     ApiError,
-    Conflict,
     Invalid,
-    NotFound,
     Object,
 )
 from tests.contract.objects import GATE, allocation, claim, consumer, pod, resource_slice
@@ -181,114 +178,3 @@ def test_a_json_patch_that_does_not_fit_is_refused(api: Api, namespace: str, ope
     api.create(PODS, pod("p", namespace))
     with pytest.raises(Invalid):
         api.patch(PODS, "p", [operation], namespace=namespace, patch_type="json")
-
-
-def apply(api: Api, namespace: str, manager: str, labels: Object, *, force: bool = False) -> Any:
-    config = {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": "l", "namespace": namespace, "labels": labels},
-    }
-    answer = api.patch(LEASES, "l", config, namespace=namespace, patch_type="apply", field_manager=manager, force=force)
-    return answer["metadata"].get("labels", {})
-
-
-def test_apply_creates_and_then_changes(api: Api, namespace: str) -> None:
-    assert apply(api, namespace, "one", {"a": "1"}) == {"a": "1"}
-    version = api.get(LEASES, "l", namespace)["metadata"]["resourceVersion"]
-    assert apply(api, namespace, "one", {"a": "1"}) == {"a": "1"}
-    assert api.get(LEASES, "l", namespace)["metadata"]["resourceVersion"] == version
-    assert apply(api, namespace, "one", {"a": "2"}) == {"a": "2"}
-
-
-def test_fields_no_manager_applies_any_more_are_removed(api: Api, namespace: str) -> None:
-    apply(api, namespace, "one", {"mine": "1", "both": "1"})
-    assert apply(api, namespace, "two", {"both": "1", "theirs": "1"}) == {"mine": "1", "both": "1", "theirs": "1"}
-    assert apply(api, namespace, "one", {}) == {"both": "1", "theirs": "1"}
-    assert apply(api, namespace, "two", {}) == {}
-
-
-def test_another_managers_value_is_overwritten_only_by_force(api: Api, namespace: str) -> None:
-    apply(api, namespace, "one", {"a": "1"})
-    with pytest.raises(Conflict):
-        apply(api, namespace, "two", {"a": "2"})
-    assert apply(api, namespace, "two", {"a": "2"}, force=True) == {"a": "2"}
-    assert apply(api, namespace, "one", {}) == {"a": "2"}
-    with pytest.raises(Conflict):
-        apply(api, namespace, "one", {"a": "1"})
-
-
-def test_a_value_of_another_write_is_changed_only_by_force(api: Api, namespace: str) -> None:
-    api.create(LEASES, {"metadata": {"name": "l", "labels": {"a": "1", "b": "1"}}}, namespace)
-    assert apply(api, namespace, "one", {"a": "1"}) == {"a": "1", "b": "1"}
-    with pytest.raises(Conflict):
-        apply(api, namespace, "one", {"a": "1", "b": "2"})
-    assert apply(api, namespace, "one", {}) == {"a": "1", "b": "1"}
-    assert apply(api, namespace, "one", {"b": "2"}, force=True) == {"a": "1", "b": "2"}
-    assert apply(api, namespace, "one", {}) == {"a": "1"}
-
-
-def test_another_write_takes_a_field_from_its_manager(api: Api, namespace: str) -> None:
-    apply(api, namespace, "one", {"a": "1", "b": "1"})
-    api.patch(LEASES, "l", {"metadata": {"labels": {"a": "2"}}}, namespace=namespace)
-    assert apply(api, namespace, "one", {"b": "1"}) == {"a": "2", "b": "1"}
-
-
-def test_apply_needs_a_manager_api_version_and_kind(api: Api, namespace: str) -> None:
-    with pytest.raises(Invalid):
-        apply(api, namespace, "", {"a": "1"})
-    with pytest.raises(Invalid):
-        api.patch(
-            LEASES,
-            "l",
-            {"metadata": {"name": "l"}},
-            namespace=namespace,
-            patch_type="apply",
-            field_manager="one",
-        )
-
-
-def apply_status(api: Api, namespace: str, manager: str, *devices: str) -> list[str]:
-    """Apply ``status.devices``, which a driver owns device by device."""
-    answer = api.patch(
-        RESOURCE_CLAIMS,
-        "c",
-        {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceClaim",
-            "metadata": {"name": "c", "namespace": namespace},
-            "status": {
-                "devices": [
-                    {"driver": "lode.dev", "pool": "node-1/lode.dev", "device": device, "data": {"by": manager}}
-                    for device in devices
-                ]
-            },
-        },
-        namespace=namespace,
-        subresource="status",
-        patch_type="apply",
-        field_manager=manager,
-    )
-    return [item["device"] for item in answer["status"].get("devices", [])]
-
-
-def test_apply_to_status_merges_keyed_lists_item_by_item(api: Api, namespace: str) -> None:
-    with pytest.raises(NotFound):
-        apply_status(api, namespace, "one", "gpu-0")
-    created = api.create(RESOURCE_CLAIMS, claim("c", namespace))
-    both = allocation()
-    both["devices"]["results"].append({**both["devices"]["results"][0], "device": "gpu-1"})
-    api.update(RESOURCE_CLAIMS, {**created, "status": {"allocation": both}}, "status")
-    assert apply_status(api, namespace, "one", "gpu-0") == ["gpu-0"]
-    assert apply_status(api, namespace, "two", "gpu-1") == ["gpu-0", "gpu-1"]
-    assert apply_status(api, namespace, "one") == ["gpu-1"]
-
-
-def test_apply_to_a_pods_status_leaves_the_other_conditions(api: Api, namespace: str) -> None:
-    api.create(PODS, pod("p", namespace))
-    condition = {"type": "lode.dev/Allocated", "status": "False", "reason": "NoDevices", "message": "none left"}
-    config = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": {"conditions": [condition]}}
-    answer = api.patch(
-        PODS, "p", config, namespace=namespace, subresource="status", patch_type="apply", field_manager="lode"
-    )
-    assert [item["type"] for item in answer["status"]["conditions"]] == ["PodScheduled", "lode.dev/Allocated"]

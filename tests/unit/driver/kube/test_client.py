@@ -107,20 +107,20 @@ def test_every_write_is_strict_and_says_who_we_are(server: Server, client: KubeC
     obj = {"metadata": {"name": "l", "namespace": "n"}}
     api.create(LEASES, obj)
     api.update(LEASES, obj, "status")
-    api.patch(LEASES, "l", {"a": 1}, namespace="n", patch_type="apply", field_manager="lode", force=True)
+    api.patch(LEASES, "l", {"a": 1}, namespace="n", patch_type="json")
     api.delete(LEASES, "l", "n", uid="u", resource_version="7", grace_period_seconds=0)
     leases = "/apis/coordination.k8s.io/v1/namespaces/n/leases"
     assert [(method, path) for method, path, _, _ in server.requests] == [
         ("POST", f"{leases}?fieldValidation=Strict"),
         ("PUT", f"{leases}/l/status?fieldValidation=Strict"),
-        ("PATCH", f"{leases}/l?fieldValidation=Strict&fieldManager=lode&force=true"),
+        ("PATCH", f"{leases}/l?fieldValidation=Strict"),
         ("DELETE", f"{leases}/l"),
     ]
     for _, _, headers, _ in server.requests:
         assert (headers["Authorization"], headers["User-Agent"]) == ("Bearer secret", "lode")
         assert headers["Accept"] == "application/json"
     assert server.requests[0][3] == {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **obj}
-    assert server.requests[2][2]["Content-Type"] == "application/apply-patch+yaml"
+    assert server.requests[2][2]["Content-Type"] == "application/json-patch+json"
     options = server.requests[3][3]
     assert options["preconditions"] == {"uid": "u", "resourceVersion": "7"}
     assert options["gracePeriodSeconds"] == 0

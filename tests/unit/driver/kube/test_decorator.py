@@ -30,7 +30,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "update": ((PODS, {"metadata": {"name": "p", "namespace": "ns"}}, "status"), {}),
     "patch": (
         (PODS, "p", {"spec": {}}),
-        {"namespace": "ns", "subresource": "status", "patch_type": "apply", "field_manager": "me", "force": True},
+        {"namespace": "ns", "subresource": "status", "patch_type": "strategic"},
     ),
     "delete": ((PODS, "p", "ns"), {"uid": "u", "resource_version": "9", "grace_period_seconds": 3}),
 }
