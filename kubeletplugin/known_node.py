@@ -1,8 +1,9 @@
 """The API as preparing sees it: the Node of this plugin is watched anyway, so it need not be read for each claim."""
 
 from collections.abc import Callable
+from typing import Any
 
-from driver.kube.api import NODES, Api, Object, Resource, nothing
+from driver.kube.api import NODES, Api, ApiCall, Object
 from driver.kube.decorator import ApiDecorator
 
 
@@ -18,11 +19,11 @@ class KnownNode(ApiDecorator):
         self._node_name = node_name
         self._watched = watched
 
-    def get(
-        self, resource: Resource, name: str, namespace: str = "", *, meanwhile: Callable[[], object] = nothing
-    ) -> Object:
+    def call(self, call: ApiCall) -> Any:
         """See ``Api``. The Node can be as old as the watch lags behind; its labels decide nothing about devices."""
-        if resource == NODES and name == self._node_name and (node := self._watched()) is not None:
-            meanwhile()
-            return node
-        return super().get(resource, name, namespace, meanwhile=meanwhile)
+        if call.verb == "get" and call.resource == NODES and call.name == self._node_name:
+            node = self._watched()
+            if node is not None:
+                call.meanwhile()
+                return node
+        return super().call(call)

@@ -3,22 +3,22 @@
 import copy
 import random
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from driver.clock import Clock
 from driver.kube.api import (
     NAMESPACES,
     PODS,
+    Api,
+    ApiCall,
     Conflict,
     Invalid,
     NotFound,
     Object,
     Page,
-    PatchType,
     Resource,
     WatchEvent,
-    nothing,
 )
 from memoryapi import claims, pods, simple_kinds, slices
 from memoryapi.kind_rules import KindRules, at
@@ -46,7 +46,7 @@ Entries = list[Entry]
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
-class MemoryApi:
+class MemoryApi(Api):
     """Implements ``driver.kube.api.Api`` without a server. Thread-safe.
 
     Controllers are not part of it: it does not create claims from templates, bind pods or collect garbage.
@@ -127,37 +127,38 @@ class MemoryApi:
             self._store.restore(backup, bump)
             self._changed.notify_all()
 
+    def call(self, call: ApiCall) -> Any:
+        """See ``Api``. A list is in the order of namespace and name; without ``blocking``, a watch ends at once."""
+        if call.verb == "get":
+            call.meanwhile()
+        with self._changed:
+            match call.verb:
+                case "get":
+                    return self._read(self._entry(self._kind(call.resource), call.name, call.namespace))
+                case "list":
+                    return self._list(call)
+                case "watch":
+                    return self._watch(call)
+                case "create":
+                    return self._create(call)
+                case "update":
+                    return self._update(call)
+                case "patch":
+                    return self._patch(call)
+                case "delete":
+                    return self._delete(call)
+
     # Reading
 
-    def get(
-        self, resource: Resource, name: str, namespace: str = "", *, meanwhile: Callable[[], object] = nothing
-    ) -> Object:
-        """The object, complete."""
-        meanwhile()
-        with self._changed:
-            kind = self._kind(resource)
-            return self._read(self._entry(kind, name, namespace))
-
-    def list(
-        self,
-        resource: Resource,
-        *,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = 500,
-        continue_token: str = "",
-    ) -> Page:
-        """One page, in order of namespace and name."""
-        with self._changed:
-            kind = self._kind(resource)
-            matches = matcher(label_selector, field_selector, kind.fields)
-            if continue_token:
-                version, entries = self._store.resume(continue_token)
-            else:
-                version, entries = self._store.version, self._select(resource, namespace, matches)
-            part, token = self._store.page(entries, version, limit)
-            return Page([self._read(entry) for entry in part], str(version), token)
+    def _list(self, call: ApiCall) -> Page:
+        kind = self._kind(call.resource)
+        matches = matcher(call.label_selector, call.field_selector, kind.fields)
+        if call.continue_token:
+            version, entries = self._store.resume(call.continue_token)
+        else:
+            version, entries = self._store.version, self._select(call.resource, call.namespace, matches)
+        part, token = self._store.page(entries, version, call.limit)
+        return Page([self._read(entry) for entry in part], str(version), token)
 
     def _select(self, resource: Resource, namespace: str, matches: Matches) -> Entries:
         table = self._store.table(resource)
@@ -170,27 +171,16 @@ class MemoryApi:
             items = [(key, entry) for key, entry in table.items() if matches(entry.object)]
         return [entry for _, entry in sorted(items, key=lambda item: item[0])]
 
-    def watch(
-        self,
-        resource: Resource,
-        *,
-        resource_version: str,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        timeout_seconds: int = 300,
-    ) -> Iterator[WatchEvent]:
-        """Changes after ``resource_version``, in order, and a bookmark at the end."""
-        with self._changed:
-            kind = self._kind(resource)
-            selected = matcher(label_selector, field_selector, kind.fields)
-            version = int(resource_version)
-            self._store.since(resource, version)
+    def _watch(self, call: ApiCall) -> Iterator[WatchEvent]:
+        kind = self._kind(call.resource)
+        selected = matcher(call.label_selector, call.field_selector, kind.fields)
+        version = int(call.resource_version)
+        self._store.since(call.resource, version)
 
         def matches(obj: Object) -> bool:
-            return (not namespace or obj["metadata"].get("namespace") == namespace) and selected(obj)
+            return (not call.namespace or obj["metadata"].get("namespace") == call.namespace) and selected(obj)
 
-        return self._stream(kind, version, matches, self._clock.monotonic() + timeout_seconds)
+        return self._stream(kind, version, matches, self._clock.monotonic() + call.timeout_seconds)
 
     def _stream(self, kind: KindRules, version: int, matches: Matches, deadline: float) -> Iterator[WatchEvent]:
         while True:
@@ -215,77 +205,50 @@ class MemoryApi:
 
     # Writing
 
-    def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
-        """The stored object."""
-        with self._changed:
-            kind = self._kind(resource)
-            namespace = self._namespace(kind, obj, namespace)
-            return self._done(self._writer.create(kind, obj, namespace))
+    def _create(self, call: ApiCall) -> Object:
+        kind = self._kind(call.resource)
+        namespace = self._namespace(kind, call.body, call.namespace)
+        return self._done(self._writer.create(kind, call.body, namespace))
 
-    def update(self, resource: Resource, obj: Object, subresource: str = "") -> Object:
+    def _update(self, call: ApiCall) -> Object:
         """Replace the object, or the part of it that the subresource serves."""
-        with self._changed:
-            kind = self._kind(resource, subresource)
-            metadata = obj.get("metadata") or {}
-            namespace = self._namespace(kind, obj, "")
-            entry = self._store.table(resource).get(key_of(namespace, metadata.get("name", "")))
-            if entry is None and kind.create_on_update and not subresource and not metadata.get("resourceVersion"):
-                return self._done(self._writer.create(kind, obj, namespace))
-            if entry is None:
-                raise _not_found(resource, metadata.get("name", ""))
-            return self._done(self._writer.replace(kind, entry, obj, subresource, is_patch=False))
+        kind = self._kind(call.resource, call.subresource)
+        namespace = self._namespace(kind, call.body, "")
+        entry = self._store.table(call.resource).get(key_of(namespace, call.name))
+        if entry is None:
+            conditional = (call.body.get("metadata") or {}).get("resourceVersion")
+            if kind.create_on_update and not call.subresource and not conditional:
+                return self._done(self._writer.create(kind, call.body, namespace))
+            raise _not_found(call.resource, call.name)
+        return self._done(self._writer.replace(kind, entry, call.body, call.subresource, is_patch=False))
 
-    def patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: Any,
-        *,
-        namespace: str = "",
-        subresource: str = "",
-        patch_type: PatchType = "merge",
-    ) -> Object:
-        """Change the object."""
-        with self._changed:
-            kind = self._kind(resource, subresource)
-            self._namespace(kind, {}, namespace)
-            entry = self._entry(kind, name, namespace)
-            if patch_type == "merge":
-                wanted = merge(entry.object, patch)
-            elif patch_type == "strategic":
-                wanted = strategic(type_of(resource.kind), entry.object, patch)
-            else:
-                wanted = json_patch(entry.object, patch)
-            return self._done(self._writer.replace(kind, entry, wanted, subresource, is_patch=True))
+    def _patch(self, call: ApiCall) -> Object:
+        kind = self._kind(call.resource, call.subresource)
+        entry = self._entry(kind, call.name, call.namespace)
+        match call.patch_type:
+            case "merge":
+                wanted = merge(entry.object, call.body)
+            case "strategic":
+                wanted = strategic(type_of(call.resource.kind), entry.object, call.body)
+            case "json":
+                wanted = json_patch(entry.object, call.body)
+        return self._done(self._writer.replace(kind, entry, wanted, call.subresource, is_patch=True))
 
-    def delete(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str = "",
-        *,
-        uid: str = "",
-        resource_version: str = "",
-        grace_period_seconds: int | None = None,
-    ) -> None:
+    def _delete(self, call: ApiCall) -> None:
         """Remove the object, or mark it for deletion while finalizers or its grace period keep it."""
-        with self._changed:
-            kind = self._kind(resource)
-            entry = self._entry(kind, name, namespace)
-            metadata = entry.object["metadata"]
-            for wanted, actual in ((uid, metadata["uid"]), (resource_version, metadata["resourceVersion"])):
-                if wanted and wanted != actual:
-                    raise Conflict(
-                        f"the precondition {wanted!r} does not match the object's {actual!r}",
-                        status=409,
-                        reason="Conflict",
-                    )
-            self._writer.delete(kind, entry, grace_period_seconds)
-            if resource == NAMESPACES:
-                self._terminating.add(name)
-                self._empty_namespace(name)
-            self._remove_empty_namespaces()
-            self._changed.notify_all()
+        kind = self._kind(call.resource)
+        entry = self._entry(kind, call.name, call.namespace)
+        metadata = entry.object["metadata"]
+        for wanted, actual in ((call.uid, metadata["uid"]), (call.resource_version, metadata["resourceVersion"])):
+            if wanted and wanted != actual:
+                message = f"the precondition {wanted!r} does not match the object's {actual!r}"
+                raise Conflict(message, status=409, reason="Conflict")
+        self._writer.delete(kind, entry, call.grace_period_seconds)
+        if call.resource == NAMESPACES:
+            self._terminating.add(call.name)
+            self._empty_namespace(call.name)
+        self._remove_empty_namespaces()
+        self._changed.notify_all()
 
     def bind(self, namespace: str, name: str, node: str) -> Object:
         """Bind the pod to the node, as a POST to ``pods/binding`` does."""

@@ -4,13 +4,12 @@ A cluster need not serve every kind that the controller reads, and may serve one
 operator may take a right from a program by mistake, and give it back.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from controller.state import DEVICE_TAINT_RULES_BETA
-from driver.kube.api import DEVICE_TAINT_RULES, Api, Forbidden, NotFound, Object, Page, Resource, WatchEvent
-from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.api import DEVICE_TAINT_RULES, Api, ApiCall, Forbidden, NotFound, Resource
+from driver.kube.decorator import ApiDecorator
 from simulation.event_log import EventLog
 
 STORED_AS: Final = {DEVICE_TAINT_RULES_BETA: DEVICE_TAINT_RULES}
@@ -94,21 +93,9 @@ class AccessApi(ApiDecorator):
         self._access = access
         self._role: Role = role
 
-    def before(self, call: ApiCall) -> None:
-        """Refuse a call that is not possible now."""
+    def call(self, call: ApiCall) -> Any:
+        """See ``Api``; a call that is not possible now is refused."""
         self._access.check(self._role, call)
-
-    def get(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Object:
-        """As ``Api.get``."""
-        self.before(ApiCall("get", resource, namespace, name))
-        return self._api.get(STORED_AS.get(resource, resource), name, namespace, **options)
-
-    def list(self, resource: Resource, **options: Any) -> Page:
-        """As ``Api.list``."""
-        self.before(ApiCall("list", resource))
-        return self._api.list(STORED_AS.get(resource, resource), **options)
-
-    def watch(self, resource: Resource, **options: Any) -> Iterator[WatchEvent]:
-        """As ``Api.watch``."""
-        self.before(ApiCall("watch", resource))
-        return self._api.watch(STORED_AS.get(resource, resource), **options)
+        if not call.is_write:
+            call = replace(call, resource=STORED_AS.get(call.resource, call.resource))
+        return super().call(call)

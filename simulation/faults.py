@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from driver.kube.api import EVENTS, PODS, Api, Conflict, Gone, Unavailable, WatchEvent
-from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.api import EVENTS, PODS, Api, ApiCall, Conflict, Gone, Unavailable, WatchEvent
+from driver.kube.decorator import ApiDecorator
 from simulation.rivals import Rivals
 
 T = TypeVar("T")

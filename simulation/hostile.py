@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar, cast
 
-from driver.kube.api import LEASES, NAMESPACES, Api, NotFound, Object, Page, Resource, WatchEvent
+from driver.kube.api import LEASES, NAMESPACES, Api, ApiCall, NotFound, Page, Resource, WatchEvent
 from driver.kube.codec import decode_event, decode_page, encode_object
-from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.decorator import ApiDecorator
 from memoryapi import MemoryApi
 from simulation.event_log import EventLog
 
@@ -116,25 +116,25 @@ class HostileApi(ApiDecorator):
             raise NotFound(f"{call}: not found", status=404, reason="NotFound")
         return proceed()
 
-    def get(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Object:
-        """As ``Api.get``."""
-        raw = self._found(resource, namespace, name)
-        return _page(resource, [raw], "1").items[0] if raw else super().get(resource, name, namespace, **options)
+    def call(self, call: ApiCall) -> Any:
+        """See ``Api``; in a list, hostile objects come last."""
+        resource = call.resource
+        match call.verb:
+            case "get" if raw := self._found(resource, call.namespace, call.name):
+                return _page(resource, [raw], "1").items[0]
+            case "list":
+                return self._with_hostile(resource, super().call(call))
+            case "watch":
+                # What is wrong with the version is an error of this call, not of the first change.
+                return self._merged(resource, int(call.resource_version), super().call(call))
+        return super().call(call)
 
-    def list(self, resource: Resource, **options: Any) -> Page:
-        """As ``Api.list``; hostile objects come last."""
-        page = super().list(resource, **options)
+    def _with_hostile(self, resource: Resource, page: Page) -> Page:
         raws = self._objects.at(resource, int(page.resource_version))
         if page.continue_token or not raws:
             return page
         others = [encode_object(obj) for obj in page.items]
         return _page(resource, [*others, *raws.values()], page.resource_version)
-
-    def watch(self, resource: Resource, *, resource_version: str, **options: Any) -> Iterator[WatchEvent]:
-        """As ``Api.watch``."""
-        # What is wrong with the version is an error of this call, not of the first change.
-        events = super().watch(resource, resource_version=resource_version, **options)
-        return self._merged(resource, int(resource_version), events)
 
     def _merged(self, resource: Resource, position: int, events: Iterator[WatchEvent]) -> Iterator[WatchEvent]:
         for event in events:

@@ -4,8 +4,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from driver.kube.api import PODS, ApiError
-from driver.kube.decorator import ApiCall
+from driver.kube.api import PODS, ApiCall, ApiError
 from simulation.clock import VirtualClock
 from simulation.event_log import EventLog
 

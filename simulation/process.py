@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from driver.files import Disk
-from driver.kube.api import EVENTS, LEASES, Api, ApiError, Object
-from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.api import EVENTS, LEASES, Api, ApiCall, ApiError, Object
+from driver.kube.decorator import ApiDecorator
 from simulation.clock import VirtualClock
 from simulation.event_log import EventLog
 from simulation.faults import Crash

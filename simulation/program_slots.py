@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from driver.errors import LodeError
-from driver.kube.api import LEASES, ApiError, Forbidden
-from driver.kube.decorator import ApiCall
+from driver.kube.api import LEASES, ApiCall, ApiError, Forbidden
 from driver.kube.reflector import Reflector
 from simulation.clock import VirtualClock
 from simulation.event_log import EventLog

@@ -5,7 +5,8 @@ files.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from controller.__main__ import Connections
 from controller.__main__ import ControllerProcess as ControllerRun
 from driver.clock import SystemClock
 from driver.files import SystemFiles
-from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, Api, Object, Resource, WatchEvent
+from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, Api, ApiCall, Object
 from driver.kube.decorator import ApiDecorator
 from driver.observe import logger
 from driver.settings import ControllerSettings, KubeletPluginSettings, Settings
@@ -41,9 +42,9 @@ STOP_SECONDS = 10.0
 class _NonBlockingApi(ApiDecorator):
     """The API with watches that end when they have delivered all changes, for components that share one thread."""
 
-    def watch(self, resource: Resource, **options: Any) -> Iterator[WatchEvent]:
-        """The changes until now."""
-        return super().watch(resource, **{**options, "timeout_seconds": 0})
+    def call(self, call: ApiCall) -> Any:
+        """See ``Api``; a watch delivers the changes until now."""
+        return super().call(replace(call, timeout_seconds=0))
 
 
 class RealTimeNode:

@@ -4,8 +4,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, NotFound, Object, Resource
-from driver.kube.decorator import ApiCall
+from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiCall, NotFound, Object, Resource
 from driver.kube.objects import controller_of, is_deleting
 
 _DELETED: Final = 0.3

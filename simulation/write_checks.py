@@ -15,12 +15,13 @@ from driver.kube.api import (
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     Api,
+    ApiCall,
     Invalid,
     NotFound,
     Object,
     Resource,
 )
-from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.decorator import ApiDecorator
 from driver.kube.objects import claim_name, controller_of, is_deleting, is_terminal, name_key
 from driver.limits import MAX_EVENT_MESSAGE
 from driver.names import Names

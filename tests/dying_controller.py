@@ -15,8 +15,8 @@ from typing import Final, TypeVar
 
 from controller.__main__ import ControllerProcess, connections
 from driver.clock import SystemClock
-from driver.kube.api import PODS, RESOURCE_CLAIMS, Api
-from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.api import PODS, RESOURCE_CLAIMS, Api, ApiCall
+from driver.kube.decorator import ApiDecorator
 from driver.observe import configure_logs, logger
 from driver.settings import settings_from
 

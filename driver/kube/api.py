@@ -4,9 +4,10 @@ Two implementations pass the same contract tests: ``driver.kube.client`` (a real
 ``memoryapi`` (in memory).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal
 
 from driver.errors import LodeError
 
@@ -145,11 +146,57 @@ class Unavailable(ApiError):
 
 
 def nothing() -> None:
-    """What is done meanwhile, if nothing is."""
+    """Does nothing; the default of ``meanwhile``."""
 
 
-class Api(Protocol):
-    """The calls that the programs make. Every call may raise any ApiError."""
+Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete"]
+_WRITES: Final = frozenset(("create", "update", "patch", "delete"))
+
+
+@dataclass(frozen=True, slots=True)
+class ApiCall:
+    """One call of the API as a value: the verb and all that it is called with. ``Api`` says what each part means."""
+
+    verb: Verb
+    resource: Resource
+    namespace: str = ""
+    """Of a create or update without one, the namespace in the object."""
+    name: str = ""
+    """"" for list and watch. For create, the name or generateName of the object."""
+    subresource: str = ""
+    body: Any = None
+    """The object of a create or update, the patch of a patch. It belongs to the caller: read, never change."""
+    patch_type: PatchType = "merge"
+    uid: str = ""
+    """The precondition of a delete."""
+    resource_version: str = ""
+    """The precondition of a delete, or the version a watch starts from."""
+    grace_period_seconds: int | None = None
+    label_selector: str = ""
+    field_selector: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    timeout_seconds: int = 0
+    meanwhile: Callable[[], object] = nothing
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the call changes something."""
+        return self.verb in _WRITES
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource.plural}"
+
+
+class Api(ABC):
+    """The calls that the programs make. Every call may raise any ApiError.
+
+    Implementations have only ``call``; the methods of the verbs say what it is called with.
+    """
+
+    @abstractmethod
+    def call(self, call: ApiCall) -> Any:
+        """The answer to the call, as the method of its verb documents it."""
 
     def get(
         self, resource: Resource, name: str, namespace: str = "", *, meanwhile: Callable[[], object] = nothing
@@ -159,7 +206,8 @@ class Api(Protocol):
         Args:
             meanwhile: called while the server works; what it raises is raised in the place of the answer.
         """
-        ...
+        found: Object = self.call(ApiCall("get", resource, namespace, name, meanwhile=meanwhile))
+        return found
 
     def list(
         self,
@@ -172,7 +220,18 @@ class Api(Protocol):
         continue_token: str = "",
     ) -> Page:
         """One page; "" as namespace means all. Items carry ``apiVersion`` and ``kind`` too."""
-        ...
+        page: Page = self.call(
+            ApiCall(
+                "list",
+                resource,
+                namespace,
+                label_selector=label_selector,
+                field_selector=field_selector,
+                limit=limit,
+                continue_token=continue_token,
+            )
+        )
+        return page
 
     def watch(
         self,
@@ -188,15 +247,34 @@ class Api(Protocol):
 
         The watch is open when the call returns; errors can come then, and between two changes.
         """
-        ...
+        events: Iterator[WatchEvent] = self.call(
+            ApiCall(
+                "watch",
+                resource,
+                namespace,
+                resource_version=resource_version,
+                label_selector=label_selector,
+                field_selector=field_selector,
+                timeout_seconds=timeout_seconds,
+            )
+        )
+        return events
 
     def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
         """The stored object. Unknown fields are an error (``fieldValidation=Strict``)."""
-        ...
+        metadata = _metadata(obj)
+        name = metadata.get("name") or metadata.get("generateName") or ""
+        created: Object = self.call(
+            ApiCall("create", resource, namespace or metadata.get("namespace") or "", name, body=obj)
+        )
+        return created
 
     def update(self, resource: Resource, obj: Object, subresource: str = "") -> Object:
         """PUT; ``metadata.resourceVersion`` in ``obj`` makes it conditional (Conflict)."""
-        ...
+        metadata = _metadata(obj)
+        namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
+        updated: Object = self.call(ApiCall("update", resource, namespace, name, subresource, obj))
+        return updated
 
     def patch(
         self,
@@ -209,7 +287,8 @@ class Api(Protocol):
         patch_type: PatchType = "merge",
     ) -> Object:
         """PATCH, as a merge patch by default."""
-        ...
+        patched: Object = self.call(ApiCall("patch", resource, namespace, name, subresource, patch, patch_type))
+        return patched
 
     def delete(
         self,
@@ -222,4 +301,19 @@ class Api(Protocol):
         grace_period_seconds: int | None = None,
     ) -> None:
         """DELETE, optionally only of exactly this object (Conflict otherwise)."""
-        ...
+        self.call(
+            ApiCall(
+                "delete",
+                resource,
+                namespace,
+                name,
+                uid=uid,
+                resource_version=resource_version,
+                grace_period_seconds=grace_period_seconds,
+            )
+        )
+
+
+def _metadata(obj: Object) -> Object:
+    metadata: Object = obj.get("metadata") or {}
+    return metadata

@@ -13,6 +13,8 @@ from urllib.parse import quote, urlencode
 from driver.kube.access import Access, from_environment
 from driver.kube.api import (
     AlreadyExists,
+    Api,
+    ApiCall,
     ApiError,
     Conflict,
     Forbidden,
@@ -20,7 +22,6 @@ from driver.kube.api import (
     Invalid,
     NotFound,
     Object,
-    Page,
     PatchType,
     Resource,
     Unavailable,
@@ -52,7 +53,7 @@ def _ignore(_: str) -> None:
     return None
 
 
-class KubeClient:
+class KubeClient(Api):
     """One API server. Thread-safe; connections are pooled.
 
     Args:
@@ -101,103 +102,44 @@ class KubeClient:
         """The version of the API server, such as ``v1.37.1``; "" if it does not say."""
         return str(self._call("GET", "/version").get("gitVersion", ""))
 
-    def get(
-        self, resource: Resource, name: str, namespace: str = "", *, meanwhile: Callable[[], object] = nothing
-    ) -> Object:
-        """The object, complete, with ``apiVersion`` and ``kind``; see ``Api``."""
-        path = _path(resource, namespace, name)
-        return self._answer(decode_object, "GET", path, self._send("GET", path, {}, meanwhile=meanwhile))
+    def call(self, call: ApiCall) -> Any:
+        """See ``Api``.
 
-    def list(
-        self,
-        resource: Resource,
-        *,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = 500,
-        continue_token: str = "",
-    ) -> Page:
-        """One page of the most recent state; "" as namespace means all."""
-        query = _query(
-            labelSelector=label_selector, fieldSelector=field_selector, limit=str(limit), **{"continue": continue_token}
-        )
-        added = {"apiVersion": resource.api_version, "kind": resource.kind}
-        return self._ask(partial(decode_page, added=added), "GET", resource.path(namespace), query)
+        Raises:
+            ApiError: whatever the server says, or that there is no valid response.
+        """
+        resource, path = call.resource, call.resource.path(call.namespace)
+        match call.verb:
+            case "list":
+                added = {"apiVersion": resource.api_version, "kind": resource.kind}
+                return self._ask(partial(decode_page, added=added), "GET", path, _list_query(call))
+            case "watch":
+                return self._watch(call, path)
+        path = _path(call)
+        match call.verb:
+            case "get":
+                response = self._send("GET", path, {}, meanwhile=call.meanwhile)
+                return self._answer(decode_object, "GET", path, response)
+            case "create":
+                return self._call("POST", path, _STRICT, _with_type(resource, call.body))
+            case "update":
+                return self._call("PUT", path, _STRICT, _with_type(resource, call.body))
+            case "patch":
+                return self._call("PATCH", path, _STRICT, call.body, _CONTENT_TYPES[call.patch_type])
+            case "delete":
+                return self._call("DELETE", path, {}, _delete_options(call))
 
-    def watch(
-        self,
-        resource: Resource,
-        *,
-        resource_version: str,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        timeout_seconds: int = 300,
-    ) -> Iterator[WatchEvent]:
-        """Changes after ``resource_version``, as they come; ends when the server ends it or sends nothing for long.
-
-        The watch is open when the call returns.
+    def _watch(self, call: ApiCall, path: str) -> Iterator[WatchEvent]:
+        """The changes as they come; ends when the server ends it or sends nothing for long.
 
         Raises:
             Gone: that version is too old; list again.
             ApiError: any other error, before the first or between two changes.
         """
-        query = _query(
-            watch="true",
-            allowWatchBookmarks="true",
-            resourceVersion=resource_version,
-            labelSelector=label_selector,
-            fieldSelector=field_selector,
-            timeoutSeconds=str(timeout_seconds),
-        )
-        response = self._send("GET", resource.path(namespace), query, seconds=WATCH_IDLE_SECONDS, in_all=0)
+        response = self._send("GET", path, _watch_query(call), seconds=WATCH_IDLE_SECONDS, in_all=0)
         if response.status >= 400:
-            raise _error(response, _body(response, f"watch {resource.plural}"))
-        return _events(resource, response)
-
-    def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
-        """The stored object. An unknown field is Invalid."""
-        namespace = namespace or (obj.get("metadata") or {}).get("namespace", "")
-        return self._call("POST", _path(resource, namespace), _query(**_STRICT), _with_type(resource, obj))
-
-    def update(self, resource: Resource, obj: Object, subresource: str = "") -> Object:
-        """PUT; ``metadata.resourceVersion`` in ``obj`` makes it conditional (Conflict)."""
-        metadata = obj["metadata"]
-        path = _path(resource, metadata.get("namespace", ""), metadata["name"], subresource)
-        return self._call("PUT", path, _query(**_STRICT), _with_type(resource, obj))
-
-    def patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: Any,
-        *,
-        namespace: str = "",
-        subresource: str = "",
-        patch_type: PatchType = "merge",
-    ) -> Object:
-        """PATCH, as a merge patch by default."""
-        path = _path(resource, namespace, name, subresource)
-        return self._call("PATCH", path, _query(**_STRICT), patch, _CONTENT_TYPES[patch_type])
-
-    def delete(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str = "",
-        *,
-        uid: str = "",
-        resource_version: str = "",
-        grace_period_seconds: int | None = None,
-    ) -> None:
-        """DELETE, optionally only of exactly this object (Conflict otherwise)."""
-        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if preconditions := _query(uid=uid, resourceVersion=resource_version):
-            options["preconditions"] = preconditions
-        if grace_period_seconds is not None:
-            options["gracePeriodSeconds"] = grace_period_seconds
-        self._call("DELETE", _path(resource, namespace, name), {}, options)
+            raise _error(response, _body(response, str(call)))
+        return _events(call.resource, response)
 
     def _call(
         self,
@@ -340,10 +282,42 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield from filter(None, lines)
 
 
-def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
-    if resource.namespaced and not namespace:
-        raise Invalid(f"{resource.kind} {name!r}: metadata.namespace: is not set", status=400, reason="BadRequest")
-    return resource.path(namespace, name, subresource)
+def _path(call: ApiCall) -> str:
+    """The URL path of the object that the call is about; of a create, that of the collection."""
+    name = "" if call.verb == "create" else call.name
+    if call.resource.namespaced and not call.namespace:
+        message = f"{call.resource.kind} {name!r}: metadata.namespace: is not set"
+        raise Invalid(message, status=400, reason="BadRequest")
+    return call.resource.path(call.namespace, name, call.subresource)
+
+
+def _list_query(call: ApiCall) -> dict[str, str]:
+    return _query(
+        labelSelector=call.label_selector,
+        fieldSelector=call.field_selector,
+        limit=str(call.limit),
+        **{"continue": call.continue_token},
+    )
+
+
+def _watch_query(call: ApiCall) -> dict[str, str]:
+    return _query(
+        watch="true",
+        allowWatchBookmarks="true",
+        resourceVersion=call.resource_version,
+        labelSelector=call.label_selector,
+        fieldSelector=call.field_selector,
+        timeoutSeconds=str(call.timeout_seconds),
+    )
+
+
+def _delete_options(call: ApiCall) -> Object:
+    options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if preconditions := _query(uid=call.uid, resourceVersion=call.resource_version):
+        options["preconditions"] = preconditions
+    if call.grace_period_seconds is not None:
+        options["gracePeriodSeconds"] = call.grace_period_seconds
+    return options
 
 
 def _query(**parameters: str) -> dict[str, str]:

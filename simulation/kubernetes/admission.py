@@ -5,10 +5,11 @@ the whole system run under them.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS, Api, Forbidden, NotFound, Object, Resource
-from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS, Api, ApiCall, Forbidden, NotFound, Object
+from driver.kube.decorator import ApiDecorator
 from driver.names import Names
 from memoryapi.admission import gate_pod, protect_claim
 
@@ -29,14 +30,13 @@ class AdmissionApi(ApiDecorator):
         self._names = names
         self._user = user
 
-    def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
-        """As ``Api.create``; a pod with claims gets the gate, and a claim for our classes the finalizer."""
-        if resource == PODS:
-            pod_namespace = namespace or obj["metadata"].get("namespace", "")
-            obj = gate_pod(obj, self._names, self._namespace_labels(pod_namespace))
-        elif resource == RESOURCE_CLAIMS:
-            obj = protect_claim(obj, self._names)
-        return super().create(resource, obj, namespace)
+    def call(self, call: ApiCall) -> Any:
+        """See ``Api``; a new pod with claims gets the gate, and a new claim for our classes the finalizer."""
+        if call.verb == "create" and call.resource == PODS:
+            call = replace(call, body=gate_pod(call.body, self._names, self._namespace_labels(call.namespace)))
+        elif call.verb == "create" and call.resource == RESOURCE_CLAIMS:
+            call = replace(call, body=protect_claim(call.body, self._names))
+        return super().call(call)
 
     def before(self, call: ApiCall) -> None:
         """Refuse allocations that the policy refuses."""

@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from driver.kube.api import Unavailable
-from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.api import ApiCall, Unavailable
+from driver.kube.decorator import ApiDecorator
 from kubeletplugin.hardware import Action, Handle
 from kubeletplugin.hardware.decorator import HardwareDecorator
 from simulation.hardware import NodeHardware

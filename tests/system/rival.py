@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from driver.kube.api import Api, ApiError, Invalid, NotFound, Object, Resource
-from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.api import Api, ApiCall, ApiError, Invalid, NotFound, Object, Resource
+from driver.kube.decorator import ApiDecorator
 
 T = TypeVar("T")
 

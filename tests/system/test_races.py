@@ -11,8 +11,7 @@ from typing import Final, cast
 import pytest
 
 from controller.election import Election
-from driver.kube.api import EVENTS, LEASES, NAMESPACES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api
-from driver.kube.decorator import ApiCall
+from driver.kube.api import EVENTS, LEASES, NAMESPACES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, ApiCall
 from driver.settings import KubeletPluginSettings, Settings
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock

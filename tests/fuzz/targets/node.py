@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from driver.kube.api import RESOURCE_CLAIMS, Api, Object, Resource
+from driver.kube.api import RESOURCE_CLAIMS, Api, ApiCall, Object
 from driver.kube.codec import decode_object
+from driver.kube.decorator import ApiDecorator
 from kubeletplugin.prepare import ClaimRef, PrepareError, PrepareResult
 from kubeletplugin.proto import dra_v1_pb2
 from tests.fuzz.hostile import encoded, mutated
@@ -86,20 +87,17 @@ def _calls(data: bytes) -> None:
     assert set(plugin.unprepare(refs)) == {ref.uid for ref in refs}
 
 
-class _Stored:
+class _Stored(ApiDecorator):
     """The API, which serves another version of one claim than the one in memory."""
 
     def __init__(self, api: Api, claim: Object):
-        self._api = api
+        super().__init__(api)
         self._claim = claim
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._api, name)
-
-    def get(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Object:
-        if resource == RESOURCE_CLAIMS and name == self._claim["metadata"]["name"]:
+    def call(self, call: ApiCall) -> Any:
+        if (call.verb, call.resource, call.name) == ("get", RESOURCE_CLAIMS, self._claim["metadata"]["name"]):
             return dict(self._claim)
-        return self._api.get(resource, name, namespace, **options)
+        return super().call(call)
 
 
 _PREPARE: Final = dra_v1_pb2.NodePrepareResourcesRequest(

@@ -20,10 +20,11 @@ from driver.kube.api import (
     RESOURCE_SLICES,
     VOLCANO_POD_GROUPS,
     Api,
+    ApiCall,
     Forbidden,
     Object,
 )
-from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.decorator import ApiDecorator
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from tests.unit.cli.cluster import Answer, node, pod, simulation, slices, template

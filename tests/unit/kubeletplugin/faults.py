@@ -3,26 +3,25 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from driver.kube.api import Api, Object, Resource, Unavailable
+from driver.kube.api import Api, ApiCall, Unavailable
+from driver.kube.decorator import ApiDecorator
 from kubeletplugin.hardware import Action, Card, CardState, Edits, Handle, Hardware, Use
 from kubeletplugin.hardware.decorator import HardwareDecorator
 
 
-class Unsteady:
+class Unsteady(ApiDecorator):
     """Answers ``get`` only after it failed ``failures`` times; the plugin's preparing half uses no other call."""
 
     def __init__(self, api: Api, failures: int):
-        self._api = api
+        super().__init__(api)
         self._left = failures
 
-    def get(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Object:
+    def call(self, call: ApiCall) -> Any:
+        assert call.verb == "get", f"preparing must not call {call.verb}"
         if self._left > 0:
             self._left -= 1
             raise Unavailable("connection refused")
-        return self._api.get(resource, name, namespace, **options)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AssertionError(f"preparing must not call {name}")
+        return super().call(call)
 
 
 class Killed(BaseException):
@@ -83,6 +82,6 @@ class _CountedApi(Unsteady):
         super().__init__(api, failures=0)
         self._calls = calls
 
-    def get(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Object:
-        self._calls.before("get", name)
-        return super().get(resource, name, namespace, **options)
+    def call(self, call: ApiCall) -> Any:
+        self._calls.before(call.verb, call.name)
+        return super().call(call)

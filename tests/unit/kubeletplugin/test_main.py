@@ -19,8 +19,9 @@ import pytest
 from cli.__main__ import main as lode
 from driver.clock import SystemClock
 from driver.errors import OperatorFault
-from driver.kube.api import NODES, RESOURCE_SLICES, Api, Object, Resource, Unavailable
+from driver.kube.api import NODES, RESOURCE_SLICES, Api, ApiCall, Unavailable
 from driver.kube.client import KubeClient
+from driver.kube.decorator import ApiDecorator
 from driver.settings import Settings
 from kubeletplugin.__main__ import PluginProcess, main
 from kubeletplugin.prepare.preparer import LOOKUP_SECONDS, RETRY_TIMEOUT_SECONDS
@@ -136,20 +137,16 @@ def test_it_is_unhealthy_when_its_sockets_are_gone_and_not_while_it_stops(tmp_pa
         assert plugin.healthy() == ""
 
 
-class Late:
+class Late(ApiDecorator):
     """An API that can be reached only after a while."""
 
     def __init__(self, api: Api):
-        self._api = api
+        super().__init__(api)
         self.reachable = False
 
-    def get(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Object:
-        if not self.reachable:
+    def before(self, call: ApiCall) -> None:
+        if call.verb == "get" and not self.reachable:
             raise Unavailable("connection refused")
-        return self._api.get(resource, name, namespace, **options)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._api, name)
 
 
 def test_it_waits_for_the_api_and_says_so(tmp_path: Path) -> None:
@@ -191,17 +188,16 @@ def test_what_an_operator_must_mend_is_said_while_it_waits(tmp_path: Path, chang
         wait_for(lambda: said in plugin.ready())
 
 
-class Broken(Late):
+class Broken(ApiDecorator):
     """An API client with a defect."""
 
-    def list(self, *_: Any, **__: Any) -> Any:
-        raise KeyError("defect")
+    def before(self, call: ApiCall) -> None:
+        if call.verb == "list":
+            raise KeyError("defect")
 
 
 def test_a_defect_in_a_thread_ends_the_program_with_an_error_so_that_it_is_started_anew(tmp_path: Path) -> None:
-    api = Broken(api_with_node())
-    api.reachable = True
-    assert PluginProcess(api, settings(tmp_path), "node-a", "").run() == 1
+    assert PluginProcess(Broken(api_with_node()), settings(tmp_path), "node-a", "").run() == 1
 
 
 def test_settings_that_cannot_be_used_end_it_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

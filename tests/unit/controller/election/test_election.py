@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.election import Election
-from driver.kube.api import LEASES, NAMESPACES, Api, Unavailable
-from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.api import LEASES, NAMESPACES, Api, ApiCall, Unavailable
+from driver.kube.decorator import ApiDecorator
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 

@@ -6,8 +6,8 @@ from typing import TypeVar
 from controller.election import Election
 from controller.loop import Controller
 from controller.writing import SteppedWrites
-from driver.kube.api import NAMESPACES, Resource, Unavailable
-from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.api import NAMESPACES, ApiCall, Resource, Unavailable
+from driver.kube.decorator import ApiDecorator
 from driver.observe import Metrics, logger
 from tests.unit.controller.loop.world import World
 

@@ -18,13 +18,14 @@ from driver.kube.api import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     VOLCANO_POD_GROUPS,
+    ApiCall,
     ApiError,
     Forbidden,
     NotFound,
     Resource,
     Unavailable,
 )
-from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.decorator import ApiDecorator
 from tests.unit.controller.loop.world import World
 
 NO_RIGHT = Forbidden("resourceclaims is forbidden", status=403)

@@ -7,15 +7,7 @@ import pytest
 from controller.loop.underway import Underway
 from controller.state.decoding import Decoder
 from controller.writing import WriteSequence
-from driver.kube.api import (
-    DEVICE_CLASSES,
-    NODES,
-    PODS,
-    RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
-    Unavailable,
-)
-from driver.kube.decorator import ApiCall
+from driver.kube.api import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, ApiCall, Unavailable
 from driver.kube.reflector import Upserted
 from tests.unit.controller.loop.replica import LEASE_SECONDS, LONGEST_WRITE_SECONDS, world_of_two
 from tests.unit.controller.loop.world import World

@@ -7,8 +7,8 @@ import pytest
 
 from controller.loop import Controller
 from controller.state import Decoded, StateDelta
-from driver.kube.api import PODS, RESOURCE_SLICES, Page, Resource
-from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.api import PODS, RESOURCE_SLICES, ApiCall, Page, Resource
+from driver.kube.decorator import ApiDecorator
 from driver.kube.reflector import Missing, Synced
 from driver.model import Slice
 from driver.observe import Metrics, logger

@@ -15,9 +15,19 @@ from structlog.testing import capture_logs
 
 from controller.__main__ import Connections, ControllerProcess, Inbox, connections, main, take_in
 from driver.clock import SystemClock
-from driver.kube.api import LEASES, NAMESPACES, RESOURCE_CLAIMS, Api, Conflict, Forbidden, NotFound, Unavailable
+from driver.kube.api import (
+    LEASES,
+    NAMESPACES,
+    RESOURCE_CLAIMS,
+    Api,
+    ApiCall,
+    Conflict,
+    Forbidden,
+    NotFound,
+    Unavailable,
+)
 from driver.kube.client import KubeClient
-from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.decorator import ApiDecorator
 from driver.kube.reflector import Synced
 from driver.observe import logger
 from driver.settings import Settings

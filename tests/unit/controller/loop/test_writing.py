@@ -7,7 +7,7 @@ import pytest
 from controller.loop.turns import objects_of
 from controller.reconcile import ORPHAN_SECONDS, PATIENCE_SECONDS
 from controller.writing import WriteResult, WriteSequence
-from driver.kube.api import PODS, RESOURCE_CLAIMS, Conflict, Forbidden, Invalid, NotFound, Unavailable
+from driver.kube.api import PODS, RESOURCE_CLAIMS, ApiCall, Conflict, Forbidden, Invalid, NotFound, Unavailable
 from tests.unit.controller.loop.world import GATE, World
 from tests.unit.controller.scene import Scene
 
@@ -279,14 +279,14 @@ def test_an_allocation_without_a_consumer_is_cleared_although_a_write_was_refuse
 
 def test_fields_that_are_not_stored_take_everything_back() -> None:
     world = with_pods("a")
-    stored = world.api.patch
+    stored = world.api.call
 
-    def forgetful(resource: Any, name: str, patch: Any, **options: Any) -> Any:
-        if options.get("subresource") == "status" and (patch.get("status") or {}).get("allocation"):
-            patch["status"]["allocation"]["devices"]["results"][0]["device"] = "gpu-1"
-        return stored(resource, name, patch, **options)
+    def forgetful(call: ApiCall) -> Any:
+        if (call.verb, call.subresource) == ("patch", "status") and (call.body.get("status") or {}).get("allocation"):
+            call.body["status"]["allocation"]["devices"]["results"][0]["device"] = "gpu-1"
+        return stored(call)
 
-    world.api.patch = forgetful  # type: ignore[method-assign]
+    world.api.call = forgetful  # type: ignore[method-assign]
     world.settle(3)
     assert world.devices("a") == []
     assert world.condition("a")[:2] == ("False", "FieldsDropped")
@@ -303,23 +303,23 @@ def test_a_conflict_is_decided_anew_from_objects_that_were_read_again() -> None:
 def test_a_pod_that_is_made_again_under_its_name_is_not_forgotten_for_a_late_answer_about_its_predecessor() -> None:
     world = with_pods("a")
     world.latency = lambda sequence, result: 0.05
-    api, read = world.api, world.api.get
+    api, answered = world.api, world.api.call
 
     def delete(what: str, about: Any) -> None:
         if what == "patch pods" and not again:
             api.delete(PODS, "a", "default", grace_period_seconds=0)
 
-    def get(resource: Any, name: str, *args: Any, **options: Any) -> Any:
+    def answer(call: ApiCall) -> Any:
         try:
-            return read(resource, name, *args, **options)
+            return answered(call)
         except NotFound:
-            if resource == PODS and not again:
+            if (call.verb, call.resource) == ("get", PODS) and not again:
                 again.append(world.add_pod("a", "a"))
             raise
 
     again: list[Any] = []
     world.meddler.before = delete
-    api.get = get  # type: ignore[method-assign]
+    api.call = answer  # type: ignore[method-assign]
     world.settle(60)
     assert again, "the answer comes after the new pod"
     assert (world.gates("a"), world.devices("a")) == ([], ["n1/gpu-0"])

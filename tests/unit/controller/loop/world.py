@@ -14,6 +14,7 @@ from driver.kube.api import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     Api,
+    ApiCall,
     NotFound,
     Object,
     Resource,
@@ -33,7 +34,7 @@ class Killed(BaseException):
     """The program is gone."""
 
 
-class Meddler:
+class Meddler(Api):
     """The API as one run of the controller has it: the test may do something before or after each call."""
 
     def __init__(self, api: Api):
@@ -44,23 +45,19 @@ class Meddler:
         self.before: Any = None
         self.after: Any = None
 
-    def __getattr__(self, name: str) -> Any:
-        call = getattr(self._api, name)
-        if name in ("list", "watch"):
-            return call
-
-        def meddled(resource: Any, *args: Any, **options: Any) -> Any:
-            what = f"{name} {resource.plural}{'/status' if 'status' in (*args, options.get('subresource')) else ''}"
-            self.calls.append(what)
-            self.bodies.append(args)
-            if self.before:
-                self.before(what, args[0] if args else None)
-            answer = call(resource, *args, **options)
-            if self.after:
-                self.after(what, args[0] if args else None)
-            return answer
-
-        return meddled
+    def call(self, call: ApiCall) -> Any:
+        if call.verb in ("list", "watch"):
+            return self._api.call(call)
+        what = f"{call}/{call.subresource}" if call.subresource else str(call)
+        about = (call.name, call.body) if call.verb == "patch" else (call.body or call.name,)
+        self.calls.append(what)
+        self.bodies.append(about)
+        if self.before:
+            self.before(what, about[0])
+        answer = self._api.call(call)
+        if self.after:
+            self.after(what, about[0])
+        return answer
 
 
 class World:

@@ -12,8 +12,8 @@ from controller.election import Deposed
 from controller.writing import Lane, ThreadedWrites, WriteResult, WriteSequence, WritingMetrics
 from controller.writing.steps import PatchPodStatus, Target
 from driver.clock import SystemClock
-from driver.kube.api import PODS, Api, Object
-from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.api import PODS, Api, ApiCall, Object
+from driver.kube.decorator import ApiDecorator
 from driver.observe import Metrics
 from tests.unit.controller.loop.world import World
 from tests.unit.controller.writing.terms import OneTerm

@@ -1,16 +1,16 @@
-"""A decorator passes every call on as it was made, and its hooks see every call."""
+"""Every method of the port makes one call, a decorator passes it on as it was made, and its hooks see every call."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import pytest
 
-from driver.kube.api import LEASES, PODS, Api, Conflict, Forbidden, Page, WatchEvent
-from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.api import LEASES, PODS, Api, ApiCall, Conflict, Forbidden, Page, WatchEvent
+from driver.kube.decorator import ApiDecorator
 
 T = TypeVar("T")
 
-CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "get": ((PODS, "p", "ns"), {"meanwhile": list}),
     "list": (
         (PODS,),
@@ -28,29 +28,42 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     ),
     "create": ((PODS, {"metadata": {"generateName": "p-"}}, "ns"), {}),
     "update": ((PODS, {"metadata": {"name": "p", "namespace": "ns"}}, "status"), {}),
-    "patch": (
-        (PODS, "p", {"spec": {}}),
-        {"namespace": "ns", "subresource": "status", "patch_type": "strategic"},
-    ),
+    "patch": ((PODS, "p", {"spec": {}}), {"namespace": "ns", "subresource": "status", "patch_type": "strategic"}),
     "delete": ((PODS, "p", "ns"), {"uid": "u", "resource_version": "9", "grace_period_seconds": 3}),
 }
 """Every method of the port with an argument for every parameter, none of them the default."""
 
+CALLS: dict[str, ApiCall] = {
+    "get": ApiCall("get", PODS, "ns", "p", meanwhile=list),
+    "list": ApiCall("list", PODS, "ns", label_selector="a=b", field_selector="c=d", limit=7, continue_token="t"),
+    "watch": ApiCall(
+        "watch", PODS, "ns", resource_version="9", label_selector="a=b", field_selector="c=d", timeout_seconds=8
+    ),
+    "create": ApiCall("create", PODS, "ns", "p-", body={"metadata": {"generateName": "p-"}}),
+    "update": ApiCall("update", PODS, "ns", "p", "status", {"metadata": {"name": "p", "namespace": "ns"}}),
+    "patch": ApiCall("patch", PODS, "ns", "p", "status", {"spec": {}}, "strategic"),
+    "delete": ApiCall("delete", PODS, "ns", "p", uid="u", resource_version="9", grace_period_seconds=3),
+}
+"""The same as values."""
 
-class RecordingApi:
+
+class RecordingApi(Api):
     """Records its calls; the answer to each is a new object."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self.calls: list[ApiCall] = []
         self.answers: list[Any] = []
 
-    def __getattr__(self, name: str) -> Any:
-        def call(*arguments: Any, **options: Any) -> Any:
-            self.calls.append((name, arguments, options))
-            self.answers.append(None if name == "delete" else object())
-            return self.answers[-1]
+    def call(self, call: ApiCall) -> Any:
+        self.calls.append(call)
+        self.answers.append(None if call.verb == "delete" else object())
+        return self.answers[-1]
 
-        return call
+
+def make(api: Api, verb: str) -> Any:
+    """The answer of the method, called with its ``ARGUMENTS``."""
+    arguments, options = ARGUMENTS[verb]
+    return getattr(api, verb)(*arguments, **options)
 
 
 class Observer(ApiDecorator):
@@ -66,47 +79,43 @@ class Observer(ApiDecorator):
 
 
 def test_every_method_of_the_port_is_tried() -> None:
-    assert set(CALLS) == {name for name in vars(Api) if not name.startswith("_")}
+    assert set(ARGUMENTS) == {name for name in vars(Api) if not name.startswith("_")} - {"call"}
 
 
-@pytest.mark.parametrize("method", CALLS)
-def test_a_call_is_passed_on_with_every_argument_and_its_answer_is_returned(method: str) -> None:
+@pytest.mark.parametrize("verb", ARGUMENTS)
+def test_a_call_has_every_argument_and_its_answer_is_returned(verb: str) -> None:
     api = RecordingApi()
-    arguments, options = CALLS[method]
-    answer = getattr(ApiDecorator(api), method)(*arguments, **options)
-    assert api.calls == [(method, arguments, options)]
+    answer = make(api, verb)
+    assert api.calls == [CALLS[verb]]
     assert answer is api.answers[0]
 
 
-@pytest.mark.parametrize("method", CALLS)
-def test_a_hook_sees_every_call_and_can_refuse_it(method: str) -> None:
+def test_an_object_says_its_own_namespace() -> None:
+    api = RecordingApi()
+    api.create(PODS, {"metadata": {"name": "p", "namespace": "own"}})
+    assert (api.calls[0].namespace, api.calls[0].name) == ("own", "p")
+
+
+@pytest.mark.parametrize("verb", ARGUMENTS)
+def test_a_call_is_passed_on_as_it_was_made_and_its_answer_is_returned(verb: str) -> None:
+    api = RecordingApi()
+    answer = make(ApiDecorator(api), verb)
+    assert api.calls == [CALLS[verb]]
+    assert answer is api.answers[0]
+
+
+@pytest.mark.parametrize("verb", ARGUMENTS)
+def test_a_hook_sees_every_call_and_can_refuse_it(verb: str) -> None:
     api = RecordingApi()
     observer = Observer(api)
-    arguments, options = CALLS[method]
-    getattr(observer, method)(*arguments, **options)
+    make(observer, verb)
     observer.error = Forbidden("no")
     with pytest.raises(Forbidden):
-        getattr(observer, method)(*arguments, **options)
+        make(observer, verb)
     assert len(api.calls) == 1
-    (call, again) = observer.seen
-    assert call == again
-    assert (call.verb, call.resource, call.namespace) == (method, PODS, "ns")
-    assert call.is_write == (method in ("create", "update", "patch", "delete"))
-
-
-def test_a_hook_sees_what_the_call_is_about() -> None:
-    observer = Observer(RecordingApi())
-    for method, (arguments, options) in CALLS.items():
-        getattr(observer, method)(*arguments, **options)
-    calls: dict[str, ApiCall] = {call.verb: call for call in observer.seen}
-    assert [calls[verb].name for verb in CALLS] == ["p", "", "", "p-", "p", "p", "p"]
-    assert calls["list"].continue_token == "t"
-    assert calls["watch"].resource_version == "9"
-    assert calls["create"].body == {"metadata": {"generateName": "p-"}}
-    assert (calls["update"].subresource, calls["patch"].subresource) == ("status", "status")
-    assert calls["patch"].body == {"spec": {}}
-    assert (calls["delete"].uid, calls["delete"].resource_version) == ("u", "9")
-    assert str(calls["get"]) == "get pods"
+    assert observer.seen == [CALLS[verb], CALLS[verb]]
+    assert CALLS[verb].is_write == (verb in ("create", "update", "patch", "delete"))
+    assert str(CALLS[verb]) == f"{verb} pods"
 
 
 def test_a_hook_around_a_call_can_replace_its_answer_and_see_its_error() -> None:
@@ -121,14 +130,13 @@ def test_a_hook_around_a_call_can_replace_its_answer_and_see_its_error() -> None
             return (event for event in proceed() if event.type != "BOOKMARK")
 
     class ConflictsOnce(RecordingApi):
-        def list(self, *_: Any, **__: Any) -> Page:
-            self.calls.append(("list", (), {}))
+        def call(self, call: ApiCall) -> Any:
+            super().call(call)
+            if call.verb == "watch":
+                return iter([WatchEvent("ADDED", {}), WatchEvent("BOOKMARK", {})])
             if len(self.calls) == 1:
                 raise Conflict("changed")
             return Page([], "1")
-
-        def watch(self, *_: Any, **__: Any) -> Iterator[WatchEvent]:
-            return iter([WatchEvent("ADDED", {}), WatchEvent("BOOKMARK", {})])
 
     api = Retry(ConflictsOnce())
     assert api.list(LEASES) == Page([], "1")

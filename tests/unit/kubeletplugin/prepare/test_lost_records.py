@@ -2,8 +2,8 @@
 
 import pytest
 
-from driver.kube.api import RESOURCE_CLAIMS, Api, Unavailable
-from driver.kube.decorator import ApiCall, ApiDecorator
+from driver.kube.api import RESOURCE_CLAIMS, Api, ApiCall, Unavailable
+from driver.kube.decorator import ApiDecorator
 from kubeletplugin.prepare import ClaimRef
 from tests.unit.kubeletplugin.rig import (
     CDI,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from driver.errors import TransientFault
-from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS, Api, Object, Resource
+from driver.kube.api import NODES, PODS, RESOURCE_CLAIMS, Api, ApiCall
 from driver.settings import Settings
 from kubeletplugin.hardware import Card, Edits, Handle, Use
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
@@ -260,9 +260,9 @@ class Odd(Unsteady):
         super().__init__(api, failures=0)
         self._odd = odd
 
-    def get(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Object:
-        found = super().get(resource, name, namespace.replace("secret", "team"), **options)
-        return {**found, "spec": {"devices": {"requests": [{}]}}} if name == self._odd else found
+    def call(self, call: ApiCall) -> Any:
+        found = super().call(replace(call, namespace=call.namespace.replace("secret", "team")))
+        return {**found, "spec": {"devices": {"requests": [{}]}}} if call.name == self._odd else found
 
 
 def test_what_nobody_can_decode_in_a_claim_does_not_matter_to_those_that_wait_for_its_devices() -> None:
@@ -666,9 +666,9 @@ class Slow(Unsteady):
         self._clock = rig.clock
         self._seconds = seconds
 
-    def get(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Object:
+    def call(self, call: ApiCall) -> Any:
         self._clock.sleep(self._seconds)
-        return super().get(resource, name, namespace, **options)
+        return super().call(call)
 
 
 def test_a_slow_api_keeps_no_pod_from_ending() -> None:

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from driver.errors import OperatorFault, TransientFault
-from driver.kube.api import RESOURCE_CLAIMS, Object, Resource
+from driver.kube.api import RESOURCE_CLAIMS, ApiCall
 from kubeletplugin.hardware import Action, Card, CardState, Edits, Handle, Hardware, Use
 from kubeletplugin.hardware.decorator import HardwareDecorator
 from kubeletplugin.hardware.simulated import Profile, SimulatedHardware
@@ -341,8 +341,8 @@ def test_a_claim_found_stale_and_prepared_again_meanwhile_stays() -> None:
     class Late(Unsteady):
         """The claim is allocated anew and prepared as soon as the plugin has read it."""
 
-        def get(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Object:
-            found = super().get(resource, name, namespace, **options)
+        def call(self, call: ApiCall) -> Any:
+            found = super().call(call)
             rig.allocate(claim, [result("gpu-1")])
             prepare(rig.plugin(), ref)
             return found
