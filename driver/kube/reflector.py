@@ -87,7 +87,6 @@ class Reflector:
     """Keeps one sink up to date with one kind of object.
 
     Args:
-        watch_seconds: the requested duration of one watch.
         page_size: the most objects of one page of a list.
         optional: the kind may be missing, or forbidden: then the sink gets ``Missing``, or ``Unreadable``.
     """
@@ -98,20 +97,14 @@ class Reflector:
         resource: Resource,
         sink: Sink,
         *,
-        namespace: str = "",
-        label_selector: str = "",
         field_selector: str = "",
-        watch_seconds: int = 300,
         page_size: int = PAGE_SIZE,
         optional: bool = False,
     ):
         self.resource = resource
         self._api = api
         self._sink = sink
-        self._namespace = namespace
-        self._label_selector = label_selector
         self._field_selector = field_selector
-        self._watch_seconds = watch_seconds
         self._page_size = page_size
         self._optional = optional
         self._version = ""
@@ -163,14 +156,7 @@ class Reflector:
             self.error = self.forbidden = None
             return
         try:
-            events = self._api.watch(
-                self.resource,
-                resource_version=self._version,
-                namespace=self._namespace,
-                label_selector=self._label_selector,
-                field_selector=self._field_selector,
-                timeout_seconds=self._watch_seconds,
-            )
+            events = self._api.watch(self.resource, resource_version=self._version, field_selector=self._field_selector)
             self.error = self.forbidden = None
             deque(map(self._take, events), maxlen=0)  # a loop would keep the last event until the next one comes
         except (Gone, NotFound):
@@ -192,12 +178,7 @@ class Reflector:
         token = ""
         while True:
             page = self._api.list(
-                self.resource,
-                namespace=self._namespace,
-                label_selector=self._label_selector,
-                field_selector=self._field_selector,
-                limit=self._page_size,
-                continue_token=token,
+                self.resource, field_selector=self._field_selector, limit=self._page_size, continue_token=token
             )
             if _number(page.resource_version) < self._highest:
                 self._sink(Restored(self.resource))

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from driver.kube.access import from_environment
-from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS, Api, Resource
+from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS, Api, ApiCall, Resource
 from driver.kube.connections import Connections
+from driver.kube.decorator import ApiDecorator
 from driver.kube.reflector import Delta, Reflector, Removed, Synced, Upserted
 from testclusters import ControlPlane
 from tests.contract.conftest import SERVICE_ACCOUNTS, eventually
@@ -51,9 +54,20 @@ def hostile_claim(name: str, parameters: bytes) -> bytes:
     ) % (name.encode(), parameters)
 
 
+class OneNamespace(ApiDecorator):
+    """The API, which shows only the objects of one namespace, and whose watches end soon."""
+
+    def __init__(self, api: Api, namespace: str):
+        super().__init__(api)
+        self._namespace = namespace
+
+    def call(self, call: ApiCall) -> Any:
+        return super().call(replace(call, namespace=self._namespace, timeout_seconds=2))
+
+
 def reflected(api: Api, resource: Resource, namespace: str) -> tuple[Reflector, list[Delta]]:
     seen: list[Delta] = []
-    return Reflector(api, resource, seen.append, namespace=namespace, watch_seconds=2), seen
+    return Reflector(OneNamespace(api, namespace), resource, seen.append), seen
 
 
 def names(seen: list[Delta], kind: type[Upserted | Removed]) -> set[str]:

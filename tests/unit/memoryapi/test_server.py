@@ -1,6 +1,7 @@
 """Properties of the API in memory alone; tests/contract has those that it shares with a real server."""
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,12 +16,14 @@ from driver.kube.api import (
     RESOURCE_CLAIMS,
     VOLCANO_POD_GROUPS,
     Api,
+    ApiCall,
     ApiError,
     Gone,
     Invalid,
     NotFound,
     Object,
 )
+from driver.kube.decorator import ApiDecorator
 from driver.kube.reflector import Delta, Reflector, Removed, Synced, Upserted
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
@@ -71,12 +74,23 @@ def take_step(api: MemoryApi, what: str, name: str, label: str) -> None:
             api.compact()
 
 
+class Labelled(ApiDecorator):
+    """The API, which shows only objects with these labels."""
+
+    def __init__(self, api: Api, selector: str):
+        super().__init__(api)
+        self._selector = selector
+
+    def call(self, call: ApiCall) -> Any:
+        return super().call(replace(call, label_selector=self._selector))
+
+
 @given(STEPS, st.sampled_from(["", "l=x"]))
 @settings(max_examples=60, deadline=None)
 def test_a_reflector_ends_with_the_objects_of_a_list(steps: list[tuple[str, str, str]], selector: str) -> None:
     api = MemoryApi(VirtualClock(), history=3)
     mirror = Mirror()
-    reflector = Reflector(api, LEASES, mirror, label_selector=selector)
+    reflector = Reflector(Labelled(api, selector), LEASES, mirror)
     for what, name, label in steps:
         if what == "look":
             reflector.step()
