@@ -68,7 +68,10 @@ def bounded(text: str, most: int = MAX_EVENT_MESSAGE) -> str:
     return (text[:kept] + f"… and {len(text) - kept} more characters")[:most]
 
 
-def listed(texts: Sequence[str], most: int = MAX_EVENT_MESSAGE, between: str = "; ") -> str:
+_BETWEEN = "; "
+
+
+def listed(texts: Sequence[str], most: int = MAX_EVENT_MESSAGE) -> str:
     """The texts in at most ``most`` characters: as many as fit, and how many more there are.
 
     The work is bounded by ``most``, too, however many there are.
@@ -76,12 +79,12 @@ def listed(texts: Sequence[str], most: int = MAX_EVENT_MESSAGE, between: str = "
     found, length = list[str](), 0
     for at, text in enumerate(texts):
         left = len(texts) - at - 1
-        end = f"{between}… and {left + 1} more" if at else ""
-        if found and length + len(between) + len(text) + (len(end) if left else 0) > most:
-            return between.join(found) + end
-        found.append(bounded(text, most - len(f"{between}… and {left} more")) if left else bounded(text, most))
-        length += len(between) + len(found[-1]) if at else len(found[-1])
-    return between.join(found)
+        end = f"{_BETWEEN}… and {left + 1} more" if at else ""
+        if found and length + len(_BETWEEN) + len(text) + (len(end) if left else 0) > most:
+            return _BETWEEN.join(found) + end
+        found.append(bounded(text, most - len(f"{_BETWEEN}… and {left} more")) if left else bounded(text, most))
+        length += len(_BETWEEN) + len(found[-1]) if at else len(found[-1])
+    return _BETWEEN.join(found)
 
 
 def is_dns_label(text: str) -> bool:

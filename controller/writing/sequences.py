@@ -14,12 +14,9 @@ from controller.writing.steps import (
     ExpectUnbound,
     PatchClaimStatus,
     PatchPodStatus,
-    ReadObject,
     RemoveGate,
     Step,
-    Subject,
     Target,
-    WriteSequence,
 )
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object
 from driver.limits import listed
@@ -112,14 +109,6 @@ def unbound_step(state: State, pod: PodView) -> Step:
     """Make sure that kube-scheduler is not binding the pod; before anything is taken from it."""
     gate = state.names.gate
     return ExpectUnbound(pod_target(pod), gate if gate in pod.gates else "")
-
-
-def read_sequence(state: State, subject: Subject, pod: PodView) -> WriteSequence:
-    """Read the pod and its claims again."""
-    claims = (state.claims[key].claim for key in pod.claim_keys if key in state.claims)
-    unknown = (Target(RESOURCE_CLAIMS, key, "") for key in pod.claim_keys if key not in state.claims)
-    targets = (pod_target(pod), *map(claim_target, claims), *unknown)
-    return WriteSequence(subject, tuple(ReadObject(target) for target in targets))
 
 
 def condition(state: State, pod: PodView, status: str, reason: str, message: str, timestamp: str) -> Object:

@@ -3,7 +3,6 @@
 Nothing is retried or cached here: only the caller knows what a repeated call would mean.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -46,53 +45,31 @@ _CONTENT_TYPES: Mapping[PatchType, str] = {
 }
 _HEADERS = {"Accept": "application/json", "User-Agent": "lode"}
 _STRICT = {"fieldValidation": "Strict"}
-_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
-
-
-def _ignore(_: str) -> None:
-    return None
 
 
 class KubeClient(Api):
     """One API server. Thread-safe; connections are pooled.
 
     Args:
-        on_warning: called with each warning in a response, for example that a field is deprecated.
         connections: the maximum number of idle connections; more are opened and closed as needed.
         call_seconds: how long a call may take, at the client and, if it changes something, in the API server as well;
             0 leaves it to the server, and to the time-outs of connections. Watches last longer.
     """
 
-    def __init__(
-        self,
-        access: Access,
-        *,
-        on_warning: Callable[[str], None] = _ignore,
-        connections: int = 16,
-        call_seconds: float = 0,
-    ):
+    def __init__(self, access: Access, *, connections: int = 16, call_seconds: float = 0):
         self._access = access
-        self._on_warning = on_warning
         self.call_seconds = call_seconds
         self._server_timeout = {"timeout": f"{call_seconds:g}s"} if call_seconds else {}
         self._connections = Connections(access, connections)
 
     @classmethod
-    def from_environment(
-        cls,
-        kubeconfig: str = "",
-        *,
-        on_warning: Callable[[str], None] = _ignore,
-        connections: int = 16,
-        call_seconds: float = 0,
-    ) -> "KubeClient":
+    def from_environment(cls, kubeconfig: str = "", *, connections: int = 16, call_seconds: float = 0) -> "KubeClient":
         """The client for ``kubeconfig``, else ``$KUBECONFIG``, else the pod's service account, else ``~/.kube/config``.
 
         Raises:
             OperatorFault: no valid credentials; the message says what is missing.
         """
-        access = from_environment(kubeconfig)
-        return cls(access, on_warning=on_warning, connections=connections, call_seconds=call_seconds)
+        return cls(from_environment(kubeconfig), connections=connections, call_seconds=call_seconds)
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -163,9 +140,6 @@ class KubeClient(Api):
         return self._answer(decoded, method, path, self._send(method, path, query or {}, body, content_type))
 
     def _answer(self, decoded: Callable[[bytes], T], method: str, path: str, response: Response) -> T:
-        for text in response.headers.get_all("Warning", ()):
-            for warning in _WARNING.finditer(text):
-                self._on_warning(warning[1])
         data = _body(response, f"{method} {path}")
         if response.status >= 400:
             raise _error(response, data)

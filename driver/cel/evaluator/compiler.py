@@ -299,7 +299,7 @@ class CompiledExpression:
             cancelling=CANCELLING.get(overload),
             visits=SLOW.get(node.function, 0),
         )
-        return self._precomputed(node, code) if all(part in self._constants for part in parts) else code
+        return self._precomputed(code) if all(part in self._constants for part in parts) else code
 
     def _evaluates_all(self, node: Call, parts: Sequence[Node]) -> bool:
         """Whether cel-go evaluates all arguments of a call even if one of them fails."""
@@ -353,10 +353,10 @@ class CompiledExpression:
             return lambda activation: apply(activation, [arg(activation) for arg in args])
         code = calls.dispatched(node.function.strip("_@") or node.function, FUNCTIONS[node.function], args)
         if all(part in self._constants for part in parts):
-            return self._precomputed(node, code)
+            return self._precomputed(code)
         return code
 
-    def _precomputed(self, node: Call, code: Code) -> Code:
+    def _precomputed(self, code: Code) -> Code:
         """A call with constant arguments runs now; its result or fault, and its cost, are the same each time."""
         before = self._budget.cost
         try:

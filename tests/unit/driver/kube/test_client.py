@@ -276,15 +276,6 @@ def test_a_watch_that_is_silent_for_too_long_ends(
     server.stalled.set()
 
 
-def test_warnings_of_the_server_are_passed_on(server: Server) -> None:
-    heard: list[str] = []
-    client = KubeClient(Access(server.url), on_warning=heard.append)
-    server.says(200, {}, Warning='299 - "spec.x is deprecated", 299 - "and y \\"too\\""')
-    client.create(PODS, {"metadata": {"name": "p"}}, "n")
-    client.close()
-    assert heard == ["spec.x is deprecated", 'and y \\"too\\"']
-
-
 def test_an_object_without_its_namespace_is_not_sent(server: Server, client: KubeClient) -> None:
     with pytest.raises(Invalid, match=r"metadata\.namespace"):
         client.create(PODS, {"metadata": {"name": "p"}})
