@@ -3,12 +3,13 @@
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
-from kubeletplugin.hardware.actions import Action, Handle
 from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.edits import Edits
-from kubeletplugin.hardware.port import CardState, Gone, Hardware, Health
-from kubeletplugin.hardware.use import Use
+from kubeletplugin.hardware.decorator import ForwardedHardware, Question
+from kubeletplugin.hardware.port import Gone, Hardware, Health
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Choice:
     """May raise LodeError or OSError, and is called again then."""
 
 
-class ChosenHardware(Hardware):
+class ChosenHardware(ForwardedHardware):
     """``Hardware`` of all backends whose hardware the node has, now or later; without any, no cards. Thread-safe."""
 
     def __init__(self, choices: Collection[Choice]):
@@ -43,25 +44,9 @@ class ChosenHardware(Hardware):
         """See ``Hardware``."""
         return {name: health for backend in self._present() for name, health in backend.health().items()}
 
-    def observe(self, card: Card) -> CardState:
-        """See ``Hardware``."""
-        return self._backend(card.uuid).observe(card)
-
-    def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
-        """See ``Hardware``."""
-        return self._backend(use.card.uuid).actions(use, taken)
-
-    def ensure(self, action: Action) -> Handle:
-        """See ``Hardware``."""
-        return self._backend(action.card).ensure(action)
-
-    def release(self, action: Action, handle: Handle | None) -> None:
-        """See ``Hardware``."""
-        self._backend(action.card).release(action, handle)
-
-    def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
-        """See ``Hardware``."""
-        return self._backend(use.card.uuid).edits(use, handles)
+    def answer(self, question: Question[T]) -> T:
+        """The answer of the backend that has the card."""
+        return question.ask(self._backend(question.card))
 
     def _present(self) -> tuple[Hardware, ...]:
         with self._lock:

@@ -1,18 +1,15 @@
 """Hardware that may be missing, fail or hang, behind the port: whoever asks waits a bounded time for an answer."""
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from driver.clock import Clock
 from driver.errors import LodeError, TransientFault
 from driver.threads import SpareThreads, Threads
-from kubeletplugin.hardware.actions import Action, Handle
-from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.edits import Edits
-from kubeletplugin.hardware.port import Assessment, CardState, Hardware, HardwareRefusal, Health
-from kubeletplugin.hardware.use import Use
+from kubeletplugin.hardware.decorator import ForwardedHardware, Question
+from kubeletplugin.hardware.port import Hardware, HardwareRefusal
 
 ANSWER_SECONDS = 5.0
 """How long a backend may take to answer. Kubelets wait 45 s for a claim."""
@@ -20,13 +17,11 @@ CHANGE_SECONDS = 30.0
 """How long a backend may take to create or destroy something: a GPU instance can need more than ten seconds."""
 FIND_AGAIN_SECONDS = 1.0
 """How long it is not looked for the hardware again after it was not found."""
-_NODE = ""
-"""The lane of questions about the whole node; those about a card have its uuid."""
 
 T = TypeVar("T")
 
 
-class GuardedHardware(Hardware):
+class GuardedHardware(ForwardedHardware):
     """``Hardware`` that is found when it is first asked. Its methods raise TransientFault and HardwareRefusal only.
 
     Calls into a vendor's library can hang for ever. So each question is asked in another thread and given up after
@@ -56,41 +51,11 @@ class GuardedHardware(Hardware):
         """How often hardware was found: when this changes, the cards of before are not those of this node any more."""
         return self._finder.finds
 
-    def cards(self) -> tuple[Card, ...]:
-        """See ``Hardware``."""
-        return self._ask(_NODE, lambda backend: backend.cards())
-
-    def health(self) -> Mapping[str, Health]:
-        """See ``Hardware``."""
-        return self._ask(_NODE, lambda backend: backend.health())
-
-    def observe(self, card: Card) -> CardState:
-        """See ``Hardware``."""
-        return self._ask(card.uuid, lambda backend: backend.observe(card))
-
-    def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
-        """See ``Hardware``."""
-        return self._ask(use.card.uuid, lambda backend: backend.actions(use, taken))
-
-    def assess(self, use: Use, taken: Collection[str]) -> Assessment:
-        """See ``Hardware``."""
-        return self._ask(use.card.uuid, lambda backend: backend.assess(use, taken))
-
-    def ensure(self, action: Action) -> Handle:
-        """See ``Hardware``."""
-        return self._ask(action.card, lambda backend: backend.ensure(action), self._change_seconds)
-
-    def release(self, action: Action, handle: Handle | None) -> None:
-        """See ``Hardware``."""
-        self._ask(action.card, lambda backend: backend.release(action, handle), self._change_seconds)
-
-    def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
-        """See ``Hardware``."""
-        return self._ask(use.card.uuid, lambda backend: backend.edits(use, handles))
-
-    def _ask(self, lane: str, question: Callable[[Hardware], T], seconds: float | None = None) -> T:
-        subject = f"card {lane}" if lane else "the hardware"
-        return self._guard(subject, lambda: question(self._finder.found()), seconds)
+    def answer(self, question: Question[T]) -> T:
+        """The answer of the hardware that was found."""
+        subject = f"card {question.card}" if question.card else "the hardware"
+        seconds = self._change_seconds if question.changes else None
+        return self._guard(subject, lambda: question.ask(self._finder.found()), seconds)
 
 
 class Guard:

@@ -1,20 +1,19 @@
 """Cards that have been seen stay known: a card that is lost is reported as a card that does not work."""
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 from driver.errors import TransientFault
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.decorator import HardwareDecorator
-from kubeletplugin.hardware.port import Assessment, Hardware, HardwareRefusal, Health
-from kubeletplugin.hardware.use import Use
+from kubeletplugin.hardware.decorator import CardsDecorator
+from kubeletplugin.hardware.port import Hardware, HardwareRefusal, Health
 
 _SILENT = Health("fatal", "the card does not answer", recovery="reboot")
 _LOST = Health("fatal", "the card is not there any more: it has fallen off the bus or was removed", recovery="reboot")
 
 
-class KnownCards(HardwareDecorator):
+class KnownCards(CardsDecorator):
     """``Hardware`` that goes on reporting a card that it has lost, with fatal health, until the machine starts again.
 
     A card that vanishes from what is published would take its taint and the health of its pods with it. It is forgotten
@@ -72,10 +71,6 @@ class KnownCards(HardwareDecorator):
         if self._file:
             self._file.save()
         return health
-
-    def assess(self, use: Use, taken: Collection[str]) -> Assessment:
-        """See ``Hardware``."""
-        return self.decorated.assess(use, taken)
 
     def _health(self) -> Mapping[str, Health]:
         try:

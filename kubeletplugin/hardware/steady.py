@@ -1,15 +1,14 @@
 """Health that does not flap: a card that failed counts as unhealthy until it has worked again for a while."""
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from driver.backoff import delay
 from driver.clock import Clock
 from kubeletplugin.hardware.boot_file import BootFile
-from kubeletplugin.hardware.decorator import HardwareDecorator
-from kubeletplugin.hardware.port import Assessment, Hardware, Health
-from kubeletplugin.hardware.use import Use
+from kubeletplugin.hardware.decorator import CardsDecorator
+from kubeletplugin.hardware.port import Hardware, Health
 
 LONGEST_RECOVERY_SECONDS = 3600.0
 
@@ -52,7 +51,7 @@ def recovery(failure: Failure, recovery_seconds: float) -> float:
     return delay(failure.times, base=recovery_seconds, bound=LONGEST_RECOVERY_SECONDS)
 
 
-class SteadyHealth(HardwareDecorator):
+class SteadyHealth(CardsDecorator):
     """``Hardware`` whose cards count as unhealthy until they have worked for ``recovery_seconds``, and longer after
     each relapse. Every change is a write of the node's slices, and of the status of each pod that has the card.
     Thread-safe.
@@ -86,10 +85,6 @@ class SteadyHealth(HardwareDecorator):
         if self._file:
             self._file.save()
         return steady
-
-    def assess(self, use: Use, taken: Collection[str]) -> Assessment:
-        """See ``Hardware``."""
-        return self.decorated.assess(use, taken)
 
     def leave(self) -> None:
         """Forget the failures of cards that count as healthy again, for a plugin that stops and may not come back."""

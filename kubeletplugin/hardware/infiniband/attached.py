@@ -7,7 +7,7 @@ from dataclasses import replace
 from driver.clock import Clock
 from driver.observe import Logger
 from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.decorator import HardwareDecorator
+from kubeletplugin.hardware.decorator import CardsDecorator
 from kubeletplugin.hardware.infiniband.ports import Hca, cluster_of, compute_hcas, ties
 from kubeletplugin.hardware.infiniband.reading import read_hcas
 from kubeletplugin.hardware.port import Hardware
@@ -17,7 +17,7 @@ READ_AGAIN_SECONDS = 10.0
 """How long what was read of the HCAs is used. The cards are asked for every second."""
 
 
-class AttachedHardware(HardwareDecorator):
+class AttachedHardware(CardsDecorator):
     """Adds ``ib_cluster`` and ``rail`` to the cards of a backend. A rail that the backend reports stays. Thread-safe.
 
     Args:
