@@ -5,7 +5,7 @@ from typing import Final
 
 from controller.allocation.drivers import Drivers, drivers_of
 from controller.allocation.metering import CLAIM_STEPS
-from driver.bounded import BoundedCache
+from driver.bounded import SizedCache
 from driver.cel import Path, Selector, SelectorError, can_select, check_selector, compile_checked
 from driver.cel.cost.steps import CHARACTER_STEPS
 
@@ -15,6 +15,11 @@ Paths = tuple[Path, ...] | None
 _MOST_SELECTORS: Final = 2048
 _MOST_FILTERS: Final = 4096
 _MOST_DRIVERS: Final = 1 << 14
+MOST_CHARACTERS: Final = 1 << 18
+"""Characters of the expressions that one cache keeps compiled. Each character takes up to 100 bytes then, and anybody
+can make claims with other expressions."""
+_MOST_READ: Final = 1 << 22
+"""Characters of the expressions of which it is kept whose devices they can select."""
 
 
 class Filter:
@@ -26,15 +31,17 @@ class Filter:
         of_class, of_request: the expressions, in order.
         selectors: the same, compiled.
         paths: what they read.
+        characters: of all expressions.
     """
 
-    __slots__ = ("of_class", "of_request", "paths", "selectors")
+    __slots__ = ("characters", "of_class", "of_request", "paths", "selectors")
 
     def __init__(self, of_class: tuple[str, ...], of_request: tuple[str, ...], selectors: tuple[Selector, ...]):
         self.of_class = of_class
         self.of_request = of_request
         self.selectors = selectors
         self.paths = _paths(selectors)
+        self.characters = sum(map(len, (*of_class, *of_request)))
 
 
 class Selectors:
@@ -46,9 +53,15 @@ class Selectors:
 
     def __init__(self, driver: str) -> None:
         self._driver = driver
-        self._compiled: BoundedCache[str, Selector | SelectorError] = BoundedCache(_MOST_SELECTORS)
-        self._filters: BoundedCache[tuple[tuple[str, ...], tuple[str, ...]], Filter] = BoundedCache(_MOST_FILTERS)
-        self._can_select: BoundedCache[str, tuple[bool, bool]] = BoundedCache(_MOST_DRIVERS)
+        self._compiled: SizedCache[str, Selector | SelectorError] = SizedCache(
+            _MOST_SELECTORS, MOST_CHARACTERS, lambda expression, _: len(expression)
+        )
+        self._filters: SizedCache[tuple[tuple[str, ...], tuple[str, ...]], Filter] = SizedCache(
+            _MOST_FILTERS, MOST_CHARACTERS, lambda _, found: found.characters
+        )
+        self._can_select: SizedCache[str, tuple[bool, bool]] = SizedCache(
+            _MOST_DRIVERS, _MOST_READ, lambda expression, _: len(expression)
+        )
 
     def compile(self, expression: str) -> Selector:
         """The compiled selector.

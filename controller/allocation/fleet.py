@@ -12,7 +12,7 @@ from controller.allocation.devices.node_availability import NodeMemory
 from controller.allocation.devices.pools import NodeSlot, PoolKey
 from controller.allocation.devices.usage import Usage, Use, consuming
 from controller.allocation.drivers import Drivers
-from controller.allocation.filters import Filter, Selectors
+from controller.allocation.filters import MOST_CHARACTERS, Filter, Selectors
 from controller.allocation.metering import Turn
 from controller.allocation.nodefit.counting import count_fits
 from controller.allocation.nodefit.fingerprint import fingerprint
@@ -29,7 +29,7 @@ from controller.allocation.requests.demands import ClaimFault
 from controller.allocation.rules.constraints import values_of
 from controller.allocation.search.attempt import allocations
 from controller.allocation.search.search import STEP_LIMIT
-from driver.bounded import BoundedCache
+from driver.bounded import BoundedCache, SizedCache
 from driver.cel import SelectorError
 from driver.model import Allocation, Claim, DeviceClass, DeviceId, Slice, Taint, TaintRule
 from driver.names import Names
@@ -68,7 +68,9 @@ class Fleet:
         self._claim_costs = ClaimCosts(self._index, selectors)
         self.turn = Turn()
         self._fabric = names.fabric
-        self._memories: BoundedCache[CompiledRequest, NodeMemory] = BoundedCache(_MOST_MEMORIES)
+        self._memories: SizedCache[CompiledRequest, NodeMemory] = SizedCache(
+            _MOST_MEMORIES, MOST_CHARACTERS, lambda request, _: request.characters
+        )
         self._scores: BoundedCache[CompiledRequest, _Scores] = BoundedCache(_MOST_SCORED)
         self._greedy = GreedyFit(self._index)
         self._costs = PartitionCosts()

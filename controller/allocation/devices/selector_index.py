@@ -8,9 +8,9 @@ from controller.allocation.devices.columns import Column, Columns
 from controller.allocation.devices.evaluation import Evaluation, Outcome
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.allocation.filters import Filter, Paths
+from controller.allocation.filters import MOST_CHARACTERS, Filter, Paths
 from controller.allocation.metering import UNLIMITED, Meter
-from driver.bounded import BoundedCache
+from driver.bounded import BoundedCache, SizedCache
 from driver.cel import BudgetExceeded, Path, Selector, SelectorFault
 
 _MOST_GROUPINGS: Final = 64
@@ -52,7 +52,9 @@ class PoolGroup:
         self.key = key
         self.columns = columns
         self.pools: dict[Pool, None] = {}
-        self.selections: BoundedCache[Filter, Selection] = BoundedCache(_MOST_FILTERS)
+        self.selections: SizedCache[Filter, Selection] = SizedCache(
+            _MOST_FILTERS, MOST_CHARACTERS, lambda wanted, _: wanted.characters
+        )
         self.nodes = self.several = 0
         self.valid_for: Hashable = None
         """The numbering of nodes that ``nodes`` follows; None if they have to be counted again."""

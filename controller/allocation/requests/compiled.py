@@ -4,10 +4,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.allocation.filters import Filter, Selectors
+from controller.allocation.filters import MOST_CHARACTERS, Filter, Selectors
 from controller.allocation.requests.demands import Choice, ClaimFault, Demand, demands
 from controller.allocation.requests.preferences import FIRST_FIT
-from driver.bounded import BoundedCache
+from driver.bounded import BoundedCache, SizedCache
 from driver.frozen import frozen
 from driver.model import Claim, ClaimSpec, DeviceClass
 from driver.names import Names
@@ -55,6 +55,11 @@ class CompiledRequest:
     ordered: bool
 
     @property
+    def characters(self) -> int:
+        """Of the expressions of all filters."""
+        return sum([wanted.characters for wanted in self.filters])
+
+    @property
     def scored(self) -> bool:
         """Whether one node can be better than another: it has alternatives or preferences."""
         return self.ordered or not self.single_choice
@@ -66,7 +71,9 @@ class CompiledRequests:
     def __init__(self, selectors: Selectors, names: Names):
         self._selectors = selectors
         self._names = names
-        self._known: BoundedCache[Hashable, CompiledRequest] = BoundedCache(_MOST_REQUESTS)
+        self._known: SizedCache[Hashable, CompiledRequest] = SizedCache(
+            _MOST_REQUESTS, MOST_CHARACTERS, lambda _, request: request.characters
+        )
         self._keys: BoundedCache[int, tuple[ClaimSpec, Hashable]] = BoundedCache(_MOST_SPECS)
         """Per identity of a spec, which is kept alive: the whole spec as a value."""
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driver.bounded import BoundedCache
+from driver.bounded import BoundedCache, SizedCache
 
 
 @given(st.integers(1, 9), st.lists(st.integers(0, 20)))
@@ -25,3 +25,18 @@ def test_setting_a_known_key_again_forgets_nothing() -> None:
     assert cache == {"a": 3, "b": 2}
     cache["c"] = 4
     assert cache == {"b": 2, "c": 4}
+
+
+@given(st.integers(1, 9), st.integers(1, 30), st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20))))
+def test_what_is_large_is_bounded_by_size_and_the_newest_is_always_kept(
+    most: int, most_size: int, entries: list[tuple[int, int]]
+) -> None:
+    cache: SizedCache[int, int] = SizedCache(most, most_size, lambda key, value: key + value)
+    for key, value in entries:
+        cache[key] = value
+        assert cache[key] == value
+        assert len(cache) <= most
+        assert cache.size == sum(key + value for key, value in cache.items())
+        assert cache.size <= most_size or list(cache) == [key]
+    cache.clear()
+    assert (cache, cache.size) == ({}, 0)
