@@ -164,7 +164,7 @@ def verdict(
 
     Args:
         refusals: for ``Unallocatable``, the answer of ``node_refusals``.
-        in_vain: for ``Unallocatable``, the answer of ``impossible``.
+        in_vain: for ``Unallocatable``, ``Questions.impossible``.
         no_nodes: whether the cluster has no nodes at all.
     """
     match decision:

@@ -34,12 +34,11 @@ from controller.reconcile import (
     Release,
     TakeBack,
     Unallocatable,
+    ask_all,
     claim_updates,
     decide,
     decide_gang,
-    impossible,
     known_gang,
-    node_refusals,
     patched_status,
 )
 from controller.state import PodView, State
@@ -211,10 +210,9 @@ class Simulator:
     def _verdict(self, decision: Decision) -> Verdict:
         if not isinstance(decision, Unallocatable):
             return verdict(decision)
-        refusals = node_refusals(self._state, decision, self._memory)
-        self._memory.remember_refusals(decision.shape, refusals)
-        in_vain = impossible(self._state, decision, refusals)
-        return verdict(decision, refusals, in_vain, no_nodes=not self._state.nodes)
+        asked = ask_all(self._state, decision, self._memory)
+        self._memory.remember_refusals(decision.shape, asked.refusals)
+        return verdict(decision, asked.refusals, asked.impossible, no_nodes=not self._state.nodes)
 
 
 def _may_be_pending(pod: PodView) -> bool:

@@ -168,34 +168,38 @@ class PodWaits:
         return bool(self._unexplained)
 
     def explain_next(self) -> bool:
-        """Tell one more pod why no node takes it; False if all were told. For when no decision is due.
+        """Tell one more pod why no node takes it, or go on finding that; False if all were told.
 
-        Namespaces take turns: to find the words may cost more than to decide.
+        For when no decision is due. Namespaces take turns: to find the words may cost more than to decide.
         """
         if not self._unexplained:
             return False
         namespace, key = next((name, next(iter(pods))) for name, pods in self._unexplained.items())
-        others = self._unexplained.pop(namespace)
-        del others[key]
-        if others:
-            self._unexplained[namespace] = others
         answer, pod = self._waiting[key].answer, self._state.pods.get(key)
-        if pod is not None and answer is not None:
-            self._explain(pod, answer, self._clock.monotonic())
+        if pod is None or answer is None or self._explain(pod, answer, self._clock.monotonic()):
+            others = self._unexplained.pop(namespace)
+            del others[key]
+            if others:
+                self._unexplained[namespace] = others
         return True
 
-    def _explain(self, pod: PodView, answer: Unallocatable, now: float) -> None:
+    def _explain(self, pod: PodView, answer: Unallocatable, now: float) -> bool:
+        """Tell the pod why no node takes it, if that is news; False if finding that takes further turns."""
         waiting, generation = self._waiting[pod.key], self._state.nodes.generation
         shown = next((reason for reason in (answer.reason, Reason.IMPOSSIBLE) if self._teller.shows(pod, reason)), None)
         if shown and (retell := self._teller.retell_at(pod, shown)) is not None and now < retell:
             self._teller.keep_said(pod, shown)
             if waiting.told_at != generation:
                 self._queue.add(("pod", pod.key), retell)
-            return
-        wait, waiting.told_at = self._explanations.wait(self._state, answer, self._memory, now)
+            return True
+        found = self._explanations.wait(self._state, answer, self._memory, now)
+        if found is None:
+            return False
+        wait, waiting.told_at = found
         self._teller.tell_wait(pod, wait)
         if waiting.told_at != generation and (retell := self._teller.retell_at(pod, wait.reason)) is not None:
             self._queue.add(("pod", pod.key), retell)
+        return True
 
     def _tell(self, pod: PodView, wait: Wait, event: bool) -> None:
         retell = self._teller.tell_wait(pod, wait, event=event)
@@ -222,11 +226,11 @@ class PodWaits:
             placed: whether it has a node, so that what was held back for it has served its purpose.
         """
         self._waiting.pop(pod, None)
+        self._teller.stop_reminding(pod)
         self._drop_unexplained(pod)
         self._unheld.pop(pod, None)
         self._helping.pop(pod, None)
         self._try_soon(self._parked.leave(pod))
-        self._teller.stop_reminding(pod)
         self._end_hold(pod, placed=placed)
 
     def _drop_unexplained(self, pod: str) -> None:

@@ -55,7 +55,7 @@ from controller.reconcile.messages import IN_VAIN, Explanation, explanation_of, 
 from controller.reconcile.nodes import ANY_NODE, NodeOrder
 from controller.reconcile.pods import RELEASE_SECONDS, decide
 from controller.reconcile.prospects import could_take, depends_on_other_pods, node_to_hold, start_without, would_take
-from controller.reconcile.refusals import NO_MEMORY, NodeRefusal, RefusalMemory, impossible, node_refusals
+from controller.reconcile.refusals import NO_MEMORY, NodeRefusal, Questions, RefusalMemory, ask_all, node_refusals
 from controller.reconcile.unhealthy import UnhealthyUse, unhealthy_use
 from controller.reconcile.updates import (
     Allocate,
@@ -96,6 +96,7 @@ __all__ = [
     "NodeVerdict",
     "Place",
     "PlacementHistory",
+    "Questions",
     "Reason",
     "RefusalMemory",
     "Release",
@@ -107,6 +108,7 @@ __all__ = [
     "Unreserve",
     "Wait",
     "WriteRefusal",
+    "ask_all",
     "claim_updates",
     "could_take",
     "decide",
@@ -115,7 +117,6 @@ __all__ = [
     "depends_on_other_pods",
     "double_use",
     "explanation_of",
-    "impossible",
     "known_gang",
     "latest_end",
     "latest_end_of_new",

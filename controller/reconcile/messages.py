@@ -36,7 +36,7 @@ class Explanation:
     bound_to: str = ""
     """The node that the pod is bound to already; "" for none."""
     impossible: bool = False
-    """Whether the pod waits in vain, as the nodes are (``refusals.impossible``)."""
+    """Whether the pod waits in vain, as the nodes are (``Questions.impossible``)."""
     no_nodes: bool = False
     """Whether the cluster has no nodes at all."""
 
@@ -88,7 +88,7 @@ def explanation_of(
         refusals: every node tried, and why it refuses the pod.
         claims: keys of the pod's claims, in the order in which they were tried.
         bound_to: the node that the pod is bound to already; "" for none.
-        impossible: the answer of ``refusals.impossible``.
+        impossible: ``Questions.impossible``.
         no_nodes: whether the cluster has no nodes at all.
     """
     others = {name: refusal for name, refusal in refusals.items() if not refusal.clause}

@@ -1,8 +1,10 @@
 """Why each node refuses a pod, and the memory that spares asking again while nothing has changed. Pure."""
 
+from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from controller.allocation import Unsatisfiable
@@ -17,6 +19,10 @@ from driver.bounded import BoundedCache
 
 HELD_BACK: Final = "held back for"
 """Begins the reason of a node that is held back for another pod."""
+NOT_ASKED: Final = "not looked at: to find the reasons on every node takes too much work; simplify the claims"
+"""The reason of a node for which the work of an explanation did not suffice."""
+LOOKS_PER_NODE: Final = 20
+"""What asking a node counts as besides what is looked at there, in the unit of ``Fleet.looks``."""
 _MAX_SHAPES: Final = 64
 """Shapes of pods that are remembered."""
 
@@ -33,6 +39,8 @@ class NodeRefusal:
     """What kube-scheduler said when it refused the pod there; "" if it did not."""
     version: Hashable = None
     """Of the node and of the pod's ``PodCheck`` then; None if the refusal does not hold for other pods of the shape."""
+    asked: bool = True
+    """False if the node was not looked at."""
 
 
 class RefusalMemory:
@@ -69,67 +77,107 @@ NO_MEMORY = RefusalMemory()
 """For one decision on its own. Nobody fills it."""
 
 
+class Questions:
+    """Asks each node that a pod could go to why it refuses the pod, over as many turns as that takes.
+
+    Args:
+        most: the work of all turns together, in the unit of ``Fleet.looks``. Nodes that are left then are not asked.
+
+    Attributes:
+        refusals: what was found so far, by node; as old as the turn in which it was found.
+        impossible: known in the end: whether no node has devices for the claims even if nothing was in use, so that the
+            pod waits in vain. Of a pod that is bound this is not asked: it starts on its node or nowhere. Nodes that
+            refuse the pod for other reasons count: it could go there later, if they have the devices.
+    """
+
+    def __init__(self, state: State, decision: Unallocatable, most: float = inf):
+        pod = state.pods[decision.pod]
+        reachable = reachable_nodes(state, (state.claims[key] for key in pod.claim_keys if key in state.claims))
+        names: Iterable[str] = state.nodes if reachable is None else reachable
+        self._open = deque([pod.node_name] if pod.node_name else names)
+        self._left = most
+        self._unsure: deque[str] | None = None
+        """Nodes that refuse the pod for other reasons, and are still to be asked whether they have the devices."""
+        self.refusals: dict[str, NodeRefusal] = {}
+        self.impossible = False
+        self._asked = 0
+
+    def _work(self, state: State) -> int:
+        return state.devices.looks + self._asked * LOOKS_PER_NODE
+
+    def ask(self, state: State, decision: Unallocatable, memory: RefusalMemory = NO_MEMORY, looks: float = inf) -> bool:
+        """Ask further nodes; whether that was all.
+
+        Args:
+            decision: about this pod, or another one of its shape.
+            looks: the work of this turn, in the unit of ``Fleet.looks``. The last node may exceed it.
+        """
+        before = self._work(state)
+        end = before + min(looks, self._left)
+        pod, claims = state.pods[decision.pod], [state.claims[key] for key in decision.claims]
+        with expected_use(state, [pod.key]) if split_by_driver(state, claims).others else nullcontext():
+            self._ask_why(state, decision, memory.refusals_of(decision.shape), end)
+        if not self._open:
+            self._ask_for_devices(state, decision, end)
+        self._left -= self._work(state) - before
+        if self._left <= 0 and (self._open or self._unsure):
+            self.refusals.update((name, NodeRefusal((NOT_ASKED,), asked=False)) for name in self._open)
+            self._open.clear()
+            self._unsure, self.impossible = deque(), False
+        return not self._open and not self._unsure
+
+    def _ask_why(self, state: State, decision: Unallocatable, known: Mapping[str, NodeRefusal], end: float) -> None:
+        pod, claims = state.pods[decision.pod], [state.claims[key] for key in decision.claims]
+        check = PodCheck(pod.key, pod.needs, state.nodes)
+        common = check.version
+        while self._open and self._work(state) < end:
+            name = self._open.popleft()
+            self._asked += 1
+            if name in decision.refused:
+                clause = useful_clause(decision.refused[name])
+                said = f"kube-scheduler refused the pod there: {clause}"
+                self.refusals[name] = NodeRefusal((said,), clause=clause)
+                continue
+            version = state.nodes.version_of(name), common
+            refusal = known.get(name)
+            if refusal is None or refusal.version != version:
+                refusal = _refusal(state, pod, check, claims, name, version)
+            if refusal is None and name in decision.held:
+                refusal = NodeRefusal((f"{HELD_BACK} {_named(decision.held[name], pod)}, which comes first",))
+            if refusal is not None:
+                self.refusals[name] = refusal
+
+    def _ask_for_devices(self, state: State, decision: Unallocatable, end: float) -> None:
+        """Find out whether the pod waits in vain."""
+        if self._unsure is None:
+            found = self.refusals.values()
+            self.impossible = not (decision.bound_to or not found) and all(
+                refusal.asked and (refusal.devices is None or refusal.devices.for_good) for refusal in found
+            )
+            names = [name for name, refusal in self.refusals.items() if refusal.devices is None]
+            self._unsure = deque(names if self.impossible else ())
+        claims = [state.claims[key].claim for key in decision.claims]
+        while self._unsure and self._work(state) < end:
+            name = self._unsure.popleft()
+            self._asked += 1
+            answer = state.devices.allocate(name, state.nodes.labels_of(name), claims)
+            if isinstance(answer, tuple) or not answer.for_good:
+                self.impossible = False
+                self._unsure.clear()
+
+
+def ask_all(state: State, decision: Unallocatable, memory: RefusalMemory = NO_MEMORY) -> Questions:
+    """Every node asked in one turn. Costly on many nodes; needed only to report the reasons."""
+    questions = Questions(state, decision)
+    questions.ask(state, decision, memory)
+    return questions
+
+
 def node_refusals(
     state: State, decision: Unallocatable, memory: RefusalMemory = NO_MEMORY
 ) -> Mapping[str, NodeRefusal]:
-    """Why each node that the pod could go to refuses it. Costly on many nodes; needed only to report the reasons."""
-    pod = state.pods[decision.pod]
-    claims = [state.claims[key] for key in decision.claims]
-    reachable = reachable_nodes(state, (state.claims[key] for key in pod.claim_keys if key in state.claims))
-    names: Iterable[str] = state.nodes if reachable is None else reachable
-    if pod.node_name:
-        names = (pod.node_name,)
-    with expected_use(state, [pod.key]) if split_by_driver(state, claims).others else nullcontext():
-        return _refusals(state, decision, claims, names, memory.refusals_of(decision.shape))
-
-
-def impossible(state: State, decision: Unallocatable, refusals: Mapping[str, NodeRefusal]) -> bool:
-    """Whether no node has devices for the claims even if nothing was in use, so that the pod waits in vain.
-
-    Of a pod that is bound this is not asked: it starts on its node or nowhere.
-    Nodes that refuse the pod for other reasons count: it could go there later, if they have the devices.
-
-    Args:
-        refusals: the answer of ``node_refusals``.
-    """
-    if decision.bound_to or not refusals:
-        return False
-    if any(refusal.devices and not refusal.devices.for_good for refusal in refusals.values()):
-        return False
-    claims = [state.claims[key].claim for key in decision.claims]
-    for name, refusal in refusals.items():
-        if refusal.devices is None:
-            answer = state.devices.allocate(name, state.nodes.labels_of(name), claims)
-            if isinstance(answer, tuple) or not answer.for_good:
-                return False
-    return True
-
-
-def _refusals(
-    state: State,
-    decision: Unallocatable,
-    claims: Sequence[ClaimRecord],
-    names: Iterable[str],
-    known: Mapping[str, NodeRefusal],
-) -> Mapping[str, NodeRefusal]:
-    pod = state.pods[decision.pod]
-    check = PodCheck(pod.key, pod.needs, state.nodes)
-    common = check.version
-    refusals: dict[str, NodeRefusal] = {}
-    for name in names:
-        if name in decision.refused:
-            clause = useful_clause(decision.refused[name])
-            refusals[name] = NodeRefusal((f"kube-scheduler refused the pod there: {clause}",), clause=clause)
-            continue
-        version = state.nodes.version_of(name), common
-        refusal = known.get(name)
-        if refusal is None or refusal.version != version:
-            refusal = _refusal(state, pod, check, claims, name, version)
-        if refusal is None and name in decision.held:
-            refusal = NodeRefusal((f"{HELD_BACK} {_named(decision.held[name], pod)}, which comes first",))
-        if refusal is not None:
-            refusals[name] = refusal
-    return refusals
+    """Why each node that the pod could go to refuses it: ``Questions.refusals`` of ``ask_all``."""
+    return ask_all(state, decision, memory).refusals
 
 
 def _refusal(

@@ -1,4 +1,4 @@
-"""Why no node takes a pod, found once for all pods of a shape. Pure."""
+"""Why no node takes a pod, found once for all pods of a shape, in turns. Pure."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -6,18 +6,23 @@ from typing import Final
 
 from controller.reconcile import (
     Explanation,
+    Questions,
     RefusalMemory,
     Unallocatable,
     Wait,
     explanation_of,
-    impossible,
-    node_refusals,
 )
 from controller.state import State
 from driver.bounded import BoundedCache
 
 FRESH_SECONDS: Final = 10.0
 """How long an explanation is used for other pods of the shape although the cluster has changed since."""
+TURN_LOOKS: Final = 30_000
+"""The work of one turn, in the unit of ``Fleet.looks``: about 0.1 s of one core of 2024, at most 0.4 s."""
+MOST_LOOKS: Final = 60 * TURN_LOOKS
+"""The work of one explanation. Other nodes are not looked at."""
+_ABANDONED_SECONDS: Final = 60.0
+"""An explanation that was not gone on with for so long is begun anew."""
 _MOST_SHAPES: Final = 256
 
 
@@ -28,6 +33,18 @@ class _Found:
     explanation: Explanation
 
 
+@dataclass(slots=True)
+class _Begun:
+    """An explanation that takes several turns."""
+
+    group: Hashable
+    """Of the pods that it holds for (``Unallocatable.group``)."""
+    generation: int
+    at: float
+    """When the last turn was."""
+    questions: Questions
+
+
 class Explanations:
     """The explanation of each shape of pods, as it was found last.
 
@@ -36,9 +53,12 @@ class Explanations:
 
     def __init__(self) -> None:
         self._found: BoundedCache[Hashable, _Found] = BoundedCache(_MOST_SHAPES)
+        self._begun: _Begun | None = None
 
-    def wait(self, state: State, decision: Unallocatable, memory: RefusalMemory, now: float) -> tuple[Wait, int]:
+    def wait(self, state: State, decision: Unallocatable, memory: RefusalMemory, now: float) -> tuple[Wait, int] | None:
         """What the pod is told, and the generation of the nodes (``Nodes.generation``) that it was found for.
+
+        None if that takes further turns: ask again, and about no other shape before.
 
         Args:
             memory: takes in what is found about nodes.
@@ -47,10 +67,24 @@ class Explanations:
         shape = (decision.group, *sorted(decision.held.items()))
         known = self._found.get(shape)
         if known is None or (known.generation != state.nodes.generation and now - known.at >= FRESH_SECONDS):
-            refusals = node_refusals(state, decision, memory)
-            memory.remember_refusals(decision.shape, refusals)
-            in_vain = impossible(state, decision, refusals)
-            explanation = explanation_of(refusals, decision.claims, decision.bound_to, in_vain, not state.nodes)
-            known = _Found(state.nodes.generation, now, explanation)
-            self._found[shape] = known
+            known = self._find(state, decision, memory, now, shape)
+        if known is None:
+            return None
         return Wait(known.explanation.reason, known.explanation.message(decision.claims)), known.generation
+
+    def _find(
+        self, state: State, decision: Unallocatable, memory: RefusalMemory, now: float, shape: Hashable
+    ) -> _Found | None:
+        begun, self._begun = self._begun, None
+        if begun is None or begun.group != decision.group or now - begun.at >= _ABANDONED_SECONDS:
+            begun = _Begun(decision.group, state.nodes.generation, now, Questions(state, decision, MOST_LOOKS))
+        questions = begun.questions
+        if not questions.ask(state, decision, memory, TURN_LOOKS):
+            begun.at, self._begun = now, begun
+            return None
+        memory.remember_refusals(decision.shape, questions.refusals)
+        explanation = explanation_of(
+            questions.refusals, decision.claims, decision.bound_to, questions.impossible, not state.nodes
+        )
+        found = self._found[shape] = _Found(begun.generation, now, explanation)
+        return found

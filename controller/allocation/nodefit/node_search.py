@@ -20,11 +20,15 @@ class NodeSearch:
 
     Args:
         costs: what partitions cost.
+
+    Attributes:
+        effort: the work of all searches so far, in the unit of ``Search.effort``.
     """
 
     def __init__(self, index: DeviceIndex, costs: PartitionCosts):
         self._index = index
         self._costs = costs
+        self.effort = 0
 
     def node(self, slot: NodeSlot) -> NodeCandidates:
         """The devices of the node."""
@@ -52,9 +56,8 @@ class NodeSearch:
         memory.learn_no_fit(slot, self._index.shared_usage_version, too_few_steps=-known)
         return None
 
-    @staticmethod
     def search(
-        node: NodeCandidates, request: CompiledRequest, claims: Sequence[Claim], steps: int
+        self, node: NodeCandidates, request: CompiledRequest, claims: Sequence[Claim], steps: int
     ) -> Sequence[Pick] | Failure:
         """What the search finds in so many steps, or why it finds nothing."""
         try:
@@ -75,3 +78,5 @@ class NodeSearch:
             return Failure(search, undecided=True)
         except FaultyDevice as faulty:
             return Failure(search, faulty=faulty)
+        finally:
+            self.effort += search.effort

@@ -52,11 +52,15 @@ class Refusals:
 
     Args:
         names: keys of the claims that hold devices, by UID.
+
+    Attributes:
+        looks: how often a device was looked at so far.
     """
 
     def __init__(self, index: DeviceIndex, names: Mapping[str, str]):
         self._index = index
         self._names = names
+        self.looks = 0
 
     def of(
         self, node: NodeCandidates, claims: Sequence[Claim], wanted: Sequence[Demand], failure: Failure
@@ -87,6 +91,7 @@ class Refusals:
         count = _Count(choice, self._index)
         for pool, devices in node.pools:
             count.add(pool, devices)
+        self.looks += count.seen
         want, names = choice.want, self._names
         exact = want.mode == "ExactCount"
         needed = want.count - count.available if exact else count.blocked

@@ -28,6 +28,9 @@ STEP_LIMIT: Final = 1_000
 _CHECKS: Final = 64
 """Requests that bounds may check for each step of the limit, so that hundreds of requests end a search sooner."""
 _MOST_FAILED: Final = 10_000
+_LOOKS_PER_STEP: Final = 20
+_LOOKS_PER_CANDIDATE: Final = 3
+"""What a step, and a device that is a candidate for a request, take in the unit of ``Search.effort``."""
 
 
 class SearchEnded(Exception):
@@ -119,6 +122,12 @@ class Search:
     def picks(self) -> Sequence[Pick]:
         """The devices picked, once ``run`` has found a solution."""
         return self._attempt.picks
+
+    @property
+    def effort(self) -> int:
+        """The work so far, about as many times that of saying why one device does not suffice."""
+        candidates = sum(len(option.candidates) for task in self._tasks for option in task.options)
+        return self.steps * _LOOKS_PER_STEP + self._checks + candidates * _LOOKS_PER_CANDIDATE
 
     def run(self) -> bool:
         """Find a solution; returns whether there is one, which then is in ``picks``.

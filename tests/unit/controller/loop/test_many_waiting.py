@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.reconcile import decide, node_refusals
+from controller.reconcile import Questions, decide
 from controller.telling.reminders import REMIND_SECONDS
 from controller.telling.told import RETELL_SECONDS
 from driver.kube.api import EVENTS, NODES
@@ -167,7 +167,30 @@ def test_the_words_are_found_when_every_pod_was_decided(monkeypatch: pytest.Monk
         return call
 
     monkeypatch.setattr("controller.loop.podsync.decide", noted("decided", decide))
-    monkeypatch.setattr("controller.telling.explanations.node_refusals", noted("explained", node_refusals))
+    monkeypatch.setattr("controller.telling.explanations.Questions", noted("explained", Questions))
     crowded()
     assert order.count("explained") == SHAPES
     assert "decided" not in order[order.index("explained") :]
+
+
+def test_finding_the_words_for_many_nodes_is_interrupted_by_every_decision(
+    decisions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.telling.explanations.TURN_LOOKS", 1)
+    turns = Count(Questions.ask)
+    monkeypatch.setattr(Questions, "ask", lambda *args: turns(*args))
+    world = World(nodes=20, cards=1)
+    world.settle()
+    for name, cards in (("large", 2), ("fits", 1)):
+        world.add_claim(name, count=cards)
+        world.add_pod(name, name)
+        world.observe()
+        before = len(turns.calls)
+        while f"default/{name}" not in decisions:
+            assert world.controller.step()
+        assert len(turns.calls) - before <= 1
+        while len(turns.calls) < 3:
+            assert world.controller.step()
+    world.settle(5)
+    assert len(turns.calls) == 20, "a node in each"
+    assert world.condition("large")[1] == "Impossible"

@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from controller.reconcile import NodeOrder, NodeRefusal, RefusalMemory, Unallocatable, decide, node_refusals
+from controller.reconcile import (
+    NodeOrder,
+    NodeRefusal,
+    Questions,
+    RefusalMemory,
+    Unallocatable,
+    ask_all,
+    decide,
+    node_refusals,
+)
+from controller.reconcile.refusals import LOOKS_PER_NODE, NOT_ASKED
 from driver.kube.api import NODES
 from tests.unit.controller.scene import NOW, Scene, node
 
@@ -107,3 +117,67 @@ def test_the_oldest_shapes_are_forgotten() -> None:
     remembered = [shape for shape in range(100) if memory.refused_by_all(shape, 7)]
     assert remembered == [shape for shape in range(100) if memory.refusals_of(shape)]
     assert remembered == list(range(64, 100))
+
+
+# The work is bounded
+
+
+NODE_COUNT = 14
+CARDS = 2
+
+
+def many_nodes(ready: bool = True) -> tuple[Scene, Unallocatable]:
+    """A pod that wants more cards than any node has; with ``ready`` unset, no node takes pods now."""
+    scene = Scene(NODE_COUNT)
+    for number in range(1, NODE_COUNT + 1):
+        scene.put(NODES, node(f"n{number}", ready=ready))
+    wanted = {"deviceClassName": "gpu.lode.dev", "count": CARDS + 1}
+    scene.claim("c", requests=[{"name": "r", "exactly": wanted}])
+    scene.pod("p", "c")
+    return scene, unallocatable(scene, "p", RefusalMemory())
+
+
+@pytest.mark.parametrize("ready", [True, False])
+@pytest.mark.parametrize("looks", [1, 50, 10_000])
+def test_reasons_are_the_same_however_many_turns_it_takes_to_find_them(looks: int, ready: bool) -> None:
+    scene, decision = many_nodes(ready)
+    expected = ask_all(scene.state, decision)
+    questions, turns = Questions(scene.state, decision), 1
+    while not questions.ask(scene.state, decision, looks=looks):
+        turns += 1
+    assert (questions.refusals, questions.impossible) == (expected.refusals, True)
+    assert len(questions.refusals) == NODE_COUNT
+    assert (turns > 3) == (looks <= 50)
+
+
+def test_a_turn_takes_no_more_than_its_work_and_one_node() -> None:
+    scene, decision = many_nodes()
+    looks = scene.state.devices.looks
+    questions = Questions(scene.state, decision)
+    assert not questions.ask(scene.state, decision, looks=2 * LOOKS_PER_NODE)
+    assert len(questions.refusals) <= 3
+    assert scene.state.devices.looks - looks <= 3 * CARDS
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_beyond_a_limit_nodes_are_not_looked_at_and_nobody_is_told_that_waiting_is_in_vain(ready: bool) -> None:
+    scene, decision = many_nodes(ready)
+    questions = Questions(scene.state, decision, most=3 * LOOKS_PER_NODE)
+    turns = 1
+    while not questions.ask(scene.state, decision, looks=LOOKS_PER_NODE):
+        turns += 1
+    assert turns <= 4
+    left_out = [name for name, refusal in questions.refusals.items() if refusal.reasons == (NOT_ASKED,)]
+    assert len(questions.refusals) == NODE_COUNT
+    assert len(left_out) >= 10
+    assert not questions.impossible
+
+
+def test_a_node_that_is_deleted_between_two_turns_harms_nobody() -> None:
+    scene, decision = many_nodes()
+    questions = Questions(scene.state, decision)
+    assert not questions.ask(scene.state, decision, looks=1)
+    scene.state.drop(NODES, f"n{NODE_COUNT}")
+    while not questions.ask(scene.state, decision, looks=1):
+        pass
+    assert len(questions.refusals) == NODE_COUNT
