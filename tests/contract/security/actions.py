@@ -35,6 +35,13 @@ def _allocate(claim: str, driver: str) -> Action:
     return _patch(claim_path(claim) + "/status", {"status": status})
 
 
+def _mark_allocated(claim: str) -> Action:
+    """Say that the claim is allocated and used, without any device: its pod would be bound without one."""
+    user = {"resource": "pods", "name": "user", "uid": "uid-of-another"}
+    status = {"allocation": {"devices": {"results": []}}, "reservedFor": [user]}
+    return _patch(claim_path(claim) + "/status", {"status": status})
+
+
 def _clear(claim: str) -> Action:
     return _patch(claim_path(claim) + "/status", {"status": {"allocation": None, "reservedFor": None}})
 
@@ -67,6 +74,7 @@ ACTIONS: Mapping[str, Action] = {
     "give a claim another owner": _patch(claim_path(FREE), {"metadata": {"ownerReferences": [_OWNER]}}),
     "request a device of Lode as an extended resource": _ask_for_extended_resource,
     "allocate another driver's device": _allocate(FOREIGN_FREE, "gpu.example.com"),
+    "mark another driver's claim as allocated without devices": _mark_allocated(FOREIGN_FREE),
     "clear another driver's allocation": _clear(FOREIGN_USED),
     "publish devices of its own node": _publish(f"{ATTACKER}-lode.dev-devices-000", ATTACKER, f"{ATTACKER}/lode.dev"),
     "publish devices of another node": _publish(f"{VICTIM}-lode.dev-devices-001", VICTIM, f"{VICTIM}/lode.dev"),

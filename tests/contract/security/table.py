@@ -64,6 +64,9 @@ CONTROLLER_ALLOCATED: Final[Table] = {
     "allocate another driver's device": _row(
         "RBAC | binding | RBAC | controller-writes | yes: granted | yes: trusted | RBAC | yes: trusted"
     ),
+    "mark another driver's claim as allocated without devices": _row(
+        "RBAC | binding | RBAC | controller-writes | yes: granted | yes: trusted | RBAC | yes: trusted"
+    ),
     "clear another driver's allocation": _row(
         "RBAC | binding | RBAC | controller-writes | yes: granted | yes: trusted | RBAC | yes: trusted"
     ),
@@ -114,6 +117,9 @@ SCHEDULER_ALLOCATED: Final[Table] = {
         "yes: as any claim | yes: as any claim | RBAC | yes: as any claim | yes: as any claim | RBAC | yes: trusted"
     ),
     "allocate another driver's device": _row(
+        "RBAC | binding | RBAC | yes: granted | yes: trusted | RBAC | yes: trusted"
+    ),
+    "mark another driver's claim as allocated without devices": _row(
         "RBAC | binding | RBAC | yes: granted | yes: trusted | RBAC | yes: trusted"
     ),
     "clear another driver's allocation": _row(

@@ -1,6 +1,7 @@
 """docs/security.md shows the table that the contract tests ask a real API server about, and every policy."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -27,3 +28,11 @@ def test_every_reason_is_explained() -> None:
     reasons = {cell.removeprefix("yes: ") for cell in CELLS if cell.startswith("yes: ")}
     table = PAGE.partition("| reason | meaning |")[2].partition("\n\n")[0]
     assert set(re.findall(r"^\| (\w[\w ]*) \|", table, re.MULTILINE)) == reasons
+
+
+def test_every_test_that_the_page_names_exists() -> None:
+    named = re.findall(r"`((?:contract|unit)/[\w/]+\.py)(?:::(\w+))?`", PAGE)
+    assert len(named) > 10
+    for path, test in named:
+        source = (Path(__file__).parents[2] / path).read_text()
+        assert not test or f"def {test}(" in source, f"{path} has no {test}"
