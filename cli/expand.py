@@ -7,6 +7,7 @@ names, so that the same input has the same answer.
 import hashlib
 import uuid
 from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 from cli.checks import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, InputObject, pod_of_template
@@ -17,6 +18,8 @@ from driver.names import POD_CLAIM_NAME
 MAX_PODS: Final = 10_000
 """Most pods that are created for one workload."""
 
+SENSELESS: Final = (AttributeError, KeyError, TypeError, ValueError)
+"""What reading an object raises that has another value where a text, list or mapping must be."""
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _BASE_LENGTH: Final = 58
 """Characters of a generated name before its five random letters (apiserver names.MaxGeneratedNameLength)."""
@@ -143,10 +146,11 @@ def owned_claims(claims: Iterable[Object]) -> dict[tuple[str, str], str]:
     """Names of the claims that were created from templates, by uid of their pod and entry in its spec."""
     names = {}
     for claim in claims:
-        metadata, owner = claim["metadata"], controller_of(claim, PODS.kind)
-        entry = (metadata.get("annotations") or {}).get(POD_CLAIM_NAME)
-        if owner and entry:
-            names[owner["uid"], entry] = metadata["name"]
+        with suppress(*SENSELESS):
+            metadata, owner = claim["metadata"], controller_of(claim, PODS.kind)
+            entry = (metadata.get("annotations") or {}).get(POD_CLAIM_NAME)
+            if owner and entry:
+                names[owner["uid"], entry] = metadata["name"]
     return names
 
 

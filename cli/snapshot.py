@@ -5,13 +5,14 @@ nodes or no device classes, the obvious ones are assumed, and a note says so.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cli.checks import WORKLOADS, InputObject, Key, damage
 from cli.documents import LIVE, BadInput, InputFault
 from cli.doubts import doubts
-from cli.expand import MAX_PODS, claims_of, owned_claims, pods_of, uid_of, wanted_pods
+from cli.expand import MAX_PODS, SENSELESS, claims_of, owned_claims, pods_of, uid_of, wanted_pods
 from controller.allocation import Fleet
 from controller.gangs import Tiers
 from controller.state import VOLUME_RESOURCES, State
@@ -165,12 +166,14 @@ def _create_claims(tables: _Tables) -> None:
     owned = owned_claims(claims.values())
     existing = {f"{namespace}/{name}" for _, namespace, name in claims}
     for key, pod in sorted(tables.get(PODS, {}).items(), key=lambda item: item[0][1:]):
-        if is_terminal(pod) or is_deleting(pod):
-            continue
-        tables[PODS][key], created = claims_of(pod, templates, existing, owned)
-        for claim in created:
-            claims[RESOURCE_CLAIMS, key[1], claim["metadata"]["name"]] = claim
-            existing.add(f"{key[1]}/{claim['metadata']['name']}")
+        # What is wrong with the pod, or with its template, is said when the pod is decoded, or when it waits.
+        with suppress(*SENSELESS):
+            if is_terminal(pod) or is_deleting(pod):
+                continue
+            tables[PODS][key], created = claims_of(pod, templates, existing, owned)
+            for claim in created:
+                claims[RESOURCE_CLAIMS, key[1], claim["metadata"]["name"]] = claim
+                existing.add(f"{key[1]}/{claim['metadata']['name']}")
 
 
 # What is assumed

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from cli.doctor.findings import Finding, ok
@@ -91,6 +91,8 @@ class ClusterFacts:
     """Pods with the gate of a controller that is not installed, as namespace/name."""
     holding: tuple[str, ...] = ()
     """Pods with devices of a plugin that is not installed."""
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Objects that make no sense, by kind and name, with the error. They count in no check."""
 
 
 def check_cluster(facts: ClusterFacts) -> tuple[Finding, ...]:
@@ -105,6 +107,7 @@ def check_cluster(facts: ClusterFacts) -> tuple[Finding, ...]:
         *_rights(facts),
         *_left_behind(facts),
         *_nodes(facts),
+        *_unreadable(facts),
     )
     unread = [
         Finding("unknown", check, "API", reason, "run this with the rights of an administrator")
@@ -238,6 +241,13 @@ def _nodes(facts: ClusterFacts) -> Iterator[Finding]:
         remedy = "run `lode inventory` in a plugin's pod on a node with cards: it says why nothing is offered"
         yield Finding("warning", "devices", f"{len(served)} nodes", "no node has published a device", remedy)
     yield from _rivals(served)
+
+
+def _unreadable(facts: ClusterFacts) -> Iterator[Finding]:
+    for subject, error in sorted(facts.unreadable.items())[:_SHOWN]:
+        yield Finding("warning", "objects", subject, f"cannot be read and counts nowhere: {error}", "write it anew")
+    if (more := len(facts.unreadable) - _SHOWN) > 0:
+        yield Finding("warning", "objects", f"{more} more", "cannot be read and count nowhere", "write them anew")
 
 
 def _kubelets(nodes: list[ClusterNode]) -> Iterator[Finding]:

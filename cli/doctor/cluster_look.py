@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 
 from cli import live, shipped
 from cli.doctor.cluster_checks import ClusterFacts, ClusterNode, Lease, Program, Right
+from cli.expand import SENSELESS
 from controller.policies.comparison import deviation
 from controller.policies.shipped import base_policies, controller_policies, policy_resource
 from driver.kube.api import (
@@ -22,6 +23,7 @@ from driver.kube.api import (
     Object,
     Resource,
 )
+from driver.kube.objects import name_key, object_key
 from driver.names import Names
 from driver.settings import Settings
 
@@ -57,6 +59,7 @@ class ClusterLook:
         self._version = version
         self._now = now
         self._unread: dict[str, str] = {}
+        self._unreadable: dict[str, str] = {}
 
     def facts(self) -> ClusterFacts:
         """What can be read with the rights of the user.
@@ -87,6 +90,7 @@ class ClusterLook:
             gated=() if controller or "programs" in self._unread else self._or("pods", self._gated, ()),
             holding=() if plugin or "programs" in self._unread else self._or("pods", self._holding, ()),
             unread=self._unread,
+            unreadable=self._unreadable,
         )
 
     def _or(self, check: str, read: Callable[[], T], otherwise: T) -> T:
@@ -102,6 +106,14 @@ class ClusterLook:
             self._unread[check] = str(error)
         return otherwise
 
+    def _each(self, resource: Resource, read: Callable[[Object], T], namespace: str = "") -> Iterator[T]:
+        """What is read of each object of the kind. One that makes no sense is left out, and named in the end."""
+        for obj in live.list_all(self._api, resource, namespace):
+            try:
+                yield read(obj)
+            except SENSELESS as error:
+                self._unreadable[f"{resource.kind} {object_key(obj)}"] = repr(error)
+
     def _get(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
         try:
             return self._api.get(resource, name, namespace)
@@ -109,9 +121,8 @@ class ClusterLook:
             return None
 
     def _other_plugins(self) -> tuple[str, ...]:
-        found = live.list_all(self._api, DAEMON_SETS)
-        elsewhere = [it for it in found if it["metadata"]["namespace"] != self._namespaces[PLUGIN]]
-        return tuple(it["metadata"]["namespace"] for it in elsewhere if it["metadata"]["name"] == PLUGIN)
+        found = (name_key(it) for it in live.list_all(self._api, DAEMON_SETS))
+        return tuple(where for where, name in found if name == PLUGIN and where != self._namespaces[PLUGIN])
 
     def _serves(self, resource: Resource) -> bool:
         try:
@@ -122,19 +133,20 @@ class ClusterLook:
 
     def _gated(self) -> tuple[str, ...]:
         gate = Names(self._settings.driver_name).gate
-        pods = live.list_all(self._api, PODS)
-        return tuple(
-            _key(pod) for pod in pods if gate in [it["name"] for it in pod["spec"].get("schedulingGates") or ()]
-        )
+
+        def gated(pod: Object) -> str:
+            gates = [it["name"] for it in pod["spec"].get("schedulingGates") or ()]
+            return object_key(pod) if gate in gates else ""
+
+        return tuple(filter(None, self._each(PODS, gated)))
 
     def _holding(self) -> tuple[str, ...]:
-        claims = live.list_all(self._api, RESOURCE_CLAIMS)
-        ours = (claim for claim in claims if self._settings.driver_name in _drivers(claim))
-        return tuple(
-            f"{claim['metadata']['namespace']}/{user['name']}"
-            for claim in ours
-            for user in claim["status"].get("reservedFor") or ()
-        )
+        def users(claim: Object) -> list[str]:
+            if self._settings.driver_name not in _drivers(claim):
+                return []
+            return [f"{name_key(claim)[0]}/{user['name']}" for user in claim["status"].get("reservedFor") or ()]
+
+        return tuple(pod for pods in self._each(RESOURCE_CLAIMS, users) for pod in pods)
 
     def _lease(self) -> Lease | None:
         found = self._get(LEASES, self._settings.controller.lease_name, self._namespaces[CONTROLLER])
@@ -178,27 +190,22 @@ class ClusterLook:
         return bool(answer["status"].get("allowed"))
 
     def _nodes(self, plugin: Object | None) -> tuple[ClusterNode, ...]:
-        driver = self._settings.driver_name
-        ready = {
-            pod["spec"].get("nodeName")
-            for pod in live.list_all(self._api, PODS, self._namespaces[PLUGIN])
-            if (pod["metadata"].get("labels") or {}).get("app.kubernetes.io/name") == PLUGIN and _is_ready(pod)
-        }
-        slices = [raw["spec"] for raw in live.list_all(self._api, RESOURCE_SLICES)]
+        ready = set(self._each(PODS, _plugin_node, self._namespaces[PLUGIN]))
         devices: dict[str, int] = {}
         others: dict[str, set[str]] = {}
-        for spec in slices:
-            node = spec.get("nodeName", "")
-            if spec["driver"] == driver:
-                devices[node] = devices.get(node, 0) + len(spec.get("devices") or ())
-            elif spec["driver"].endswith((".nvidia.com", ".huawei.com")):
-                others.setdefault(node, set()).add(spec["driver"])
+        for node, driver, count in self._each(RESOURCE_SLICES, _published):
+            if driver == self._settings.driver_name:
+                devices[node] = devices.get(node, 0) + count
+            elif driver.endswith((".nvidia.com", ".huawei.com")):
+                others.setdefault(node, set()).add(driver)
         selector = _selector(plugin)
-        return tuple(
-            _node(raw, selector, raw["metadata"]["name"] in ready, devices, others)
-            for raw in live.list_all(self._api, NODES)
-            if raw["status"].get("nodeInfo", {}).get("operatingSystem") in ("linux", "", None)
-        )
+
+        def of_linux(raw: Object) -> ClusterNode | None:
+            if raw["status"].get("nodeInfo", {}).get("operatingSystem") not in ("linux", "", None):
+                return None
+            return _node(raw, selector, raw["metadata"]["name"] in ready, devices, others)
+
+        return tuple(filter(None, self._each(NODES, of_linux)))
 
 
 def rights_of(roles: Sequence[Object], name: str, namespace: str) -> Iterator[Right]:
@@ -216,10 +223,6 @@ def rights_of(roles: Sequence[Object], name: str, namespace: str) -> Iterator[Ri
                             yield Right(account, verb, group, resource, object_name, where)
 
 
-def _key(obj: Object) -> str:
-    return f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
-
-
 def _drivers(claim: Object) -> set[str]:
     """Whose devices the claim has."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
@@ -234,6 +237,18 @@ def _daemon_set(raw: Object | None) -> Program | None:
 def _deployment(raw: Object | None) -> Program | None:
     status = (raw or {}).get("status") or {}
     return Program(raw["spec"].get("replicas", 1), status.get("readyReplicas", 0)) if raw else None
+
+
+def _plugin_node(pod: Object) -> str:
+    """The node of a pod of the plugin that is ready; "" for any other pod."""
+    is_ours = (pod["metadata"].get("labels") or {}).get("app.kubernetes.io/name") == PLUGIN
+    return str(pod["spec"].get("nodeName") or "") if is_ours and _is_ready(pod) else ""
+
+
+def _published(part: Object) -> tuple[str, str, int]:
+    """Node, driver and number of devices of a slice."""
+    spec = part["spec"]
+    return str(spec.get("nodeName") or ""), str(spec["driver"]), len(spec.get("devices") or ())
 
 
 def _is_ready(pod: Object) -> bool:

@@ -174,3 +174,10 @@ def test_every_right_of_the_roles_of_an_account_is_asked_for() -> None:
         for group in ("a", "")
         for resource in ("r", "r/status")
     ]
+
+
+def test_objects_that_make_no_sense_are_named_and_the_check_passes() -> None:
+    facts = replace(PREPARED, unreadable={f"Node n{number}": "KeyError('status')" for number in range(7)})
+    found = [one for one in check_cluster(facts) if one.check == "objects"]
+    assert [one.subject for one in found] == ["Node n0", "Node n1", "Node n2", "Node n3", "Node n4", "2 more"]
+    assert findings.passed(check_cluster(facts))
