@@ -4,10 +4,14 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from driver.kube.api import JOB_SETS, NODES, RESOURCE_CLAIM_TEMPLATES, ApiError, Object
 from tests.unit.controller.loop.gangworld import GangWorld, gang_config
 from tests.unit.controller.loop.test_contact import NO_RIGHT, Unreadable
+from tests.unit.controller.loop.test_gangs import at
+from tests.unit.controller.loop.world import Killed, expect_kill
 
 SET = "jobset.sigs.k8s.io"
 FOR_SECONDS, PAUSE_SECONDS = 600, 300
@@ -75,10 +79,10 @@ class PartsWorld(GangWorld):
             self.add_pod(member, member, labels=labels, **pod)
         return names
 
-    def single(self, name: str, cards: int = 2) -> str:
+    def single(self, name: str, cards: int = 2, **pod: Any) -> str:
         """A pod of somebody else."""
         self.add_claim(name, cards)
-        self.add_pod(name, name)
+        self.add_pod(name, name, **pod)
         return name
 
     def start_leader(self) -> None:
@@ -132,6 +136,38 @@ def test_a_new_run_of_the_controller_keeps_the_room_as_well() -> None:
     other = world.single("other")
     world.settle(60)
     assert world.node_of(other) == ""
+    workers = world.make("workers", 3)
+    world.settle(5)
+    assert len(world.let_go(*workers)) == 3
+
+
+@given(st.integers(0, 3), st.integers(1, 3), st.integers(1, 5))
+@settings(max_examples=12, deadline=None)
+def test_the_leader_goes_where_it_would_go_if_all_members_existed(a: int, b: int, workers: int) -> None:
+    in_parts, at_once = PartsWorld(workers, a=a, b=b, spec=IN_ORDER), PartsWorld(workers, a=a, b=b)
+    at_once.make("workers", workers)
+    for world in (in_parts, at_once):
+        world.start_leader()
+    fabrics = [world.node_of("train-leader-0-0")[:1] for world in (in_parts, at_once)]
+    assert fabrics[0] == fabrics[1]
+    members = in_parts.make("workers", workers)
+    in_parts.settle(5)
+    assert len(in_parts.let_go(*members)) == (workers if fabrics[0] else 0)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("number", range(1, 6))
+def test_killed_at_any_write_of_the_first_part(number: int, moment: str) -> None:
+    world = PartsWorld(a=1, b=2, spec=IN_ORDER)
+    setattr(world.meddler, moment, at(number, Killed()))
+    with expect_kill():
+        world.start_leader()
+    world.start()
+    world.settle(60)
+    world.bind_all()
+    world.settle(5)
+    assert world.node_of("train-leader-0-0").startswith("b")
+    world.single("other")
     workers = world.make("workers", 3)
     world.settle(5)
     assert len(world.let_go(*workers)) == 3
@@ -193,21 +229,22 @@ def test_without_holds_the_domain_is_the_same() -> None:
 
 
 def test_what_is_held_back_for_another_gang_does_not_end() -> None:
-    world = PartsWorld(b=3, spec=IN_ORDER, hold={"afterSeconds": 60})
-    busy = [world.single("busy-1"), world.single("busy-2")]
+    world = PartsWorld(b=5, spec=IN_ORDER, hold={"afterSeconds": 60})
+    for node in ("b1", "b2", "b3"):
+        world.api.patch(NODES, node, {"metadata": {"labels": {"pool": "large"}}})
+    busy = [world.single(f"busy-{number}", nodeSelector={"pool": "large"}) for number in range(3)]
     world.settle(5)
     world.bind_all()
-    world.add_gang("large", 6)
+    large = world.add_gang("large", 6, nodeSelector={"pool": "large"})
     world.settle(120)
-    before = list(world.controller.held_domains)
-    assert [held.gang for held in before] == ["default/large"]
+    assert [held.gang for held in world.controller.held_domains] == ["default/large"]
     world.start_leader()
-    assert world.node_of("train-leader-0-0") == ""
+    assert world.node_of("train-leader-0-0") in ("b4", "b5")
     assert [held.gang for held in world.controller.held_domains] == ["default/large"]
     for pod in busy:
         world.remove_pod(pod)
     world.settle(5)
-    assert len(world.let_go(*(f"large-{number}" for number in range(6)))) == 6
+    assert len(world.let_go(*large)) == 6
 
 
 def test_a_job_set_that_goes_holds_nothing_back() -> None:
