@@ -287,7 +287,9 @@ def _gang_notes(simulator: Simulator, snapshot: ClusterSnapshot, gang: str) -> I
         size = "" if terms.size is None else f" of {terms.size}"
         exist, later = len(snapshot.state.gangs.members(gang)), known_gang(snapshot.state, gang).later
         start = f"{later} are made when these are ready" if later else f"at least {terms.minimum} start together"
-        yield f"gang {gang}: {exist}{size} members exist, {start}"
+        in_whole = [f"{one.minimum} whole sub-groups of {one.size}" for one in terms.sub_groups if one.minimum]
+        among = f", {' and '.join(in_whole)} among them" if in_whole else ""
+        yield f"gang {gang}: {exist}{size} members exist, {start}{among}"
     if refusal := simulator.gang(gang).refusal:
         for verdict in refusal.verdicts:
             reason = f": {verdict.reason}" if verdict.reason else ""

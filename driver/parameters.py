@@ -24,6 +24,17 @@ class _Parameters(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class SubGroupConfig(_Parameters):
+    """Sub-groups of a gang, such as the pods of one replica. Each starts whole or not at all."""
+
+    label: str = Field(min_length=1, max_length=317)
+    """Key of a pod label. Members with the same value form a sub-group; those without the label are in none."""
+    size: int = Field(ge=1, le=_MOST_MEMBERS, strict=True)
+    """With how many members a sub-group is whole."""
+    min_available: int = Field(default=1, alias="minAvailable", ge=1, le=_MOST_MEMBERS, strict=True)
+    """How many whole sub-groups must start together."""
+
+
 class GangConfig(_Parameters):
     """Which pods start together or not at all. All that are left out: the pods of one owner, as many as it makes."""
 
@@ -31,12 +42,14 @@ class GangConfig(_Parameters):
     """The pods of the namespace that name the same gang. Default: the pod's group, or the pods of its owner."""
     min_available: int | None = Field(default=None, alias="minAvailable", ge=1, le=_MOST_MEMBERS, strict=True)
     """How many must start together. Default: all, which only a group or an owner can tell."""
+    sub_group: SubGroupConfig | None = Field(default=None, alias="subGroup")
+    """If set, members form sub-groups. Then as many members must start together as whole sub-groups must have."""
     on_domain_loss: Literal["wait", "move"] | None = Field(default=None, alias="onDomainLoss")
     """Whether later members wait for the gang's domain when it is gone, or go to another one. Default: wait."""
 
     @model_validator(mode="after")
     def _says_how_many(self) -> "GangConfig":
-        if self.name is not None and self.min_available is None:
+        if self.name is not None and self.min_available is None and self.sub_group is None:
             raise PydanticCustomError(
                 "gang_size",
                 "minAvailable is missing: nothing else says how many members a gang with a name has; add it, or remove "
@@ -64,6 +77,8 @@ class TopologyLevel(_Parameters):
     mode: Literal["required", "preferred"] = "required"
     group_size: int | None = Field(default=None, alias="groupSize", ge=1, le=_MOST_MEMBERS, strict=True)
     """Every group of so many members, in the order of ranks, stays in one domain, instead of the whole gang."""
+    per_sub_group: bool = Field(default=False, alias="perSubGroup", strict=True)
+    """Every sub-group (``GangConfig.sub_group``) stays in one domain, instead of the whole gang."""
     wait_seconds: int | None = Field(default=None, alias="waitSeconds", ge=1, le=_LONGEST_WAIT_SECONDS, strict=True)
     """How long the gang waits for one domain of a preferred level before it takes more than one. Default: not at all"""
 
@@ -71,6 +86,8 @@ class TopologyLevel(_Parameters):
     def _is_one_level(self) -> "TopologyLevel":
         if (self.attribute is None) == (self.node_label is None):
             raise PydanticCustomError("level_key", "must have one of attribute and nodeLabel")
+        if self.per_sub_group and self.group_size is not None:
+            raise PydanticCustomError("level_groups", "must have at most one of groupSize and perSubGroup")
         if self.wait_seconds is not None and self.mode == "required":
             raise PydanticCustomError(
                 "level_wait", "waitSeconds has no meaning in mode required; remove it, or use mode preferred"
@@ -155,6 +172,8 @@ _KINDS: Mapping[str, type[Parameters]] = {
 
 _SENTENCES: Final[Mapping[str, str]] = {
     "int_type": "must be an integer",
+    "bool_type": "must be true or false",
+    "missing": "is missing; set it",
     "string_type": "must be a string",
     "tuple_type": "must be a list",
     "greater_than_equal": "must be at least {ge}",
@@ -167,7 +186,9 @@ _SENTENCES: Final[Mapping[str, str]] = {
 }
 """What a value must be, by the type of pydantic's error."""
 
-_INNER: Final[Mapping[str, type[_Parameters]]] = {"gang": GangConfig, "topology": TopologyLevel}
+_INNER: Final[Mapping[str, type[_Parameters]]] = {
+    "gang": GangConfig, "subGroup": SubGroupConfig, "topology": TopologyLevel,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +300,8 @@ def _fault(entry: Mapping[str, Any], field: str, model: type[_Parameters]) -> Fa
 def _sentence(entry: Mapping[str, Any]) -> str:
     """What the value must be, for an author who knows JSON and not the types here; else pydantic's own words."""
     kind = entry["type"]
-    if kind == "model_type" and (inner := _INNER.get(str(entry["loc"][0]))):
+    names = [part for part in entry["loc"] if isinstance(part, str)]
+    if kind == "model_type" and (inner := _INNER.get(names[-1])):
         return f"must be an object; its fields are {', '.join(_fields(inner))}"
     limits: Mapping[str, Any] = entry.get("ctx") or {}
     return _SENTENCES[kind].format(**limits) if kind in _SENTENCES else str(entry["msg"])
@@ -288,8 +310,8 @@ def _sentence(entry: Mapping[str, Any]) -> str:
 def _known(model: type[_Parameters], path: Sequence[str | int]) -> tuple[str, str]:
     """What holds the unknown field at the path, and the fields that it has."""
     fields = [part for part in path if isinstance(part, str)]
-    inner = _INNER.get(fields[0]) if len(fields) > 1 else None
-    holder, name = (inner, fields[0]) if inner else (model, model.__name__)
+    inner = _INNER.get(fields[-2]) if len(fields) > 1 else None
+    holder, name = (inner, fields[-2]) if inner else (model, model.__name__)
     return name, ", ".join(_fields(holder))
 
 

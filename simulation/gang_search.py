@@ -39,13 +39,13 @@ class Held:
 def fits(gang: Gang, fleet: Fleet, nodes: Nodes) -> bool:
     """Whether all members of a gang that has not started can be placed at once, with the levels that are required.
 
-    False, too, if that is not found out: for gangs of which members stand, share claims or are too many, and for
-    levels that are attributes.
+    False, too, if that is not found out: for gangs of which members stand, share claims, form sub-groups or are too
+    many, and for levels that are attributes.
     """
     uids = [claim.uid for member in gang.members for claim in member.demand.claims]
     known = all(level.kind == "nodeLabel" for level in gang.levels)
     few = max(1, gang.minimum) <= len(gang.members) <= MOST_MEMBERS
-    if gang.standing or not few or len(set(uids)) < len(uids) or not known:
+    if gang.standing or gang.sub_groups or not few or len(set(uids)) < len(uids) or not known:
         return False
     with Trial(fleet, nodes) as trial:
         return _place(gang, gang.members, {}, nodes, trial, Budget(_MOST_TRIES))
@@ -56,6 +56,9 @@ def required(levels: Sequence[Level]) -> Iterator[Held]:
     outer = 0
     for depth, level in enumerate(levels, start=1):
         size = min(level.group_size or outer, outer) if outer else level.group_size
+        if level.per_sub_group:
+            # Which sub-groups there are is not known here.
+            return
         if level.required:
             yield Held(depth, size, outer)
         outer = size or outer

@@ -9,6 +9,7 @@ choice         which of the domains that can take a gang is chosen
 | tiers        which levels have to hold: all of them, then without preferred ones
 | unfinished   searches that ran out of steps, and go on with the next decision
 packing        the exact search in one domain
+wholes         which sub-groups become whole, one choice after another
 budget         what a search may spend, and which members it may leave out
 | competing    how many unlike members domains take at most
 | counting     how many units of each kind domains take at most
@@ -44,6 +45,8 @@ from controller.gangs.gang import (
     Level,
     Member,
     Standing,
+    SubGroup,
+    SubGroups,
     TaskMinimums,
 )
 from controller.gangs.groups import VERSIONS, Group, GroupObjects, Workload, job_from, stateful_set_from
@@ -61,7 +64,7 @@ from controller.gangs.membership import PodFacts, dependencies_of, group_id, mem
 from controller.gangs.memory import Memory
 from controller.gangs.podgroups import Tiers, group_from, tiers_from
 from controller.gangs.render import render
-from controller.gangs.terms import GangTerms, Membership, Source, Statement
+from controller.gangs.terms import GangTerms, Membership, Source, Statement, SubGroupPolicy, sub_group_of
 from controller.gangs.unfinished import Unfinished
 from controller.gangs.units import natural
 
@@ -97,6 +100,9 @@ __all__ = [
     "Source",
     "Standing",
     "Statement",
+    "SubGroup",
+    "SubGroupPolicy",
+    "SubGroups",
     "TaskMinimums",
     "Tiers",
     "Unfinished",
@@ -119,5 +125,6 @@ __all__ = [
     "rank_of_pod",
     "render",
     "stateful_set_from",
+    "sub_group_of",
     "tiers_from",
 ]

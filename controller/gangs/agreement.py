@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from controller.gangs.gang import Level
-from controller.gangs.terms import GangTerms, Statement
+from controller.gangs.terms import GangTerms, Statement, SubGroupPolicy
 from driver.errors import Fault
 from driver.parameters import PlacementPolicy
 
@@ -18,8 +18,17 @@ Said = Mapping[Statement, Collection[str]]
 def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
     """The terms of the gang ``key``; if its members contradict each other or terms are missing, what is wrong."""
     size, minimum = _value(said, lambda one: one.size), _value(said, lambda one: one.minimum)
+    sub_groups: tuple[SubGroupPolicy, ...] = _value(said, lambda one: one.sub_groups) or ()
+    in_sub_groups = sum(policy.members for policy in sub_groups)
+    if in_sub_groups:
+        minimum = max(minimum or 0, in_sub_groups)
+    levels: tuple[Level, ...] = _value(said, lambda one: one.levels) or ()
     problems = [problem for one in said for problem in (*one.problems, *(one.needs_minimum if minimum is None else ()))]
     faults = [*_contradictions(said), *dict.fromkeys(problems)]
+    if not sub_groups:
+        remedy = "say gang.subGroup in a claim, or leave it out"
+        keys = [level.key for level in levels if level.per_sub_group]
+        faults += [Fault("topology", f"{key}: perSubGroup without sub-groups; {remedy}") for key in keys]
     if faults:
         return tuple(faults)
     awaited = "" if minimum is not None else next((one.awaited for one in said if one.awaited), "")
@@ -29,7 +38,7 @@ def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
         return (Fault("gang.minAvailable", message),)
     if size is not None and minimum is not None and minimum > size:
         message = f"{minimum} is more than the {size} members that there will be; lower it, or add members"
-        return (Fault("gang.minAvailable", message),)
+        return (Fault("gang.subGroup" if minimum == in_sub_groups else "gang.minAvailable", message),)
     return GangTerms(
         key=key,
         uid=_value(said, lambda one: one.uid or None) or key,
@@ -37,7 +46,8 @@ def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
         minimum=minimum if minimum is not None else size or 1,
         size=size,
         task_minimums=_value(said, lambda one: one.task_minimums) or (),
-        levels=_value(said, lambda one: one.levels) or (),
+        sub_groups=sub_groups,
+        levels=levels,
         policy=_policy(said),
         moves=bool(_value(said, lambda one: one.moves)),
         awaited=awaited,
@@ -63,6 +73,7 @@ def _contradictions(said: Said) -> Iterable[Fault]:
         ("owner", lambda one: one.uid or None, str),
         ("gang.minAvailable", lambda one: one.minimum, str),
         ("members", lambda one: one.size, str),
+        ("gang.subGroup", lambda one: one.sub_groups, _sub_groups_text),
         ("topology", lambda one: one.levels, _levels_text),
         ("gang.onDomainLoss", lambda one: one.moves, lambda moves: "move" if moves else "wait"),
     )
@@ -82,11 +93,16 @@ def _names(keys: Collection[str]) -> str:
     return f"pod {', '.join(named)}" + (f" and {more} more" if more else "")
 
 
+def _sub_groups_text(policies: tuple[SubGroupPolicy, ...]) -> str:
+    return ", ".join(f"{one.minimum} of {one.size} by {' and '.join(one.keys) or 'no label'}" for one in policies)
+
+
 def _levels_text(levels: tuple[Level, ...]) -> str:
     return ", ".join(_level_text(level) for level in levels) or "none"
 
 
 def _level_text(level: Level) -> str:
     group = f" in groups of {level.group_size}" if level.group_size else ""
+    group = " per sub-group" if level.per_sub_group else group
     wait = f" after {level.wait_seconds} s" if level.wait_seconds else ""
     return f"{'required' if level.required else 'preferred'} {level.key}{group}{wait}"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.gangs.gang import Level
+from controller.gangs.terms import SubGroupPolicy
 from driver.errors import Fault
 from driver.parameters import Configured, PlacementConfig, PlacementPolicy, TopologyLevel
 
@@ -24,6 +25,7 @@ class Asked:
     levels: tuple[Level, ...] | None = None
     policy: PlacementPolicy | None = None
     moves: bool | None = None
+    sub_groups: tuple[SubGroupPolicy, ...] | None = None
     faults: tuple[Fault, ...] = ()
 
     def __bool__(self) -> bool:
@@ -45,6 +47,9 @@ def asked_by_claim(configured: Iterable[Configured]) -> Asked:
             asked |= {"gang": True, "name": config.gang.name, "minimum": config.gang.min_available}
             if config.gang.on_domain_loss is not None:
                 asked["moves"] = config.gang.on_domain_loss == "move"
+            if (sub_group := config.gang.sub_group) is not None:
+                policy = SubGroupPolicy((sub_group.label,), sub_group.size, sub_group.min_available)
+                asked["sub_groups"] = (policy,)
         if config.topology is not None:
             asked["levels"] = tuple(map(_level, config.topology))
         if config.policy != "firstFit":
@@ -72,9 +77,11 @@ def asked_by_pod(claims: Sequence[tuple[str, Asked]]) -> Asked:
     name, minimum = one("gang.name", lambda asked: asked.name), one("gang.minAvailable", lambda asked: asked.minimum)
     levels = one("topology", lambda asked: asked.levels)
     moves = one("gang.onDomainLoss", lambda asked: asked.moves)
+    sub_groups = one("gang.subGroup", lambda asked: asked.sub_groups)
     # Policies of claims also order the devices of each, so they may differ. The first is that of the gang.
     policy = next((asked.policy for _, asked in claims if asked.policy is not None), None)
-    return Asked(any(asked.gang for _, asked in claims), name, minimum, levels, policy, moves, tuple(faults))
+    any_gang = any(asked.gang for _, asked in claims)
+    return Asked(any_gang, name, minimum, levels, policy, moves, sub_groups, tuple(faults))
 
 
 def _level(level: TopologyLevel) -> Level:
@@ -84,4 +91,5 @@ def _level(level: TopologyLevel) -> Level:
         required=level.mode == "required",
         group_size=level.group_size or 0,
         wait_seconds=level.wait_seconds or 0,
+        per_sub_group=level.per_sub_group,
     )

@@ -2,30 +2,54 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Final
 
-from controller.gangs.units import Kind
+from controller.gangs.gang import SubGroup
+from controller.gangs.units import Kind, Unit
+
+Owed = tuple[SubGroup, ...]
+"""The sub-groups that have to become whole of which the members of a unit are."""
+_EVERY_MEMBER: Final[SubGroup] = (-1, "")
+"""Stands for sub-groups of which each member is needed."""
 
 
 class Slack:
-    """How many members may be left out: in all, and of each task that has a minimum."""
+    """How many members may be left out: in all, of each task that has a minimum, and of each sub-group.
 
-    def __init__(self, members: int, of_tasks: Mapping[str, int]):
+    Args:
+        of_sub_groups: of those that have to become whole. Of others, all may be left out.
+    """
+
+    def __init__(self, members: int, of_tasks: Mapping[str, int], of_sub_groups: Mapping[SubGroup, int]):
         self._members = members
         self._of_tasks = dict(of_tasks)
+        self._of_sub_groups = {**of_sub_groups, _EVERY_MEMBER: 0}
 
-    def units(self, kind: Kind) -> int:
+    @property
+    def is_possible(self) -> bool:
+        """Whether as many members are there as are needed."""
+        return min([self._members, *self._of_tasks.values(), *self._of_sub_groups.values()]) >= 0
+
+    def owed(self, unit: Unit) -> Owed:
+        """The sub-groups that the unit is needed for. Equal for units of which as many may be left out."""
+        found = tuple([one for one in unit.sub_groups if one in self._of_sub_groups])
+        return found if all(self._of_sub_groups[one] for one in found) else (_EVERY_MEMBER,)
+
+    def units(self, kind: Kind, owed: Owed) -> int:
         """How many units of the kind may be left out."""
-        counted = Counter(task for task in kind.tasks if task in self._of_tasks)
-        return min(
-            [self._members // len(kind.pods), *(self._of_tasks[task] // count for task, count in counted.items())]
-        )
+        tasks = Counter(task for task in kind.tasks if task in self._of_tasks)
+        of_tasks = [self._of_tasks[task] // count for task, count in tasks.items()]
+        of_sub_groups = [self._of_sub_groups[one] // count for one, count in Counter(owed).items()]
+        return min([self._members // len(kind.pods), *of_tasks, *of_sub_groups])
 
-    def use(self, kind: Kind, units: int) -> None:
+    def use(self, kind: Kind, owed: Owed, units: int) -> None:
         """So many units of the kind are left out; fewer than none are taken back."""
         self._members -= units * len(kind.pods)
         for task in kind.tasks:
             if task in self._of_tasks:
                 self._of_tasks[task] -= units
+        for one in owed:
+            self._of_sub_groups[one] -= units
 
 
 class OutOfSteps(Exception):

@@ -19,6 +19,7 @@ from controller.gangs.topology import Path, Places, by_path, common
 from controller.gangs.unfinished import Unfinished
 from controller.gangs.units import Unit, in_order, units_of
 from controller.gangs.verdicts import NOT_TOGETHER, Verdicts
+from controller.gangs.wholes import Growth, Wholes
 from controller.placement import Nodes, Placement, Trial
 
 STEPS: Final = 2_000
@@ -70,15 +71,22 @@ def choose(
 def _further(
     gang: Gang, found: Sequence[Placement], fleet: Fleet, nodes: Nodes, budget: int, memory: Memory
 ) -> Iterator[Placement]:
-    """Members beyond the minimum, as many as possible, where those that were placed leave room."""
+    """Members beyond the minimum, as many as possible, where those that were placed leave room.
+
+    Whole sub-groups come first, and then members of no sub-group or of one that has begun.
+    """
+    growth = Growth()
     with Trial(fleet, nodes) as trial:
-        while found and len(found) < len(gang.members):
-            _count(trial, gang, found)
-            gang = _without(gang, found)
-            units = units_of(gang, fleet, nodes)
+        while len(found) < len(gang.members) and (found or growth.goes_on):
+            if found:
+                _count(trial, gang, found)
+                gang = _without(gang, found)
+            asked = growth.next_of(gang)
+            units = units_of(asked, fleet, nodes)
             assert not isinstance(units, tuple)
-            answer = _Decision(gang, units, fleet, nodes, budget, memory).run()
+            answer = _Decision(asked, units, fleet, nodes, budget, memory).run() if units else ()
             found = () if isinstance(answer, GangRefusal) else answer
+            growth.note(found=bool(found))
             yield from found
 
 
@@ -100,12 +108,20 @@ def _without(gang: Gang, found: Sequence[Placement]) -> Gang:
     placed = {placement.pod: placement for placement in found}
     every = [(member, placed.get(member.demand.key)) for member in gang.members]
     standing = tuple(
-        Standing(member.demand.key, placement, member.rank, member.leader, member.task)
+        Standing(member.demand.key, placement, member.rank, member.leader, member.task, member.sub_group)
         for member, placement in every
         if placement
     )
     left = tuple(member for member, placement in every if not placement)
-    return replace(gang, members=left, standing=(*gang.standing, *standing), minimum=1, task_minimums=())
+    return replace(
+        gang,
+        members=left,
+        standing=(*gang.standing, *standing),
+        minimum=1,
+        task_minimums=(),
+        sub_groups=tuple([replace(one, minimum=0) for one in gang.sub_groups]),
+        starts=False,
+    )
 
 
 class _Decision:
@@ -144,10 +160,11 @@ class _Decision:
         self._rooms: dict[Path, int] = {}
         """The room of domains that hold others."""
         self._counts: dict[Places, Counts] = {}
-        self._sizes: dict[tuple[GroupLevel, bool], Sequence[int]] = {}
+        self._sizes: dict[tuple[GroupLevel, bool], tuple[int, Sequence[int]]] = {}
         self._devices: dict[Places, Sequence[NodeDevices]] = {}
         self._competition: dict[Places, Competition] = {}
         self._too_few: dict[Path, tuple[int, Sequence[int], Reach | None, Counts]] = {}
+        self._wholes = Wholes(gang, units, self._needed, self._needed_of_tasks)
         self._verdicts = Verdicts(self._topology, len(gang.standing), self._needed)
         self._searches = Searches(
             gang, units, self._standing, self._needed, self._needed_of_tasks, fleet, nodes, self._verdicts, self._rank,
@@ -163,6 +180,8 @@ class _Decision:
         missing = [task for task, needed in self._needed_of_tasks.items() if there[task] < needed]
         if len(gang.members) < self._needed:
             self._verdicts.note((), len(gang.members), f"only {len(gang.members)} members are there to be placed")
+        elif self._wholes.missing:
+            self._verdicts.note((), self._needed - 1, self._wholes.missing)
         elif missing:
             few = f"too few members of task {', '.join(missing)} are there to be placed"
             self._verdicts.note((), self._needed - 1, few)
@@ -249,19 +268,26 @@ class _Decision:
             found = min(found, outside + self._together(inside, places, counts))
         for group in tier.groups if found >= self._needed else ():
             domains = by_path([places[at] for at in inside], group.depth).values()
-            sizes = self._sizes_of(group, every=around is None)
-            found = min(found, counts.members_in_groups([*domains], sizes, around))
+            rooms = [counts.members(some) for some in domains]
+            if around is None and group.per_sub_group and not group.size and not self._wholes.may_be_whole(rooms):
+                found = min(found, self._needed - 1)
+            alone, sizes = self._sizes_of(group, every=around is None)
+            found = min(found, alone + counts.members_in_groups([*domains], sizes, around))
         if any(counts.of_task(task, inside, around) < needed for task, needed in self._needed_of_tasks.items()):
             found = min(found, self._needed - 1)
         return found
 
-    def _sizes_of(self, level: GroupLevel, *, every: bool) -> Sequence[int]:
-        """How many members that are to be placed each group of the level has; if not every one, those with devices."""
+    def _sizes_of(self, level: GroupLevel, *, every: bool) -> tuple[int, Sequence[int]]:
+        """How many members that are to be placed are in no group of the level, and how many in each.
+
+        Args:
+            every: whether those without devices count.
+        """
         found = self._sizes.get((level, every))
         if found is None:
             units = [unit for unit in self._units if every or unit.kind.has_devices]
-            groups = Counter(level.number(position) for unit in units for position in unit.positions)
-            found = self._sizes[level, every] = [*groups.values()]
+            groups = Counter(level.number(seat) for unit in units for seat in unit.seats)
+            found = self._sizes[level, every] = groups.pop((), 0), [*groups.values()]
         return found
 
     def _together(self, inside: Sequence[int], places: Places, counts: Counts) -> int:

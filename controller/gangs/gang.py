@@ -19,6 +19,8 @@ class Level:
         group_size: if set, every group of so many members, in the order of ranks, stays in one domain of the level
             instead of the whole gang.
         wait_seconds: how long the gang waits for one domain of a preferred level before it takes more than one.
+        per_sub_group: if set, every sub-group stays in one domain of the level instead of the whole gang. Members of no
+            sub-group may be anywhere.
     """
 
     key: str
@@ -26,10 +28,28 @@ class Level:
     required: bool = True
     group_size: int = 0
     wait_seconds: int = 0
+    per_sub_group: bool = False
 
 
 TaskMinimums = tuple[tuple[str, int], ...]
 """How many members of a task have to start, by the name of the task."""
+
+
+SubGroup = tuple[int, str]
+"""A sub-group of members: which of ``Gang.sub_groups`` it is one of, and its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubGroups:
+    """Sub-groups that start whole or not at all.
+
+    Attributes:
+        size: with how many members one is whole. It may have more, which start where there is room.
+        minimum: how many whole ones there have to be, those that stand included.
+    """
+
+    size: int
+    minimum: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +61,14 @@ class Member:
             are ordered by the natural order of their keys.
         leader: whether it is the leader, which stands beside rank 0.
         task: the part of the gang that it belongs to, such as its parameter servers; "" for none.
+        sub_group: that it is in; None for none.
     """
 
     demand: PodDemand
     rank: int = 0
     leader: bool = False
     task: str = ""
+    sub_group: SubGroup | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +80,7 @@ class Standing:
     rank: int = 0
     leader: bool = False
     task: str = ""
+    sub_group: SubGroup | None = None
 
     @property
     def has_devices(self) -> bool:
@@ -76,6 +99,9 @@ class Gang:
         standing: those that keep their place.
         minimum: how many members must be placed, the standing ones included; those beyond are placed where possible.
         task_minimums: how many members of some tasks must be placed, the standing ones included.
+        sub_groups: what sub-groups there are. One of which members stand gets others one by one.
+        succeeded: how many members of sub-groups have succeeded, and count.
+        starts: whether sub-groups of which members stand have to become whole, too, because nobody has started.
         levels: outermost first.
         elapsed: seconds since the gang was complete, for ``Level.wait_seconds``.
         moves: whether members that stand in no domain of a required level leave the choice of one to the others; if
@@ -88,6 +114,9 @@ class Gang:
     standing: tuple[Standing, ...] = ()
     minimum: int = 1
     task_minimums: TaskMinimums = ()
+    sub_groups: tuple[SubGroups, ...] = ()
+    succeeded: tuple[tuple[SubGroup, int], ...] = ()
+    starts: bool = False
     levels: tuple[Level, ...] = ()
     policy: PlacementPolicy = "binpack"
     elapsed: float = 0.0

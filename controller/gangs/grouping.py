@@ -5,8 +5,11 @@ from dataclasses import dataclass
 
 from controller.gangs.gang import Level
 from controller.gangs.topology import Path
+from controller.gangs.units import Seat
 
-Anchors = dict[tuple[int, int], Path]
+GroupNumber = tuple[int, ...]
+"""Equal for members of a group; () for a member in none."""
+Anchors = dict[tuple[int, GroupNumber], Path]
 """The domain that a group of members is in: depth of the level and number of the group to the path."""
 
 
@@ -17,18 +20,29 @@ class GroupLevel:
     Attributes:
         depth: counts the levels down to it.
         outer: the size of the groups around it, which its groups never cross; 0 if there are none.
+        per_sub_group: whether its groups are sub-groups, or parts of these.
     """
 
     depth: int
     size: int
     outer: int = 0
+    per_sub_group: bool = False
 
-    def number(self, position: int) -> int:
-        """The group of the member at this position."""
-        if not self.outer:
-            return position // self.size
-        around, inner = divmod(position, self.outer)
-        return around * -(-self.outer // self.size) + inner // self.size
+    @property
+    def is_of_all(self) -> bool:
+        """Whether the whole gang stays in one domain."""
+        return not (self.size or self.per_sub_group)
+
+    def number(self, seat: Seat) -> GroupNumber:
+        """The group of a member."""
+        if self.per_sub_group and seat.sub_group is None:
+            return ()
+        base = () if seat.sub_group is None or not self.per_sub_group else (seat.sub_group,)
+        position = seat.within if self.per_sub_group else seat.position
+        if self.outer:
+            around, inner = divmod(position, self.outer)
+            return (*base, around, inner // self.size)
+        return (*base, position // self.size) if self.size else base
 
 
 @dataclass(frozen=True, slots=True)

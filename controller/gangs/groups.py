@@ -7,7 +7,7 @@ from typing import Any
 
 from controller.gangs.gang import Level, TaskMinimums
 from controller.gangs.jobsets import PART, JobSets, can_join, size_of
-from controller.gangs.terms import Source
+from controller.gangs.terms import Source, SubGroupPolicy
 from driver.errors import Fault
 
 Json = Mapping[str, Any]
@@ -22,6 +22,7 @@ class Group:
         minimum: how many members have to start together; None if the group is no gang.
         levels: None if it asks nothing of the topology.
         task_minimums: how many members of some tasks have to start together.
+        sub_groups: which members form sub-groups.
         faults: what is not supported.
         claims: what its pods share: the name of the entry, and of the ResourceClaim or ResourceClaimTemplate.
     """
@@ -31,6 +32,7 @@ class Group:
     minimum: int | None
     levels: tuple[Level, ...] | None = None
     task_minimums: TaskMinimums = ()
+    sub_groups: tuple[SubGroupPolicy, ...] = ()
     faults: tuple[Fault, ...] = ()
     claims: frozenset[tuple[str, str]] = frozenset()
 

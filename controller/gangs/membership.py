@@ -47,6 +47,7 @@ def membership_of(pod: PodFacts, objects: GroupObjects) -> Membership | None:
         levels=next((levels for levels in (asked.levels, said.levels, hints.levels) if levels is not None), None),
         policy=asked.policy,
         moves=asked.moves,
+        sub_groups=asked.sub_groups if asked.sub_groups is not None else said.sub_groups,
         problems=(*said.problems, *asked.faults, *hints.faults),
     )
     return Membership(
@@ -111,6 +112,7 @@ def _of_group(named: GroupName, key: str, objects: GroupObjects) -> Statement | 
         origin,
         minimum=group.minimum,
         task_minimums=group.task_minimums or None,
+        sub_groups=group.sub_groups or None,
         levels=group.levels,
         problems=group.faults,
     )

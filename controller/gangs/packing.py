@@ -5,16 +5,18 @@ place is decided for all units there together (``Staging``), so a member never g
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from controller.gangs.budget import Budget, OutOfSteps, Slack
+from controller.gangs.budget import Budget, OutOfSteps, Owed, Slack
 from controller.gangs.counting import Counts
-from controller.gangs.grouping import Anchors, GroupLevel, Reach
+from controller.gangs.grouping import Anchors, GroupLevel, GroupNumber, Reach
 from controller.gangs.staging import Staging
 from controller.gangs.topology import Path, Place, Places, by_path
-from controller.gangs.units import Kind, Unit
+from controller.gangs.units import Kind, Seat, Unit
+from controller.gangs.wholes import Candidate, Wholes
 
 K = TypeVar("K", Path, int)
 
@@ -28,10 +30,12 @@ class _Batch:
     Attributes:
         groups: of each level with groups, those of the members of a unit; mostly one, and none if the level does not
             hold for it.
+        owed: the sub-groups that they are needed for.
     """
 
     kind: Kind
-    groups: tuple[tuple[int, ...], ...]
+    groups: tuple[tuple[GroupNumber, ...], ...]
+    owed: Owed
     units: tuple[Unit, ...]
 
 
@@ -41,7 +45,7 @@ class Packing:
     Args:
         child_depth: levels down to the one of which domains are counted.
         most_children: how many of these may be used; None for any number.
-        slack: which members may be left out.
+        wholes: which sub-groups may be chosen, and with these, which members may be left out.
         anchors: where groups are already.
         reach: where members without devices may be; None if that is where the others are.
         close: the leader and rank 0, which are placed close to each other if that is easy.
@@ -59,8 +63,8 @@ class Packing:
         *,
         child_depth: int,
         most_children: int | None,
-        slack: Slack,
-        anchors: Mapping[tuple[int, int], Path],
+        wholes: Wholes,
+        anchors: Mapping[tuple[int, GroupNumber], Path],
         reach: Reach | None = None,
         close: tuple[Unit, Unit] | None = None,
         leader_first: bool = False,
@@ -71,7 +75,8 @@ class Packing:
         self._groups = groups
         self._staging = staging
         self._budget = Budget(0)
-        self._slack = slack
+        self._wholes = wholes
+        self._slack = Slack(0, {}, {})
         self._anchors: Anchors = dict(anchors)
         self._reach = reach
         self._within = frozenset(inside) if reach else frozenset[int]()
@@ -86,9 +91,11 @@ class Packing:
         self._ordered = any(unit.kind.ordered for unit in units)
         self._free = {kind: list(bounds) for kind, bounds in counts.bounds.items()}
         """Per kind and place, how many units it takes at most besides those of the kind that are there."""
-        self._batches = self._batched(units)
         self._below = {depth: by_path([places[at] for at in inside], depth) for depth in {g.depth for g in groups}}
-        self._choices: list[_Steps] = [self._next(self._batches)]
+        self._units = units
+        self._in_group: Counter[tuple[int, GroupNumber]] = Counter()
+        """How many units each group of a level has; found when it is needed."""
+        self._choices: list[_Steps] = [self._choose()]
 
     def run(self, budget: Budget) -> bool:
         """Put the units on places; False if there is no way, and then none is put.
@@ -117,24 +124,36 @@ class Packing:
         """Units that are hard to place come first; those whose order matters one by one, in the order of ranks."""
         found: dict[object, list[Unit]] = {}
         for unit in units:
-            key = unit if self._ordered else (unit.kind, self._groups_of(unit))
+            key = unit if self._ordered else (unit.kind, self._groups_of(unit), self._slack.owed(unit))
             found.setdefault(key, []).append(unit)
-        batches = [_Batch(some[0].kind, self._groups_of(some[0]), tuple(some)) for some in found.values()]
+        batches = [
+            _Batch(some[0].kind, self._groups_of(some[0]), self._slack.owed(some[0]), tuple(some))
+            for some in found.values()
+        ]
         if not self._ordered:
             kinds = {unit.kind: None for unit in units}
             rooms = {kind: self._counts.room(kind, self._places_of(kind)) for kind in kinds}
             batches.sort(
-                key=lambda batch: (self._first not in batch.units, rooms[batch.kind], batch.kind.number, batch.groups)
-            )
+                key=lambda batch: (
+                    self._first not in batch.units, rooms[batch.kind], batch.kind.number, batch.groups, batch.owed
+                )
+            )  # fmt: skip
         return tuple(batches)
 
-    def _groups_of(self, unit: Unit) -> tuple[tuple[int, ...], ...]:
-        return tuple([tuple(sorted({level.number(at) for at in self._held(level, unit)})) for level in self._groups])
+    def _groups_of(self, unit: Unit) -> tuple[tuple[GroupNumber, ...], ...]:
+        return tuple(
+            [tuple(sorted({level.number(seat) for seat in self._held(level, unit)} - {()})) for level in self._groups]
+        )
 
-    def _held(self, level: GroupLevel, unit: Unit) -> Sequence[int]:
-        """The positions of the members of a unit, if the level holds for it."""
+    def _held(self, level: GroupLevel, unit: Unit) -> Sequence[Seat]:
+        """The seats of the members of a unit, if the level holds for it."""
         holds = self._reach is None or unit.kind.has_devices or level.depth <= self._reach.depth
-        return unit.positions if holds else ()
+        return unit.seats if holds else ()
+
+    def _keys_of(self, unit: Unit) -> Iterator[tuple[int, GroupNumber]]:
+        """The groups of the unit: depth of the level and number."""
+        for level, groups in zip(self._groups, self._groups_of(unit), strict=True):
+            yield from [(level.depth, group) for group in groups]
 
     def _reaches_out(self, kind: Kind) -> bool:
         """Whether units of the kind may be outside the domain."""
@@ -146,6 +165,40 @@ class Packing:
 
     # The search. Each generator makes one choice after another, and yields what has to be decided on top of it.
 
+    def _choose(self) -> _Steps:
+        """The sub-groups that become whole."""
+        for choice in self._wholes.choices(self._alike, self._may_fit, lambda unit: (unit.kind, self._groups_of(unit))):
+            if choice is None:
+                # Between two choices it is looked whether steps are left.
+                yield iter(())
+            else:
+                self._slack = choice.slack
+                yield self._next(self._batched(choice.units))
+            self._budget.spend()
+
+    def _alike(self, one: Candidate) -> Hashable:
+        """Equal for sub-groups of which one can be placed if and only if the other can in its stead.
+
+        They ask for the same, and are in groups that nobody else is in, in the same way.
+        """
+        if not self._in_group:
+            self._in_group.update(key for unit in self._units for key in self._keys_of(unit))
+        own = Counter(key for unit in one.units for key in self._keys_of(unit))
+        if any(self._in_group[key] > count or key in self._anchors for key, count in own.items()):
+            return one
+        numbers: dict[object, int] = {}
+        pattern = [
+            (unit.kind.number, *(numbers.setdefault(key, len(numbers)) for key in self._keys_of(unit)))
+            for unit in sorted(one.units, key=lambda unit: (unit.kind.number, unit.order))
+        ]
+        return one.name[0], one.lack, tuple(pattern)
+
+    def _may_fit(self, one: Candidate) -> bool:
+        """Whether there is room for what the sub-group needs of each kind, if nothing else is placed."""
+        kinds = Counter(unit.kind for unit in one.units)
+        rooms = {kind: self._counts.room(kind, self._places_of(kind)) for kind in kinds}
+        return all(rooms[kind] >= units - one.spare for kind, units in kinds.items())
+
     def _next(self, left: tuple[_Batch, ...]) -> _Steps:
         """The next units; None if all are on places."""
         if not left:
@@ -153,7 +206,7 @@ class Packing:
             return
         tried: set[object] = set()
         for number, batch in enumerate(left if self._ordered else left[:1]):
-            if (key := (batch.kind, batch.groups)) not in tried:
+            if (key := (batch.kind, batch.groups, batch.owed)) not in tried:
                 tried.add(key)
                 yield self._open(batch, (*left[:number], *left[number + 1 :]), 0, ())
         batch = left[0]
@@ -184,7 +237,7 @@ class Packing:
 
     def _options(self, batch: _Batch, path: Path, depth: int) -> Sequence[Path]:
         """The domains of a level for a group: the tightest that have room for it, then the others."""
-        least, want = len(batch.units) - self._slack.units(batch.kind), len(batch.units)
+        least, want = len(batch.units) - self._slack.units(batch.kind, batch.owed), len(batch.units)
         rooms = {
             option: self._room(batch.kind, places)
             for option, places in self._below[depth].items()
@@ -208,7 +261,7 @@ class Packing:
             yield self._next(rest)
             return
         at = start
-        while at < len(order) and suffix[at] >= left - self._slack.units(batch.kind):
+        while at < len(order) and suffix[at] >= left - self._slack.units(batch.kind, batch.owed):
             place = order[at]
             at += 1
             child = self._counted_child(batch, place)
@@ -240,10 +293,10 @@ class Packing:
 
     def _leave_out(self, batch: _Batch, count: int, rest: tuple[_Batch, ...]) -> _Steps:
         """Go on without so many units of the batch, if that leaves enough members."""
-        if count <= self._slack.units(batch.kind):
-            self._slack.use(batch.kind, count)
+        if count <= self._slack.units(batch.kind, batch.owed):
+            self._slack.use(batch.kind, batch.owed, count)
             yield self._next(rest)
-            self._slack.use(batch.kind, -count)
+            self._slack.use(batch.kind, batch.owed, -count)
 
     def _put_most(self, batch: _Batch, place: int, done: int) -> int:
         """Put as many units as the place takes; returns how many."""

@@ -5,12 +5,12 @@ What cannot be kept is refused by name: a gang that starts otherwise than its au
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from controller.gangs.gang import Level
 from controller.gangs.groups import Group
-from controller.gangs.hints import TASK
-from controller.gangs.terms import Source
+from controller.gangs.terms import Source, SubGroupPolicy
+from controller.placement import label_selector_from
 from driver.errors import Fault
 
 Json = Mapping[str, Any]
@@ -38,9 +38,6 @@ def tiers_from(said: Mapping[int | str, TierName]) -> Tiers:
         str(name): Level(tier.attribute or tier.node_label, "attribute" if tier.attribute else "nodeLabel")
         for name, tier in said.items()
     }
-
-
-_PARTITION: Final = "volcano.sh/partition-id"
 
 
 def group_from(obj: Json, source: Source, tiers: Tiers) -> Group:
@@ -78,54 +75,49 @@ def _coscheduling(metadata: Json, spec: Json, _: Tiers) -> Group:
 
 
 def _volcano(metadata: Json, spec: Json, tiers: Tiers) -> Group:
-    levels, faults = _tier(spec.get("networkTopology"), "spec.networkTopology", tiers, 0)
-    policies = spec.get("subGroupPolicy") or ()
-    whole, wrong_minimums = _in_whole_groups(policies)
-    faults += wrong_minimums
-    for number, policy in enumerate(policies):
-        field = f"spec.subGroupPolicy[{number}]"
-        if not policy.get("networkTopology"):
-            continue
-        if len(policies) > 1 or len(spec.get("minTaskMember") or ()) > 1 or not _by_rank(policy):
-            message = "groups other than so many members in the order of ranks are not supported; "
-            message += "remove it, and ask for topology with groupSize in the PlacementConfig of a claim"
-            faults.append(Fault(field, message))
-            continue
-        size = policy.get("subGroupSize") or 1
-        inner, wrong = _tier(policy["networkTopology"], f"{field}.networkTopology", tiers, size)
-        levels, faults = [*levels, *inner], [*faults, *wrong]
-    group = _group(metadata, max(spec.get("minMember") or 0, whole), levels, faults)
+    levels, faults = _tier(spec.get("networkTopology"), "spec.networkTopology", tiers)
+    policies: Sequence[Json] = spec.get("subGroupPolicy") or ()
+    # Volcano groups no pod by a policy without label keys.
+    sub_groups = tuple([_sub_groups(policy) for policy in policies if policy.get("matchLabelKeys")])
+    inner, wrong = _tier_of_sub_groups(policies, tiers)
+    levels, faults = [*levels, *inner], [*faults, *wrong, *_without_keys(policies)]
+    minimum = max(spec.get("minMember") or 0, sum(one.members for one in sub_groups))
+    group = replace(_group(metadata, minimum, levels, faults), sub_groups=sub_groups)
     tasks = tuple(sorted((task, least) for task, least in (spec.get("minTaskMember") or {}).items() if least > 0))
     # Volcano's gang plugin looks at tasks only if their minimums do not exceed that of the group.
     return replace(group, task_minimums=tasks) if sum(least for _, least in tasks) <= (group.minimum or 0) else group
 
 
-def _in_whole_groups(policies: Sequence[Json]) -> tuple[int, list[Fault]]:
-    """How many members so many whole groups have as have to start; 0 if nothing says it."""
-    said = [(number, policy) for number, policy in enumerate(policies) if policy.get("minSubGroups")]
-    if len(said) > 1:
-        message = "only one policy with a minimum of groups is supported; keep one, or give each policy a PodGroup"
-        return 0, [Fault(f"spec.subGroupPolicy[{number}].minSubGroups", message) for number, _ in said[1:]]
-    return sum(policy["minSubGroups"] * (policy.get("subGroupSize") or 1) for _, policy in said), []
-
-
-def _by_rank(policy: Json) -> bool:
-    """Whether the groups are those that Volcano's jobs make: the pods of one task, so many at a time."""
-    selector = policy.get("labelSelector") or {}
-    labels = set(selector.get("matchLabels") or ())
-    return (
-        labels <= {TASK}
-        and not selector.get("matchExpressions")
-        and policy.get("matchLabelKeys")
-        in (
-            None,
-            [],
-            [_PARTITION],
-        )
+def _sub_groups(policy: Json) -> SubGroupPolicy:
+    return SubGroupPolicy(
+        keys=tuple(policy["matchLabelKeys"]),
+        size=policy.get("subGroupSize") or 1,
+        minimum=policy.get("minSubGroups") or 0,
+        selector=label_selector_from(policy.get("labelSelector")),
     )
 
 
-def _tier(topology: Json | None, field: str, tiers: Tiers, size: int) -> tuple[list[Level], list[Fault]]:
+def _without_keys(policies: Sequence[Json]) -> list[Fault]:
+    """Policies that ask for something and group no pods."""
+    message = "missing, so the policy groups no pods; set it to the label that says a pod's sub-group"
+    return [
+        Fault(f"spec.subGroupPolicy[{number}].matchLabelKeys", message)
+        for number, policy in enumerate(policies)
+        if not policy.get("matchLabelKeys") and (policy.get("minSubGroups") or policy.get("networkTopology"))
+    ]
+
+
+def _tier_of_sub_groups(policies: Sequence[Json], tiers: Tiers) -> tuple[list[Level], list[Fault]]:
+    """The level in one domain of which each sub-group stays."""
+    said = [policy.get("networkTopology") or {} for policy in policies]
+    if any(topology != said[0] for topology in said):
+        message = "policies with different networkTopology are not supported; let all say the same, or use PodGroups"
+        return [], [Fault("spec.subGroupPolicy", message)]
+    levels, faults = _tier(said[0] if said else None, "spec.subGroupPolicy[0].networkTopology", tiers)
+    return [replace(level, per_sub_group=True) for level in levels], faults
+
+
+def _tier(topology: Json | None, field: str, tiers: Tiers) -> tuple[list[Level], list[Fault]]:
     """The level of the highest tier that members may cross."""
     if not topology:
         return [], []
@@ -141,4 +133,4 @@ def _tier(topology: Json | None, field: str, tiers: Tiers, size: int) -> tuple[l
         )
         return [], [Fault(f"{field}.{'highestTierName' if name else 'highestTierAllowed'}", message)]
     required = topology.get("mode", "hard") == "hard"
-    return [Level(level.key, level.kind, required=required, group_size=size)], []
+    return [Level(level.key, level.kind, required=required)], []

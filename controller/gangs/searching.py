@@ -6,18 +6,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.allocation import Fleet
-from controller.gangs.budget import Budget, OutOfSteps, Slack
+from controller.gangs.budget import Budget, OutOfSteps
 from controller.gangs.choice import Figures, Rank
 from controller.gangs.counting import Counts
 from controller.gangs.gang import Gang, Standing
-from controller.gangs.grouping import Reach, levels_of_all
+from controller.gangs.grouping import GroupNumber, Reach, levels_of_all
 from controller.gangs.packing import Packing
 from controller.gangs.staging import Staging
 from controller.gangs.tiers import Tier
 from controller.gangs.topology import Path, Places
 from controller.gangs.unfinished import Search, Unfinished
-from controller.gangs.units import Unit, leader_and_first, positions_of, together
-from controller.gangs.verdicts import NOT_TOGETHER, Verdicts
+from controller.gangs.units import Unit, leader_and_first, seats_of, together
+from controller.gangs.verdicts import NOT_TOGETHER, NOT_WHOLE, Verdicts
+from controller.gangs.wholes import Wholes
 from controller.placement import Nodes, Placement
 
 _LEADER_STEPS: Final = 200
@@ -187,7 +188,8 @@ class Searches:
         if limit is None:
             learnt = inside.counts.members(candidate.places, candidate.around)
             limits = inside.counts.limits(candidate.places, candidate.around)
-            reason = NOT_TOGETHER if learnt >= self._needed else limits
+            apart = NOT_WHOLE if self._gang.sub_groups else NOT_TOGETHER
+            reason = apart if learnt >= self._needed else limits
             decided = not (isinstance(search, Search) and search.staging.undecided)
             self._verdicts.note(candidate.path, min(self._needed - 1, learnt), reason, decided=decided)
         return None
@@ -212,9 +214,10 @@ class Searches:
     ) -> Search:
         tier, places = inside.tier, inside.places
         staging = Staging(self._fleet, self._nodes, places, self._effort)
+        wholes = Wholes(self._gang, units, self._needed, self._needed_of_tasks)
         packing = Packing(
             units, places, candidate.places, inside.counts, tier.groups, staging, child_depth=tier.depth + 1,
-            most_children=limit, slack=self._slack(), anchors=self._anchors(tier), reach=candidate.reach,
+            most_children=limit, wholes=wholes, anchors=self._anchors(tier), reach=candidate.reach,
             close=leader_and_first(units), leader_first=leader_first,
         )  # fmt: skip
         return Search(staging, packing)
@@ -226,12 +229,6 @@ class Searches:
                 rank = self._rank(candidate.path, children, candidate.figures)
                 return rank, [placement for _, placement in search.staging.placements()], children
         return None
-
-    def _slack(self) -> Slack:
-        """Which members may be left out."""
-        there = Counter(member.task for member in self._gang.members)
-        of_tasks = {task: there[task] - needed for task, needed in self._needed_of_tasks.items()}
-        return Slack(len(self._gang.members) - self._needed, of_tasks)
 
     def _with_leader(self, found: _Found, candidate: Candidate, inside: Inside) -> _Found:
         """The same with leader and rank 0 on one node if that is possible, else with them close to each other."""
@@ -251,20 +248,21 @@ class Searches:
                 return better
         return found
 
-    def _anchors(self, tier: Tier) -> Mapping[tuple[int, int], Path]:
+    def _anchors(self, tier: Tier) -> Mapping[tuple[int, GroupNumber], Path]:
         """The domains of groups of which members stand; of several, that of the most members.
 
         A group whose members stand in no domain of a required level has one that does not exist, unless it moves.
         """
         if not self._standing:
             return {}
-        positions, of_all = positions_of(self._gang), levels_of_all(self._gang.levels)
-        found: dict[tuple[int, int], Counter[Path]] = {}
+        seats, of_all = seats_of(self._gang), levels_of_all(self._gang.levels)
+        found: dict[tuple[int, GroupNumber], Counter[Path]] = {}
         for standing, path in self._standing:
             for group in tier.groups:
-                if group.depth > of_all and not standing.has_devices:
+                number = group.number(seats[standing.pod])
+                if not number or (group.depth > of_all and not standing.has_devices):
                     continue
-                paths = found.setdefault((group.depth, group.number(positions[standing.pod])), Counter())
+                paths = found.setdefault((group.depth, number), Counter())
                 if path[group.depth - 1]:
                     paths[path[: group.depth]] += 1
                 elif self._gang.levels[group.depth - 1].required and not self._gang.moves:

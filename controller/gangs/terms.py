@@ -1,9 +1,11 @@
 """On what a gang starts, and what each of its members says about that. Pure."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controller.gangs.gang import Level, TaskMinimums
+from controller.gangs.gang import Level, SubGroup, TaskMinimums
+from controller.placement import LabelSelector
 from driver.errors import Fault
 from driver.parameters import PlacementPolicy
 
@@ -20,6 +22,41 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class SubGroupPolicy:
+    """Members that form sub-groups, each of which starts whole or not at all.
+
+    Attributes:
+        keys: of labels: members with the same values of all of them are one sub-group, and those that lack one are in
+            none.
+        size: with how many members a sub-group is whole.
+        minimum: how many whole ones have to start together.
+        selector: which members this is about; None for all.
+    """
+
+    keys: tuple[str, ...]
+    size: int
+    minimum: int = 0
+    selector: LabelSelector | None = None
+
+    @property
+    def members(self) -> int:
+        """How many members have to start together because of it."""
+        return self.size * self.minimum
+
+    def name_of(self, labels: Mapping[str, str]) -> str | None:
+        """The sub-group of a member with these labels; None if it is in none."""
+        values = [labels.get(key, "") for key in self.keys]
+        selected = self.selector is None or self.selector.selects(labels)
+        return "/".join(values) if selected and all(values) else None
+
+
+def sub_group_of(policies: Sequence[SubGroupPolicy], labels: Mapping[str, str]) -> SubGroup | None:
+    """The sub-group of a member with these labels: the first policy that has one for it counts."""
+    found = ((number, policy.name_of(labels)) for number, policy in enumerate(policies))
+    return next(((number, name) for number, name in found if name is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
 class GangTerms:
     """On what a gang starts, as all of its members say.
 
@@ -32,6 +69,7 @@ class GangTerms:
         levels: outermost first.
         moves: whether later members go to another domain when that of the gang is gone; if not, they wait.
         task_minimums: how many members of some tasks have to start together; those that have succeeded count.
+        sub_groups: which members form sub-groups.
         awaited: what has to exist before it is known how many members there will be; "" if nothing.
     """
 
@@ -44,6 +82,7 @@ class GangTerms:
     policy: PlacementPolicy = "binpack"
     moves: bool = False
     task_minimums: TaskMinimums = ()
+    sub_groups: tuple[SubGroupPolicy, ...] = ()
     awaited: str = ""
 
 
@@ -64,6 +103,7 @@ class Statement:
     minimum: int | None = None
     size: int | None = None
     task_minimums: TaskMinimums | None = None
+    sub_groups: tuple[SubGroupPolicy, ...] | None = None
     levels: tuple[Level, ...] | None = None
     policy: PlacementPolicy | None = None
     moves: bool | None = None

@@ -22,8 +22,8 @@ class Tier:
     @classmethod
     def of(cls, levels: Sequence[GroupLevel]) -> "Tier":
         """The tier of these levels."""
-        of_all = tuple([level.depth for level in levels if not level.size])
-        return cls(of_all, tuple([level for level in levels if level.size]))
+        of_all = tuple([level.depth for level in levels if level.is_of_all])
+        return cls(of_all, tuple([level for level in levels if not level.is_of_all]))
 
     @property
     def depth(self) -> int:
@@ -53,10 +53,13 @@ def tiers_of(gang: Gang) -> Iterator[Tier]:
 
 def _grouped(levels: Sequence[Level]) -> list[GroupLevel]:
     """For which members each level holds: inside a level with groups for each of these, whether that is kept or not."""
-    found, outer = list[GroupLevel](), 0
+    found, outer, per_sub_group = list[GroupLevel](), 0, False
     for depth, level in enumerate(levels, start=1):
+        if level.per_sub_group and not per_sub_group:
+            # A sub-group stays together, whatever groups of ranks its members are in.
+            outer, per_sub_group = 0, True
         size = min(level.group_size or outer, outer) if outer else level.group_size
-        found.append(GroupLevel(depth, size, outer))
+        found.append(GroupLevel(depth, size, outer, per_sub_group))
         outer = size or outer
     return found
 

@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from typing import NamedTuple
 
 from controller.allocation import ClaimFault, CompiledRequest, Fleet
-from controller.gangs.gang import Gang, Member
+from controller.gangs.gang import Gang, Member, SubGroup
 from controller.placement import Needs, Nodes, PodDemand, PodLabels
 from driver.model import Claim
 
@@ -86,6 +87,20 @@ class Kind:
         )
 
 
+class Seat(NamedTuple):
+    """What says in which groups a member is.
+
+    Attributes:
+        position: its place in the gang, from 0 (``Level.group_size``).
+        sub_group: a number for its sub-group; None if it is in none.
+        within: its place in the sub-group, from 0.
+    """
+
+    position: int
+    sub_group: int | None = None
+    within: int = 0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
     """Members that have to be on one node, because they share a claim; mostly a single one. In the order of ranks.
@@ -94,7 +109,7 @@ class Unit:
         claims: their claims, each once.
         beside: those of other drivers.
         order: the place in the order of ranks, the leader first.
-        positions: the place of each member by which groups are counted (``Level.group_size``), from 0.
+        seats: what says in which groups each member is.
     """
 
     kind: Kind
@@ -102,7 +117,12 @@ class Unit:
     claims: tuple[Claim, ...]
     beside: tuple[Claim, ...]
     order: int
-    positions: tuple[int, ...]
+    seats: tuple[Seat, ...]
+
+    @property
+    def sub_groups(self) -> tuple[SubGroup, ...]:
+        """Of each member that is in one."""
+        return tuple([member.sub_group for member in self.members if member.sub_group is not None])
 
 
 def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[ClaimFault, ...]:
@@ -110,7 +130,7 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[C
 
     The members have to be in the order of ranks (``in_order``), and the units are.
     """
-    positions = positions_of(gang)
+    seats = seats_of(gang)
     every = [member.demand.needs for member in gang.members]
     ordered = any(needs.pod_affinity or needs.spread for needs in every)
     social = ordered or any(needs.pod_anti_affinity or needs.volumes for needs in every)
@@ -136,7 +156,7 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[C
             dropped = tuple(needs is not pod.needs for needs, pod in zip(counted, pods, strict=True))
             kind = Kind(len(kinds), (key, dropped), pods, counted, ours, others, tasks, social, ordered)
             kinds[key, tasks] = kind
-        placed = tuple([positions[member.demand.key] for member in members])
+        placed = tuple([seats[member.demand.key] for member in members])
         found.append(Unit(kind, members, claims, beside, order, placed))
     return tuple(faults) or found
 
@@ -168,8 +188,8 @@ def together(one: Unit, other: Unit, fleet: Fleet) -> Unit:
         one.kind.social,
         one.kind.ordered,
     )
-    positions = (*one.positions, *other.positions)
-    return Unit(kind, (*one.members, *other.members), claims, beside, min(one.order, other.order), positions)
+    seats = (*one.seats, *other.seats)
+    return Unit(kind, (*one.members, *other.members), claims, beside, min(one.order, other.order), seats)
 
 
 def in_order(members: Iterable[Member]) -> list[Member]:
@@ -177,7 +197,26 @@ def in_order(members: Iterable[Member]) -> list[Member]:
     return sorted(members, key=lambda member: (not member.leader, member.rank, natural(member.demand.key)))
 
 
-def positions_of(gang: Gang) -> Mapping[str, int]:
+def seats_of(gang: Gang) -> Mapping[str, Seat]:
+    """What says in which groups each pod is, standing or not."""
+    every = [(one.pod, one.leader, one.rank, one.sub_group) for one in gang.standing]
+    every += [(one.demand.key, one.leader, one.rank, one.sub_group) for one in gang.members]
+    positions = _positions_of(gang)
+    if not gang.sub_groups:
+        return {pod: Seat(positions[pod]) for pod, *_ in every}
+    inside: dict[SubGroup | None, list[tuple[bool, int, object, str]]] = {}
+    for pod, leader, rank, sub_group in every:
+        inside.setdefault(sub_group, []).append((not leader, rank, natural(pod), pod))
+    found = {}
+    named = sorted((one for one in inside if one is not None), key=lambda one: (one[0], natural(one[1])))
+    numbers = {sub_group: number for number, sub_group in enumerate(named)}
+    for sub_group, pods in inside.items():
+        number = numbers.get(sub_group) if sub_group is not None else None
+        found.update({pod: Seat(positions[pod], number, at) for at, (*_, pod) in enumerate(sorted(pods))})
+    return found
+
+
+def _positions_of(gang: Gang) -> Mapping[str, int]:
     """The place of each pod, standing or not, by which groups are counted: its rank if each has another.
 
     The leader is in the first group and counts as none of its members.

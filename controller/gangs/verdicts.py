@@ -6,6 +6,7 @@ from controller.gangs.gang import Domain, DomainVerdict
 from controller.gangs.topology import Path, Topology
 
 NOT_TOGETHER: Final = "they do not fit together"
+NOT_WHOLE: Final = "too few sub-groups fit as a whole"
 
 
 class Verdicts:

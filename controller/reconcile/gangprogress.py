@@ -1,9 +1,10 @@
 """How far the members of a gang have come. Pure."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controller.gangs import Coming, GangTerms, natural
+from controller.gangs import Coming, GangTerms, SubGroup, natural, sub_group_of
 from controller.placement import Placed
 from controller.reconcile.decisions import Decision, Idle, Reason, Release, TakeBack, Wait
 from controller.reconcile.examined import FullPod, OpenPod
@@ -28,6 +29,7 @@ class KnownMember:
     rank: int = 0
     leader: bool = False
     task: str = ""
+    sub_group: SubGroup | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class KnownGang:
         members: the pods that exist, in the order of ranks.
         ended: how many members have succeeded.
         ended_of_tasks: how many of each task that has a minimum.
+        ended_of_sub_groups: how many of each sub-group.
         coming: what is still to be made, if its members are made one part after another.
     """
 
@@ -48,6 +51,7 @@ class KnownGang:
     members: tuple[KnownMember, ...]
     ended: int = 0
     ended_of_tasks: Mapping[str, int] = field(default_factory=dict)
+    ended_of_sub_groups: Mapping[SubGroup, int] = field(default_factory=dict)
     coming: Coming | None = None
 
     @property
@@ -57,16 +61,47 @@ class KnownGang:
             return 0
         return max(0, min(self.coming.count, self.terms.minimum - self.ended - len(self.members)))
 
+    def lacking(self, pods: Collection[str]) -> str:
+        """Of which tasks and sub-groups more have to start than these members and those that have succeeded are.
+
+        "" if that are enough.
+        """
+        if not isinstance(self.terms, GangTerms):
+            return ""
+        members = [member for member in self.members if member.pod in pods]
+        tasks = Counter(self.ended_of_tasks)
+        tasks.update(member.task for member in members)
+        minimums = self.terms.task_minimums
+        few = [f", {tasks[task]} of {least} of task {task}" for task, least in minimums if tasks[task] < least]
+        there = Counter(dict(self.ended_of_sub_groups))
+        there.update(member.sub_group for member in members if member.sub_group is not None)
+        for number, policy in enumerate(self.terms.sub_groups):
+            whole = sum(one[0] == number and count >= policy.size for one, count in there.items())
+            if whole < policy.minimum:
+                few.append(f", in {whole} of {policy.minimum} whole sub-groups of {policy.size}")
+        return "".join(few)
+
 
 def known_gang(state: State, key: str) -> KnownGang:
     """The gang ``key`` as the state knows it; without members if it is gone."""
     gangs = state.gangs
     pods = sorted(gangs.members(key), key=lambda pod: (not gangs.leads(pod), gangs.rank(pod), natural(pod)))
-    members = tuple(KnownMember(pod, gangs.rank(pod), gangs.leads(pod), gangs.task(pod)) for pod in pods)
-    terms = gangs.terms(key) if members else ()
-    tasks = terms.task_minimums if isinstance(terms, GangTerms) else ()
+    terms = gangs.terms(key) if pods else ()
+    tasks, policies = (terms.task_minimums, terms.sub_groups) if isinstance(terms, GangTerms) else ((), ())
     ended = {task: gangs.succeeded_of_task(key, task) for task, _ in tasks}
-    return KnownGang(key, terms, members, gangs.succeeded(key), ended, gangs.coming(key))
+    of_sub_groups = gangs.succeeded_of_sub_groups(key, policies) if policies else {}
+
+    def member(pod: str) -> KnownMember:
+        sub_group = sub_group_of(policies, dict(state.pods[pod].needs.pod.labels)) if policies else None
+        return KnownMember(pod, gangs.rank(pod), gangs.leads(pod), gangs.task(pod), sub_group)
+
+    made = gangs.coming(key)
+    if made is not None and policies:
+        message = (
+            "not supported with a JobSet that makes its Jobs one after another (startupPolicy, dependsOn); remove it"
+        )
+        terms = (Fault("gang.subGroup", message),)
+    return KnownGang(key, terms, tuple(map(member, pods)), gangs.succeeded(key), ended, of_sub_groups, made)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,13 +23,22 @@ After the start
     runs is never stopped. Members that come after the start need not wait for one another.
 """
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from controller.allocation import Unsatisfiable, render
-from controller.gangs import Gang, GangPlan, GangRefusal, GangTerms, Member, Source, Standing, TaskMinimums
+from controller.gangs import (
+    Gang,
+    GangPlan,
+    GangRefusal,
+    GangTerms,
+    Member,
+    Source,
+    Standing,
+    SubGroups,
+    TaskMinimums,
+)
 from controller.gangs import render as render_gang
 from controller.placement import Placement, PodDemand
 from controller.reconcile.decisions import Decision, Place, Reason, RemoveGate, Unallocatable, Wait
@@ -171,7 +180,13 @@ class _GangDecider:
         terms, later = self._gang.terms, self._later()
         if not isinstance(terms, GangTerms) or not self._standing or isinstance(later, Wait):
             return None
-        question = replace(self._question(terms, later), minimum=len(self._standing) + 1, task_minimums=())
+        question = replace(
+            self._question(terms, later),
+            minimum=len(self._standing) + 1,
+            task_minimums=(),
+            sub_groups=self._sub_groups(terms, starts=False),
+            starts=False,
+        )
         answer = self._ask(question) if question.members else None
         return answer if isinstance(answer, GangPlan) else None
 
@@ -198,7 +213,7 @@ class _GangDecider:
         if terms.awaited and found.pods:
             return self._incomplete(f"gang {terms.key}: {terms.awaited}")
         present = found.ready + self._gang.ended
-        lacking = self._lacking_tasks(terms)
+        lacking = self._gang.lacking({member.pod for member in self._gang.members if found.is_ready(member.pod)})
         made = self._gang.coming
         complete = made.missing == 0 if made else terms.size is not None and present >= terms.size
         is_all = not unready and not lacking and complete
@@ -229,21 +244,10 @@ class _GangDecider:
         """When the last member appeared (epoch seconds)."""
         return max(self._state.at(pod.created) for pod in self._found.pods.values())
 
-    def _lacking_tasks(self, terms: GangTerms) -> str:
-        """Which tasks have fewer members that can be placed than have to start; "" for none."""
-        found = Counter(self._gang.ended_of_tasks)
-        found.update(member.task for member in self._gang.members if self._found.is_ready(member.pod))
-        few = [
-            f", {found[task]} of {least} of task {task}" for task, least in terms.task_minimums if found[task] < least
-        ]
-        return "".join(few)
-
     def _stands(self, terms: GangTerms) -> bool:
         """Whether as many members have their place as have to start."""
         placed = {key for key, _ in self._standing}
-        tasks = Counter(member.task for member in self._gang.members if member.pod in placed)
-        minimums = self._task_minimums(terms)
-        return len(placed) >= self._needed(terms) and all(tasks[task] >= least for task, least in minimums)
+        return len(placed) >= self._needed(terms) and not self._gang.lacking(placed)
 
     def _task_minimums(self, terms: GangTerms) -> TaskMinimums:
         """How many members of some tasks have to have a place."""
@@ -266,10 +270,11 @@ class _GangDecider:
 
     def _question(self, terms: GangTerms, later: Sequence[Member]) -> Gang:
         found, standing = self._found, self._standing
-        members = {member.pod: member for member in self._gang.members}
+        members = {one.pod: (one.rank, one.leader, one.task, one.sub_group) for one in self._gang.members}
         needed = self._needed(terms)
         task_minimums: TaskMinimums = ()
-        if found.running or self._stands(terms):
+        starts = not (found.running or self._stands(terms))
+        if not starts:
             # Any member more is welcome.
             minimum = len(standing) + 1
         elif terms.source is Source.POD_GROUP:
@@ -281,25 +286,24 @@ class _GangDecider:
         return Gang(
             key=terms.key,
             uid=terms.uid,
-            members=(
-                *(
-                    Member(self._demand(key), members[key].rank, members[key].leader, members[key].task)
-                    for key in found.open
-                ),
-                *later,
-            ),
-            standing=tuple(
-                Standing(key, member.placed, members[key].rank, members[key].leader, members[key].task)
-                for key, member in standing
-            ),
+            members=(*(Member(self._demand(key), *members[key]) for key in found.open), *later),
+            standing=tuple([Standing(key, member.placed, *members[key]) for key, member in standing]),
             minimum=minimum,
             task_minimums=task_minimums,
+            sub_groups=self._sub_groups(terms, starts=starts),
+            succeeded=tuple(sorted(self._gang.ended_of_sub_groups.items())),
+            starts=starts,
             levels=terms.levels,
             policy=terms.policy,
             elapsed=max(0.0, self._now - complete_since),
             # Before the start, members that stand are taken back if the others cannot be beside them.
             moves=terms.moves and found.running,
         )
+
+    def _sub_groups(self, terms: GangTerms, *, starts: bool) -> tuple[SubGroups, ...]:
+        # kube-scheduler schedules a PodGroup as one, so all of its members start.
+        as_one = terms.source is Source.POD_GROUP
+        return tuple([SubGroups(1 if as_one else one.size, one.minimum if starts else 0) for one in terms.sub_groups])
 
     def _demand(self, key: str) -> PodDemand:
         pod, history = self._found.open[key], self._history_of(key)
@@ -317,7 +321,8 @@ class _GangDecider:
         placed = self._places(one for one in plan.placements if one.pod in found.open)
         left = [key for key in found.open if key not in placed]
         count = f"{len(placed) + len(self._standing)} of {terms.size or len(found.pods)} members placed"
-        wait = Wait(Reason.UNALLOCATABLE, f"gang {terms.key}: {count}; no room for more in {plan.domain}")
+        more = "more, or for no whole sub-group," if terms.sub_groups else "more"
+        wait = Wait(Reason.UNALLOCATABLE, f"gang {terms.key}: {count}; no room for {more} in {plan.domain}")
         decisions: dict[str, Decision] = dict.fromkeys(left, wait)
         first = {key: self._first_phase(key, one) for key, one in placed.items() if one.allocations}
         # In the first phase no gate is removed.

@@ -15,12 +15,15 @@ from controller.gangs import (
     PodFacts,
     Source,
     Statement,
+    SubGroup,
+    SubGroupPolicy,
     agreed,
     asked_by_claim,
     asked_by_pod,
     coming,
     dependencies_of,
     membership_of,
+    sub_group_of,
 )
 from controller.state.changes import Changes
 from controller.state.claims import ClaimRecord
@@ -65,8 +68,8 @@ class Gangs:
         self._depends: dict[str, tuple[str, ...]] = {}
         self._pods: dict[str, PodView] = {}
         """The pods that may be in a gang."""
-        self._succeeded: dict[str, dict[str, str]] = {}
-        """Keys of pods that have succeeded and the task of each, by run."""
+        self._succeeded: dict[str, dict[str, PodView]] = {}
+        """Pods that have succeeded by key, by run."""
         self._run_of: dict[str, str] = {}
         """The run of each of them."""
         self._gangs_of_run: dict[str, dict[str, None]] = {}
@@ -132,9 +135,17 @@ class Gangs:
 
     def succeeded_of_task(self, gang: str, task: str) -> int:
         """How many members of the task have succeeded whose objects exist."""
+        return sum(pod.gang is not None and pod.gang.task == task for pod in self._succeeded_pods(gang))
+
+    def succeeded_of_sub_groups(self, gang: str, policies: Sequence[SubGroupPolicy]) -> Mapping[SubGroup, int]:
+        """How many members of each sub-group have succeeded whose objects exist."""
+        found = (sub_group_of(policies, dict(pod.needs.pod.labels)) for pod in self._succeeded_pods(gang))
+        return Counter(one for one in found if one is not None)
+
+    def _succeeded_pods(self, gang: str) -> Iterator[PodView]:
         record = self._gangs.get(gang)
-        runs = record.runs if record else ()
-        return sum(list(self._succeeded.get(run, {}).values()).count(task) for run in runs)
+        for run in record.runs if record else ():
+            yield from self._succeeded.get(run, {}).values()
 
     def coming(self, gang: str) -> Coming | None:
         """What is still to be made of a JobSet that makes its members one part after another; None of other gangs."""
@@ -153,8 +164,9 @@ class Gangs:
         if job_set is None or not job_set.is_in_order:
             return None
         there = Counter(self.task(pod) for pod in record.members)
-        pods, jobs = Counter(self._succeeded.get(terms.uid, {}).values()), self.objects.succeeded_of_parts(terms.uid)
-        return coming(job_set, there, pods | Counter(jobs))
+        succeeded = self._succeeded.get(terms.uid, {}).values()
+        pods = Counter(pod.gang.task for pod in succeeded if pod.gang is not None)
+        return coming(job_set, there, pods | Counter(self.objects.succeeded_of_parts(terms.uid)))
 
     def needed(self, gang: str) -> int:
         """How many members have to exist before the gang starts, at least 1; those that have succeeded do not.
@@ -195,7 +207,7 @@ class Gangs:
         """A pod has succeeded: it is no member any more."""
         self.remove(pod.key, changes)
         if pod.gang is not None and pod.gang.run:
-            self._succeeded.setdefault(pod.gang.run, {})[pod.key] = pod.gang.task
+            self._succeeded.setdefault(pod.gang.run, {})[pod.key] = pod
             self._run_of[pod.key] = pod.gang.run
             self._note_run(pod.gang.run, changes)
 

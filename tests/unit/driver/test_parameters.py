@@ -14,6 +14,7 @@ from driver.parameters import (
     MigConfig,
     NpuConfig,
     PlacementConfig,
+    SubGroupConfig,
     TopologyLevel,
     parameters_of,
 )
@@ -38,6 +39,16 @@ def entry(driver: str = "lode.dev", requests: tuple[str, ...] = (), **parameters
         (
             {"kind": "PlacementConfig", "gang": {"name": "train", "minAvailable": 4}},
             PlacementConfig(gang=GangConfig(name="train", minAvailable=4)),
+        ),
+        (
+            {"kind": "PlacementConfig", "gang": {"name": "chat", "subGroup": {"label": "a/replica", "size": 4}}},
+            PlacementConfig(
+                gang=GangConfig(name="chat", subGroup=SubGroupConfig(label="a/replica", size=4, minAvailable=1))
+            ),
+        ),
+        (
+            {"kind": "PlacementConfig", "topology": [{"nodeLabel": "rack", "perSubGroup": True}]},
+            PlacementConfig(topology=(TopologyLevel(nodeLabel="rack", perSubGroup=True),)),
         ),
         (
             {"kind": "PlacementConfig", "gang": {"onDomainLoss": "move"}},
@@ -129,8 +140,11 @@ GANG_FAULTS = [
     ({"gang": {"name": "Train", "minAvailable": 1}}, "gang.name: must match ^[a-z0-9]"),
     ({"gang": {"minAvailable": 0}}, "gang.minAvailable: must be at least 1 (found 0)"),
     ({"gang": {"minAvailable": "4"}}, "gang.minAvailable: must be an integer (found '4')"),
-    ({"gang": {"size": 4}}, "gang.size: unknown field; remove it (gang has name, minAvailable, onDomainLoss)"),
-    ({"gang": True}, "gang: must be an object; its fields are name, minAvailable, onDomainLoss (found True)"),
+    (
+        {"gang": {"size": 4}},
+        "gang.size: unknown field; remove it (gang has name, minAvailable, subGroup, onDomainLoss)",
+    ),
+    ({"gang": True}, "gang: must be an object; its fields are name, minAvailable, subGroup, onDomainLoss (found True)"),
     ({"topology": []}, "topology: must have an entry (found"),
     ({"topology": [{}]}, "topology[0]: must have one of attribute and nodeLabel"),
     ({"topology": [{"attribute": "a/b", "nodeLabel": "c"}]}, "topology[0]: must have one of attribute and nodeLabel"),
@@ -140,6 +154,18 @@ GANG_FAULTS = [
         {"topology": [{"nodeLabel": "a", "mode": "hard"}]},
         "topology[0].mode: unsupported value: 'hard'; use 're",
     ),
+    ({"gang": {"subGroup": {"label": "r", "size": 0}}}, "gang.subGroup.size: must be at least 1 (found 0)"),
+    ({"gang": {"subGroup": {"size": 4}}}, "gang.subGroup.label: is missing; set it (found {'size': 4})"),
+    (
+        {"gang": {"subGroup": {"label": "r", "size": 4, "minimum": 1}}},
+        "gang.subGroup.minimum: unknown field; remove it (subGroup has label, size, minAvailable)",
+    ),
+    ({"gang": {"subGroup": 4}}, "gang.subGroup: must be an object; its fields are label, size, minAvailable (found 4)"),
+    (
+        {"topology": [{"nodeLabel": "a", "groupSize": 2, "perSubGroup": True}]},
+        "topology[0]: must have at most one of groupSize and perSubGroup",
+    ),
+    ({"topology": [{"nodeLabel": "a", "perSubGroup": 1}]}, "topology[0].perSubGroup: must be true or false (found 1)"),
     ({"topology": [{"nodeLabel": "a", "groupSize": 0}]}, "topology[0].groupSize: must be at least 1 (found 0)"),
     ({"topology": [{"nodeLabel": "a", "waitSeconds": 9}]}, "topology[0]: waitSeconds has no meaning in mode required"),
     (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
 
-from controller.gangs import Level
+from controller.gangs import Level, SubGroup, SubGroups
 from driver.parameters import PlacementPolicy
 
 Path = tuple[str, ...]
@@ -54,6 +54,7 @@ class Stood:
 
     node: int
     rank: int
+    sub_group: SubGroup | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ class Problem:
         leader: whether the first member is the leader.
         shared: pairs of members; the second one shares the claim of the first, and has none of its own.
         standing: members that have their place already; they count for the minimum.
+        in_sub_groups: the sub-group of each member.
+        starts: whether sub-groups of which members stand have to become whole.
     """
 
     nodes: tuple[Node, ...]
@@ -78,6 +81,10 @@ class Problem:
     leader: bool = False
     shared: tuple[tuple[int, int], ...] = ()
     standing: tuple[Stood, ...] = ()
+    sub_groups: tuple[SubGroups, ...] = ()
+    in_sub_groups: tuple[SubGroup | None, ...] = ()
+    succeeded: tuple[tuple[SubGroup, int], ...] = ()
+    starts: bool = False
 
     @property
     def of_all(self) -> int:
@@ -110,6 +117,10 @@ class Problem:
             ranks[0] = 0
         return ranks
 
+    def every_sub_group(self) -> list[SubGroup | None]:
+        """Of the members, then of those that stand."""
+        return [*(self.in_sub_groups or [None] * len(self.members)), *(one.sub_group for one in self.standing)]
+
 
 Assignment = tuple[int | None, ...]
 """The node of each member."""
@@ -120,14 +131,19 @@ class Kept(NamedTuple):
 
     Attributes:
         outer: the size of the groups around it; 0 for none.
+        per_sub_group: whether it has to hold for each sub-group instead.
     """
 
     depth: int
     level: Level
     size: int
     outer: int
+    per_sub_group: bool = False
 
-    def group(self, position: int) -> tuple[int, ...]:
+    def group(self, position: int, sub_group: SubGroup | None) -> tuple[object, ...] | None:
+        """The group of the member; None if the level need not hold for it."""
+        if self.per_sub_group:
+            return sub_group
         if self.outer:
             return position // self.outer, position % self.outer // self.size
         return (position // self.size,) if self.size else ()
@@ -166,7 +182,23 @@ def enough(problem: Problem, assigned: Assignment) -> bool:
     """Whether as many members are placed as have to be, also of each task. Members are of two tasks in turn."""
     placed = [task_of(number) for number, at in enumerate(assigned) if at is not None]
     least = max(1, problem.minimum - len(problem.standing))
-    return len(placed) >= least and all(placed.count(task) >= least for task, least in problem.task_minimums)
+    of_tasks = all(placed.count(task) >= least for task, least in problem.task_minimums)
+    return len(placed) >= least and of_tasks and whole(problem, assigned)
+
+
+def whole(problem: Problem, assigned: Assignment) -> bool:
+    """Whether each sub-group is whole or has not begun, and as many are whole as have to be."""
+    new = Counter(one for one, at in zip(problem.in_sub_groups, assigned, strict=False) if one and at is not None)
+    stand = Counter(one.sub_group for one in problem.standing if one.sub_group)
+    there = new + stand + Counter(dict(problem.succeeded))
+    for one, count in there.items():
+        begins = new[one] if not stand[one] else problem.starts
+        if begins and count < problem.sub_groups[one[0]].size:
+            return False
+    return all(
+        sum(one[0] == number and count >= some.size for one, count in there.items()) >= some.minimum
+        for number, some in enumerate(problem.sub_groups)
+    )
 
 
 def task_of(number: int) -> str:
@@ -182,10 +214,11 @@ def keeps(problem: Problem, kept: Sequence[Kept], assigned: Assignment, *, insid
     positions, every = problem.positions(), (*assigned, *(one.node for one in problem.standing))
     bare = [not inside and not asking.ways for asking in problem.members] + [False] * len(problem.standing)
     for one in kept:
-        groups: dict[tuple[int, ...], set[Path]] = {}
-        for position, at, free in zip(positions, every, bare, strict=True):
-            if at is not None and not (free and one.depth > problem.of_all):
-                groups.setdefault(one.group(position), set()).add(problem.path(at)[: one.depth])
+        groups: dict[tuple[object, ...], set[Path]] = {}
+        for position, at, free, sub_group in zip(positions, every, bare, problem.every_sub_group(), strict=True):
+            group = one.group(position, sub_group)
+            if at is not None and group is not None and not (free and one.depth > problem.of_all):
+                groups.setdefault(group, set()).add(problem.path(at)[: one.depth])
         if any(len(paths) > 1 or not next(iter(paths))[-1] for paths in groups.values()):
             return False
     return True
@@ -193,10 +226,11 @@ def keeps(problem: Problem, kept: Sequence[Kept], assigned: Assignment, *, insid
 
 def levels_of(problem: Problem) -> list[Kept]:
     """All levels. Inside a level with groups, a level holds for each group."""
-    found, outer = [], 0
+    found, outer, per_sub_group = [], 0, False
     for depth, level in enumerate(problem.levels, start=1):
+        per_sub_group = per_sub_group or level.per_sub_group
         size = min(level.group_size or outer, outer) if outer else level.group_size
-        found.append(Kept(depth, level, size, outer))
+        found.append(Kept(depth, level, size, outer, per_sub_group))
         outer = size or outer
     return found
 
@@ -218,7 +252,7 @@ def tiers(problem: Problem) -> Iterator[list[Kept]]:
 
 def depth_of(kept: Sequence[Kept]) -> int:
     """Levels down to the innermost of which the whole gang is in one domain."""
-    return max([0, *(one.depth for one in kept if not one.size)])
+    return max([0, *(one.depth for one in kept if not one.size and not one.per_sub_group)])
 
 
 def ways(problem: Problem, assigned: Assignment = ()) -> Iterator[Assignment]:

@@ -113,7 +113,8 @@ def member(
     name = name or (f"leader-{rank}" if leader else f"worker-{rank}")
     asked = claims or ((claim(want(count=count), name=name),) if count else ())
     needs = fields.pop("needs", Needs({"cpu": cpus * CPU} if cpus else {}))
-    return Member(PodDemand(f"ns/{name}", needs, asked, **fields), rank, leader, task)
+    sub_group = fields.pop("sub_group", None)
+    return Member(PodDemand(f"ns/{name}", needs, asked, **fields), rank, leader, task, sub_group)
 
 
 def members(number: int, start: int = 0, **fields: Any) -> tuple[Member, ...]:

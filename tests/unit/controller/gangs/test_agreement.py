@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.gangs import GangTerms, Level, Source, Statement, agreed
+from controller.gangs import GangTerms, Level, Source, Statement, SubGroupPolicy, agreed
 from driver.errors import Fault
 from driver.parameters import PlacementPolicy
 
@@ -111,3 +111,35 @@ def test_what_is_wrong_with_one_member_is_wrong_with_the_gang_and_is_said_once()
     fault = Fault("gang", "PodGroup ns/g does not exist")
     said = {says(problems=(fault,)): ["ns/a"], says(problems=(fault,), levels=(RACK,)): ["ns/b"]}
     assert agreed("ns/g", said) == (fault,)
+
+
+def faults_of(said: Any) -> list[str]:
+    found = agreed("ns/g", said)
+    assert isinstance(found, tuple)
+    return [str(fault) for fault in found]
+
+
+BY_REPLICA = SubGroupPolicy(("replica",), 4, 2)
+
+
+def test_a_minimum_of_sub_groups_is_one_of_members() -> None:
+    for said, least in ((None, 8), (6, 8), (9, 9)):
+        terms = agreed("ns/g", {says(minimum=said, sub_groups=(BY_REPLICA,)): ["ns/a"]})
+        assert isinstance(terms, GangTerms)
+        assert (terms.minimum, terms.sub_groups) == (least, (BY_REPLICA,))
+
+
+def test_more_members_in_sub_groups_than_there_will_be_are_a_fault() -> None:
+    said = {says(minimum=None, size=7, sub_groups=(BY_REPLICA,)): ["ns/a"]}
+    assert faults_of(said) == [
+        "gang.subGroup: 8 is more than the 7 members that there will be; lower it, or add members"
+    ]
+
+
+def test_sub_groups_contradict_each_other_and_a_level_for_each_needs_some() -> None:
+    (one, other), level = (SubGroupPolicy((key,), 4, 2) for key in "ab"), Level("rack", "nodeLabel", per_sub_group=True)
+    said = {says(sub_groups=(one,)): ["ns/a"], says(sub_groups=(other,)): ["ns/b"]}
+    values = "2 of 4 by a (pod ns/a); 2 of 4 by b (pod ns/b)"
+    assert faults_of(said) == [f"gang.subGroup: members contradict each other: {values}; let all say the same"]
+    text = "topology: rack: perSubGroup without sub-groups; say gang.subGroup in a claim, or leave it out"
+    assert faults_of({says(levels=(level,)): ["ns/a"]}) == [text]

@@ -80,6 +80,7 @@ def scene(problem: Problem) -> Scene:
             problem.rank(number),
             leader=problem.leader and number == 0,
             task=task_of(number),
+            sub_group=problem.every_sub_group()[number],
         )
         for number in range(len(problem.members))
     ]
@@ -87,9 +88,11 @@ def scene(problem: Problem) -> Scene:
     stand = []
     for number, one in enumerate(problem.standing):
         card = f"gpu-{taken[one.node]}"
-        stand.append(standing(one.rank, cluster, f"n{one.node}", card, name=f"worker-{number}"))
+        placed = standing(one.rank, cluster, f"n{one.node}", card, name=f"worker-{number}")
+        stand.append(replace(placed, sub_group=one.sub_group))
         taken[one.node] += 1
     asked = gang(members, *problem.levels, minimum=problem.minimum, policy=problem.policy, standing=tuple(stand))
+    asked = replace(asked, sub_groups=problem.sub_groups, succeeded=problem.succeeded, starts=problem.starts)
     return Scene(cluster, replace(asked, task_minimums=problem.task_minimums))
 
 

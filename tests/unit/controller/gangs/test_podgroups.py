@@ -1,10 +1,11 @@
 """PodGroups of three APIs say the minimum and the topology of a gang; what is not supported is refused by name."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from controller.gangs import Group, Level, Source, group_from
+from controller.gangs import Group, Level, Source, group_from, sub_group_of
 
 TIERS = {"1": Level("lode.dev/ibLeaf", "attribute"), "spine": Level("spine", "nodeLabel")}
 
@@ -51,7 +52,7 @@ def group(source: Source, **spec: Any) -> Group:
                 ],
             },
             8,
-            (TIERS["spine"], Level("lode.dev/ibLeaf", "attribute", group_size=4)),
+            (TIERS["spine"], Level("lode.dev/ibLeaf", "attribute", per_sub_group=True)),
         ),
         (Source.VOLCANO, {"minMember": 8, "subGroupPolicy": [{"subGroupSize": 4}]}, 8, None),
     ],
@@ -59,7 +60,7 @@ def group(source: Source, **spec: Any) -> Group:
 def test_a_group_says_minimum_and_topology(
     source: Source, spec: Any, minimum: int | None, levels: tuple[Level, ...] | None
 ) -> None:
-    assert group(source, **spec) == Group("ns/g", "u", minimum, levels)
+    assert replace(group(source, **spec), sub_groups=()) == Group("ns/g", "u", minimum, levels)
 
 
 @pytest.mark.parametrize(
@@ -78,20 +79,50 @@ def test_minimums_of_tasks_count_unless_they_exceed_that_of_the_group(
     assert (found.minimum, found.task_minimums, found.faults) == (minimum, kept, ())
 
 
+BY_REPLICA = {"matchLabelKeys": ["replica"]}
+
+
 @pytest.mark.parametrize(
     ("minimum", "policies", "kept"),
     [
-        (None, [{"subGroupSize": 2, "minSubGroups": 4, "matchLabelKeys": ["volcano.sh/partition-id"]}], 8),
-        (3, [{"subGroupSize": 2, "minSubGroups": 4}], 8),
-        (9, [{"subGroupSize": 2, "minSubGroups": 4}], 9),
-        (3, [{"minSubGroups": 4}], 4),
+        (None, [{"subGroupSize": 2, "minSubGroups": 4, **BY_REPLICA}], 8),
+        (3, [{"subGroupSize": 2, "minSubGroups": 4, **BY_REPLICA}], 8),
+        (9, [{"subGroupSize": 2, "minSubGroups": 4, **BY_REPLICA}], 9),
+        (3, [{"minSubGroups": 4, **BY_REPLICA}], 4),
+        (3, [{"minSubGroups": 4, **BY_REPLICA}, {"minSubGroups": 1, "subGroupSize": 3, **BY_REPLICA}], 7),
         (3, [{"subGroupSize": 2}], 3),
         (None, [{"subGroupSize": 2}], None),
     ],
 )
-def test_a_minimum_of_whole_groups_is_one_of_their_members(minimum: int | None, policies: Any, kept: int) -> None:
+def test_a_minimum_of_whole_sub_groups_is_one_of_their_members(minimum: int | None, policies: Any, kept: int) -> None:
     found = group(Source.VOLCANO, minMember=minimum, subGroupPolicy=policies)
     assert (found.minimum, found.faults) == (kept, ())
+
+
+@pytest.mark.parametrize(
+    ("labels", "sub_group"),
+    [
+        ({"role": "decode", "replica": "1", "shard": "2"}, (0, "1/2")),
+        ({"role": "decode", "replica": "1"}, None),
+        ({"role": "decode", "replica": "1", "shard": ""}, None),
+        ({"role": "prefill", "replica": "1", "shard": "2"}, (1, "1")),
+        ({"role": "router", "replica": "1"}, None),
+        ({}, None),
+    ],
+)
+def test_a_pod_is_in_the_sub_group_of_the_first_policy_that_selects_it(
+    labels: dict[str, str], sub_group: tuple[int, str] | None
+) -> None:
+    """As Volcano's scheduler groups pods: ``getSubJobMatchValues`` in pkg/scheduler/api/sub_job_info.go."""
+    policies = [
+        {"labelSelector": {"matchLabels": {"role": "decode"}}, "matchLabelKeys": ["replica", "shard"]},
+        {"labelSelector": {"matchLabels": {"role": "router"}}},
+        {
+            "labelSelector": {"matchExpressions": [{"key": "role", "operator": "In", "values": ["prefill"]}]},
+            "matchLabelKeys": ["replica"],
+        },
+    ]
+    assert sub_group_of(group(Source.VOLCANO, minMember=1, subGroupPolicy=policies).sub_groups, labels) == sub_group
 
 
 TIER = {"highestTierAllowed": 1}
@@ -118,28 +149,18 @@ TIER = {"highestTierAllowed": 1}
         ),
         (
             Source.VOLCANO,
-            {"subGroupPolicy": [{"networkTopology": TIER}, {"networkTopology": TIER}]},
-            "spec.subGroupPolicy[1]: groups other than so many members in the order of ranks are not supported",
+            {"subGroupPolicy": [{**BY_REPLICA, "networkTopology": TIER}, BY_REPLICA]},
+            "spec.subGroupPolicy: policies with different networkTopology are not supported; let all say the same",
         ),
         (
             Source.VOLCANO,
-            {"subGroupPolicy": [{"networkTopology": TIER, "matchLabelKeys": ["role"]}]},
-            "spec.subGroupPolicy[0]: groups other than",
+            {"subGroupPolicy": [BY_REPLICA, {"networkTopology": TIER}]},
+            "spec.subGroupPolicy[1].matchLabelKeys: missing, so the policy groups no pods; set it to the label",
         ),
         (
             Source.VOLCANO,
-            {"subGroupPolicy": [{"networkTopology": TIER, "labelSelector": {"matchLabels": {"role": "x"}}}]},
-            "spec.subGroupPolicy[0]: groups other than",
-        ),
-        (
-            Source.VOLCANO,
-            {"subGroupPolicy": [{"minSubGroups": 2}, {"minSubGroups": 1}]},
-            "spec.subGroupPolicy[1].minSubGroups: only one policy with a minimum of groups is supported; keep one",
-        ),
-        (
-            Source.VOLCANO,
-            {"minTaskMember": {"ps": 1, "worker": 4}, "subGroupPolicy": [{"networkTopology": TIER}]},
-            "spec.subGroupPolicy[0]: groups other than",
+            {"subGroupPolicy": [{"minSubGroups": 1}]},
+            "spec.subGroupPolicy[0].matchLabelKeys: missing, so the policy groups no pods; set it to the label",
         ),
     ],
 )

@@ -183,6 +183,64 @@ def test_a_group_goes_where_each_task_has_room() -> None:
     assert {node[0] for node in world.nodes_of(*started)} == {"b"}
 
 
+# Groups with a minimum of whole sub-groups
+
+
+class SubGroupWorld(GangWorld):
+    """The gang ``train`` is a PodGroup of Volcano: at least one whole sub-group of four pods."""
+
+    def __init__(self, cards: int, **policy: Any):
+        self.custom = (VOLCANO_POD_GROUPS,)
+        super().__init__(cards=cards, a=1)
+        said = {"subGroupSize": 4, "minSubGroups": 1, "matchLabelKeys": ["volcano.sh/partition-id"], **policy}
+        metadata = {"name": "train", "namespace": "default"}
+        self.api.create(VOLCANO_POD_GROUPS, {"metadata": metadata, "spec": {"subGroupPolicy": [said]}}, "default")
+
+    def add_members(self, partition: int, number: int) -> list[str]:
+        names = [f"p{partition}-{one}" for one in range(number)]
+        labels = {"volcano.sh/partition-id": str(partition)}
+        for name in names:
+            self.add_claim(name, 1, config=[gang_config()])
+            self.add_pod(name, name, labels=labels, annotations={GROUP: "train"})
+        return names
+
+
+def test_three_pods_of_each_of_two_sub_groups_of_four_are_no_start() -> None:
+    world = SubGroupWorld(cards=8)
+    pods = [*world.add_members(0, 3), *world.add_members(1, 3)]
+    world.settle(30)
+    assert world.let_go(*pods) == []
+    text = "gang default/train: 6 of 4 members exist, in 0 of 1 whole sub-groups of 4"
+    assert world.condition(pods[0])[1:] == ("GangIncomplete", text)
+    world.add_claim("p1-3", 1, config=[gang_config()])
+    world.add_pod("p1-3", "p1-3", labels={"volcano.sh/partition-id": "1"}, annotations={GROUP: "train"})
+    world.settle(30)
+    assert world.let_go(*pods, "p1-3") == ["p1-0", "p1-1", "p1-2", "p1-3"]
+
+
+def test_the_rest_of_the_room_is_not_used_by_a_part_of_a_sub_group_until_there_is_room_for_all_of_it() -> None:
+    world = SubGroupWorld(cards=7)
+    first, second = world.add_members(0, 4), world.add_members(1, 4)
+    world.settle(30)
+    assert world.let_go(*first, *second) == first
+    assert "4 of 5 members fit in a (too few sub-groups fit as a whole)" in world.condition(second[0])[2]
+    world.bind_all()
+    world.add_node("a2", 1)
+    world.label("a2", "a")
+    world.settle(30)
+    assert world.let_go(*second) == second
+
+
+def test_sub_groups_by_a_label_that_claims_name() -> None:
+    world = GangWorld(cards=3, a=1)
+    pods = [f"r{number}-{one}" for number in range(2) for one in range(2)]
+    for name in pods:
+        world.add_claim(name, 1, config=[gang_config("chat", 1, subGroup={"label": "replica", "size": 2})])
+        world.add_pod(name, name, labels={"replica": name[:2]})
+    world.settle(30)
+    assert world.let_go(*pods) == pods[:2]
+
+
 def test_a_job_set_of_which_not_all_jobs_exist_yet_is_told_so_only_if_that_lasts() -> None:
     """JobSet makes its Jobs one after the other, and all anew at each restart."""
     world = GangWorld(a=2)
