@@ -11,7 +11,7 @@ from controller.reconcile.examined import FullPod, OpenPod
 from controller.reconcile.history import NEVER, PATIENCE_SECONDS, PlacementHistory
 from controller.reconcile.nodes import NodeOrder
 from controller.reconcile.podclaims import is_reserved, node_of, reserved_only_for
-from controller.reconcile.pods import RELEASE_SECONDS, allocate, examine
+from controller.reconcile.pods import MAX_CONSUMERS, RELEASE_SECONDS, allocate, examine
 from controller.reconcile.refusals import NO_MEMORY
 from controller.state import ClaimRecord, PodView, State
 from driver.errors import Fault
@@ -227,6 +227,19 @@ class GangProgress:
     def ready(self) -> int:
         """How many members have a place or can be given one."""
         return len(self.pods) - len(self.unready)
+
+    def shared_by_too_many(self, gang: str) -> Wait | None:
+        """A claim can be reserved for so many pods, so more can never start together. A PodGroup counts as one."""
+        users: dict[str, set[str]] = {}
+        for pod in self.pods.values():
+            for key in pod.claim_keys:
+                users.setdefault(key, set()).add(self._state.consumer(pod, key).uid)
+        full = [key for key, uids in users.items() if len(uids) > MAX_CONSUMERS]
+        if not full:
+            return None
+        remedy = "use several claims, or one in spec.resourceClaims of their PodGroup (scheduling.k8s.io)"
+        text = f"ResourceClaim {', '.join(full)}: shared by more than {MAX_CONSUMERS} members; {remedy}"
+        return Wait(Reason.CLAIM_FULL, f"gang {gang}: {text}", tuple(full))
 
     # Taking back
 

@@ -49,7 +49,7 @@ from controller.reconcile.later import later_members
 from controller.reconcile.messages import in_use
 from controller.reconcile.nodes import ANY_NODE, NodeOrder, demand_of, reachable_nodes
 from controller.reconcile.podclaims import EVALUATION_PAUSE_SECONDS
-from controller.reconcile.pods import MAX_CONSUMERS, finish, place
+from controller.reconcile.pods import finish, place
 from controller.state import State
 from driver.model import Consumer
 
@@ -159,7 +159,7 @@ class _GangDecider:
         if not isinstance(terms, GangTerms):
             faults = "; ".join(f"{fault.field}: {fault.message}" for fault in terms)
             return self._give_up(Wait(Reason.GANG_INVALID, f"gang {self._gang.key}: {faults}"))
-        problem = self._shared_by_too_many() or (None if found.started else self._missing(terms))
+        problem = found.shared_by_too_many(self._gang.key) or (None if found.started else self._missing(terms))
         if problem:
             return self._give_up(problem)
         if leaving := found.leaving(f"gang {terms.key}: taken back with the other members"):
@@ -252,19 +252,6 @@ class _GangDecider:
     def _task_minimums(self, terms: GangTerms) -> TaskMinimums:
         """How many members of some tasks have to have a place."""
         return tuple((task, least - self._gang.ended_of_tasks.get(task, 0)) for task, least in terms.task_minimums)
-
-    def _shared_by_too_many(self) -> Wait | None:
-        """A claim can be reserved for so many pods, so more can never start together. A PodGroup counts as one."""
-        users: dict[str, set[str]] = {}
-        for pod in self._found.pods.values():
-            for key in pod.claim_keys:
-                users.setdefault(key, set()).add(self._state.consumer(pod, key).uid)
-        full = [key for key, uids in users.items() if len(uids) > MAX_CONSUMERS]
-        if not full:
-            return None
-        remedy = "use several claims, or one in spec.resourceClaims of their PodGroup (scheduling.k8s.io)"
-        text = f"ResourceClaim {', '.join(full)}: shared by more than {MAX_CONSUMERS} members; {remedy}"
-        return Wait(Reason.CLAIM_FULL, f"gang {self._gang.key}: {text}", tuple(full))
 
     # Asking
 
