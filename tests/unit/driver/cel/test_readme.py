@@ -7,11 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import driver
 from driver.cel.language.environment import FUNCTIONS
 from driver.cel.language.macros import MACROS
 from tests.recorded_selectors import WITH_COSTS, recorded
 
-DRIVER = Path(__file__).parents[4] / "driver"
+DRIVER = Path(driver.__file__).parent
 PAGE = (DRIVER / "cel" / "README.md").read_text()
 AUTHORIZER = "kubernetes.authorization"
 
