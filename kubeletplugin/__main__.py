@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -25,7 +25,7 @@ from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.hardware.remembered import remembered
 from kubeletplugin.known_node import KnownNode
-from kubeletplugin.kubelet_devices import KubeletDevices
+from kubeletplugin.kubelet_devices import KubeletClaim, KubeletDevices
 from kubeletplugin.prepare import Preparer, Retiring
 from kubeletplugin.prepare.storage import plugin_directory
 from kubeletplugin.publish import Publisher, PublishingMetrics
@@ -144,7 +144,17 @@ class PluginProcess:
         release = threading.Event()
         known = KnownNode(api, node, self._watched)
         preparer = Preparer(
-            known, self._files, clock, node, settings, hardware, boot_id, self._metrics, log, release.set
+            known,
+            self._files,
+            clock,
+            node,
+            settings,
+            hardware,
+            boot_id,
+            self._metrics,
+            log,
+            release.set,
+            partial(_kubelet_claims, settings, log),
         )
         publisher = Publisher(
             api,
@@ -238,6 +248,13 @@ class PluginProcess:
             if not publisher.step():
                 due = publisher.next_due()
                 self._wake.wait(None if due is None else max(0.0, due - self._clock.monotonic()))
+
+
+def _kubelet_claims(settings: Settings, log: Logger) -> Collection[KubeletClaim]:
+    """The claims of which containers have devices, as the kubelet says; () if it does not answer."""
+    from kubeletplugin.podresources import PodResources, socket_paths  # only nodes that have lost records pay for it
+
+    return PodResources(socket_paths(settings), log).claims()
 
 
 def _elsewhere(settings: Settings, log: Logger) -> Callable[[], KubeletDevices | None]:

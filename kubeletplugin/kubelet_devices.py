@@ -14,6 +14,16 @@ class PluginDevice:
 
 
 @dataclass(frozen=True, slots=True)
+class KubeletClaim:
+    """A claim of which a container of this node has devices."""
+
+    namespace: str
+    name: str
+    cdi_ids: frozenset[str]
+    """The ids that the claim's drivers gave the kubelet for these devices."""
+
+
+@dataclass(frozen=True, slots=True)
 class KubeletDevices:
     """Devices that other programs than this one hand out."""
 

@@ -1,15 +1,17 @@
 """Asks the kubelet which devices it can give to containers, and which it has given (PodResources API, version 1)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
 from driver.observe import Logger
 from driver.settings import Settings
-from kubeletplugin.kubelet_devices import KubeletDevices, PluginDevice
+from kubeletplugin.kubelet_devices import KubeletClaim, KubeletDevices, PluginDevice
 from kubeletplugin.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
+
+T = TypeVar("T")
 
 ANSWER_SECONDS = 2.0
 _MOST_BYTES = 16 * 1024 * 1024
@@ -37,21 +39,16 @@ class PodResources:
 
     def devices(self) -> KubeletDevices | None:
         """What the kubelet says now; None if it cannot be asked, which is logged when the reason is new."""
-        path = next((path for path in self._paths if Path(path).is_socket()), None)
-        if path is None:
-            self._report(f"no socket at {' or '.join(self._paths)}")
+
+        def ask(kubelet: Any) -> tuple[Any, Any]:
+            request = podresources_v1_pb2.AllocatableResourcesRequest()
+            offered = kubelet.GetAllocatableResources(request, timeout=ANSWER_SECONDS)
+            return offered, kubelet.List(podresources_v1_pb2.ListPodResourcesRequest(), timeout=ANSWER_SECONDS)
+
+        answer = self._ask(ask)
+        if answer is None:
             return None
-        options = [("grpc.max_receive_message_length", _MOST_BYTES)]
-        try:
-            with grpc.insecure_channel(f"unix:{path}", options) as channel:
-                kubelet: Any = podresources_v1_pb2_grpc.PodResourcesListerStub(channel)
-                request = podresources_v1_pb2.AllocatableResourcesRequest()
-                offered = kubelet.GetAllocatableResources(request, timeout=ANSWER_SECONDS)
-                given = kubelet.List(podresources_v1_pb2.ListPodResourcesRequest(), timeout=ANSWER_SECONDS)
-        except grpc.RpcError as error:
-            self._report(f"{path}: {error.code().name}: {error.details()}")
-            return None
-        self._report("")
+        offered, given = answer
         containers = [container for pod in given.pod_resources for container in pod.containers]
         return KubeletDevices(
             _devices(offered.devices),
@@ -63,6 +60,33 @@ class PodResources:
                 for claimed in resource.claim_resources
             ),
         )
+
+    def claims(self) -> tuple[KubeletClaim, ...]:
+        """The claims of which containers have devices now; () if the kubelet does not answer, which is logged."""
+        request = podresources_v1_pb2.ListPodResourcesRequest()
+        given = self._ask(lambda kubelet: kubelet.List(request, timeout=ANSWER_SECONDS))
+        found: dict[KubeletClaim, None] = {}
+        for pod in given.pod_resources if given is not None else ():
+            for claim in (claim for container in pod.containers for claim in container.dynamic_resources):
+                ids = frozenset(device.name for one in claim.claim_resources for device in one.cdi_devices)
+                found[KubeletClaim(claim.claim_namespace, claim.claim_name, ids)] = None
+        return tuple(found)
+
+    def _ask(self, question: Callable[[Any], T]) -> T | None:
+        """The answer; None if there is none, which is logged when the reason is new."""
+        path = next((path for path in self._paths if Path(path).is_socket()), None)
+        if path is None:
+            self._report(f"no socket at {' or '.join(self._paths)}")
+            return None
+        options = [("grpc.max_receive_message_length", _MOST_BYTES)]
+        try:
+            with grpc.insecure_channel(f"unix:{path}", options) as channel:
+                answer = question(podresources_v1_pb2_grpc.PodResourcesListerStub(channel))
+        except grpc.RpcError as error:
+            self._report(f"{path}: {error.code().name}: {error.details()}")
+            return None
+        self._report("")
+        return answer
 
     def _report(self, fault: str) -> None:
         if fault not in ("", self._fault):

@@ -176,6 +176,7 @@ class Cluster:
                 hardware.guarded(process.call, clock) if self.guarded else hardware.of(process.call),
                 simulated.boot_id,
                 EventLogger(self.log, process.name),
+                lambda: found.claims() if (found := self.kubelet(node)) else (),
             )
             kubelet = self.slots[f"kubelet-{node}"].program
             if isinstance(kubelet, Kubelet):

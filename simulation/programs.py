@@ -1,7 +1,7 @@
 """The two programs of a simulated cluster, each built from what is in the API and on its node."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from driver.observe import Logger, Metrics
 from driver.settings import Settings
 from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.remembered import remembered
+from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer
 from kubeletplugin.prepare.storage import plugin_directory
 from kubeletplugin.publish import Publisher, PublishingMetrics
@@ -162,12 +163,15 @@ class SimulatedPlugin:
         hardware: Hardware,
         boot_id: str,
         log: Logger,
+        kubelet_claims: Callable[[], Collection[KubeletClaim]],
     ):
         metrics = Metrics()
         self._clock = clock
         folder, recovery = plugin_directory(settings), settings.kubeletplugin.recovery_seconds
         hardware = remembered(hardware, folder, boot_id, recovery, files, clock, log)
-        self.preparer = Preparer(api, files, clock, node, settings, hardware, boot_id, metrics, log)
+        self.preparer = Preparer(
+            api, files, clock, node, settings, hardware, boot_id, metrics, log, kubelet_claims=kubelet_claims
+        )
         self.publisher = Publisher(
             api,
             clock,

@@ -33,8 +33,8 @@ class DeviceHeldError(LodeError):
         """By claims of which it is not known what they hold."""
         return cls(
             f"{ref}: the records of claims that are prepared on this node are lost, so each may hold its devices: "
-            f"{_names(holders, ref)}; the plugin looks for them in the API, and the kubelet retries; if neither has "
-            "them, give them up with `lode release`"
+            f"{_names(holders, ref)}; the plugin asks the kubelet and the API what they hold, and the kubelet "
+            "retries; if their containers have ended, give them up with `lode release`"
         )
 
 

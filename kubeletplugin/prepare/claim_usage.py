@@ -1,9 +1,9 @@
-"""What the API says about claims prepared here: which they are, whether they are allocated, and whether pods use them.
+"""What the API says about claims prepared here: whether they are still allocated, and whether pods still use them.
 
 Only the fields that say it are read: what else is in a claim, such as parameters that nobody can decode, is no matter.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Api, ApiError, NotFound, Object
 from driver.model import DeviceId
@@ -21,23 +21,6 @@ def is_allocated(api: Api, plan: ClaimPlan) -> bool:
     prepared = {result.device for result in plan.results}
     results = (allocation.get("devices") or {}).get("results") or ()
     return any(DeviceId(result["driver"], result["pool"], result["device"]) in prepared for result in results)
-
-
-def refs_of(api: Api, uids: Collection[str]) -> list[ClaimRef]:
-    """The claims with these uids, as far as the API has them. It lists all claims, and is for lost records only.
-
-    Raises:
-        ApiError: the API did not answer.
-    """
-    found: list[ClaimRef] = []
-    token = ""
-    while True:
-        page = api.list(RESOURCE_CLAIMS, continue_token=token)
-        wanted = [it["metadata"] for it in page.items if it["metadata"].get("uid") in uids]
-        found += [ClaimRef(it["namespace"], it["name"], it["uid"]) for it in wanted]
-        token = page.continue_token
-        if not token or len(found) == len(uids):
-            return found
 
 
 def pods_that_forbid_unprepare(

@@ -60,6 +60,10 @@ class ClaimPaths:
         of_driver = file_name.startswith(prefix) and file_name.endswith(suffix)
         return file_name.removeprefix(prefix).removesuffix(suffix) if of_driver else ""
 
+    def cdi_name_prefix(self, uid: str) -> str:
+        """What the full names of a claim's CDI devices begin with."""
+        return f"{self.driver}/{CDI_CLASS}={uid}_"
+
     @property
     def record(self) -> str:
         """The annotation of a CDI spec that holds the record of its claim (``checkpoint.encode_record``)."""

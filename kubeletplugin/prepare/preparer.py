@@ -5,7 +5,7 @@ during a rolling update.
 """
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Literal, TypeVar
 
@@ -16,6 +16,7 @@ from driver.kube.api import Api, ApiError, Forbidden, Unavailable
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
 from kubeletplugin.hardware import Card, Hardware, HardwareRefusal, InUse, NoRoom, Unsupported
+from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.offers import Recorded
 from kubeletplugin.prepare.assessor import Assessor, Blocked
 from kubeletplugin.prepare.calls import Call, CallWithdrawnError, DeviceHeldError
@@ -50,6 +51,7 @@ class Preparer:
 
     Args:
         wake: called, from any thread, when ``retiring`` has something to do.
+        kubelet_claims: see ``Recovery``.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Preparer:
         metrics: Metrics,
         log: Logger,
         wake: Callable[[], None] = lambda: None,
+        kubelet_claims: Callable[[], Collection[KubeletClaim]] = lambda: (),
     ):
         self._api = api
         self._clock = clock
@@ -73,7 +76,7 @@ class Preparer:
         self._log = log
         self._storage = ClaimStorage(files, settings)
         self._devices = NodeDevices(api, hardware, settings, node_name)
-        self._recovery = Recovery(api, self._storage, self._devices, boot_id, log)
+        self._recovery = Recovery(api, self._storage, self._devices, boot_id, log, kubelet_claims)
         self._assessor = Assessor(self._devices, hardware, boot_id)
         self._transaction = Transaction(
             self._storage, self._load, self._devices, self._assessor, hardware, boot_id, self._driver, log, self._count
@@ -106,7 +109,7 @@ class Preparer:
         """Restore lost files of prepared claims, and what a reboot removed from the hardware.
 
         Claims of an earlier boot that are not allocated any more are given up. A claim whose card does not answer is
-        left as it is, and is in ``unrestored``; so is one whose records are lost while the API does not say what it is.
+        left as it is, and is in ``unrestored``; so is one whose records are lost while nobody says what it is.
 
         The kubelet may be served before: containers that run need nothing of it.
 
@@ -133,9 +136,9 @@ class Preparer:
         self.unrestored = (self.unrestored - rest) | left
 
     def _identified(self) -> Checkpoint:
-        """The checkpoint, with what the API says of claims whose records are lost. Nothing waits for the API.
+        """The checkpoint, with what kubelet and API say of claims whose records are lost. Nothing waits for them.
 
-        What it does not say now, it may say at the next call.
+        What they do not say now, they may say at the next call.
         """
         with self._storage.lock():
             checkpoint = self._load()

@@ -1,15 +1,17 @@
 """Repairing a node when the plugin starts, and after its checkpoint was damaged."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from driver.errors import InvalidInput, LodeError, TransientFault
 from driver.kube.api import Api, ApiError
 from driver.observe import Logger
 from kubeletplugin.hardware import Card, HardwareRefusal
+from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.prepare.card_identity import cards_of, exchanged
 from kubeletplugin.prepare.checkpoint import Checkpoint, PreparedClaim
-from kubeletplugin.prepare.claim_usage import is_allocated, refs_of
+from kubeletplugin.prepare.claim_usage import is_allocated
+from kubeletplugin.prepare.claims import ClaimRef
 from kubeletplugin.prepare.node_devices import EditsByDevice, NodeDevices
 from kubeletplugin.prepare.plan import ClaimPlan
 from kubeletplugin.prepare.retiring import retire
@@ -28,10 +30,23 @@ class HardwareAnswers:
 
 
 class Recovery:
-    """Finishes or undoes what a killed instance left behind."""
+    """Finishes or undoes what a killed instance left behind.
 
-    def __init__(self, api: Api, storage: ClaimStorage, devices: NodeDevices, boot_id: str, log: Logger):
+    Args:
+        kubelet_claims: the claims of which containers have devices, as the kubelet says; () if it does not answer.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        storage: ClaimStorage,
+        devices: NodeDevices,
+        boot_id: str,
+        log: Logger,
+        kubelet_claims: Callable[[], Collection[KubeletClaim]],
+    ):
         self._api = api
+        self._kubelet_claims = kubelet_claims
         self._storage = storage
         self._devices = devices
         self._boot_id = boot_id
@@ -89,15 +104,15 @@ class Recovery:
     def identified(self, checkpoint: Checkpoint) -> Mapping[str, PreparedClaim]:
         """The claims of which nothing is known, as the API and the hardware have them; by uid, and without the lock.
 
-        A claim that the API does not have any more stays unknown: its containers may run until the kubelet unprepares
-        it.
+        The kubelet says their names. A claim that it does not name stays unknown, as one whose pod was deleted by
+        force: containers of it may run until the kubelet unprepares it.
 
         Raises:
             ApiError, TransientFault: call again.
         """
         found: dict[str, PreparedClaim] = {}
         unknown = {uid for uid in checkpoint.unknown if checkpoint.claims[uid].boot_id == self._boot_id}
-        for ref in refs_of(self._api, unknown) if unknown else ():
+        for ref in self._named(unknown) if unknown else ():
             try:
                 plan, cards = self._devices.plan(ref)
                 taken = {key for other in checkpoint.others(ref.uid) for key in other.keys}
@@ -108,6 +123,16 @@ class Recovery:
             if plan.results:
                 found[ref.uid] = PreparedClaim(plan, "completed", self._boot_id, cards_of(plan, cards), steps)
         return found
+
+    def _named(self, uids: Collection[str]) -> list[ClaimRef]:
+        """The claims with these uids, as far as containers have devices of them."""
+        cdi_names = {uid: self._storage.paths.cdi_name_prefix(uid) for uid in uids}
+        return [
+            ClaimRef(claim.namespace, claim.name, uid)
+            for claim in self._kubelet_claims()
+            for uid, prefix in cdi_names.items()
+            if any(name.startswith(prefix) for name in claim.cdi_ids)
+        ]
 
     def identify(self, checkpoint: Checkpoint, found: Mapping[str, PreparedClaim]) -> Checkpoint:
         """Record what was ``identified``, if nobody did; returns what is stored. The caller holds the lock."""

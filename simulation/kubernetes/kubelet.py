@@ -11,6 +11,7 @@ from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, 
 from driver.limits import MAX_EVENT_MESSAGE
 from driver.names import DEFAULT_DRIVER
 from driver.wire import claim_from
+from kubeletplugin.kubelet_devices import KubeletClaim
 from simulation.kubernetes.component import FakeComponent, Key, delete_by_uid, get_or_none, patch_conditions
 from simulation.kubernetes.dra_plugin import ClaimName, ClaimResponse, DraPlugin, PluginDown
 from simulation.node import Container, Jitter, SimulatedNode
@@ -81,6 +82,15 @@ class Kubelet(FakeComponent):
     def is_busy(self) -> bool:
         """Whether it has more to do than to try those pods again whose claims others have to allocate."""
         return any(key not in {("pod", uid) for uid in self._without_devices} for key in self.queue)
+
+    def claims(self) -> tuple[KubeletClaim, ...]:
+        """What its PodResources API says: the claims of pods that it has not been told to forget."""
+        known = {pod["metadata"]["uid"] for pod in self._pods.all()}
+        return tuple(
+            KubeletClaim(claim["namespace"], claim["name"], frozenset(claim["ids"]))
+            for claim in self._claims.values()
+            if known.intersection(claim["pods"])
+        )
 
     def _pod_changed(self, pod: Object) -> None:
         self.queue.add(("pod", pod["metadata"]["uid"]))

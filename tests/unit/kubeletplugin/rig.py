@@ -1,7 +1,7 @@
 """One node with simulated cards, an API in memory and files that survive the programs, for tests of preparing."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -12,6 +12,7 @@ from driver.observe import Metrics, logger
 from driver.settings import Settings
 from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.simulated import MemoryStore, Profile, SimulatedHardware, load_profile
+from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
@@ -82,7 +83,13 @@ class Rig:
         labels = {"lode.dev/ib-cluster": "fabric-1", "lode.dev/ib-leaf": "leaf-7"}
         self.api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "labels": labels}})
 
-    def plugin(self, api: Api | None = None, files: Files | None = None, hardware: Hardware | None = None) -> Preparer:
+    def plugin(
+        self,
+        api: Api | None = None,
+        files: Files | None = None,
+        hardware: Hardware | None = None,
+        kubelet: Callable[[], Collection[KubeletClaim]] = lambda: (),
+    ) -> Preparer:
         return Preparer(
             api or self.api,
             files or self.files,
@@ -93,6 +100,7 @@ class Rig:
             self.boot_id,
             Metrics(),
             logger("test"),
+            kubelet_claims=kubelet,
         )
 
     def claim(

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from driver.observe import logger
 from driver.settings import Settings
-from kubeletplugin.kubelet_devices import KubeletDevices, PluginDevice
+from kubeletplugin.kubelet_devices import KubeletClaim, KubeletDevices, PluginDevice
 from kubeletplugin.podresources import PodResources, socket_paths
 from kubeletplugin.proto import podresources_v1_pb2 as pb
 
@@ -25,7 +25,10 @@ def offered(_request: Any, _context: grpc.ServicerContext) -> Any:
 def given(_request: Any, _context: grpc.ServicerContext) -> Any:
     """One of them, and a device of a DRA driver."""
     devices = [pb.ContainerDevices(resource_name="nvidia.com/gpu", device_ids=["GPU-a"])]
-    claimed = pb.ClaimResource(driver_name="gpu.nvidia.com", pool_name="n1", device_name="gpu-0")
+    identity = pb.CDIDevice(name="gpu.nvidia.com/claim=uid_gpu_gpu-0")
+    claimed = pb.ClaimResource(
+        driver_name="gpu.nvidia.com", pool_name="n1", device_name="gpu-0", cdi_devices=[identity]
+    )
     claims = [pb.DynamicResource(claim_name="c", claim_namespace="team", claim_resources=[claimed])]
     containers = [
         pb.ContainerResources(name="main", devices=devices),
@@ -73,6 +76,15 @@ def test_it_says_what_device_plugins_offer_and_what_containers_have(serve: Serve
     ).devices()
     first, second = (PluginDevice("nvidia.com/gpu", name) for name in ("GPU-a", "GPU-b"))
     assert found == KubeletDevices(frozenset({first, second}), frozenset({first}), frozenset({"gpu.nvidia.com"}))
+
+
+def test_it_says_of_which_claims_containers_have_devices(serve: Serve) -> None:
+    found = PodResources([serve(List=given)], logger("test")).claims()
+    assert found == (KubeletClaim("team", "c", frozenset({"gpu.nvidia.com/claim=uid_gpu_gpu-0"})),)
+
+
+def test_a_kubelet_that_does_not_answer_names_no_claims() -> None:
+    assert PodResources(["/does/not/exist"], logger("test")).claims() == ()
 
 
 def test_a_kubelet_that_does_not_answer_is_not_known_to_hand_out_nothing(serve: Serve) -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from driver.kube.api import RESOURCE_CLAIMS, Api, ApiCall, Unavailable
-from driver.kube.decorator import ApiDecorator
+from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.prepare import ClaimRef
+from tests.unit.kubeletplugin.faults import Unsteady
 from tests.unit.kubeletplugin.rig import (
     CDI,
     CHECKPOINT,
@@ -21,16 +21,19 @@ from tests.unit.kubeletplugin.rig import (
 ACTIONS = f"{PLUGIN}/actions.json"
 
 
-class Silence(ApiDecorator):
-    """An API that lists no claims while this lasts."""
+class Kubelet:
+    """A kubelet whose containers have devices of these claims, as it says while it answers."""
 
-    def __init__(self, api: Api):
-        super().__init__(api)
-        self.lasts = True
+    def __init__(self, *refs: ClaimRef, answers: bool = True):
+        self._refs = refs
+        self.answers = answers
 
-    def before(self, call: ApiCall) -> None:
-        if self.lasts and call.resource == RESOURCE_CLAIMS and call.verb == "list":
-            raise Unavailable("no connection")
+    def __call__(self) -> tuple[KubeletClaim, ...]:
+        if not self.answers:
+            return ()
+        other = KubeletClaim("team", "other-driver", frozenset({"example.com/claim=abc"}))
+        ours = (KubeletClaim(it.namespace, it.name, frozenset({f"lode.dev/claim={it.uid}_gpu"})) for it in self._refs)
+        return (other, *ours)
 
 
 def lose_all_records(rig: Rig, *refs: ClaimRef) -> None:
@@ -42,14 +45,14 @@ def lose_all_records(rig: Rig, *refs: ClaimRef) -> None:
             rig.files.write(path, b"\0")
 
 
-def test_a_claim_all_of_whose_records_are_lost_is_known_again_from_the_api() -> None:
+def test_a_claim_all_of_whose_records_are_lost_is_known_again_from_kubelet_and_api() -> None:
     rig = Rig()
     lost = rig.claim("lost", [result("gpu-0"), result("gpu-1-mig-1g-5gb-6", "part")])
     other = rig.claim("other", [result("gpu-2")])
     before = rig.plugin().prepare([lost, other])
     files = {path: rig.files.read(path) for path in rig.claim_files()}
     lose_all_records(rig, lost)
-    plugin = rig.plugin()
+    plugin = rig.plugin(kubelet=Kubelet(lost, other))
     recover(plugin)
     assert (plugin.prepared(), plugin.unrestored) == (before, frozenset())
     assert {path: rig.files.read(path) for path in rig.claim_files()} == files
@@ -60,8 +63,8 @@ def test_a_claim_all_of_whose_records_are_lost_is_known_again_from_the_api() -> 
     assert rig.existing() == []
 
 
-@pytest.mark.parametrize("api", ["silent", "does not have it"])
-def test_as_long_as_nobody_knows_what_a_claim_holds_no_other_is_prepared_and_its_files_stay(api: str) -> None:
+@pytest.mark.parametrize("who", ["kubelet is silent", "not in the api"])
+def test_as_long_as_nobody_knows_what_a_claim_holds_no_other_is_prepared_and_its_files_stay(who: str) -> None:
     rig = Rig()
     lost, other = rig.claim("lost", [result("gpu-0")]), rig.claim("other", [result("gpu-1")])
     watcher = rig.claim("watcher", [result("gpu-0", adminAccess=True)])
@@ -69,15 +72,15 @@ def test_as_long_as_nobody_knows_what_a_claim_holds_no_other_is_prepared_and_its
     rig.plugin().prepare([lost, other])
     lose_all_records(rig, lost)
     files = rig.claim_files()
-    if api == "does not have it":
+    if who == "not in the api":
         rig.release(lost)
-    plugin = rig.plugin(Silence(rig.api) if api == "silent" else None)
+    plugin = rig.plugin(kubelet=Kubelet(lost, answers=who != "kubelet is silent"))
     recover(plugin)
     assert set(plugin.prepared()) == {lost.uid, other.uid}
     assert rig.claim_files() == files
     error = refused(plugin, rig.claim("next", [result("gpu-3")]))
     assert error.reason == "conflict"
-    assert f"are lost, so each may hold its devices: claim {lost.uid}; the plugin looks for" in error.message
+    assert f"are lost, so each may hold its devices: claim {lost.uid}; the plugin asks the kubelet" in error.message
     assert plugin.retiring.releasing(rig.hardware.cards()) == {"gpu-0", "gpu-1", "gpu-2", "gpu-3"}
     prepare(plugin, watcher)
     unprepare(plugin, other)
@@ -86,19 +89,19 @@ def test_as_long_as_nobody_knows_what_a_claim_holds_no_other_is_prepared_and_its
     prepare(plugin, rig.claim("later", [result("gpu-0")]))
 
 
-def test_a_claim_that_nobody_knows_is_looked_for_until_the_api_answers() -> None:
+def test_a_claim_that_nobody_knows_is_asked_for_until_the_kubelet_answers() -> None:
     rig = Rig()
     lost = rig.claim("lost", [result("gpu-0")])
     before = rig.plugin().prepare([lost])
     lose_all_records(rig, lost)
-    api = Silence(rig.api)
-    plugin = rig.plugin(api)
+    kubelet = Kubelet(lost, answers=False)
+    plugin = rig.plugin(kubelet=kubelet)
     recover(plugin)
     assert plugin.unrestored == {lost.uid}
     plugin.restore_rest()
     assert plugin.unrestored == {lost.uid}
     refused(plugin, rig.claim("next", [result("gpu-1")]))
-    api.lasts = False
+    kubelet.answers = True
     plugin.restore_rest()
     assert (plugin.unrestored, plugin.prepared()) == (frozenset(), before)
     assert rig.spec(lost)
@@ -108,7 +111,7 @@ def test_a_claim_that_nobody_knows_is_looked_for_until_the_api_answers() -> None
 def test_what_is_lost_while_the_plugin_runs_is_made_again() -> None:
     rig = Rig()
     lost = rig.claim("lost", [result("gpu-0")])
-    plugin = rig.plugin()
+    plugin = rig.plugin(kubelet=Kubelet(lost))
     before = plugin.prepare([lost])
     lose_all_records(rig, lost)
     release(rig, plugin)
@@ -123,9 +126,9 @@ def test_no_container_uses_a_claim_that_nobody_knows_after_a_reboot() -> None:
     lost = rig.claim("lost", [result("gpu-0")])
     rig.plugin().prepare([lost])
     lose_all_records(rig, lost)
-    rig.plugin(Silence(rig.api)).tidy()
+    rig.plugin().tidy()
     rig.reboot()
-    plugin = rig.plugin()
+    plugin = rig.plugin(kubelet=Kubelet(lost))
     recover(plugin)
     assert plugin.prepared() == {}
     prepare(plugin, rig.claim("next", [result("gpu-0")]))
@@ -148,13 +151,14 @@ def test_what_a_claim_has_is_not_undone_because_its_spec_is_lost_as_well() -> No
     before, files, existing = rig.plugin().prepare([ref]), rig.claim_files(), rig.existing()
     rig.files.remove(CHECKPOINT)
     rig.files.disk.forget(CDI)
-    plugin = rig.plugin(Silence(rig.api))
+    plugin = rig.plugin(Unsteady(rig.api, failures=1000))
     recover(plugin)
     release(rig, plugin)
     assert plugin.prepared() == before
     assert (rig.claim_files(), rig.existing()) == (files, existing)
-    assert refused(plugin, rig.claim("next", [result("gpu-0")])).reason == "conflict"
-    assert plugin.prepare([ref]) == before
+    answering = rig.plugin()
+    assert refused(answering, rig.claim("next", [result("gpu-0")])).reason == "conflict"
+    assert answering.prepare([ref]) == before
     unprepare(plugin, ref)
     release(rig, plugin)
     assert (rig.claim_files(), rig.existing()) == (set(), [])
