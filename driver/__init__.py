@@ -10,11 +10,12 @@ cel                CEL expressions that select devices; stands alone, with a REA
 model              claims, slices and devices as values
 | names            names that are derived from the driver's name
 quantity           Kubernetes quantities, exact
+files              small files, written whole or not at all
 backoff            exponential back-off
 | bounded          a dict of bounded size
 | clock            the port to time
 | errors           errors by who must act
-| files            the port to a disk, and small files on it, written whole or not at all
+| disk             the port to the calls of a file system, and those of this machine
 | frozen           cache keys that no field can be forgotten in
 | kinds            what a card is offered as, and the kinds of device that come of it
 | semver           semantic versions

@@ -22,7 +22,7 @@ class _File:
 
 
 class MemoryDisk:
-    """Implements ``driver.files.Disk`` for one node, at its most forgetful: it keeps nothing that need not be kept.
+    """Implements ``driver.disk.Disk`` for one node, at its most forgetful: it keeps nothing that need not be kept.
 
     ``before`` is called before each operation, with its name and path. It may raise an OSError to make the operation
     fail, or another exception to end the program there.

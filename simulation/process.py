@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from driver.files import Disk
+from driver.disk import Disk
 from driver.kube.api import EVENTS, LEASES, Api, ApiCall, ApiError, Object
 from driver.kube.decorator import ApiDecorator
 from simulation.clock import VirtualClock

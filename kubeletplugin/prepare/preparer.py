@@ -10,8 +10,9 @@ from functools import partial
 from typing import Literal, TypeVar
 
 from driver.clock import Clock
+from driver.disk import FULL
 from driver.errors import Fault, InvalidInput, LodeError, OperatorFault, TransientFault
-from driver.files import FULL, Files
+from driver.files import Files
 from driver.kube.api import Api, ApiError, Forbidden, Unavailable
 from driver.observe import Logger, Metrics
 from driver.settings import Settings

@@ -28,6 +28,7 @@ PACKAGES = (
     "controller",
     "kubeletplugin/prepare",
     "kubeletplugin/publish",
+    "driver/disk.py",
     "driver/files.py",
     "driver/kube",
     "driver/wire",

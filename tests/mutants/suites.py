@@ -21,6 +21,7 @@ SUITES: Final[Mapping[str, Sequence[str]]] = {
     "kubeletplugin/publish": ("tests/unit/kubeletplugin/publish", _HISTORIES),
     "driver": ("tests/unit/driver", "tests/unit/kubeletplugin/test_main.py"),
     "driver/cel": ("tests/unit/driver/cel",),
+    "driver/disk.py": ("tests/unit/driver/test_files.py", "tests/unit/kubeletplugin/prepare"),
     "driver/files.py": ("tests/unit/driver/test_files.py", "tests/unit/kubeletplugin/prepare"),
     "driver/kube": ("tests/unit/driver/kube",),
     "driver/wire": ("tests/unit/driver", "tests/unit/controller/state", "tests/unit/kubeletplugin"),

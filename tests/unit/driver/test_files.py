@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from driver.files import Files, Loss, SystemDisk, SystemFiles
+from driver.disk import SystemDisk
+from driver.files import Files, Loss, SystemFiles
 from simulation.files import MemoryDisk, MemoryFiles
 
 Place = tuple[Files, str]
@@ -290,7 +291,7 @@ def test_a_file_system_that_exchanges_no_names_is_written_all_the_same(
         ctypes.set_errno(why)
         return False
 
-    monkeypatch.setattr("driver.files._exchange", refused)
+    monkeypatch.setattr("driver.disk._exchange", refused)
     for content in (b"one", b"two"):
         SystemFiles().write(f"{tmp_path}/a", content, "content")
         assert SystemFiles().read(f"{tmp_path}/a") == content

@@ -49,6 +49,7 @@ def test_a_draw_stays_the_same_where_the_source_does(tmp_path: Path) -> None:
     def drawn(source: str) -> set[str]:
         file = tmp_path / "driver/files.py"
         file.parent.mkdir(exist_ok=True)
+        file.with_name("disk.py").write_text("")
         file.write_text(source)
         return {" ".join(change.lines) for change in derived_changes(7, 10, root=tmp_path)}
 
