@@ -30,8 +30,9 @@ What it may cost
     Whoever writes a claim decides how much its selectors take. ``costs`` counts that before anything else is asked, and
     refuses the claim if it is too much. The work is spread over turns (``metering``).
 
-fleet        every device of the cluster and what is in use; which devices claims would get
-costs        what selectors of claims take, and which claims are refused because it is too much
+fleet        which devices claims would get
+known_devices   every device of the cluster and what is in use, kept up to date by events
+| costs      what selectors of claims take, and which claims are refused because it is too much
 | nodefit    one node and one compiled request
 ordering     which of the sufficient devices come first
 reasons      why claims cannot be allocated

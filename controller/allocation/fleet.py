@@ -1,18 +1,17 @@
-"""Every device of the cluster and what is in use, kept up to date by events; and which devices claims would get."""
+"""Which devices claims would get, of all devices of the cluster and what is in use."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
 from controller.allocation.costs import ClaimCosts
-from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.devices.domains import NOWHERE, value_text
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.node_availability import NodeMemory
-from controller.allocation.devices.pools import NodeSlot, PoolKey
-from controller.allocation.devices.usage import Usage, Use, consuming
+from controller.allocation.devices.pools import NodeSlot
 from controller.allocation.drivers import Drivers
 from controller.allocation.filters import MOST_CHARACTERS, Filter, Selectors
+from controller.allocation.known_devices import KnownDevices
 from controller.allocation.metering import Turn
 from controller.allocation.nodefit.counting import count_fits
 from controller.allocation.nodefit.fingerprint import fingerprint
@@ -31,7 +30,7 @@ from controller.allocation.search.attempt import allocations
 from controller.allocation.search.search import STEP_LIMIT
 from driver.bounded import BoundedCache, SizedCache
 from driver.cel import SelectorError
-from driver.model import Allocation, Claim, DeviceClass, DeviceId, Slice, Taint, TaintRule
+from driver.model import Allocation, Claim, DeviceClass, DeviceId
 from driver.names import Names
 
 _NAMES: Final = Names()
@@ -41,8 +40,8 @@ _MOST_SCORED: Final = 16
 _MOST_SCORES: Final = 1 << 16
 
 
-class Fleet:
-    """All pools, classes and usage. Events change it and nothing is ever rebuilt; questions change nothing but memory.
+class Fleet(KnownDevices):
+    """What claims would get of the known devices. Questions change nothing but memory.
 
     A question about one node comes in two forms: by name and labels (``allocate``), and for nodes that ``candidates``
     gave (``fit``, ``score``), which is quick. ``controller.placement`` chooses among nodes.
@@ -58,10 +57,8 @@ class Fleet:
 
     def __init__(self, step_limit: int = STEP_LIMIT, names: Names = _NAMES, selectors: Selectors | None = None) -> None:
         self._step_limit = step_limit
-        self._usage = Usage(names.driver)
-        self._index = DeviceIndex(self._usage.uses)
+        super().__init__(names.driver)
         self._classes: dict[str, DeviceClass] = {}
-        self._names: dict[str, str] = {}
         selectors = selectors or Selectors(names.driver)
         self._selectors = selectors
         self._requests = CompiledRequests(selectors, names)
@@ -76,25 +73,8 @@ class Fleet:
         self._costs = PartitionCosts()
         self._search = NodeSearch(self._index, self._costs)
         self._refusals = Refusals(self._index, self._names)
-        self._held = 0
 
-    # Events
-
-    def upsert_node(self, name: str, labels: Mapping[str, str]) -> None:
-        """A node was added, or its labels changed."""
-        self._index.upsert_node(name, labels)
-
-    def remove_node(self, name: str) -> None:
-        """A node was deleted. Its pools and what is allocated from them stay known."""
-        self._index.remove_node(name)
-
-    def upsert_slice(self, part: Slice) -> None:
-        """A ResourceSlice was added or changed."""
-        self._index.upsert_slice(part)
-
-    def remove_slice(self, name: str) -> None:
-        """A ResourceSlice was deleted. What is allocated from it stays in use."""
-        self._index.remove_slice(name)
+    # Classes
 
     def upsert_class(self, device_class: DeviceClass) -> None:
         """A DeviceClass was added or changed."""
@@ -107,71 +87,7 @@ class Fleet:
         if self._classes.pop(name, None) is not None:
             self._forget_requests()
 
-    def upsert_claim(self, claim: Claim) -> None:
-        """A claim was added or changed. What it holds is in use; if it holds nothing, what was assumed for it stays."""
-        self._names[claim.uid] = claim.key
-        self._index.note(self._usage.write(claim.uid, claim.allocation))
-
-    def remove_claim(self, uid: str) -> None:
-        """A claim was deleted, and with it what it held or was assumed to hold."""
-        self._names.pop(uid, None)
-        self._index.note(self._usage.remove(uid))
-
-    def assume(self, uid: str, allocation: Allocation) -> None:
-        """A decision is being written. Its devices are in use until the claim shows it or ``forget`` is called."""
-        self._index.note(self._usage.assume(uid, allocation))
-
-    def forget(self, uid: str) -> None:
-        """The decision assumed for the claim was not written."""
-        self._index.note(self._usage.forget(uid))
-
-    def upsert_taint_rule(self, rule: TaintRule) -> None:
-        """A DeviceTaintRule was added or changed."""
-        self._index.upsert_taint_rule(rule)
-
-    def remove_taint_rule(self, name: str) -> None:
-        """A DeviceTaintRule was deleted."""
-        self._index.remove_taint_rule(name)
-
-    def hold(self, claim: Claim, allocation: Allocation) -> str:
-        """Count an allocation as in use on trial; returns the UID to ``release`` it. A claim may be held repeatedly."""
-        self._held += 1
-        uid = f"{claim.uid}#{self._held}"
-        self._names[uid] = claim.key
-        self.assume(uid, allocation)
-        return uid
-
-    def release(self, uid: str) -> None:
-        """End a ``hold``."""
-        self._names.pop(uid, None)
-        self.forget(uid)
-
     # Questions
-
-    def usage_snapshot(self) -> Mapping[DeviceId, Use]:
-        """What is in use, by device. Equal to that of a new fleet with the same objects."""
-        return dict(self._usage.uses)
-
-    def rivals(self, claim: Claim) -> Mapping[str, str]:
-        """The other claims (by key) that together with this one hold more than there is, and of what.
-
-        It costs a look at the devices of the claim. There are none unless two programs allocated.
-        """
-        found: dict[str, str] = {}
-        for result in consuming(claim.allocation):
-            for uid, what in self._index.overuse(result.device).items():
-                if uid != claim.uid and uid in self._names:
-                    found.setdefault(self._names[uid], f"{what} of {result.device}")
-        return found
-
-    def taints(self, device: DeviceId) -> tuple[Taint, ...]:
-        """The taints of a device, those of DeviceTaintRules included; none if no slice publishes it."""
-        found = self._index.device(device)
-        return found.taints if found else ()
-
-    def free_counters(self) -> Mapping[PoolKey, tuple[int, ...]]:
-        """The free counters of every pool that has counters (nanos, in the pool's order)."""
-        return self._index.free_counters()
 
     def index(self) -> None:
         """Take in all events so far, with what is asked of every node: its pools, the fabric, what classes select.
