@@ -1,6 +1,7 @@
 """Kinds that the API serves no longer, or in another version, and rights that are taken away, in a history."""
 
 import random
+from contextlib import suppress
 from typing import Final
 
 from controller.state import DEVICE_TAINT_RULES_BETA
@@ -17,11 +18,13 @@ from driver.kube.api import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     VOLCANO_POD_GROUPS,
+    AlreadyExists,
 )
 from simulation.access import Right
 from simulation.cluster import Cluster
 from tests.system.hostile_incidents import OPTIONAL
-from tests.system.objects import NAMESPACE, REQUESTS, pod
+from tests.system.objects import NAMESPACE, REQUESTS, pod, taint_rule
+from tests.system.operators import TAINT_RULES
 
 SEEDS: Final = 0.125
 """In how many histories kinds come and go, and in how many rights are taken away."""
@@ -64,6 +67,7 @@ class AccessIncidents:
         self._rights = random.Random(f"rights in {seed}")
         self._access = cluster.access
         self._api = cluster.user
+        self._names, self._nodes = cluster.names, list(cluster.nodes)
         self._kinds_change = kinds_change(seed)
         self._rights_change = self._rights.random() < SEEDS
         self._groups = 0
@@ -71,8 +75,7 @@ class AccessIncidents:
     def act(self) -> None:
         """Perhaps let a kind, or a right, come or go."""
         if self._kinds_change and self._kinds.random() < HAPPENS:
-            kind = self._kinds.choice((*RULES, *RULES, *OPTIONAL, VOLCANO_POD_GROUPS))
-            self._access.serve(kind, served=not self._access.serves(kind))
+            self._change_a_kind()
         if self._kinds_change and self._kinds.random() < NEW_GROUP:
             self._new_group()
         if self._rights_change and self._rights.random() < HAPPENS:
@@ -81,6 +84,19 @@ class AccessIncidents:
                 self._access.give_back(self._rights.choice(taken))
             elif rest := [right for right in RIGHTS if right not in self._access.taken]:
                 self._access.take(self._rights.choice(rest))
+
+    def _change_a_kind(self) -> None:
+        """A kind comes or goes; half of the time, rules are there and come in another version, as in an upgrade."""
+        if self._kinds.random() < 0.5:
+            kind = self._kinds.choice((*RULES, *OPTIONAL, VOLCANO_POD_GROUPS))
+            self._access.serve(kind, served=not self._access.serves(kind))
+            return
+        with suppress(AlreadyExists):
+            pool = self._names.pool(self._kinds.choice(self._nodes))
+            self._api.create(DEVICE_TAINT_RULES, taint_rule(self._kinds.choice(TAINT_RULES), pool))
+        served = [kind for kind in RULES if self._access.serves(kind)]
+        for kind in RULES if len(served) < len(RULES) else [self._kinds.choice(RULES)]:
+            self._access.serve(kind, served=len(served) < len(RULES))
 
     def _new_group(self) -> None:
         """Two pods that start together, because a PodGroup says so."""
