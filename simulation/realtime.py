@@ -1,7 +1,7 @@
 """The real programs with their threads and sockets, over an API in memory and fakes of the other components.
 
-``simulation.cluster`` steps everything on a virtual clock. Here everything runs by itself, in real time and with real
-files.
+Everything runs by itself, in real time and with real files. Tests can also step everything on a virtual clock
+(`tests.simulation.cluster`).
 """
 
 import threading

@@ -20,8 +20,8 @@ from driver.kube.api import (
     VOLCANO_POD_GROUPS,
     AlreadyExists,
 )
-from simulation.access import Right
-from simulation.cluster import Cluster
+from tests.simulation.access import Right
+from tests.simulation.cluster import Cluster
 from tests.system.hostile_incidents import OPTIONAL
 from tests.system.objects import NAMESPACE, REQUESTS, pod, taint_rule
 from tests.system.operators import TAINT_RULES

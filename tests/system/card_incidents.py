@@ -11,9 +11,9 @@ from kubeletplugin.offers import Recorded
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint
 from kubeletplugin.prepare.storage import ClaimStorage
 from kubeletplugin.publish.publisher import HEALTH_SECONDS
-from simulation.cluster import Cluster
-from simulation.hardware import NodeHardware
 from simulation.invariants import Violation
+from tests.simulation.cluster import Cluster
+from tests.simulation.hardware import NodeHardware
 
 RECOVERY_SECONDS = 1.0
 """How long a card that failed once must work before it counts as healthy (``kubeletplugin.recoverySeconds``)."""

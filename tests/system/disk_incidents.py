@@ -5,7 +5,7 @@ import random
 
 from kubeletplugin.prepare.checkpoint import CorruptCheckpoint
 from kubeletplugin.prepare.storage import ClaimStorage, plugin_directory
-from simulation.cluster import Cluster
+from tests.simulation.cluster import Cluster
 
 SEEDS = 0.25
 """In how many histories disks are not as they should be."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from driver.kube.api import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Object
 from driver.kube.objects import controller_of, is_terminal
 from memoryapi import JOBS
-from simulation.cluster import Cluster
+from tests.simulation.cluster import Cluster
 from tests.system.objects import NAMESPACE, REQUESTS, alternatives, job, pod, request, template
 
 FABRIC_LABEL = "simulation/fabric"

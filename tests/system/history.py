@@ -8,11 +8,11 @@ from functools import cache
 from driver.kinds import Offer
 from driver.settings import ControllerSettings, HoldSettings, KubeletPluginSettings, Settings
 from kubeletplugin.hardware.simulated import Profile, load_profile
-from simulation.cluster import Cluster
 from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from simulation.files import MemoryFiles
-from simulation.gang_checks import check_gangs
-from simulation.settled_checks import (
+from tests.simulation.cluster import Cluster
+from tests.simulation.gang_checks import check_gangs
+from tests.simulation.settled_checks import (
     check_empty,
     check_knowledge,
     check_no_writes_without_news,

@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any, Final
 
 from driver.kube.api import DEVICE_TAINT_RULES, NODES, RESOURCE_SLICES, STATEFUL_SETS, Object, Resource
-from simulation.cluster import Cluster
-from simulation.hostile import NAMESPACE
 from tests.fuzz.hostile import Path, encoded, mutated
 from tests.fuzz.scene import CUSTOM, SCENE, kept
 from tests.fuzz.source import Source
+from tests.simulation.cluster import Cluster
+from tests.simulation.hostile import NAMESPACE
 
 SEEDS = 0.125
 """In how many histories there are hostile objects."""

@@ -8,8 +8,8 @@ from driver.kube.api import ApiCall, Unavailable
 from driver.kube.decorator import ApiDecorator
 from kubeletplugin.hardware import Action, Handle
 from kubeletplugin.hardware.decorator import HardwareDecorator
-from simulation.hardware import NodeHardware
-from simulation.process import Process, ProcessDisk
+from tests.simulation.hardware import NodeHardware
+from tests.simulation.process import Process, ProcessDisk
 from tests.system.turns import Condition
 from tests.unit.kubeletplugin.rig import Rig
 

@@ -17,8 +17,8 @@ from driver.observe import Metrics, logger
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
 from kubeletplugin.prepare.storage import ClaimStorage
 from simulation.faults import Crash
-from simulation.hardware import NodeHardware
-from simulation.process import Process
+from tests.simulation.hardware import NodeHardware
+from tests.simulation.process import Process
 from tests.system.instance_ports import InstanceApi, InstanceClock, InstanceDisk, SlowHardware
 from tests.system.turns import Condition, Turns
 from tests.unit.kubeletplugin.rig import CDI, NODE, Result, Rig, opaque, result, share

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, NODES, Object, Resource
 from kubeletplugin.hardware.simulated import Profile
-from simulation.cluster import Cluster
+from tests.simulation.cluster import Cluster
 from tests.system.card_incidents import CardIncidents, mend_cards
 from tests.system.objects import attribute, device_classes, taint_rule
 

@@ -4,8 +4,8 @@ import random
 from typing import Final
 
 from memoryapi.store import Backup
-from simulation.cluster import Cluster
-from simulation.restores import BUMP, restore
+from tests.simulation.cluster import Cluster
+from tests.simulation.restores import BUMP, restore
 
 SEEDS: Final = 0.125
 """In how many histories a backup is restored."""

@@ -7,7 +7,7 @@ file.
 import pytest
 
 from driver.kube.api import PODS
-from simulation.settled_checks import check_empty
+from tests.simulation.settled_checks import check_empty
 from tests.system.objects import NAMESPACE
 from tests.system.scenario import Scenario
 

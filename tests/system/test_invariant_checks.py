@@ -19,7 +19,7 @@ from kubeletplugin.prepare.storage import ClaimStorage
 from kubeletplugin.publish import Publisher
 from simulation.faults import FaultProfile, NetworkFaults
 from simulation.invariants import Violation
-from simulation.settled_checks import check_no_writes_without_news, check_nobody_waits_behind_words
+from tests.simulation.settled_checks import check_no_writes_without_news, check_nobody_waits_behind_words
 from tests.system.history import HistoryFailed, play
 from tests.system.objects import NAMESPACE, pod
 from tests.system.scenario import Scenario
@@ -77,11 +77,11 @@ def _writes_files_in_any_order(patch: pytest.MonkeyPatch) -> None:
 
 
 def _does_not_sync_files(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("simulation.process.ProcessDisk.sync", lambda disk, path: None)
+    patch.setattr("tests.simulation.process.ProcessDisk.sync", lambda disk, path: None)
 
 
 def _does_not_sync_folders(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("simulation.process.ProcessDisk.sync_folder", lambda disk, path: None)
+    patch.setattr("tests.simulation.process.ProcessDisk.sync_folder", lambda disk, path: None)
 
 
 def _tolerates_every_taint(patch: pytest.MonkeyPatch) -> None:

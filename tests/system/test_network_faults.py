@@ -5,9 +5,9 @@ import pytest
 from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES
 from driver.kube.objects import pod_phase
 from driver.settings import ControllerSettings, Settings
-from simulation.cluster import Cluster
 from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
-from simulation.settled_checks import check_empty, check_settled
+from tests.simulation.cluster import Cluster
+from tests.simulation.settled_checks import check_empty, check_settled
 from tests.system.history import cards
 from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, template
 

@@ -11,9 +11,9 @@ from controller.telling.reminders import REMIND_SECONDS
 from driver.kube.api import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES
 from driver.kube.objects import pod_phase
 from driver.settings import ControllerSettings, Settings
-from simulation.cluster import Cluster
 from simulation.faults import FaultProfile, NetworkFaults
-from simulation.settled_checks import check_no_writes_without_news, check_settled
+from tests.simulation.cluster import Cluster
+from tests.simulation.settled_checks import check_no_writes_without_news, check_settled
 from tests.system.history import cards
 from tests.system.objects import NAMESPACE, REQUESTS, device_classes, pod, template
 

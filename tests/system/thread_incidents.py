@@ -2,7 +2,7 @@
 
 import random
 
-from simulation.cluster import Cluster
+from tests.simulation.cluster import Cluster
 
 SEEDS = 0.125
 """In how many histories nodes run out of threads."""

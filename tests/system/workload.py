@@ -17,7 +17,7 @@ from driver.kube.api import (
 from driver.kube.objects import is_deleting, is_terminal, name_key
 from kubeletplugin.hardware.simulated import Profile
 from memoryapi import JOBS
-from simulation.cluster import Cluster
+from tests.simulation.cluster import Cluster
 from tests.system import other_driver
 from tests.system.objects import (
     ADMIN_ACCESS,

@@ -6,9 +6,9 @@ from controller.state import DEVICE_TAINT_RULES_BETA
 from driver.kube.api import DEVICE_TAINT_RULES, NODES, Forbidden, NotFound
 from driver.kube.reflector import MISSING_LISTS, Delta, Missing, Reflector, Unreadable, Upserted
 from memoryapi import MemoryApi
-from simulation.access import Access, AccessApi, Right
 from simulation.clock import VirtualClock
-from simulation.event_log import EventLog
+from tests.simulation.access import Access, AccessApi, Right
+from tests.simulation.event_log import EventLog
 
 READ_NODES = Right("controller", NODES, writes=False)
 RULE = {"metadata": {"name": "r"}, "spec": {"taint": {"key": "k", "effect": "NoSchedule"}}}

@@ -7,7 +7,7 @@ import pytest
 from driver.clock import Clock
 from driver.errors import LodeError
 from driver.kube.reflector import Reflector
-from simulation.cluster import Cluster
+from tests.simulation.cluster import Cluster
 from tests.system.scenario import Scenario
 
 WORK_SECONDS = 20.0

@@ -39,10 +39,10 @@ from driver.model import (
 )
 from driver.quantity import Quantity
 from memoryapi import MemoryApi
-from simulation.access import Access, AccessApi, Right
 from simulation.clock import VirtualClock
 from simulation.decision_checks import AllocationRules, DecisionChecks
-from simulation.event_log import EventLog
+from tests.simulation.access import Access, AccessApi, Right
+from tests.simulation.event_log import EventLog
 
 TEN = Quantity.parse("10")
 FIVE = Quantity.parse("5")

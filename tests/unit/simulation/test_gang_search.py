@@ -3,7 +3,7 @@
 import pytest
 
 from controller.gangs import Gang, Level
-from simulation.gang_search import fits, positions
+from tests.simulation.gang_search import fits, positions
 from tests.unit.controller.gangs.rig import CLUSTER, IB, LEAF, Host, Scene, gang, member, members
 
 PAIRS = Level(LEAF, "nodeLabel", group_size=2)

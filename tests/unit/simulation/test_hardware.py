@@ -8,7 +8,7 @@ from kubeletplugin.hardware.actions import MigInstance, MigMode
 from kubeletplugin.hardware.simulated import load_profile
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
-from simulation.hardware import NodeHardware
+from tests.simulation.hardware import NodeHardware
 
 
 @pytest.fixture

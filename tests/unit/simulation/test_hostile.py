@@ -10,8 +10,8 @@ from driver.kube.objects import object_key
 from driver.kube.reflector import Delta, Reflector, Removed, Synced, Upserted
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
-from simulation.event_log import EventLog
-from simulation.hostile import HostileApi, HostileObjects
+from tests.simulation.event_log import EventLog
+from tests.simulation.hostile import HostileApi, HostileObjects
 
 
 def text(inner: bytes, version: str, name: str = "odd") -> bytes:

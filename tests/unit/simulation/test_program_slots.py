@@ -7,10 +7,10 @@ import pytest
 
 from driver.kube.reflector import Reflector
 from simulation.clock import VirtualClock
-from simulation.event_log import EventLog
 from simulation.faults import Crash
-from simulation.process import Process
-from simulation.program_slots import ProgramSlots
+from tests.simulation.event_log import EventLog
+from tests.simulation.process import Process
+from tests.simulation.program_slots import ProgramSlots
 
 
 class Idle:

@@ -8,7 +8,7 @@ from driver.kube.api import EVENTS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOU
 from driver.names import FINALIZER, Names
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
-from simulation.write_checks import MAX_CONDITION_MESSAGE, WriteChecks
+from tests.simulation.write_checks import MAX_CONDITION_MESSAGE, WriteChecks
 
 NAMES = Names("lode.dev")
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from controller.state import DEVICE_TAINT_RULES_BETA
 from driver.kube.api import DEVICE_TAINT_RULES, Api, ApiCall, Forbidden, NotFound, Resource
 from driver.kube.decorator import ApiDecorator
-from simulation.event_log import EventLog
+from tests.simulation.event_log import EventLog
 
 STORED_AS: Final = {DEVICE_TAINT_RULES_BETA: DEVICE_TAINT_RULES}
 """Kinds in other versions than the one in which the API in memory has them."""

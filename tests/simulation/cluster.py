@@ -14,14 +14,9 @@ from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, PODS, Api, Object
 from driver.settings import Settings
 from kubeletplugin.hardware.simulated import Profile, load_profile
 from memoryapi import MemoryApi
-from simulation.access import Access, AccessApi
 from simulation.clock import VirtualClock
-from simulation.disk_checks import DiskChecks
-from simulation.event_log import EventLog, EventLogger
 from simulation.faults import NO_FAULTS, FaultProfile, FaultyApi, TimedOut
 from simulation.files import MemoryFiles
-from simulation.hardware import NodeHardware
-from simulation.hostile import HostileApi, HostileObjects
 from simulation.invariants import Invariants, Violation
 from simulation.kubernetes.admission import CLAIM_CONTROLLER, CONTROLLER, AdmissionApi
 from simulation.kubernetes.garbage_collector import GarbageCollector
@@ -29,13 +24,18 @@ from simulation.kubernetes.job_controller import JobController
 from simulation.kubernetes.kubelet import Kubelet
 from simulation.kubernetes.resource_claim_controller import ResourceClaimController
 from simulation.kubernetes.scheduler import KubeScheduler
-from simulation.late_writes import LateWrites
 from simulation.node import SimulatedNode
-from simulation.process import Process, ProcessApi, ProcessClock, ProcessDisk
-from simulation.program_slots import ProgramSlot, ProgramSlots
 from simulation.programs import NAMESPACE, PluginConnection, SimulatedController, SimulatedPlugin, SimulatedProgram
 from simulation.rivals import Rivals
-from simulation.write_checks import WriteChecks
+from tests.simulation.access import Access, AccessApi
+from tests.simulation.disk_checks import DiskChecks
+from tests.simulation.event_log import EventLog, EventLogger
+from tests.simulation.hardware import NodeHardware
+from tests.simulation.hostile import HostileApi, HostileObjects
+from tests.simulation.late_writes import LateWrites
+from tests.simulation.process import Process, ProcessApi, ProcessClock, ProcessDisk
+from tests.simulation.program_slots import ProgramSlot, ProgramSlots
+from tests.simulation.write_checks import WriteChecks
 
 QUIET_SECONDS = 130.0
 """A cluster has settled when nothing has changed for this long: longer than every back-off of controller and plugin.

@@ -13,11 +13,11 @@ from driver.frozen import frozen
 from driver.kube.api import JOBS, PODS
 from driver.kube.objects import name_key, pod_phase
 from driver.kube.reflector import Upserted
-from simulation import gang_search
-from simulation.cluster import Cluster
 from simulation.invariants import Violation
-from simulation.settled_checks import LONGEST_WAIT_SECONDS
-from simulation.state_checks import rebuilt_state
+from tests.simulation import gang_search
+from tests.simulation.cluster import Cluster
+from tests.simulation.settled_checks import LONGEST_WAIT_SECONDS
+from tests.simulation.state_checks import rebuilt_state
 
 ENOUGH_STEPS = 1_000_000
 LONGEST_BACK_OFF_SECONDS: Final = 120.0

@@ -8,8 +8,8 @@ from kubeletplugin.hardware import Action, Card, Partition
 from kubeletplugin.hardware.actions import MigInstance, MigMode, VnpuInstance
 from kubeletplugin.hardware.vendors import facts_of
 from kubeletplugin.prepare.checkpoint import PreparedClaim
-from simulation.hardware import NodeHardware
 from simulation.node import SimulatedNode
+from tests.simulation.hardware import NodeHardware
 
 Place = tuple[str, str, int]
 """A card, a profile, and the first memory slice; 0 for a vNPU, because slots of one template are interchangeable."""

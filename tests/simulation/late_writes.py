@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from driver.kube.api import PODS, ApiCall, ApiError
 from simulation.clock import VirtualClock
-from simulation.event_log import EventLog
+from tests.simulation.event_log import EventLog
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from driver.disk import Disk
 from driver.kube.api import EVENTS, LEASES, Api, ApiCall, ApiError, Object
 from driver.kube.decorator import ApiDecorator
 from simulation.clock import VirtualClock
-from simulation.event_log import EventLog
 from simulation.faults import Crash
+from tests.simulation.event_log import EventLog
 
 T = TypeVar("T")
 

@@ -9,10 +9,10 @@ from driver.errors import LodeError
 from driver.kube.api import LEASES, ApiCall, ApiError, Forbidden
 from driver.kube.reflector import Reflector
 from simulation.clock import VirtualClock
-from simulation.event_log import EventLog
 from simulation.faults import LATE_RENEWAL_SECONDS, NO_FAULTS, Crash
-from simulation.process import Process
 from simulation.programs import SimulatedProgram
+from tests.simulation.event_log import EventLog
+from tests.simulation.process import Process
 
 RESTART_SECONDS = 1.0
 MAX_NESTED_PROGRAMS = 2

@@ -13,7 +13,7 @@ from driver.kube.api import LEASES, NAMESPACES, Api, ApiCall, NotFound, Page, Re
 from driver.kube.codec import decode_event, decode_page, encode_object
 from driver.kube.decorator import ApiDecorator
 from memoryapi import MemoryApi
-from simulation.event_log import EventLog
+from tests.simulation.event_log import EventLog
 
 T = TypeVar("T")
 

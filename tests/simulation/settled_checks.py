@@ -17,11 +17,11 @@ from driver.kube.api import EVENTS, LEASES, NODES, Object
 from driver.kube.objects import claim_name, is_deleting, is_terminal, name_key, pod_phase
 from driver.model import Claim
 from kubeletplugin.prepare.storage import ClaimStorage, plugin_directory
-from simulation.cluster import Cluster
-from simulation.hardware_checks import hardware_violations
 from simulation.invariants import Violation
 from simulation.kubernetes.scheduler import REFUSED_ON, filter_reason
-from simulation.state_checks import Restarted, differences, other_answers, rebuilt_state
+from tests.simulation.cluster import Cluster
+from tests.simulation.hardware_checks import hardware_violations
+from tests.simulation.state_checks import Restarted, differences, other_answers, rebuilt_state
 
 Pools = dict[str, tuple[Object, ...]]
 QUIET_MINUTE = 60.0
@@ -260,7 +260,7 @@ def _waiting_in_vain(cluster: Cluster, rebuilt: State) -> dict[str, str]:
     holders = [pod for pod in waiting if "/".join(name_key(pod)) in holding]
     for pod in waiting:
         if rebuilt.gangs.of("/".join(name_key(pod))) or "held back for gang" in _said(pod):
-            # Whether it waits in vain depends on the other members (``simulation.gang_checks``), or on another gang.
+            # Whether it waits in vain depends on the other members (``gang_checks``), or on another gang.
             continue
         if not any(_comes_first(rebuilt, other, pod) for other in holders):
             possible = [node for node in nodes if _can_be_on(pod, node, pods)]

@@ -27,10 +27,10 @@ from driver.limits import MAX_EVENT_MESSAGE
 from driver.names import Names
 from driver.quantity import Quantity
 from driver.wire import allocation_from
-from simulation.gang_write_checks import GangWriteChecks
 from simulation.kubernetes.other_drivers import is_for_driver
 from simulation.kubernetes.preemption import priority_of
 from simulation.kubernetes.scheduler import requested
+from tests.simulation.gang_write_checks import GangWriteChecks
 
 T = TypeVar("T")
 
