@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from controller.placement import Needs, needs_of
+from driver.errors import Fault, InvalidInput
 
 Json = Mapping[str, Any]
 
@@ -16,6 +17,8 @@ PART: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 """Label of Jobs and pods with the replicated job that they belong to."""
 INDEX: Final = "jobset.sigs.k8s.io/job-index"
 """Label of Jobs and pods with the place of the Job among those of its replicated job."""
+MOST_IN_ORDER: Final = 256
+"""Replicated jobs of a JobSet that are made one after another. Whenever a member comes or goes, all are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +211,11 @@ class JobSets:
 
 
 def job_set_from(obj: Json, label: str) -> JobSet:
-    """The value of a JobSet object; ``label`` is that for gangs."""
+    """The value of a JobSet object; ``label`` is that for gangs.
+
+    Raises:
+        InvalidInput: it has more parts with an order than are supported.
+    """
     metadata, spec = obj["metadata"], obj["spec"]
     one_by_one = (spec.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
     parts, ranks, last = dict[str, Part](), 0, ""
@@ -223,6 +230,9 @@ def job_set_from(obj: Json, label: str) -> JobSet:
         ended = tuple(one["name"] for one in needed if one.get("status") == "Complete")
         parts[name], last = replace(part, after_ready=tuple(ready), after_end=ended), name
     namespace, in_order = metadata["namespace"], any(part.after_ready or part.after_end for part in parts.values())
+    if in_order and len(parts) > MOST_IN_ORDER:
+        message = f"more than {MOST_IN_ORDER} that are made one after another are not supported; put pods into fewer"
+        raise InvalidInput(f"JobSet {namespace}/{metadata['name']}", [Fault("spec.replicatedJobs", message)])
     if in_order:
         templates = {name: raw["template"]["spec"]["template"] for name, raw in raws.items()}
         parts = {name: replace(part, template=_template(templates[name], namespace)) for name, part in parts.items()}

@@ -19,6 +19,8 @@ from controller.gangs import (
     membership_of,
     rank_of_pod,
 )
+from controller.gangs.jobsets import MOST_IN_ORDER
+from driver.errors import InvalidInput
 from driver.kube.api import Object
 from driver.names import Names
 
@@ -191,6 +193,14 @@ def test_a_job_set_that_goes_or_changes_is_told_to_those_whom_it_concerns() -> N
     assert set(known.remove("ns/train")) == {"set"}
     assert known.remove("ns/train") == ()
     assert (known.of("ns", "set"), known.in_order("ns")) == (None, ())
+
+
+def test_no_job_set_makes_each_of_its_pods_cost_much() -> None:
+    parts = [part(f"p{number}") for number in range(MOST_IN_ORDER + 1)]
+    assert job_set(*parts).members == len(parts)
+    assert job_set(*parts[:-1], order="InOrder").is_in_order
+    with pytest.raises(InvalidInput, match="more than 256 that are made one after another"):
+        job_set(*parts, order="InOrder")
 
 
 def test_only_job_sets_with_an_order_keep_what_their_pods_ask_for() -> None:
