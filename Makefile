@@ -33,9 +33,9 @@ demo: $(VENV) ## run the whole system in one process, without a cluster, and sho
 test: lint ## check style, types and imports; unit, system and contract tests (real kube-apiserver; ARGS for pytest)
 	@# What takes long to build is built here, where its progress is seen, and not within the time of a test.
 	$(CLUSTERS) control-plane --helm >/dev/null
-	pytest --numprocesses auto tests/unit tests/system $(ARGS)
+	pytest --numprocesses auto --durations=20 tests/unit tests/system $(ARGS)
 	@# These wait more than they work; each process has control planes of its own.
-	pytest --numprocesses 4 --dist loadfile tests/contract $(ARGS)
+	pytest --numprocesses 4 --dist loadfile --durations=20 tests/contract $(ARGS)
 
 .PHONY: lint
 lint: $(VENV) ## check style, types and imports only
@@ -58,7 +58,7 @@ format: $(VENV) ## correct the style where ruff can
 e2e: PREVIOUS := $(shell git rev-parse --quiet --verify HEAD~1 >/dev/null && echo lode-previous)
 e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind` created it (KUBERNETES=1.36, POD_GROUPS=1, ARGS)
 	$(CLUSTERS) control-plane --helm >/dev/null
-	$(CLUSTERS) kind run $(if $(POD_GROUPS),--pod-groups) --load lode busybox $(PREVIOUS) -- pytest tests/e2e --tb=short --timeout=900 $(if $(POD_GROUPS),,-m "not pod_groups") $(ARGS)
+	$(CLUSTERS) kind run $(if $(POD_GROUPS),--pod-groups) --load lode busybox $(PREVIOUS) -- pytest tests/e2e --tb=short --timeout=900 --durations=40 $(if $(POD_GROUPS),,-m "not pod_groups") $(ARGS)
 
 .PHONY: e2e-all
 e2e-all: test-wheel ## before a release, hours: also a new machine, each version of Kubernetes, PodGroups of Kubernetes
