@@ -95,12 +95,16 @@ def _count(trial: Trial, gang: Gang, found: Sequence[Placement]) -> None:
     counted: set[str] = set()
     for placement in found:
         demand = demands[placement.pod]
-        pairs = zip((*demand.claims, *demand.beside), (*placement.allocations, *placement.beside), strict=True)
+        allocations = *placement.allocations, *placement.other_drivers_allocations
+        pairs = zip((*demand.claims, *demand.other_drivers_claims), allocations, strict=True)
         # What members share counts once.
         new = [(claim, allocation) for claim, allocation in pairs if claim.uid not in counted]
         counted.update(claim.uid for claim, _ in new)
-        alone = replace(demand, claims=tuple(claim for claim, _ in new), beside=())
-        trial.count(alone, replace(placement, allocations=tuple(allocation for _, allocation in new), beside=()))
+        alone = replace(demand, claims=tuple(claim for claim, _ in new), other_drivers_claims=())
+        trial.count(
+            alone,
+            replace(placement, allocations=tuple(allocation for _, allocation in new), other_drivers_allocations=()),
+        )
 
 
 def _without(gang: Gang, found: Sequence[Placement]) -> Gang:

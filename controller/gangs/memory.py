@@ -131,7 +131,7 @@ def _rooms(kind: Kind, nodes: Nodes) -> Sequence[PodRoom]:
 
 def _bounding(kind: Kind, fleet: Fleet, nodes: Nodes, rooms: Sequence[PodRoom]) -> Callable[[Place], Bound]:
     """What says how many units of the kind a place takes at most; what is the same for every place is found here."""
-    requests = [request for request in (kind.request, kind.beside) if request.demands]
+    requests = [request for request in (kind.request, kind.other_drivers_request) if request.demands]
     confined = kind.is_confined
     rooms = [] if kind.bound_to else rooms
 

@@ -393,7 +393,8 @@ class Packing:
 def _combines(unit: Unit) -> bool:
     """Whether the unit needs several devices at once, so that which of them are left over matters for the next one."""
     return any(
-        request.total_devices > 1 or not request.single_choice for request in (unit.kind.request, unit.kind.beside)
+        request.total_devices > 1 or not request.single_choice
+        for request in (unit.kind.request, unit.kind.other_drivers_request)
     )
 
 

@@ -16,7 +16,7 @@ class _Content:
 
     units: tuple[Unit, ...]
     allocations: tuple[Allocation, ...]
-    beside: tuple[Allocation, ...]
+    other_drivers_allocations: tuple[Allocation, ...]
     held: list[str] = field(default_factory=list)
 
 
@@ -155,11 +155,11 @@ class Staging:
     # Devices
 
     def _fit(self, place: Place, units: tuple[Unit, ...]) -> _Content | None:
-        beside = self._allocate(place.slot, [claim for unit in units for claim in unit.beside])
-        if beside is None:
+        other_drivers = self._allocate(place.slot, [claim for unit in units for claim in unit.other_drivers_claims])
+        if other_drivers is None:
             return None
         ours = self._allocate(place.slot, [claim for unit in units for claim in unit.claims])
-        return None if ours is None else _Content(units, ours, beside)
+        return None if ours is None else _Content(units, ours, other_drivers)
 
     def _others(self, place: int) -> Sequence[int]:
         """Other places with units, of which the devices can be those that this one needs."""
@@ -177,13 +177,15 @@ class Staging:
             self._release(content)
         slots = [self._places[at].slot for at in (*(other for other, _ in others), place)]
         wanted = [*(content.units for _, content in others), units]
-        beside = self._allocate_all(slots, [[claim for unit in some for claim in unit.beside] for some in wanted])
+        other_drivers = self._allocate_all(
+            slots, [[claim for unit in some for claim in unit.other_drivers_claims] for some in wanted]
+        )
         ours = self._allocate_all(slots, [[claim for unit in some for claim in unit.claims] for some in wanted])
         for number, (other, content) in enumerate(others):
-            if beside is not None and ours is not None:
-                content.beside, content.allocations = beside[number], ours[number]
+            if other_drivers is not None and ours is not None:
+                content.other_drivers_allocations, content.allocations = other_drivers[number], ours[number]
             self._hold(other, content)
-        return None if beside is None or ours is None else _Content(units, ours[-1], beside[-1])
+        return None if other_drivers is None or ours is None else _Content(units, ours[-1], other_drivers[-1])
 
     def _allocate_all(
         self, slots: Sequence[NodeSlot], claims: Sequence[Sequence[Claim]]
@@ -199,7 +201,7 @@ class Staging:
         """Units that stay keep the devices that they had last: others may have what they had before."""
         if self._shares or self._places[place].node in self._several:
             content.allocations = last.allocations[: len(content.allocations)]
-            content.beside = last.beside[: len(content.beside)]
+            content.other_drivers_allocations = last.other_drivers_allocations[: len(content.other_drivers_allocations)]
 
     def _allocate(self, slot: NodeSlot, claims: Sequence[Claim]) -> tuple[Allocation, ...] | None:
         if not claims:
@@ -214,7 +216,7 @@ class Staging:
     def _hold(self, place: int, content: _Content) -> None:
         """Count what the units hold, where that can be in the way of others."""
         if self._places[place].node in self._several or self._shares:
-            claims = [claim for unit in content.units for claim in (*unit.claims, *unit.beside)]
+            claims = [claim for unit in content.units for claim in (*unit.claims, *unit.other_drivers_claims)]
             by_uid = dict(zip((claim.uid for claim in claims), claims, strict=True))
             content.held = [self._fleet.hold(by_uid[uid], found) for uid, found in _by_claim(content).items()]
 
@@ -232,7 +234,9 @@ class Staging:
                     node,
                     tuple(allocations[claim.uid] for claim in member.demand.claims),
                     member.demand.key,
-                    beside=tuple(allocations[claim.uid] for claim in member.demand.beside),
+                    other_drivers_allocations=tuple(
+                        allocations[claim.uid] for claim in member.demand.other_drivers_claims
+                    ),
                 ),
             )
             for unit in content.units
@@ -242,5 +246,5 @@ class Staging:
 
 def _by_claim(content: _Content) -> dict[str, Allocation]:
     ours = [claim.uid for unit in content.units for claim in unit.claims]
-    others = [claim.uid for unit in content.units for claim in unit.beside]
-    return dict(zip((*ours, *others), (*content.allocations, *content.beside), strict=True))
+    others = [claim.uid for unit in content.units for claim in unit.other_drivers_claims]
+    return dict(zip((*ours, *others), (*content.allocations, *content.other_drivers_allocations), strict=True))

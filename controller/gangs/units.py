@@ -27,7 +27,7 @@ class Kind:
         pods: those of one such unit.
         counted: what each asks of a node whatever other members do: without affinity and spread that look at these.
         request: what its claims ask for.
-        beside: what its claims of other drivers ask for.
+        other_drivers_request: what its claims of other drivers ask for.
         tasks: the task of each of these pods, if some tasks of the gang have a minimum.
         social: whether where other members are decides where it may be.
         ordered: whether it also matters which of them is placed first.
@@ -38,7 +38,7 @@ class Kind:
     pods: tuple[PodDemand, ...]
     counted: tuple[Needs, ...]
     request: CompiledRequest
-    beside: CompiledRequest
+    other_drivers_request: CompiledRequest
     tasks: tuple[str, ...]
     social: bool
     ordered: bool
@@ -107,7 +107,7 @@ class Unit:
 
     Attributes:
         claims: their claims, each once.
-        beside: those of other drivers.
+        other_drivers_claims: those of other drivers.
         order: the place in the order of ranks, the leader first.
         seats: what says in which groups each member is.
     """
@@ -115,7 +115,7 @@ class Unit:
     kind: Kind
     members: tuple[Member, ...]
     claims: tuple[Claim, ...]
-    beside: tuple[Claim, ...]
+    other_drivers_claims: tuple[Claim, ...]
     order: int
     seats: tuple[Seat, ...]
 
@@ -141,8 +141,8 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[C
     faults: dict[ClaimFault, None] = {}
     for order, members in enumerate(_sharing(gang.members)):
         claims = _once(claim for member in members for claim in member.demand.claims)
-        beside = _once(claim for member in members for claim in member.demand.beside)
-        ours, others = fleet.compile(claims), fleet.compile(beside)
+        other_claims = _once(claim for member in members for claim in member.demand.other_drivers_claims)
+        ours, others = fleet.compile(claims), fleet.compile(other_claims)
         if isinstance(ours, tuple) or isinstance(others, tuple):
             wrong = [fault for request in (ours, others) if isinstance(request, tuple) for fault in request]
             faults.update(dict.fromkeys(wrong))
@@ -157,7 +157,7 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[C
             kind = Kind(len(kinds), (key, dropped), pods, counted, ours, others, tasks, social, ordered)
             kinds[key, tasks] = kind
         placed = tuple([seats[member.demand.key] for member in members])
-        found.append(Unit(kind, members, claims, beside, order, placed))
+        found.append(Unit(kind, members, claims, other_claims, order, placed))
     return tuple(faults) or found
 
 
@@ -172,8 +172,9 @@ def leader_and_first(units: Sequence[Unit]) -> tuple[Unit, Unit] | None:
 
 def together(one: Unit, other: Unit, fleet: Fleet) -> Unit:
     """Both as one unit, so that they are placed on one node."""
-    claims, beside = _once((*one.claims, *other.claims)), _once((*one.beside, *other.beside))
-    ours, others = fleet.compile(claims), fleet.compile(beside)
+    claims = _once((*one.claims, *other.claims))
+    other_claims = _once((*one.other_drivers_claims, *other.other_drivers_claims))
+    ours, others = fleet.compile(claims), fleet.compile(other_claims)
     assert isinstance(ours, CompiledRequest)
     assert isinstance(others, CompiledRequest)
     kinds = one.kind, other.kind
@@ -189,7 +190,7 @@ def together(one: Unit, other: Unit, fleet: Fleet) -> Unit:
         one.kind.ordered,
     )
     seats = (*one.seats, *other.seats)
-    return Unit(kind, (*one.members, *other.members), claims, beside, min(one.order, other.order), seats)
+    return Unit(kind, (*one.members, *other.members), claims, other_claims, min(one.order, other.order), seats)
 
 
 def in_order(members: Iterable[Member]) -> list[Member]:
@@ -243,17 +244,21 @@ def _sharing(members: Sequence[Member]) -> list[tuple[Member, ...]]:
     groups: dict[int, list[Member]] = {}
     for member in members:
         group = [member]
-        for claim in (*member.demand.claims, *member.demand.beside):
+        for claim in _claims_of(member):
             other = group_of.get(claim.uid)
             if other is not None and other is not group:
                 groups.pop(id(group), None)
                 other += group
                 group = other
             group_of[claim.uid] = group
-        for uid in [uid for one in group for uid in (claim.uid for claim in (*one.demand.claims, *one.demand.beside))]:
+        for uid in [claim.uid for one in group for claim in _claims_of(one)]:
             group_of[uid] = group
         groups[id(group)] = group
     return [tuple(group) for group in groups.values()]
+
+
+def _claims_of(member: Member) -> Iterable[Claim]:
+    return (*member.demand.claims, *member.demand.other_drivers_claims)
 
 
 def _once(claims: Iterable[Claim]) -> tuple[Claim, ...]:

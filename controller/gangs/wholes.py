@@ -230,7 +230,7 @@ def _without(members: Sequence[Member], sub_groups: Collection[SubGroup]) -> tup
     while len(left) != len(found):
         left, found = found, []
         for one in left:
-            uids = {claim.uid for claim in (*one.demand.claims, *one.demand.beside)}
+            uids = {claim.uid for claim in (*one.demand.claims, *one.demand.other_drivers_claims)}
             if one.sub_group in sub_groups or not shared.isdisjoint(uids):
                 shared |= uids
             else:

@@ -47,7 +47,7 @@ class GangHolds:
             self._queue.add(("gang", gang), due)
             return
         held = self._waits.domains.of(gang)
-        if held and now < held.ends and self._start(rank, order, decide, held.nodes | held.beside):
+        if held and now < held.ends and self._start(rank, order, decide, held.nodes | held.nodes_without_devices):
             self._predict(replace(held, rank=rank), order, decide)
             self._queue.add(("gang", gang), held.ends)
             return
@@ -126,9 +126,9 @@ class GangHolds:
     def _domain(gang: str, rank: Rank, found: GangPlan, ends: float) -> HeldDomain | None:
         """What has to be held back for the plan; None if no member needs devices."""
         nodes = frozenset(one.node for one in found.placements if one.allocations)
-        beside = frozenset(one.node for one in found.placements) - nodes
+        others = frozenset(one.node for one in found.placements) - nodes
         outermost = found.domain.path[0][1] if found.domain.path else ""
-        return HeldDomain(gang, rank, outermost, nodes, ends, beside) if nodes else None
+        return HeldDomain(gang, rank, outermost, nodes, ends, others) if nodes else None
 
     def end(self, gang: str, *, placed: bool = False) -> None:
         """The gang waits for room no longer, because it was placed or for another reason."""
@@ -153,7 +153,7 @@ class GangHolds:
 
     def _predict(self, held: HeldDomain, order: NodeOrder, decide: Decide) -> bool:
         """Hold the nodes back, if that may be, and say from when on the gang can use them."""
-        nodes = held.nodes | held.beside
+        nodes = held.nodes | held.nodes_without_devices
         order = self._only(nodes, order)
         starts = predicted_start(self._state, nodes, lambda: decide(order))
         return self._waits.hold_domain(held.predicting(starts, self._clock.monotonic()))

@@ -38,7 +38,7 @@ class PodDemand:
         key: ``namespace/name``.
         needs: what the node predicates look at.
         claims: the claims to allocate.
-        beside: claims of other drivers that kube-scheduler will allocate on the node; the node must fit them, too.
+        other_drivers_claims: claims that kube-scheduler will allocate on the node; the node must fit them, too.
         among: the only nodes that may be chosen, because other claims of the pod are allocated there; None for any.
         avoid: nodes that must not be chosen.
         last: nodes that are tried after all others, in this order.
@@ -52,7 +52,7 @@ class PodDemand:
     among: Collection[str] | None = None
     avoid: frozenset[str] = frozenset()
     bound_to: str = ""
-    beside: tuple[Claim, ...] = ()
+    other_drivers_claims: tuple[Claim, ...] = ()
     last: tuple[str, ...] = ()
 
 
@@ -61,12 +61,13 @@ class Placed:
     """A node that fits all claims of a pod, and one allocation per claim in order.
 
     Attributes:
-        beside: what kube-scheduler's allocator would choose for the claims of other drivers, one per claim in order.
+        other_drivers_allocations: what kube-scheduler's allocator would choose for the claims of other drivers, one per
+            claim in order.
     """
 
     node: str
     allocations: tuple[Allocation, ...]
-    beside: tuple[Allocation, ...] = field(default=(), kw_only=True)
+    other_drivers_allocations: tuple[Allocation, ...] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +145,13 @@ class Trial:
         else:
             prefers = has_preferences(pod.needs, self._nodes)
             preferred = partial(preferred_first, pod.key, pod.needs, self._nodes) if prefers else None
-            found = place(self._fleet, pod.claims, _eligible(pod, check), pod.beside, pod.last, preferred)
+            found = place(self._fleet, pod.claims, _eligible(pod, check), pod.other_drivers_claims, pod.last, preferred)
             if found is None:
                 found = self._preempting(pod, check)
         if isinstance(found, Placed):
-            return Placement(found.node, found.allocations, pod.key, beside=found.beside)
+            return Placement(
+                found.node, found.allocations, pod.key, other_drivers_allocations=found.other_drivers_allocations
+            )
         return Refusal(pod.key, len(self._held), () if found is None else found.faults)
 
     def put(self, pod: PodDemand) -> Placement | Refusal:
@@ -160,7 +163,11 @@ class Trial:
 
     def count(self, pod: PodDemand, placed: Placed) -> None:
         """Count the pod as in use where it was placed."""
-        pairs = zip((*pod.claims, *pod.beside), (*placed.allocations, *placed.beside), strict=True)
+        pairs = zip(
+            (*pod.claims, *pod.other_drivers_claims),
+            (*placed.allocations, *placed.other_drivers_allocations),
+            strict=True,
+        )
         uids = [self._fleet.hold(claim, allocation) for claim, allocation in pairs]
         # A key of its own: the pod may be put repeatedly, and may count on the node already.
         key = f"{pod.key}#{len(self._held)}"
@@ -178,7 +185,7 @@ class Trial:
     def _preempting(self, pod: PodDemand, check: PodCheck) -> Placed | Unsatisfiable | None:
         """Where the pod would go if kube-scheduler evicts pods of lower priority for it."""
         for name in _preemptible(pod, check, self._nodes):
-            found = place(self._fleet, pod.claims, _only(name), pod.beside)
+            found = place(self._fleet, pod.claims, _only(name), pod.other_drivers_claims)
             if found is not None:
                 return found
         return None
@@ -188,7 +195,7 @@ def place(
     fleet: Fleet,
     claims: Sequence[Claim],
     is_eligible: IsEligible | None = None,
-    beside: Sequence[Claim] = (),
+    other_drivers_claims: Sequence[Claim] = (),
     last: Sequence[str] = (),
     preferred: Preferred | None = None,
 ) -> Placed | Unsatisfiable | None:
@@ -196,8 +203,7 @@ def place(
 
     If a request has alternatives or preferences, the best node (``controller.allocation.nodefit.node_score``).
 
-    The node also fits the claims ``beside``, which take devices of other drivers than ``claims`` and so take nothing
-    away from these.
+    The node also fits ``other_drivers_claims``. They take no devices away from ``claims``.
 
     Unsatisfiable only if the claims are invalid as written, so that no node could fit them.
 
@@ -207,12 +213,12 @@ def place(
     ``is_eligible`` is called for nodes in the order in which they are tried, and only for those that could otherwise be
     the answer. What the answer would be on one given node, and why not, is said by ``Fleet.allocate``.
     """
-    request, others = fleet.compile(claims), fleet.compile(beside)
+    request, others = fleet.compile(claims), fleet.compile(other_drivers_claims)
     if not isinstance(request, CompiledRequest):
         return Unsatisfiable(faults=request)
     if not isinstance(others, CompiledRequest):
         return Unsatisfiable(faults=others)
-    search = _NodeSearch(fleet, (request, claims), (others, beside), is_eligible or _any_node)
+    search = _NodeSearch(fleet, (request, claims), (others, other_drivers_claims), is_eligible or _any_node)
     slots: Iterable[NodeSlot] = fleet.candidates(request)
     if preferred is not None:
         slots = _sorted(slots, preferred, is_eligible or _any_node)
@@ -253,11 +259,11 @@ class _NodeSearch:
         """What the claims get on the node; None if it is not eligible or does not fit all of them."""
         if not self._is_eligible(slot.name):
             return None
-        beside = self._fleet.fit(slot, *self._others) if self._others[1] else ()
-        allocations = None if beside is None else self._fleet.fit(slot, *self._ours)
-        if beside is None or allocations is None:
+        other_drivers = self._fleet.fit(slot, *self._others) if self._others[1] else ()
+        allocations = None if other_drivers is None else self._fleet.fit(slot, *self._ours)
+        if other_drivers is None or allocations is None:
             return None
-        return Placed(slot.name, allocations, beside=beside)
+        return Placed(slot.name, allocations, other_drivers_allocations=other_drivers)
 
     def in_order(self, slots: Iterable[NodeSlot]) -> Iterator[Placed]:
         """What fits, in the order given."""
@@ -292,7 +298,7 @@ class _NodeSearch:
     def _refined(self, slot: NodeSlot, found: Placed) -> NodeScore:
         return _sum(
             self._fleet.refine(slot, *self._ours, found.allocations),
-            self._fleet.refine(slot, *self._others, found.beside),
+            self._fleet.refine(slot, *self._others, found.other_drivers_allocations),
         )
 
 

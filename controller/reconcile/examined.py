@@ -19,7 +19,7 @@ class OpenPod:
     others: tuple[ClaimRecord, ...]
     """Claims that kube-scheduler has to allocate, from devices of other drivers."""
 
-    def beside(self, state: State) -> tuple[ClaimRecord, ...]:
+    def other_drivers_claims(self, state: State) -> tuple[ClaimRecord, ...]:
         """The claims of other drivers that the node must fit, too.
 
         kube-scheduler allocates these with the same allocator from the same slices, but only on the node chosen here.
@@ -41,7 +41,7 @@ class OpenPod:
 
     def shape(self, state: State) -> Hashable:
         """Equal for pods that the same nodes refuse for the same reasons (``Unallocatable.shape``)."""
-        claims = tuple(record.shape for record in (*self.unallocated, *self.beside(state)))
+        claims = tuple(record.shape for record in (*self.unallocated, *self.other_drivers_claims(state)))
         return self.pod.node_name or state.nodes.shape_of(self.pod.needs), claims
 
 

@@ -196,7 +196,7 @@ class _GangDecider:
 
     def _ask(self, question: Gang) -> GangPlan | GangRefusal:
         open_pods = self._found.open
-        awaits = any(member.demand.beside for member in question.members)
+        awaits = any(member.demand.other_drivers_claims for member in question.members)
         with expected_use(self._state, open_pods) if awaits else nullcontext():
             return self._choose(question)
 
@@ -295,10 +295,12 @@ class _GangDecider:
     def _demand(self, key: str) -> PodDemand:
         pod, history = self._found.open[key], self._history_of(key)
         refused = pod.refused(self._state, history, self._now)
-        claims, beside = [[record.claim for record in some] for some in (pod.unallocated, pod.beside(self._state))]
+        claims, other_claims = [
+            [record.claim for record in some] for some in (pod.unallocated, pod.other_drivers_claims(self._state))
+        ]
         reachable = reachable_nodes(self._state, pod.records)
         avoid = {**refused, **self._order.held}
-        return demand_of(pod.pod, claims, reachable, beside, avoid, tuple(history.refused))
+        return demand_of(pod.pod, claims, reachable, other_claims, avoid, tuple(history.refused))
 
     # Answers
 
@@ -412,7 +414,7 @@ class _GangDecider:
         pod, history = self._found.open[key], self._history_of(key)
         refused = pod.refused(self._state, history, self._now)
         reachable = reachable_nodes(self._state, pod.records)
-        claims = tuple(record.claim.key for record in (*pod.unallocated, *pod.beside(self._state)))
+        claims = tuple(record.claim.key for record in (*pod.unallocated, *pod.other_drivers_claims(self._state)))
         after = max(0.0, history.last_resort_at - self._now) if refused else None
         own = reachable is not None or bool(refused)
         # A node may help that takes only members that come later.

@@ -28,7 +28,7 @@ class _Asked:
     """What the pods of a part will ask for: entries of the template, and the claim that each stands for."""
 
     ours: Sequence[tuple[str, ClaimRecord]]
-    beside: Sequence[tuple[str, ClaimRecord]]
+    other_drivers: Sequence[tuple[str, ClaimRecord]]
     held: Sequence[ClaimRecord]
     """Claims that are allocated already."""
 
@@ -57,10 +57,17 @@ def later_members(state: State, gang: KnownGang, most: int, order: NodeOrder, pr
             reachable = reachable_nodes(state, asked.held)
             needs = replace(later.part.template.needs, priority=priority)
             for rank, key in islice(_places(gang, later, taken), min(left, later.count)):
-                claims, beside = (
-                    [_made(key, entry, one) for entry, one in some] for some in (asked.ours, asked.beside)
+                claims, other_claims = (
+                    [_made(key, entry, one) for entry, one in some] for some in (asked.ours, asked.other_drivers)
                 )
-                demand = PodDemand(key, needs, tuple(claims), reachable, frozenset(order.held), beside=tuple(beside))
+                demand = PodDemand(
+                    key,
+                    needs,
+                    tuple(claims),
+                    reachable,
+                    frozenset(order.held),
+                    other_drivers_claims=tuple(other_claims),
+                )
                 found.append(Member(demand, rank, task=later.part.name))
     return found
 

@@ -26,7 +26,7 @@ def demand_of(
     pod: PodView,
     claims: Sequence[Claim],
     reachable: Collection[str] | None,
-    beside: Sequence[Claim] = (),
+    other_drivers_claims: Sequence[Claim] = (),
     avoid: Iterable[str] = (),
     last: Sequence[str] = (),
 ) -> PodDemand:
@@ -38,7 +38,7 @@ def demand_of(
         reachable,
         frozenset(avoid),
         pod.node_name,
-        tuple(beside),
+        tuple(other_drivers_claims),
         tuple(dict.fromkeys(last)),
     )
 
@@ -48,19 +48,19 @@ def choose_node(
     pod: PodView,
     claims: Sequence[Claim],
     reachable: Collection[str] | None,
-    beside: Sequence[Claim] = (),
+    other_drivers_claims: Sequence[Claim] = (),
     avoid: Iterable[str] = (),
     last: Sequence[str] = (),
 ) -> Plan | Refusal:
     """A node for the pod with devices for ``claims``; if the pod is bound already, devices on its node.
 
     Args:
-        beside: unallocated claims of other drivers that the node must fit, too.
+        other_drivers_claims: unallocated ones that the node must fit, too.
         reachable: the nodes from which everything that the pod's claims hold can be reached; None for all.
         avoid: nodes that must not be chosen.
         last: nodes that are tried after all others, in this order.
     """
-    return plan([demand_of(pod, claims, reachable, beside, avoid, last)], state.devices, state.nodes)
+    return plan([demand_of(pod, claims, reachable, other_drivers_claims, avoid, last)], state.devices, state.nodes)
 
 
 def reachable_nodes(state: State, records: Iterable[ClaimRecord]) -> Collection[str] | None:

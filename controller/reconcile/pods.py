@@ -203,8 +203,8 @@ def allocate(
     state: State, found: OpenPod, now: float, history: PlacementHistory, memory: RefusalMemory, order: NodeOrder
 ) -> Decision:
     """Some claims of the pod have no allocation."""
-    pod, beside = found.pod, found.beside(state)
-    needed = (*found.unallocated, *beside)
+    pod, other_drivers_claims = found.pod, found.other_drivers_claims(state)
+    needed = (*found.unallocated, *other_drivers_claims)
     reachable = reachable_nodes(state, found.records)
     refused = found.refused(state, history, now)
     # Without these, the answer is the same for every pod of the shape.
@@ -213,9 +213,11 @@ def allocate(
     shape = found.shape(state)
     answer: Plan | Refusal = Refusal(pod.key)
     if not (unconstrained and memory.refused_by_all(shape, state.nodes.generation)):
-        claims, others_claims = [[record.claim for record in some] for some in (found.unallocated, beside)]
+        claims, others_claims = [
+            [record.claim for record in some] for some in (found.unallocated, other_drivers_claims)
+        ]
         avoid, last = {**refused, **order.held}, (*order.asked, *history.refused)
-        with expected_use(state, [pod.key]) if beside else nullcontext():
+        with expected_use(state, [pod.key]) if other_drivers_claims else nullcontext():
             answer = choose_node(state, pod, claims, reachable, others_claims, avoid, last)
     if isinstance(answer, Plan):
         (placement,) = answer.placements

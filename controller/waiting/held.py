@@ -108,8 +108,8 @@ class HeldDomain:
     nodes: frozenset[str]
     ends: float = inf
     """When it ends at the latest (monotonic seconds)."""
-    beside: frozenset[str] = frozenset()
-    """Where members without devices would go. These nodes are not held back."""
+    nodes_without_devices: frozenset[str] = frozenset()
+    """The nodes of members without devices. They are not held back."""
     starts: float | None = None
     """When the gang can start there at the latest (monotonic seconds), if the deadlines of pods tell; else None."""
 

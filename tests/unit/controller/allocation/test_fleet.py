@@ -381,7 +381,7 @@ def test_a_node_that_comes_keeps_no_other_from_claims_that_were_asked_for_beside
     for nodes_now in (("n2", "n3"), ("n1",)):
         for node in nodes_now:
             built.upsert_node(node, {})
-        place(built, [claim(want())], beside=of_p)
+        place(built, [claim(want())], other_drivers_claims=of_p)
     placed = place(built, of_p)
     assert isinstance(placed, Placed)
     assert placed.node == "n3"

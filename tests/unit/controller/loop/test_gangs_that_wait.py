@@ -354,7 +354,7 @@ def test_only_the_nodes_of_members_with_devices_are_held_back() -> None:
     world.add_pod("train-1", cpu="1", nodeSelector={"fabric": "b"}, **group)
     world.settle(HOLD_AFTER + 30)
     (held,) = world.controller.held_domains
-    assert [sorted(held.nodes), sorted(held.beside)] == [["a1"], ["b1"]]
+    assert [sorted(held.nodes), sorted(held.nodes_without_devices)] == [["a1"], ["b1"]]
 
 
 # How old a gang is

@@ -74,7 +74,7 @@ def test_devices_of_other_drivers_count_for_the_next() -> None:
     for name in ("n1", "n2"):
         for part in pool(device("nic-0", {"kind": "nic"}), node=name, driver="nic.example.com"):
             built.upsert_slice(part)
-    group = [replace(pod(name), beside=(claim(want("nic"), name=f"nic-{name}"),)) for name in "abc"]
+    group = [replace(pod(name), other_drivers_claims=(claim(want("nic"), name=f"nic-{name}"),)) for name in "abc"]
     assert devices_of(plan(group[:2], built, nodes)) == ["n1/gpu-0", "n2/gpu-0"]
     assert plan(group, built, nodes) == Refusal("ns/c", 2)
 
