@@ -17,7 +17,7 @@ from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from tests.system.rival import MADE, REFUSED, Act, Rival, change, replace
 from tests.unit.controller.loop.world import NAMES, World
-from tests.unit.kubeletplugin.publish.test_publisher import Rig
+from tests.unit.kubeletplugin.publish.publishing_node import PublishingNode
 
 Contest = Callable[[Api], Rival]
 """Puts the rival between a program and the API."""
@@ -127,7 +127,7 @@ def lead(contest: Contest) -> None:
 
 def publish(contest: Contest) -> None:
     """A node's cards are published; then one is unhealthy; then less is offered."""
-    rig = Rig("a100x4")
+    rig = PublishingNode("a100x4")
     rig.node()
     rig.memory = cast("MemoryApi", contest(rig.memory))
     rig.start().run(60)

@@ -26,6 +26,8 @@ PLUGIN = "/var/lib/kubelet/plugins/lode.dev"
 METADATA = f"{PLUGIN}/dra-device-metadata"
 CHECKPOINT = f"{PLUGIN}/checkpoint.json"
 SHARE_A, SHARE_B = "aaaaaaaa-0000-4000-8000-000000000001", "bbbbbbbb-0000-4000-8000-000000000002"
+UNKNOWN = ClaimRef("team", "nowhere", "11111111-2222-4333-8444-555555555555")
+"""A claim that the API does not have."""
 
 Result = dict[str, Any]
 

@@ -1,0 +1,150 @@
+"""When a kubelet gives up a claim: nothing is left, a pod that runs keeps its devices, and every pod can end."""
+
+from typing import Any
+
+import pytest
+
+from driver.kube.api import PODS, ApiCall
+from kubeletplugin.prepare import ClaimRef
+from kubeletplugin.prepare.preparer import LOOKUP_SECONDS
+from tests.unit.kubeletplugin.faults import Unsteady
+from tests.unit.kubeletplugin.rig import (
+    CDI,
+    UNKNOWN,
+    Rig,
+    prepare,
+    result,
+)
+
+
+def test_unprepare_leaves_nothing() -> None:
+    rig = Rig()
+    plugin = rig.plugin()
+    refs = [rig.claim("a", [result("gpu-0", "x"), result("gpu-1", "y")]), rig.claim("b", [result("gpu-2")])]
+    plugin.prepare(refs)
+    assert plugin.unprepare(refs) == {ref.uid: None for ref in refs}
+    assert (rig.claim_files(), plugin.prepared()) == (set(), {})
+
+
+@pytest.mark.parametrize("ref", [UNKNOWN, ClaimRef("team", "odd", "../../etc/passwd")])
+def test_unprepare_of_an_unknown_claim_succeeds(ref: ClaimRef) -> None:
+    assert Rig().plugin().unprepare([ref]) == {ref.uid: None}
+
+
+def test_unprepare_succeeds_though_files_and_claim_are_gone() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    prepare(rig.plugin(), ref)
+    rig.files.disk.forget(CDI)
+    rig.release(ref)
+    assert rig.plugin().unprepare([ref]) == {ref.uid: None}
+    assert rig.plugin().prepared() == {}
+
+
+def test_a_claim_that_two_running_pods_use_is_not_given_up() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    plugin = rig.plugin()
+    prepare(plugin, ref)
+    one, two = rig.pod("one"), rig.pod("two")
+    rig.reserve(ref, [one, two])
+    failure = plugin.unprepare([ref])[ref.uid]
+    assert failure is not None
+    assert "pods still run with it on this node: one, two" in failure.message
+    assert set(plugin.prepared()) == {ref.uid}
+    rig.api.delete(PODS, "two", "team", grace_period_seconds=0)
+    rig.report(one, "Running", {"terminated": {"exitCode": 0}})
+    assert plugin.unprepare([ref]) == {ref.uid: None}
+
+
+def test_a_claim_that_a_running_pod_uses_is_not_given_up_when_another_pod_could_not_start() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    plugin = rig.plugin()
+    prepare(plugin, ref)
+    rig.reserve(ref, [rig.pod("one"), rig.pod("two", "Pending")])
+    failure = plugin.unprepare([ref])[ref.uid]
+    assert failure is not None
+    assert "pods still run with it on this node: one;" in failure.message
+    assert set(plugin.prepared()) == {ref.uid}
+
+
+@pytest.mark.parametrize("other", ["Pending", "Succeeded"])
+@pytest.mark.parametrize("ending", ["deleted", "exited", "evicted"])
+def test_the_last_running_pod_of_a_claim_can_always_end(ending: str, other: str) -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    plugin = rig.plugin()
+    prepare(plugin, ref)
+    one = rig.pod("one")
+    rig.reserve(ref, [one, rig.pod("two", other)])
+    if ending == "deleted":
+        rig.api.delete(PODS, "one", "team", grace_period_seconds=30)
+    elif ending == "exited":
+        rig.report(one, "Running", {"terminated": {"exitCode": 0}})
+    else:
+        rig.report(one, "Running", {"running": {}}, reason="Evicted")
+    assert plugin.unprepare([ref]) == {ref.uid: None}
+
+
+def test_a_pod_that_alone_uses_a_claim_can_always_end() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    plugin = rig.plugin()
+    prepare(plugin, ref)
+    rig.reserve(ref, [rig.pod("one")])
+    assert plugin.unprepare([ref]) == {ref.uid: None}
+
+
+def test_a_silent_api_never_keeps_a_pod_from_ending() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    prepare(rig.plugin(), ref)
+    assert rig.plugin(Unsteady(rig.api, failures=1000)).unprepare([ref]) == {ref.uid: None}
+    assert rig.clock.monotonic() == 0
+
+
+class Slow(Unsteady):
+    """An API whose answers take a while."""
+
+    def __init__(self, rig: Rig, seconds: float):
+        super().__init__(rig.api, failures=0)
+        self._clock = rig.clock
+        self._seconds = seconds
+
+    def call(self, call: ApiCall) -> Any:
+        self._clock.sleep(self._seconds)
+        return super().call(call)
+
+
+def test_a_slow_api_keeps_no_pod_from_ending() -> None:
+    rig = Rig()
+    ref = rig.claim("c", [result("gpu-0")])
+    prepare(rig.plugin(), ref)
+    rig.reserve(ref, [rig.pod(f"pod-{number}") for number in range(20)])
+    assert rig.plugin(Slow(rig, 3.0)).unprepare([ref]) == {ref.uid: None}
+    assert rig.clock.monotonic() <= LOOKUP_SECONDS + 3.0
+
+
+def test_an_unprepare_that_the_kubelet_has_given_up_takes_nothing_away() -> None:
+    """The kubelet has called again meanwhile, and had the claim prepared for another pod."""
+    rig = Rig()
+    ref = rig.claim("shared", [result("gpu-0")])
+    plugin = rig.plugin()
+    prepare(plugin, ref)
+    rig.reserve(ref, [rig.pod("one"), rig.pod("two", "Pending")])
+    withdrawn: list[float] = []
+
+    def call_again(_: float) -> None:
+        if not withdrawn:
+            withdrawn.append(rig.clock.monotonic())
+            rig.api.delete(PODS, "one", "team", grace_period_seconds=0)
+            assert plugin.unprepare([ref]) == {ref.uid: None}
+            prepare(plugin, ref)
+
+    rig.clock.slept = call_again
+    late = rig.plugin(Slow(rig, 1.0)).unprepare([ref], lambda: not withdrawn)[ref.uid]
+    assert late is not None
+    assert late.reason == "transient"
+    assert set(plugin.prepared()) == {ref.uid}
+    assert len(rig.claim_files()) == 2
