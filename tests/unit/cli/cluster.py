@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 
 from cli import simulate
+from cli.checks import check
+from cli.documents import Document, Origin
+from cli.simulator import simulate_all
+from cli.snapshot import snapshot_of
 from driver.files import SystemFiles
 from driver.kinds import EVERY_OFFER, Offer
 from driver.kube.api import Object
@@ -148,3 +152,13 @@ def simulation(
     status = simulate.main(["-f", str(path), "-o", "json", *options])
     shown = capsys.readouterr()
     return Answer(status, shown.out, shown.err)
+
+
+def told(objects: list[Object]) -> Any:
+    """What ``lode simulate`` finds for each pod and each claim."""
+    documents = [Document(Origin("f", number), obj) for number, obj in enumerate(objects, 1)]
+    checked = check(documents, "default")
+    assert not checked.faults
+    return [
+        [outcome.to_json() for outcome in outcomes] for outcomes in simulate_all(snapshot_of(checked.objects, Names()))
+    ]

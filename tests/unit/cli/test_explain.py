@@ -1,110 +1,24 @@
 """``lode explain`` tells of live objects what is so, and of what waits the controller's decision and its reasons."""
 
-import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 import pytest
 
-from cli import explain, live, simulate
-from cli.shipped import device_classes
-from driver.errors import OperatorFault
+from cli import simulate
 from driver.kube.api import (
-    DEVICE_CLASSES,
     LEASES,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUMES,
-    PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
-    Api,
     Forbidden,
-    Object,
-    Page,
-    Resource,
     Unavailable,
 )
-from memoryapi import MemoryApi
-from simulation.clock import VirtualClock
-from tests.unit.cli.cluster import Answer, allocated, claim, node, pod, slices
-
-UNCOUNTED = "what pods of other namespaces take on the nodes is not counted"
-
-
-class User:
-    """The API as somebody sees it who may not do everything; ``denied`` are verb, kind, and namespace or ""."""
-
-    def __init__(self, api: MemoryApi, clock: VirtualClock):
-        self.api = api
-        self.denied: set[tuple[str, Resource, str]] = set()
-        self.error: Exception | None = None
-        self.clock = clock
-        self.asked: list[tuple[str, str]] = []
-
-    def get(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Object:
-        self._check("get", resource, namespace)
-        return self.api.get(resource, name, namespace, **options)
-
-    def list(self, resource: Resource, *, namespace: str = "", **options: Any) -> Page:
-        self._check("list", resource, namespace)
-        return self.api.list(resource, namespace=namespace, **options)
-
-    def _check(self, verb: str, resource: Resource, namespace: str) -> None:
-        self.asked.append((verb, resource.plural))
-        if self.error:
-            raise self.error
-        if (verb, resource, namespace) in self.denied:
-            raise Forbidden(f"{resource.plural} is forbidden", status=403)
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> User:
-    """A node with two T4 and room for 8 CPUs; the user's namespace is ``default``."""
-    clock = VirtualClock()
-    api = MemoryApi(clock)
-    for obj in device_classes():
-        api.create(DEVICE_CLASSES, obj)
-    api.create(NODES, node("g"))
-    for part in slices("g", "t4x2", ("whole",)):
-        api.create(RESOURCE_SLICES, part)
-    user = User(api, clock)
-
-    @contextmanager
-    def connected(kubeconfig: str, context: str = "") -> Iterator[tuple[Api, str]]:
-        if kubeconfig == "broken":
-            raise OperatorFault("kubeconfig broken: is no file; name another in $KUBECONFIG")
-        yield user, "default"  # type: ignore[misc]
-
-    monkeypatch.setattr(live, "cluster", connected)
-    return user
-
-
-@pytest.fixture
-def explained(cluster: User, capsys: pytest.CaptureFixture[str]) -> Any:
-    def call(*argv: str, output: str = "json") -> Answer:
-        status = explain.main([*argv, "-o", output])
-        shown = capsys.readouterr()
-        return Answer(status, shown.out, shown.err)
-
-    return call
-
-
-def add(user: User, obj: Object, **status: Any) -> Object:
-    resource = {"Pod": PODS, "ResourceClaim": RESOURCE_CLAIMS}[obj["kind"]]
-    made = user.api.create(resource, obj, "default")
-    return user.api.update(resource, {**made, "status": {**made["status"], **status}}, "status") if status else made
-
-
-def hold(user: User, name: str, place: str, *holders: Object, **more: Any) -> Object:
-    """A claim that holds ``node/device`` for pods."""
-    status = allocated(claim(name), place, *(holder["metadata"]["name"] for holder in holders))["status"]
-    for entry, holder in zip(status["reservedFor"], holders, strict=True):
-        entry["uid"] = holder["metadata"]["uid"]
-    return add(user, claim(name), **status, **more)
+from tests.unit.cli.cluster import claim, node, pod, slices
+from tests.unit.cli.user import User, add, hold, pending, said
 
 
 def test_an_allocated_claim_tells_what_it_holds_where_for_whom(cluster: User, explained: Any) -> None:
@@ -242,118 +156,6 @@ def test_an_api_that_does_not_answer_is_told_without_a_traceback(
     assert says in explained("p").err
     assert simulate.main(["--live"]) == 2
     assert says in capsys.readouterr().err
-
-
-# Rights
-
-
-def pending(user: User, **spec: Any) -> None:
-    add(user, claim("c"))
-    add(user, pod("p", "c", schedulingGates=[{"name": "lode.dev/allocation"}], **spec))
-
-
-def test_without_the_right_to_get_it_nothing_is_known(cluster: User, explained: Any) -> None:
-    cluster.denied = {("get", PODS, "default")}
-    answer = explained("pod/p")
-    assert answer.status == 2
-    assert "you may not get pods in namespace default. Have an administrator grant this" in answer.err
-
-
-@pytest.mark.parametrize(
-    ("denied", "note"),
-    [
-        (
-            {("list", NODES, "")},
-            "you may not list nodes in the whole cluster: nodes that ResourceSlices name are assumed to be ready and "
-            "to have room",
-        ),
-        (
-            {("list", PODS, "")},
-            f"you may not list pods in the whole cluster: {UNCOUNTED}",
-        ),
-        (
-            {("list", PODS, ""), ("list", PODS, "default")},
-            f"you may not list pods in the whole cluster: {UNCOUNTED}",
-        ),
-        (
-            {("list", RESOURCE_CLAIMS, "")},
-            "you may not list resourceclaims of API group resource.k8s.io in the whole cluster: devices that claims of "
-            "other namespaces hold look free",
-        ),
-        (
-            {("list", PERSISTENT_VOLUMES, "")},
-            "you may not list persistentvolumes in the whole cluster: volumes exclude no node",
-        ),
-        (
-            {("list", NAMESPACES, "")},
-            "you may not list namespaces in the whole cluster: terms of pod affinity that select namespaces by labels "
-            "are taken to select none",
-        ),
-    ],
-)
-def test_a_missing_right_is_named_with_what_it_means(
-    cluster: User, explained: Any, denied: set[tuple[str, Resource, str]], note: str
-) -> None:
-    pending(cluster)
-    cluster.denied = denied
-    answer = explained("pod/p")
-    assert (answer.status, answer.json["result"]) == (0, "placed")
-    assert note in answer.json["notes"]
-
-
-def test_without_slices_and_classes_there_is_only_what_the_controller_said(cluster: User, explained: Any) -> None:
-    pending(cluster)
-    cluster.denied = {("list", RESOURCE_SLICES, ""), ("list", DEVICE_CLASSES, "")}
-    answer = explained("pod/p")
-    assert answer.status == 2
-    assert "list resourceslices" in answer.err
-    assert "list deviceclasses" in answer.err
-    said = {"type": "lode.dev/Allocated", "status": "False", "reason": "Unallocatable", "message": "no room"}
-    made = cluster.api.get(PODS, "p", "default")
-    conditions = [{**said, "lastTransitionTime": "2027-01-15T07:00:00Z"}]
-    cluster.api.update(PODS, {**made, "status": {**made["status"], "conditions": conditions}}, "status")
-    answer = explained("pod/p")
-    assert (answer.status, answer.json["message"]) == (1, "no room")
-    assert "only what the controller said" in answer.json["notes"][0]
-
-
-# lode simulate --live
-
-
-def live_simulation(capsys: pytest.CaptureFixture[str], *argv: str) -> Answer:
-    status = simulate.main(["--live", "-o", "json", *argv])
-    shown = capsys.readouterr()
-    return Answer(status, shown.out, shown.err)
-
-
-def test_objects_come_on_top_of_what_is_live(cluster: User, capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
-    pending(cluster)
-    (tmp_path / "new.json").write_text(
-        "\n".join(map(json.dumps, (claim("d"), pod("q", "d"), claim("e"), pod("p", "e"))))
-    )
-    answer = live_simulation(capsys, "-f", str(tmp_path / "new.json"))
-    assert answer.placed() == {"p": ["g/lode.dev/gpu-0"], "q": ["g/lode.dev/gpu-1"], "e": []}
-    assert any("Pod default/p is in the cluster already" in note for note in answer.json["notes"])
-    assert not cluster.api.get(RESOURCE_CLAIMS, "c", "default")["status"], "nothing is written"
-
-
-def test_all_missing_rights_are_told_at_once(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
-    cluster.denied = {("list", NODES, ""), ("list", RESOURCE_CLAIMS, "")}
-    answer = live_simulation(capsys)
-    assert answer.status == 2
-    assert "list nodes in the whole cluster; you may not list resourceclaims of API group resource.k8s.io" in answer.err
-
-
-def test_a_cluster_without_nodes_has_none(cluster: User, capsys: pytest.CaptureFixture[str]) -> None:
-    pending(cluster)
-    cluster.api.delete(NODES, "g")
-    assert live_simulation(capsys).reason("p")[0] == "Unallocatable"
-
-
-def said(reason: str, message: str, status: str = "False") -> Object:
-    since = "2027-01-15T07:00:00Z"
-    condition = {"type": "lode.dev/Allocated", "status": status, "reason": reason, "message": message}
-    return {**condition, "lastTransitionTime": since}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from driver.model import Allocation
 from driver.settings import HoldSettings
 from driver.wire.nodes import only_node
 from simulation.hold_checks import HoldChecks
-from tests.unit.controller.loop.test_gangs_that_wait import HOLD_AFTER, LIMIT, Busy
+from tests.unit.controller.loop.busy import HOLD_AFTER, LIMIT, Busy
 
 NODE = "a1"
 LIMITS = HoldSettings(after_seconds=HOLD_AFTER)

@@ -1,8 +1,7 @@
 """The gang goes into one domain or nowhere, into the best one, whatever the order of the input."""
 
 import os
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -15,6 +14,7 @@ from controller.placement import NodeFacts, Nodes, needs_of
 from driver.model import Constraint
 from tests.hard_searches import HARD_SEARCHES, NODE
 from tests.unit.controller.allocation.rig import DRIVER, claim, device, want
+from tests.unit.controller.gangs.deciding import A, B, Decide, leaf
 from tests.unit.controller.gangs.rig import (
     CLUSTER,
     CPU,
@@ -33,29 +33,7 @@ from tests.unit.controller.gangs.rig import (
     verdicts,
 )
 
-A, B = {"ib": "a"}, {"ib": "b"}
 SPREAD: dict[str, Any] = {"policy": "spread"}
-
-
-def leaf(cluster: str, name: str) -> dict[str, str]:
-    return {"ib": cluster, "leaf": name}
-
-
-@pytest.fixture(params=[None, 1, 2, 3], ids=["in order", "shuffled", "shuffled again", "and again"])
-def decide(request: pytest.FixtureRequest) -> Callable[..., GangPlan | GangRefusal]:
-    """Every case is decided with its input in several orders; the whole answer has to be the same."""
-
-    def decided(cluster: Sequence[Host], asked: Any, **options: Any) -> GangPlan | GangRefusal:
-        scene = Scene(cluster, asked)
-        answer = scene.decide(**options)
-        if request.param is not None:
-            assert scene.decide(Random(request.param), **options) == answer
-        return answer
-
-    return decided
-
-
-Decide = Callable[..., GangPlan | GangRefusal]
 
 # Which domain
 
@@ -246,157 +224,6 @@ def test_members_that_share_a_claim_are_on_one_node(decide: Decide) -> None:
     refused = decide(cluster[:4], gang(asked, CLUSTER))
     assert isinstance(refused, GangRefusal)
     assert render(refused) == "0 of 3 members fit in a (insufficient cpu (120 requested) on 4 nodes)"
-
-
-def test_a_replacement_stays_in_the_domain_of_those_that_stand(decide: Decide) -> None:
-    cluster = [*hosts("a", 2, A), *hosts("b", 4, B)]
-    stands = tuple(standing(n, cluster, "a1", f"gpu-{n}") for n in range(3))
-    asked = replace(gang(members(1, 3), CLUSTER), standing=stands, minimum=4)
-    assert nodes_of(decide(cluster, asked)) == ["a1"]
-    full = [replace(host, used=8) if host.name == "a2" else host for host in cluster]
-    large = replace(gang(members(1, 3, count=6), CLUSTER), standing=stands, minimum=4)
-    assert nodes_of(decide(cluster, large)) == ["a2"]
-    assert verdicts(decide(full, large)) == ["a: 3 of 4"]
-
-
-def test_a_replacement_leaves_a_full_preferred_leaf(decide: Decide) -> None:
-    cluster = [
-        Host("a1", leaf("a", "l1"), cards=2), Host("a2", leaf("a", "l2"), cards=4),
-        Host("b1", leaf("b", "l1"), cards=4),
-    ]  # fmt: skip
-    stands = (standing(0, cluster, "a1", "gpu-0", "gpu-1"), standing(2, cluster, "a2", "gpu-0"))
-    lost = [member(1, count=2), member(3)]
-    asked = replace(gang(lost, CLUSTER, PREFERRED_LEAF), standing=stands, minimum=3)
-    assert nodes_of(decide(cluster, asked)) == ["a2", "a2"]
-    groups = Level("leaf", "nodeLabel", group_size=2)
-    answer = decide(cluster, replace(asked, levels=(CLUSTER, groups)))
-    assert isinstance(answer, GangPlan)
-    assert [placement.pod for placement in answer.placements] == ["ns/worker-3"], "the other one's leaf is full"
-
-
-def test_later_members_wait_when_the_domain_is_gone_or_move_to_another(decide: Decide) -> None:
-    cluster = [Host("x1", {}, cards=8), *hosts("a", 1, A, cards=1), *hosts("b", 2, B, cards=2)]
-    stands = (standing(0, cluster, "x1", "gpu-0"),)
-    waits = replace(gang(members(3, 1), CLUSTER), standing=stands, minimum=2)
-    refused = decide(cluster, waits)
-    assert isinstance(refused, GangRefusal)
-    assert "the members that stand are in no domain of ib" in render(refused)
-    assert nodes_of(decide(cluster, replace(waits, moves=True, minimum=4))) == ["b1", "b1", "b2"]
-
-
-def test_members_that_may_move_stay_with_one_that_is_in_a_domain(decide: Decide) -> None:
-    cluster = [Host("x1", {}, cards=8), *hosts("a", 2, A), *hosts("b", 1, B, cards=2)]
-    stands = (standing(0, cluster, "x1", "gpu-0"), standing(1, cluster, "b1", "gpu-0"))
-    asked = replace(gang(members(2, 2), CLUSTER), standing=stands, minimum=3, moves=True)
-    assert nodes_of(decide(cluster, asked)) == ["b1"]
-
-
-def test_a_group_of_which_the_domain_is_gone_waits_or_moves(decide: Decide) -> None:
-    cluster = [Host("x1", A, cards=8), Host("a1", leaf("a", "l1"), cards=8), Host("a2", leaf("a", "l2"), cards=8)]
-    groups = Level("leaf", "nodeLabel", group_size=2)
-    stands = (standing(0, cluster, "x1", "gpu-0"), standing(2, cluster, "a2", "gpu-0"))
-    waits = replace(gang([member(1), member(3)], CLUSTER, groups), standing=stands, minimum=3)
-    answer = decide(cluster, waits)
-    assert isinstance(answer, GangPlan)
-    assert [(one.pod, one.node) for one in answer.placements] == [("ns/worker-3", "a2")]
-    assert len(nodes_of(decide(cluster, replace(waits, moves=True)))) == 2
-
-
-def test_a_preferred_level_is_waited_for(decide: Decide) -> None:
-    cluster = [Host(f"a{number}", leaf("a", f"l{number}"), cards=2) for number in range(2)]
-    patient = Level("leaf", "nodeLabel", required=False, wait_seconds=300)
-    asked = gang(members(4), CLUSTER, patient)
-    waiting = decide(cluster, replace(asked, elapsed=100))
-    assert isinstance(waiting, GangRefusal)
-    assert waiting.wait == 200
-    assert domain_of(decide(cluster, replace(asked, elapsed=300))) == "a"
-    freed = [*cluster, Host("a3", leaf("a", "l1"), cards=2)]
-    assert domain_of(decide(freed, replace(asked, elapsed=200))) == "a/l1"
-
-
-# Members that want to be apart, together, or spread
-
-
-def apart(rank: int, **fields: Any) -> Any:
-    term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "a"}}}
-    return social(rank, {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}, **fields)
-
-
-def social(rank: int, affinity: dict[str, Any], **spec: Any) -> Any:
-    raw = {"metadata": {"namespace": "ns", "labels": {"app": "a"}}, "spec": {"affinity": affinity, **spec}}
-    return member(rank, needs=needs_of(raw))
-
-
-def on_hosts(prefix: str, count: int, labels: dict[str, str]) -> list[Host]:
-    return [Host(f"{prefix}{n}", {**labels, "host": f"{prefix}{n}"}) for n in range(count)]
-
-
-def test_members_with_anti_affinity_get_a_node_each_and_are_counted(decide: Decide) -> None:
-    cluster = [*on_hosts("a", 63, A), *on_hosts("b", 63, B)]
-    answer = decide(cluster, gang([apart(n) for n in range(64)], CLUSTER))
-    assert verdicts(answer) == ["a: 63 of 64", "b: 63 of 64"]
-    assert isinstance(answer, GangRefusal)
-    assert answer.decided
-    assert len(set(nodes_of(decide(cluster, gang([apart(n) for n in range(63)], CLUSTER))))) == 63
-
-
-def test_members_with_affinity_follow_the_one_they_want_to_be_with(decide: Decide) -> None:
-    labels = {"app": "b"}
-    term = {"topologyKey": "host", "labelSelector": {"matchLabels": labels}}
-    follower = social(0, {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
-    first = member(1, count=8, needs=needs_of({"metadata": {"namespace": "ns", "labels": labels}, "spec": {}}))
-    cluster = [Host(f"a{n}", {**A, "host": f"a{n}"}, cards=9 if n == 2 else 8) for n in range(4)]
-    assert nodes_of(decide(cluster, gang([follower, first], CLUSTER))) == ["a2", "a2"]
-
-
-def test_members_are_spread_as_they_ask(decide: Decide) -> None:
-    constraint = {
-        "maxSkew": 1,
-        "topologyKey": "host",
-        "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": {"app": "a"}},
-    }
-    asked = [social(n, {}, topologySpreadConstraints=[constraint]) for n in range(32)]
-    found = nodes_of(decide(on_hosts("a", 16, A), gang(asked, CLUSTER)))
-    assert set(Counter(found).values()) == {2}
-
-
-# Groups, extras, ranks
-
-
-def test_groups_stay_in_one_domain_each(decide: Decide) -> None:
-    cluster = [Host(f"a{n}", leaf("a", f"l{n}"), cards=3) for n in range(4)]
-    pairs = Level("leaf", "nodeLabel", group_size=2)
-    assert nodes_of(decide(cluster, gang(members(6), CLUSTER, pairs))) == ["a0", "a0", "a1", "a1", "a2", "a2"]
-    assert verdicts(decide(cluster[:2], gang(members(6), CLUSTER, pairs))) == ["a: 5 of 6"]
-    many = [Host(f"a{n:02}", leaf("a", f"l{n}"), cards=7 if n else 3) for n in range(40)]
-    fours = Level("leaf", "nodeLabel", group_size=4)
-    assert verdicts(decide(many, gang(members(160), CLUSTER, fours))) == ["a: 159 of 160"]
-
-
-def test_groups_within_groups_may_be_smaller(decide: Decide) -> None:
-    def host(block: str, rack: str) -> Host:
-        return Host(f"{block}-{rack}", {"ib": "a", "leaf": block, "rack": rack}, cards=2)
-
-    fours, pairs = Level("leaf", "nodeLabel", group_size=4), Level("rack", "nodeLabel", group_size=2)
-    cluster = [host("x", "x1"), host("y", "y1"), host("y", "y2")]
-    assert nodes_of(decide(cluster, gang(members(4), CLUSTER, fours, pairs))) == ["y-y1", "y-y1", "y-y2", "y-y2"]
-
-
-def test_the_leader_is_beside_rank_0(decide: Decide) -> None:
-    cluster = [Host(f"a{n}", leaf("a", f"l{n % 3}"), cards=2, cpus=10) for n in range(6)]
-    workers = members(4, count=2, cpus=9)
-    free = decide(cluster, gang([member(0, count=0, cpus=1, leader=True), *workers], CLUSTER))
-    assert nodes_of(free)[0] == nodes_of(free)[1], "on one node"
-    large = gang([member(0, count=0, cpus=2, leader=True), *workers], CLUSTER, PREFERRED_LEAF)
-    placed = nodes_of(decide(cluster, large))
-    leaf_of = {host.name: host.labels["leaf"] for host in cluster}
-    assert placed[0] != placed[1]
-    assert leaf_of[placed[0]] == leaf_of[placed[1]], "in one leaf"
-    # The node that is filled first takes two workers, and then the leader no more.
-    pairs = [Host("a1", A, cards=2, cpus=2), Host("a2", A, cards=2, cpus=2), Host("a3", A, cards=0, cpus=1)]
-    moved = nodes_of(decide(pairs, gang([member(0, count=0, leader=True), *members(3)], CLUSTER)))
-    assert moved[0] == moved[1]
 
 
 def test_members_beyond_the_minimum_are_placed_where_there_is_room(decide: Decide) -> None:

@@ -1,6 +1,5 @@
-"""What is decided about a gang, one situation after the other. Nodes a1, a2 ... are in fabric a, b1 ... in fabric b."""
+"""What is decided about a gang before it starts. Nodes a1, a2 ... are in fabric a, b1 ... in fabric b."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,16 +12,12 @@ from controller.gangs import (
     GangPlan,
     GangRefusal,
     GangTerms,
-    Level,
     Source,
-    choose,
 )
 from controller.placement import Placement, Trial
 from controller.reconcile import (
     LAST_RESORT_SECONDS,
-    NO_HISTORY,
     Choose,
-    Decision,
     GangDecision,
     KnownGang,
     KnownMember,
@@ -31,75 +26,13 @@ from controller.reconcile import (
     PlacementHistory,
     Reason,
     Wait,
-    WriteRefusal,
     decide_gang,
 )
 from driver.errors import Fault
-from driver.kube.api import NODES, PODS, RESOURCE_SLICES, Object
+from driver.kube.api import NODES, PODS
 from driver.model import Consumer
-from tests.unit.controller.reconcile.inwords import about
-from tests.unit.controller.scene import NAMES, NOW, Scene, node, pod, slice_on
-
-FABRIC = Level("fabric", "nodeLabel")
-
-
-class Fabrics(Scene):
-    """Two fabrics of nodes with two cards and 8 CPUs each, and a gang of pods w0, w1 ... with one claim each."""
-
-    def __init__(self, **sizes: int):
-        super().__init__(nodes=0)
-        for fabric, count in sizes.items():
-            for number in range(1, count + 1):
-                self.put(NODES, node(f"{fabric}{number}", labels={"fabric": fabric}))
-                self.put(RESOURCE_SLICES, slice_on(f"{fabric}{number}"))
-        self.histories: dict[str, PlacementHistory] = {}
-
-    def member(self, name: str, at: str = "", by: tuple[str, ...] | None = None, **options: Any) -> None:
-        """A pod with a claim, which holds the card ``at``."""
-        self.claim(f"c-{name}", at=at, by=(name,) if by is None else by)
-        self.pod(name, f"c-{name}", **options)
-
-    def members(self, count: int, at: Sequence[str] = (), **options: Any) -> None:
-        for number in range(count):
-            self.member(f"w{number}", at=at[number] if number < len(at) else "", **options)
-
-    def choose(self, gang: Gang) -> GangPlan | GangRefusal:
-        return choose(gang, self.state.devices, self.state.nodes)
-
-    def decide(
-        self, minimum: int = 4, size: int | None = None, ended: int = 0, source: Source = Source.CLAIM, **more: Any
-    ) -> GangDecision:
-        terms = GangTerms("default/train", "uid", source, minimum, size, (FABRIC,))
-        keys = more.pop("members", sorted(self.state.pods))
-        members = tuple(KnownMember(key, rank) for rank, key in enumerate(keys))
-        gang = KnownGang("default/train", more.pop("terms", terms), members, ended)
-        return decide_gang(
-            self.state,
-            gang,
-            NOW,
-            more.pop("choose", self.choose),
-            lambda key: self.histories.get(key, NO_HISTORY),
-        )
-
-
-def labeled(obj: Object) -> Object:
-    """The pod with the label that joins it to a gang."""
-    return {**obj, "metadata": {**obj["metadata"], "labels": {NAMES.gang: "train"}}}
-
-
-def told(decision: GangDecision) -> dict[str, str]:
-    """Each member's decision in a line."""
-    return {key.split("/")[1]: _line(one) for key, one in decision.members.items()}
-
-
-def _line(one: Decision) -> str:
-    keeps = " keep gate" if isinstance(one, Place) and not one.admit else ""
-    return about(one) + keeps
-
-
-def every(count: int, line: str) -> dict[str, str]:
-    return {f"w{number}": line for number in range(count)}
-
+from tests.unit.controller.reconcile.fabrics import FABRIC, Fabrics, every, labeled, told
+from tests.unit.controller.scene import NOW, Scene, node, pod
 
 # The first phase
 
@@ -163,7 +96,7 @@ def test_waiting_for_a_preferred_level_ends_without_a_change() -> None:
     assert scene.decide(choose=lambda gang: GangRefusal(wait=120.0)).after == 120.0
 
 
-def test_a_gang_is_decided_again_when_the_first_of_its_members_may_return_to_a_node_that_refused_it() -> None:
+def test_a_gang_is_decided_again_when_a_member_may_return_to_a_node_that_refused_it() -> None:
     scene = Fabrics(a=1)
     scene.members(2)
     for number, ago in enumerate((0, 100)):
@@ -376,123 +309,3 @@ def test_more_members_than_a_claim_can_be_reserved_for_are_refused_before_anythi
     for number in range(257):
         scene.pod(f"w{number}", "shared")
     assert set(told(scene.decide(257)).values()) == {"wait ClaimFull"}
-
-
-# After the start
-
-
-def running(scene: Fabrics, *names: str) -> None:
-    for number, name in enumerate(names):
-        scene.member(name, at=f"a{number // 2 + 1}/gpu-{number % 2}", gates=(), nodeName=f"a{number // 2 + 1}")
-
-
-def test_the_other_gates_are_removed_after_the_first() -> None:
-    scene = Fabrics(a=2)
-    scene.members(4, ["a1/gpu-0", "a1/gpu-1", "a2/gpu-0", "a2/gpu-1"])
-    scene.member("w0", at="a1/gpu-0", gates=(), nodeName="a1")
-    lines = told(scene.decide(minimum=9))
-    assert lines == {"w0": "idle", "w1": "place a1", "w2": "place a2", "w3": "place a2"}
-
-
-def test_a_replacement_returns_to_the_fabric_without_waiting_for_another() -> None:
-    scene = Fabrics(a=2, b=4)
-    running(scene, "w0", "w1", "w2")
-    scene.member("w3", age=0)
-    assert told(scene.decide())["w3"] == "place a2 c-w3=a2/gpu-1"
-
-
-def test_of_two_replacements_the_second_starts_if_only_it_finds_room() -> None:
-    scene = Fabrics(a=2)
-    running(scene, "w0", "w1", "w2")
-    scene.member("w3", cpu="99")
-    scene.member("w4")
-    lines = told(scene.decide())
-    assert lines["w3"] == "wait Unallocatable"
-    assert lines["w4"].startswith("place a2")
-
-
-def test_a_member_that_was_refused_moves_within_the_fabric() -> None:
-    scene = Fabrics(a=2, b=4)
-    scene.members(2, ["a1/gpu-0"], gates=())
-    revision = scene.state.revision_of("a1", scene.state.pods["default/w1"].needs)
-    scene.histories["default/w1"] = PlacementHistory(1, {"a1": NodeVerdict(NOW, revision, "no")})
-    assert told(scene.decide(2))["w1"] == "place a2 c-w1=a2/gpu-0"
-
-
-def test_a_member_that_is_bound_elsewhere_is_told_and_splits_no_gang() -> None:
-    scene = Fabrics(a=1, b=1)
-    scene.member("w0", at="b1/gpu-0", gates=(), nodeName="b1")
-    scene.member("w1", at="b1/gpu-1", gates=(), nodeName="a1")
-    decision = scene.decide(2)
-    assert told(decision) == {"w0": "idle", "w1": "wait BoundWithoutDevices"}
-    text = "bound to node a1, but its devices are on node b1: ResourceClaim default/c-w1; delete the pod"
-    assert text in str(decision.members["default/w1"])
-
-
-def test_if_nothing_fits_and_none_is_bound_the_whole_gang_is_taken_back_in_two_steps() -> None:
-    scene = Fabrics(a=1)
-    scene.members(2, ["a1/gpu-0"], gates=())
-    scene.put(NODES, node("a1", cpu="1", labels={"fabric": "a"}))
-    assert told(scene.decide(2)) == {"w0": "wait Refused without report", "w1": "wait Unallocatable"}, "patience"
-    early = "2027-01-15T07:59:00Z"
-    scene.claim("c-w0", at="a1/gpu-0", by=("w0",), stamp=early)
-    assert told(scene.decide(2))["w0"] == "release a1 c-w0"
-    scene.claim("c-w0", at="a1/gpu-0", by=(), stamp=early)
-    scene.histories["default/w0"] = PlacementHistory(released=NOW - 2)
-    assert told(scene.decide(2))["w0"] == "take back a1 c-w0"
-
-
-def test_if_nothing_fits_and_one_is_bound_the_others_wait_and_say_so() -> None:
-    scene = Fabrics(a=1, b=4)
-    running(scene, "w0", "w1")
-    scene.members(0)
-    scene.member("w2")
-    assert told(scene.decide(3)) == {"w0": "idle", "w1": "idle", "w2": "wait Unallocatable"}
-
-
-@pytest.mark.parametrize(("moves", "then"), [(False, "wait Unallocatable"), (True, "place b1 c-w2=b1/gpu-0")])
-def test_when_the_fabric_is_gone_a_later_member_waits_or_moves(moves: bool, then: str) -> None:
-    scene = Fabrics(a=2, b=4)
-    running(scene, "w0", "w1")
-    for name in ("a1", "a2"):
-        scene.put(NODES, node(name))
-    scene.member("w2")
-    terms = GangTerms("default/train", "uid", Source.CLAIM, 3, None, (FABRIC,), moves=moves)
-    assert told(scene.decide(terms=terms)) == {"w0": "idle", "w1": "idle", "w2": then}
-
-
-def test_a_gang_that_may_move_is_not_split_before_its_start() -> None:
-    scene = Fabrics(a=2, b=4)
-    scene.members(4, ["a1/gpu-0", "a1/gpu-1"])
-    scene.put(NODES, node("a1"))
-    terms = GangTerms("default/train", "uid", Source.CLAIM, 4, None, (FABRIC,), moves=True)
-    lines = told(scene.decide(terms=terms))
-    assert {lines["w0"], lines["w1"]} == {"take back a1 c-w0", "take back a1 c-w1"}
-
-
-def test_a_node_that_is_not_ready_changes_nothing_for_running_members() -> None:
-    scene = Fabrics(a=2, b=2)
-    running(scene, "w0", "w1", "w2", "w3")
-    scene.put(NODES, node("a1", ready=False, labels={"fabric": "a"}))
-    assert told(scene.decide()) == every(4, "idle")
-
-
-def test_a_refused_write_of_one_member_takes_back_what_the_others_have() -> None:
-    scene = Fabrics(a=2)
-    scene.members(4, ["a1/gpu-0", "a1/gpu-1", "a2/gpu-0"])
-    refusal = WriteRefusal(Reason.WRITE_REFUSED, "denied", NOW + 5)
-    scene.histories["default/w3"] = PlacementHistory(refusal=refusal)
-    lines = told(scene.decide())
-    assert lines == {
-        "w0": "take back a1 c-w0",
-        "w1": "take back a1 c-w1",
-        "w2": "take back a2 c-w2",
-        "w3": "wait WriteRefused",
-    }
-
-
-def test_members_without_a_gate_are_written_last() -> None:
-    scene = Fabrics(a=2)
-    scene.members(4)
-    scene.pod("w0", "c-w0", gates=())
-    assert list(told(scene.decide()))[-1] == "w0"

@@ -19,7 +19,7 @@ from driver.kube.api import (
     Object,
 )
 from driver.kube.objects import object_key
-from driver.kube.reflector import Delta, Missing, Removed, Restored, Synced, Unreadable, Upserted
+from driver.kube.reflector import Missing, Restored, Synced, Unreadable, Upserted
 from driver.model import DeviceId
 from driver.wire import claim_from
 from tests.unit.controller.scene import (
@@ -34,11 +34,7 @@ from tests.unit.controller.scene import (
     slice_on,
     taint_rule,
 )
-
-KINDS = (NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, DEVICE_TAINT_RULES)
-
-
-NODE_NAMES = ("n1", "n2")
+from tests.unit.controller.state.server import KINDS, NODE_NAMES, Server, furnished, report
 
 
 def seen(state: State) -> dict[str, Any]:
@@ -126,64 +122,6 @@ STEPS = ("write", "write", "write", "remove", "replace", "relist", "cut", "late"
 Steps = st.lists(st.tuples(st.sampled_from(STEPS), an_object()), max_size=40)
 
 
-class Server:
-    """Objects with versions, as an API server has them, and everything it ever said."""
-
-    def __init__(self) -> None:
-        self.objects: dict[Any, dict[str, Object]] = {kind: {} for kind in KINDS}
-        self.said: list[tuple[Any, Object]] = []
-        self.ended: list[Removed] = []
-        """Deletions that no watch has told of yet."""
-        self._version = 0
-
-    def write(self, kind: Any, obj: Object, uid: str = "") -> Upserted:
-        key = obj["metadata"]["name"]
-        known = self.objects[kind].get(key)
-        uid = uid or (known["metadata"]["uid"] if known else f"uid-{key}")
-        self._version += 1
-        obj = {**obj, "metadata": {**obj["metadata"], "uid": uid, "resourceVersion": str(self._version)}}
-        self.objects[kind][key] = obj
-        self.said.append((kind, obj))
-        return Upserted(kind, obj)
-
-    def remove(self, kind: Any, obj: Object) -> Removed | None:
-        gone = copy.deepcopy(self.objects[kind].pop(obj["metadata"]["name"], None))
-        if gone is None:
-            return None
-        self._version += 1
-        gone["metadata"]["resourceVersion"] = str(self._version)
-        return Removed(kind, gone)
-
-    def replace(self, kind: Any, obj: Object) -> Upserted:
-        """Deleted and made anew, and the watch that broke in between never told of the first."""
-        if gone := self.remove(kind, obj):
-            self.ended.append(gone)
-        return self.write(kind, obj, uid=f"uid-{self._version}")
-
-    def listed(self, kind: Any) -> list[Delta]:
-        """What a reflector reports of a list."""
-        found = self.objects[kind].values()
-        keys = frozenset(object_key(obj) for obj in found)
-        return [*(Upserted(kind, obj, self.version) for obj in found), Synced(kind, keys, self.version)]
-
-    @property
-    def version(self) -> str:
-        """Of a list."""
-        return str(self._version)
-
-    def restore(self, backup: "Server", bump: int) -> list[Delta]:
-        """Go back to a backup, as ``etcdutl snapshot restore --bump-revision`` does; what reflectors report of it."""
-        self.objects = copy.deepcopy(backup.objects)
-        self.said, self.ended = [], []
-        before, self._version = self._version, backup._version + bump
-        went_back: list[Delta] = [Restored(kind) for kind in KINDS if self._version < before]
-        return [*went_back, *(delta for kind in KINDS for delta in self.listed(kind))]
-
-
-def report(state: State, *deltas: Delta) -> list[Changes]:
-    return [state.apply(state.decode(delta)) for delta in deltas]
-
-
 def take_step(server: Server, state: State, what: str, kind: Any, obj: Object) -> list[Changes]:
     match what:
         case "write":
@@ -245,15 +183,6 @@ def test_kept_by_changes_equals_rebuilt(steps: list[tuple[str, tuple[Any, Object
     for what, (kind, obj) in steps:
         take_step(server, state, what, kind, obj)
     assert seen(state) == seen(rebuilt(server))
-
-
-def furnished() -> tuple[Server, State]:
-    """A cluster in which pods can be placed, so that most steps change an answer."""
-    server, state = Server(), State(Fleet(), NAMES)
-    report(state, server.write(DEVICE_CLASSES, device_class("gpu.lode.dev", 'device.driver == "lode.dev"')))
-    for name in NODE_NAMES:
-        report(state, server.write(NODES, node(name)), server.write(RESOURCE_SLICES, slice_on(name)))
-    return server, state
 
 
 @settings(max_examples=100)
@@ -384,47 +313,6 @@ def test_the_state_is_complete_when_the_list_of_every_kind_has_ended() -> None:
         assert not state.complete
         report(state, synced)
     assert state.complete
-
-
-def test_only_what_can_help_wakes_waiting_pods() -> None:
-    server, state = Server(), State(Fleet(), NAMES)
-
-    def freed(kind: Any, obj: Object) -> list[str]:
-        return list(report(state, server.write(kind, obj))[0].favoured)
-
-    assert freed(NODES, node("n1")) == ["n1"]
-    assert not freed(NODES, {**node("n1"), "status": {**node("n1")["status"], "nodeInfo": {}}})
-    assert freed(NODES, node("n1", ready=False)) == ["n1"]
-    assert freed(RESOURCE_SLICES, slice_on("n1")) == ["n1"]
-    assert freed(DEVICE_CLASSES, device_class("gpu.lode.dev", "true")) == [""]
-    assert not freed(RESOURCE_CLAIMS, claim("x"))
-    assert not freed(RESOURCE_CLAIMS, claim("x", at="n1/gpu-0", by=("a",)))
-    assert not freed(PODS, pod("a", "x"))
-    assert not freed(PODS, pod("a", "x", nodeName="n1", gates=()))
-    assert freed(PODS, pod("a", "x", nodeName="n1", gates=(), phase="Succeeded")) == ["n1"]
-    assert freed(RESOURCE_CLAIMS, claim("x")) == ["n1"]
-
-
-def test_what_a_waiting_pod_was_told_is_no_reason_to_decide_again() -> None:
-    server, state = Server(), State(Fleet(), NAMES)
-
-    def woken(obj: Object) -> list[str]:
-        return list(report(state, server.write(PODS, obj))[0].pods)
-
-    assert woken(pod("a", "x")) == ["default/a"]
-    assert not woken(pod("a", "x", condition="False"))
-    assert woken(pod("a", "x", condition="False", gates=(NAMES.gate, "other"))) == ["default/a"]
-    assert woken(pod("a", "x", condition="True", gates=())) == ["default/a"]
-    assert woken(pod("a", "x", condition="False", gates=())) == ["default/a"], "it says something wrong"
-
-
-def test_a_taint_rule_wakes_waiting_pods_when_it_changes_and_when_it_goes() -> None:
-    server, state = Server(), State(Fleet(), NAMES)
-    for wanted in (taint_rule("r", "n1", True), taint_rule("r", "n2", False)):
-        assert list(report(state, server.write(DEVICE_TAINT_RULES, wanted))[0].favoured) == [""]
-    gone = server.remove(DEVICE_TAINT_RULES, taint_rule("r", "n2", False))
-    assert gone
-    assert list(report(state, gone)[0].favoured) == [""]
 
 
 def test_a_pod_takes_cpu_on_the_node_of_its_devices_unless_it_can_never_start() -> None:

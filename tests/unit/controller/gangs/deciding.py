@@ -1,0 +1,14 @@
+"""Decisions about gangs, and words for the domains of the cluster."""
+
+from collections.abc import Callable
+
+from controller.gangs import GangPlan, GangRefusal
+
+A, B = {"ib": "a"}, {"ib": "b"}
+
+
+def leaf(cluster: str, name: str) -> dict[str, str]:
+    return {"ib": cluster, "leaf": name}
+
+
+Decide = Callable[..., GangPlan | GangRefusal]
