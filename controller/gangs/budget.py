@@ -1,6 +1,5 @@
 """What a search may spend, and which members it may leave out. Pure."""
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -37,9 +36,9 @@ class Slack:
 
     def units(self, kind: Kind, owed: Owed) -> int:
         """How many units of the kind may be left out."""
-        tasks = Counter(task for task in kind.tasks if task in self._of_tasks)
-        of_tasks = [self._of_tasks[task] // count for task, count in tasks.items()]
-        of_sub_groups = [self._of_sub_groups[one] // count for one, count in Counter(owed).items()]
+        tasks = kind.tasks
+        of_tasks = [self._of_tasks[task] // tasks.count(task) for task in tasks if task in self._of_tasks]
+        of_sub_groups = [self._of_sub_groups[one] // owed.count(one) for one in owed]
         return min([self._members // len(kind.pods), *of_tasks, *of_sub_groups])
 
     def use(self, kind: Kind, owed: Owed, units: int) -> None:

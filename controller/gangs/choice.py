@@ -81,11 +81,16 @@ def least_children(
     found = 1
     for kind, units in wanted.items():
         rooms = {path: counts.room(kind, places) for path, places in children.items()}
-        left, used = units - slack, 0
-        for path in best_fit(rooms, left):
-            if left <= 0:
-                break
-            left -= rooms[path]
-            used += 1
-        found = max(found, used)
+        found = max(found, fewest(rooms, units - slack))
     return found
+
+
+def fewest(rooms: Mapping[Path, int], wanted: int) -> int:
+    """How many domains with these rooms are needed to take so many."""
+    used = 0
+    for path in best_fit(rooms, wanted):
+        if wanted <= 0:
+            break
+        wanted -= rooms[path]
+        used += 1
+    return used

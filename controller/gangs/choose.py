@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from controller.allocation import Fleet, NodeDevices
+from controller.allocation import ClaimFault, Fleet, NodeDevices
 from controller.gangs.budget import Budget
-from controller.gangs.choice import Figures, Rank, Ranking, least_children, rank
+from controller.gangs.choice import Figures, Rank, Ranking, fewest, least_children, rank
 from controller.gangs.competing import Competition
 from controller.gangs.counting import Counts
-from controller.gangs.gang import Domain, Gang, GangPlan, GangRefusal, Standing
+from controller.gangs.gang import Domain, Gang, GangPlan, GangRefusal, Member, Standing
 from controller.gangs.grouping import GroupLevel, Reach, levels_of_all
 from controller.gangs.memory import Memory
 from controller.gangs.searching import Candidate, Inside, Searches
@@ -76,13 +76,16 @@ def _further(
     Whole sub-groups come first, and then members of no sub-group or of one that has begun.
     """
     growth = Growth()
+    units: Sequence[Unit] | tuple[ClaimFault, ...] = []
+    members: Sequence[Member] = ()
     with Trial(fleet, nodes) as trial:
         while len(found) < len(gang.members) and (found or growth.goes_on):
             if found:
                 _count(trial, gang, found)
                 gang = _without(gang, found)
             asked = growth.next_of(gang)
-            units = units_of(asked, fleet, nodes)
+            if asked.members is not members:
+                members, units = asked.members, units_of(asked, fleet, nodes)
             assert not isinstance(units, tuple)
             answer = _Decision(asked, units, fleet, nodes, budget, memory).run() if units else ()
             found = () if isinstance(answer, GangRefusal) else answer
@@ -151,9 +154,10 @@ class _Decision:
         self._ranking = ranking
         self._topology = memory.topology(gang.levels, fleet, nodes, self._requests)
         self._standing = [(one, self._topology.path_of(one)) for one in gang.standing]
-        self._needed = max(1, gang.minimum - len(gang.standing))
         stand = Counter(one.task for one in gang.standing)
         self._needed_of_tasks = {task: least - stand[task] for task, least in gang.task_minimums if least > stand[task]}
+        self._wholes = Wholes(gang, units, max(1, gang.minimum - len(gang.standing)), self._needed_of_tasks)
+        self._needed = self._wholes.needed
         counted = Counter(unit.kind for unit in units)
         self._main = min(counted, key=lambda kind: (-counted[kind], kind.number), default=None)
         """The kind of the most members: room is counted in members of it."""
@@ -168,10 +172,9 @@ class _Decision:
         self._devices: dict[Places, Sequence[NodeDevices]] = {}
         self._competition: dict[Places, Competition] = {}
         self._too_few: dict[Path, tuple[int, Sequence[int], Reach | None, Counts]] = {}
-        self._wholes = Wholes(gang, units, self._needed, self._needed_of_tasks)
         self._verdicts = Verdicts(self._topology, len(gang.standing), self._needed)
         self._searches = Searches(
-            gang, units, self._standing, self._needed, self._needed_of_tasks, fleet, nodes, self._verdicts, self._rank,
+            gang, units, self._standing, self._wholes, self._needed_of_tasks, fleet, nodes, self._verdicts, self._rank,
             Budget(budget), min(_MOST_EFFORT, max(1, budget // STEPS)), unfinished,
         )  # fmt: skip
 
@@ -273,7 +276,7 @@ class _Decision:
         for group in tier.groups if found >= self._needed else ():
             domains = by_path([places[at] for at in inside], group.depth).values()
             rooms = [counts.members(some) for some in domains]
-            if around is None and group.per_sub_group and not group.size and not self._wholes.may_be_whole(rooms):
+            if around is None and group.is_of_sub_groups and self._wholes.most_in(rooms) < self._wholes.lacking:
                 found = min(found, self._needed - 1)
             alone, sizes = self._sizes_of(group, every=around is None)
             found = min(found, alone + counts.members_in_groups([*domains], sizes, around))
@@ -336,8 +339,21 @@ class _Decision:
             children.setdefault(places[at].below[:child_depth], []).append(at)
         wanted = {kind: units for kind, units in counts.wanted.items() if reach is None or kind.has_devices}
         least = least_children(wanted, len(self._gang.members) - self._needed, counts, children)
+        for group in tier.groups if reach is None else ():
+            if group.is_of_sub_groups:
+                least = max(least, self._least_children_of_wholes(group, children, places, counts))
         figures = self._figures(tier, path, inside, places, counts) if compared else _NOT_COMPARED
         return Candidate(path, inside, self._rank(path, least, figures), figures, len(children), least, reach)
+
+    def _least_children_of_wholes(
+        self, group: GroupLevel, children: Mapping[Path, Sequence[int]], places: Places, counts: Counts
+    ) -> int:
+        """How many domains of the next level are needed at least if each sub-group is in one domain of the level."""
+        rooms = {}
+        for path, inside in children.items():
+            domains = by_path([places[at] for at in inside], group.depth).values()
+            rooms[path] = self._wholes.most_in([counts.members(some) for some in domains])
+        return fewest(rooms, self._wholes.lacking)
 
     def _figures(self, tier: Tier, path: Path, inside: Sequence[int], places: Places, counts: Counts) -> Figures:
         assert self._main is not None

@@ -33,6 +33,11 @@ class GroupLevel:
         """Whether the whole gang stays in one domain."""
         return not (self.size or self.per_sub_group)
 
+    @property
+    def is_of_sub_groups(self) -> bool:
+        """Whether each sub-group stays in one domain."""
+        return self.per_sub_group and not self.size
+
     def number(self, seat: Seat) -> GroupNumber:
         """The group of a member."""
         if self.per_sub_group and seat.sub_group is None:

@@ -93,7 +93,7 @@ class Packing:
         """Per kind and place, how many units it takes at most besides those of the kind that are there."""
         self._below = {depth: by_path([places[at] for at in inside], depth) for depth in {g.depth for g in groups}}
         self._units = units
-        self._in_group: Counter[tuple[int, GroupNumber]] = Counter()
+        self._in_group: Counter[tuple[int, GroupNumber]] | None = None
         """How many units each group of a level has; found when it is needed."""
         self._choices: list[_Steps] = [self._choose()]
 
@@ -181,10 +181,11 @@ class Packing:
 
         They ask for the same, and are in groups that nobody else is in, in the same way.
         """
-        if not self._in_group:
-            self._in_group.update(key for unit in self._units for key in self._keys_of(unit))
+        if self._in_group is None:
+            self._in_group = Counter(key for unit in self._units for key in self._keys_of(unit))
+        in_group = self._in_group
         own = Counter(key for unit in one.units for key in self._keys_of(unit))
-        if any(self._in_group[key] > count or key in self._anchors for key, count in own.items()):
+        if any(in_group[key] > count or key in self._anchors for key, count in own.items()):
             return one
         numbers: dict[object, int] = {}
         pattern = [
@@ -227,7 +228,7 @@ class Packing:
         anchors = {self._anchors[key] for key in keys if key in self._anchors}
         # Who shares a claim is on one node, and with that the groups of all who share it.
         new = [key for key in keys if key not in self._anchors]
-        options = self._options(batch, path, depth) if not anchors else anchors if len(anchors) == 1 else ()
+        options = self._options(batch, rest, path, depth) if not anchors else anchors if len(anchors) == 1 else ()
         for option in options:
             if option[: len(path)] == path and option in self._below[depth]:
                 self._anchors.update(dict.fromkeys(new, option))
@@ -235,8 +236,12 @@ class Packing:
                 for key in new:
                     del self._anchors[key]
 
-    def _options(self, batch: _Batch, path: Path, depth: int) -> Sequence[Path]:
-        """The domains of a level for a group: the tightest that have room for it, then the others."""
+    def _options(self, batch: _Batch, rest: tuple[_Batch, ...], path: Path, depth: int) -> Sequence[Path]:
+        """The domains of a level for a group: the tightest that have room for it, then the others.
+
+        If only so many domains of the next level may be used, those come first that are used already, and then, as long
+        as there are other groups, the largest.
+        """
         least, want = len(batch.units) - self._slack.units(batch.kind, batch.owed), len(batch.units)
         rooms = {
             option: self._room(batch.kind, places)
@@ -244,7 +249,14 @@ class Packing:
             if option[: len(path)] == path
         }
         possible = [option for option, room in rooms.items() if room >= max(least, 1)]
-        return sorted(possible, key=lambda option: (rooms[option] < want, rooms[option], option))
+        possible.sort(key=lambda option: (rooms[option] < want, rooms[option], option))
+        if self._most_children is not None:
+            of_children = Counter[Path]()
+            for option in possible if rest else ():
+                of_children[option[: self._child_depth]] += rooms[option]
+            children = {option: option[: self._child_depth] for option in possible}
+            possible.sort(key=lambda option: (children[option] not in self._children, -of_children[children[option]]))
+        return possible
 
     def _fill(
         self,

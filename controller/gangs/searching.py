@@ -16,7 +16,7 @@ from controller.gangs.staging import Staging
 from controller.gangs.tiers import Tier
 from controller.gangs.topology import Path, Places
 from controller.gangs.unfinished import Search, Unfinished
-from controller.gangs.units import Unit, leader_and_first, seats_of, together
+from controller.gangs.units import Seat, Unit, leader_and_first, seats_of, together
 from controller.gangs.verdicts import NOT_TOGETHER, NOT_WHOLE, Verdicts
 from controller.gangs.wholes import Wholes
 from controller.placement import Nodes, Placement
@@ -64,7 +64,7 @@ class Searches:
 
     Args:
         standing: members that stand, and where.
-        needed: how many more have to be placed.
+        wholes: which sub-groups may be chosen, and how many more members have to be placed.
         needed_of_tasks: the same for tasks that have a minimum.
         rank: how good a domain is if so many domains of the next level are used.
         effort: how much longer a search for devices on a node may be.
@@ -76,7 +76,7 @@ class Searches:
         gang: Gang,
         units: Sequence[Unit],
         standing: Sequence[tuple[Standing, Path]],
-        needed: int,
+        wholes: Wholes,
         needed_of_tasks: Mapping[str, int],
         fleet: Fleet,
         nodes: Nodes,
@@ -89,7 +89,10 @@ class Searches:
         self._gang = gang
         self._units = units
         self._standing = standing
-        self._needed = needed
+        self._wholes = wholes
+        self._needed = wholes.needed
+        self._seats: Mapping[str, Seat] | None = None
+        self._anchored: dict[Tier, Mapping[tuple[int, GroupNumber], Path]] = {}
         self._needed_of_tasks = needed_of_tasks
         self._fleet = fleet
         self._nodes = nodes
@@ -147,24 +150,38 @@ class Searches:
             OutOfSteps: the budget ran out before any were found.
         """
         least = candidate.fewest
-        found: _Found | None = None
-        limits = [least, None, *range(least + 1, candidate.children)] if candidate.children > 1 else [None]
-        for limit in limits:
-            share = budget.part(1 if limit is None else 2)
-            try:
-                answer = self._pack(candidate, inside, share, limit)
-            except OutOfSteps:
-                if limit is None:
-                    raise
-                continue
-            finally:
-                budget.left += share.left
-            if answer is None and limit is None:
+        found = self._limited(candidate, inside, budget, least) if candidate.children > 1 else None
+        if found is None:
+            found = self._pack(candidate, inside, budget, None)
+            if found is None:
                 return None
-            found = answer or found
-            if answer is not None and (limit is not None or answer[2] <= least):
-                break
-        return found and self._with_leader(found, candidate, inside)
+            found = self._fewer(found, candidate, inside, budget) if candidate.children > 1 else found
+        return self._with_leader(found, candidate, inside)
+
+    def _fewer(self, found: _Found, candidate: Candidate, inside: Inside, budget: Budget) -> _Found:
+        """The same with as few domains of the next level as possible, but more than ``Candidate.fewest``.
+
+        If there is a way with some of them, there is one with more. So the number is halved with each search.
+        """
+        least, most = candidate.fewest + 1, found[2] - 1
+        while least <= most:
+            limit = (least + most) // 2
+            better = self._limited(candidate, inside, budget, limit)
+            if better is None:
+                least = limit + 1
+            else:
+                found, most = better, better[2] - 1
+        return found
+
+    def _limited(self, candidate: Candidate, inside: Inside, budget: Budget, limit: int) -> _Found | None:
+        """A way with so many domains of the next level; None if none is found with half of the steps that are left."""
+        share = budget.part(2)
+        try:
+            return self._pack(candidate, inside, share, limit)
+        except OutOfSteps:
+            return None
+        finally:
+            budget.left += share.left
 
     def _pack(self, candidate: Candidate, inside: Inside, budget: Budget, limit: int | None) -> _Found | None:
         """A way to place enough of the units; without a limit, it is noted if there is none.
@@ -214,7 +231,9 @@ class Searches:
     ) -> Search:
         tier, places = inside.tier, inside.places
         staging = Staging(self._fleet, self._nodes, places, self._effort)
-        wholes = Wholes(self._gang, units, self._needed, self._needed_of_tasks)
+        wholes = self._wholes
+        if units is not self._units:
+            wholes = Wholes(self._gang, units, wholes.needed, self._needed_of_tasks)
         packing = Packing(
             units, places, candidate.places, inside.counts, tier.groups, staging, child_depth=tier.depth + 1,
             most_children=limit, wholes=wholes, anchors=self._anchors(tier), reach=candidate.reach,
@@ -253,9 +272,17 @@ class Searches:
 
         A group whose members stand in no domain of a required level has one that does not exist, unless it moves.
         """
-        if not self._standing:
+        if not self._standing or not tier.groups:
             return {}
-        seats, of_all = seats_of(self._gang), levels_of_all(self._gang.levels)
+        known = self._anchored.get(tier)
+        if known is None:
+            known = self._anchored[tier] = self._find_anchors(tier)
+        return known
+
+    def _find_anchors(self, tier: Tier) -> Mapping[tuple[int, GroupNumber], Path]:
+        if self._seats is None:
+            self._seats = seats_of(self._gang)
+        seats, of_all = self._seats, levels_of_all(self._gang.levels)
         found: dict[tuple[int, GroupNumber], Counter[Path]] = {}
         for standing, path in self._standing:
             for group in tier.groups:

@@ -5,7 +5,7 @@ stand for each other, so only how many of them are chosen is tried.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from controller.gangs.budget import Slack
@@ -51,12 +51,15 @@ class Wholes:
     """The sub-groups of a gang of which nobody stands, or which have to become whole anyhow.
 
     Args:
-        needed: how many members have to be placed; ``needed_of_tasks``: of tasks that have a minimum.
+        needed: how many members have to be placed, whatever sub-groups they are in.
+        needed_of_tasks: the same for tasks that have a minimum.
+
+    Attributes:
+        needed: how many members have to be placed, at least as many as those of the sub-groups that become whole.
     """
 
     def __init__(self, gang: Gang, units: Sequence[Unit], needed: int, needed_of_tasks: Mapping[str, int]):
         self._units = units
-        self._needed = needed
         self._needed_of_tasks = needed_of_tasks
         sizes = [one.size for one in gang.sub_groups]
         stand = Counter(one.sub_group for one in gang.standing if one.sub_group is not None)
@@ -73,6 +76,8 @@ class Wholes:
         self._candidates = [one for one in every if one.spare >= 0]
         stuck = gang.starts and any(there[one] < sizes[one[0]] and one not in of_sub_group for one in stand)
         self._stuck = stuck or any(one.must and one.spare < 0 for one in every)
+        self._least = min([one.lack for one in self._candidates], default=1)
+        self.needed = max(needed, self._members_of_fewest())
 
     def _candidate(self, name: SubGroup, units: Sequence[Unit], *, must: bool) -> Candidate:
         apart = all(self._lacks.keys().isdisjoint(set(unit.sub_groups) - {name}) for unit in units)
@@ -87,14 +92,28 @@ class Wholes:
                 return f"only {there} of {lacking} sub-groups that have to be whole are there to be placed"
         return "members of a sub-group that has begun are missing" if self._stuck else ""
 
-    def may_be_whole(self, rooms: Sequence[int]) -> bool:
-        """Whether as many sub-groups as have to be may be whole if each is in one of some domains.
+    def _members_of_fewest(self) -> int:
+        """How many members the sub-groups have at least that become whole."""
+        found = 0
+        for number, lacking in enumerate(self._lacking):
+            own = [one for one in self._candidates if one.name[0] == number]
+            others = sorted(one.lack for one in own if not one.must)
+            certain = [one.lack for one in own if one.must]
+            found += sum(certain) + sum(others[: max(0, lacking - len(certain))])
+        return found
+
+    @property
+    def lacking(self) -> int:
+        """How many sub-groups have to become whole."""
+        return sum([max(0, lacking) for lacking in self._lacking])
+
+    def most_in(self, rooms: Iterable[int]) -> int:
+        """How many sub-groups become whole at most if each is in one of some domains.
 
         Args:
             rooms: how many members each of the domains takes at most.
         """
-        least = min([one.lack for one in self._candidates], default=1)
-        return sum([room // least for room in rooms]) >= sum([max(0, lacking) for lacking in self._lacking])
+        return sum([room // self._least for room in rooms])
 
     def choices(
         self,
@@ -126,7 +145,7 @@ class Wholes:
     def _choice(self, chosen: Picked, kind: Callable[[Unit], Hashable]) -> Choice | None:
         left_out = self._lacks.keys() - {one.name for one in chosen}
         units = tuple([unit for unit in self._units if left_out.isdisjoint(unit.sub_groups)])
-        if chosen and not self._needed_of_tasks and sum(one.lack for one in chosen) >= self._needed:
+        if chosen and not self._needed_of_tasks and sum(one.lack for one in chosen) >= self.needed:
             # These are enough. What is placed beyond must not take the room of further sub-groups.
             beyond = {unit for one in chosen for unit in _beyond(one, kind)}
             owed = {one.name for one in chosen}
@@ -136,7 +155,7 @@ class Wholes:
         of_tasks = {task: tasks[task] - needed for task, needed in self._needed_of_tasks.items()}
         there = Counter(one for unit in units for one in unit.sub_groups)
         of_sub_groups = {one.name: there[one.name] - one.lack for one in chosen}
-        slack = Slack(len(members) - self._needed, of_tasks, of_sub_groups)
+        slack = Slack(len(members) - self.needed, of_tasks, of_sub_groups)
         return Choice(units, slack) if slack.is_possible else None
 
     def _picks(
@@ -156,7 +175,7 @@ class Wholes:
         rest.reverse()
         lacking = [count - of_number[number] for number, count in enumerate(self._lacking)]
         stack: list[tuple[int, list[int], int, Picked]] = []
-        stack.append((0, lacking, self._needed - sum(one.lack for one in chosen), ()))
+        stack.append((0, lacking, self.needed - sum(one.lack for one in chosen), ()))
         while stack:
             at, lacking, left, picked = stack.pop()
             enough = max(lacking, default=0) <= 0 and left <= 0

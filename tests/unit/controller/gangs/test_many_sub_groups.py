@@ -1,0 +1,48 @@
+"""The work of a decision about many sub-groups grows with their number, and not faster."""
+
+import sys
+from types import FrameType
+
+import pytest
+
+from controller.gangs import Gang, GangPlan, Level, SubGroups, choose
+from tests.unit.controller.gangs.rig import Host, Scene, gang
+from tests.unit.controller.gangs.test_sub_groups import CLUSTER, RACK, replicas
+
+MOST = 3_000
+"""Calls of functions for each sub-group of four members."""
+
+
+def nodes(number: int) -> list[Host]:
+    """Nodes with room for one sub-group each, two in a rack; one is alone in its rack if their number is odd."""
+    return [Host(f"n{at}", {"ib": "a", "rack": f"r{at // 2}"}, cards=4) for at in range(number)]
+
+
+def calls(cluster: list[Host], asked: Gang) -> tuple[int, int]:
+    """How many members are placed, and how many functions are called for that."""
+    fleet, nodes, asked = Scene(cluster, asked).built()
+    count = 0
+
+    def called(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(called)
+    try:
+        answer = choose(asked, fleet, nodes)
+    finally:
+        sys.setprofile(None)
+    assert isinstance(answer, GangPlan), answer
+    return len(answer.placements), count
+
+
+@pytest.mark.parametrize("sub_groups", [30, 90])
+@pytest.mark.parametrize("levels", [(), (CLUSTER,), (CLUSTER, RACK)], ids=["anywhere", "cluster", "racks"])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0], ids=["one", "half", "all"])
+@pytest.mark.parametrize("room", [0.5, 1.0], ids=["room-for-half", "room-for-all"])
+def test_each_sub_group_costs_the_same(sub_groups: int, levels: tuple[Level, ...], share: float, room: float) -> None:
+    minimum = max(1, int(sub_groups * min(share, room)))
+    asked = gang(replicas(*[4] * sub_groups), *levels, minimum=1, sub_groups=(SubGroups(4, minimum),), starts=True)
+    placed, found = calls(nodes(int(sub_groups * room)), asked)
+    assert placed == 4 * int(sub_groups * room)
+    assert found <= MOST * sub_groups
