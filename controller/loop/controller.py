@@ -86,7 +86,11 @@ class Controller:
         self._log = log
         self._fleet = Fleet(names=settings.names)
         self._state = State(
-            self._fleet, settings.names, tiers_from(settings.controller.volcano_tiers), Timeline(clock).at
+            self._fleet,
+            settings.names,
+            tiers_from(settings.controller.volcano_tiers),
+            Timeline(clock).at,
+            clock.monotonic,
         )
         self._identity = identity
         self._unsafe = unsafe

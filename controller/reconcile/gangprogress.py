@@ -8,12 +8,12 @@ from controller.gangs import Coming, GangTerms, SubGroup, natural, sub_group_of
 from controller.placement import Placed
 from controller.reconcile.decisions import Decision, Idle, Reason, Release, TakeBack, Wait
 from controller.reconcile.examined import FullPod, OpenPod
-from controller.reconcile.history import NEVER, PATIENCE_SECONDS, PlacementHistory
+from controller.reconcile.history import PATIENCE_SECONDS, PlacementHistory
 from controller.reconcile.nodes import NodeOrder
 from controller.reconcile.podclaims import is_reserved, node_of, reserved_only_for
 from controller.reconcile.pods import MAX_CONSUMERS, RELEASE_SECONDS, allocate, examine
 from controller.reconcile.refusals import NO_MEMORY
-from controller.state import ClaimRecord, PodView, State
+from controller.state import NEVER, ClaimRecord, PodView, State
 from driver.errors import Fault
 
 Histories = Callable[[str], PlacementHistory]

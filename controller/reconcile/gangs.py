@@ -241,8 +241,8 @@ class _GangDecider:
 
     @property
     def _since(self) -> float:
-        """When the last member appeared (epoch seconds)."""
-        return max(self._state.at(pod.created) for pod in self._found.pods.values())
+        """When the last member appeared, or was left by gates of others (seconds)."""
+        return max(map(self._state.servable_since, self._found.pods.values()))
 
     def _stands(self, terms: GangTerms) -> bool:
         """Whether as many members have their place as have to start."""
@@ -268,7 +268,8 @@ class _GangDecider:
             minimum = len(standing) + len(found.open)
         else:
             minimum, task_minimums = needed + len(later), self._task_minimums(terms)
-        ages = sorted(self._state.at(pod.created) for pod in found.pods.values())
+        is_held, servable_since = self._state.pods.openings.is_held, self._state.servable_since
+        ages = sorted(self._now if is_held(pod) else servable_since(pod) for pod in found.pods.values())
         complete_since = ages[min(needed, len(ages)) - 1]
         return Gang(
             key=terms.key,

@@ -18,11 +18,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from controller.reconcile.decisions import Decision, Place, Reason, Release, RemoveGate, TakeBack, Wait
-from controller.state import Revision
+from controller.state import NEVER, Revision
 from driver.backoff import delay
 
-NEVER = float("-inf")
-"""When something happened that has not."""
 PATIENCE_SECONDS = 3.0
 """How long kube-scheduler may find a placed pod unschedulable before its devices are taken back, at first."""
 QUICK_REFUSALS = 6

@@ -45,7 +45,7 @@ from controller.reconcile.decisions import (
 from controller.reconcile.doubles import double_use
 from controller.reconcile.examined import FullPod, OpenPod
 from controller.reconcile.expected import expected_use
-from controller.reconcile.history import NEVER, NO_HISTORY, PATIENCE_SECONDS, PlacementHistory, WriteRefusal
+from controller.reconcile.history import NO_HISTORY, PATIENCE_SECONDS, PlacementHistory, WriteRefusal
 from controller.reconcile.nodes import ANY_NODE, NodeOrder, choose_node, reachable_nodes
 from controller.reconcile.podclaims import (
     claims_of,
@@ -58,7 +58,7 @@ from controller.reconcile.podclaims import (
 )
 from controller.reconcile.refusals import NO_MEMORY, RefusalMemory
 from controller.reconcile.verdicts import useful_clause
-from controller.state import ClaimRecord, PodView, State
+from controller.state import NEVER, ClaimRecord, PodView, State
 
 RELEASE_SECONDS = 1.0
 """How long a dropped reservation must have been visible before the allocation is cleared."""

@@ -36,13 +36,14 @@ from controller.state.pods import Pods
 from controller.state.podview import ClaimReference, Condition, PodView, pod_from
 from controller.state.revisions import NodeRevisions, Revision
 from controller.state.state import GANG_RESOURCES, OPTIONAL_RESOURCES, VOLUME_RESOURCES, State
-from controller.state.times import epoch_seconds
+from controller.state.times import NEVER, epoch_seconds
 from controller.state.unreadable import UnreadableObject
 
 __all__ = [
     "DEVICE_TAINT_RULES_BETA",
     "GANG_RESOURCES",
     "GROUP_SOURCES",
+    "NEVER",
     "OPTIONAL_RESOURCES",
     "VOLUME_RESOURCES",
     "Changes",

@@ -1,6 +1,9 @@
 """From when on pods could be served that gates of others had held. Pure."""
 
+from collections.abc import Callable
+
 from controller.state.podview import PodView
+from controller.state.times import NEVER
 from driver.names import Names
 
 
@@ -13,13 +16,16 @@ class Openings:
 
     Args:
         gate: our own.
+        now: seconds, as decisions are given them. What is remembered of them ends with this run of the program.
     """
 
-    def __init__(self, gate: str = Names().gate) -> None:
+    def __init__(self, gate: str = Names().gate, now: Callable[[], float] = lambda: NEVER) -> None:
         self._gate = gate
+        self._now = now
         self._newest = ""
         self._held: set[str] = set()
         self._opened: dict[str, str] = {}
+        self._moments: dict[str, float] = {}
 
     def exists(self, created: str) -> None:
         """There is a pod or claim with this creation time stamp."""
@@ -33,15 +39,21 @@ class Openings:
         elif pod.key in self._held:
             self._held.discard(pod.key)
             self._opened[pod.key] = self._newest
+            self._moments[pod.key] = self._now()
 
     def remove(self, pod: str) -> None:
         """The pod does not exist any more."""
         self._held.discard(pod)
         self._opened.pop(pod, None)
+        self._moments.pop(pod, None)
 
     def is_held(self, pod: PodView) -> bool:
         """Whether gates of others hold the pod."""
         return pod.key in self._held
+
+    def moment(self, pod: PodView) -> float:
+        """When the last gate of others was removed from the pod (seconds); long ago if that was not seen."""
+        return self._moments.get(pod.key, NEVER)
 
     def opened(self, pod: PodView) -> str:
         """The creation time stamp after which the pod could be served; "" if gates of others have never held it."""

@@ -1,9 +1,10 @@
 """Pods by key, the pods that refer to a claim, and the pods that kube-scheduler ends on a node. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from controller.state.openings import Openings
 from controller.state.podview import PodView
+from controller.state.times import NEVER
 from driver.names import Names
 
 
@@ -14,8 +15,8 @@ class Pods(Mapping[str, PodView]):
         openings: which pods gates of others hold, and since when those could be served that they held before.
     """
 
-    def __init__(self, names: Names | None = None) -> None:
-        self.openings = Openings((names or Names()).gate)
+    def __init__(self, names: Names | None = None, now: Callable[[], float] = lambda: NEVER) -> None:
+        self.openings = Openings((names or Names()).gate, now)
         self._pods: dict[str, PodView] = {}
         self._preempted: dict[str, dict[str, None]] = {}
         self._by_claim: dict[str, dict[str, None]] = {}

@@ -43,7 +43,7 @@ from controller.state.revisions import NodeRevisions, Revision
 from controller.state.scheduling import NamespaceHandler, PodsWithVolumes, VolumeClaimHandler, VolumeHandler
 from controller.state.slices import SliceNodes
 from controller.state.templates import ClaimTemplates
-from controller.state.times import epoch_seconds
+from controller.state.times import NEVER, epoch_seconds
 from controller.state.unreadable import UnreadableObjects
 from controller.state.versions import Arrival, ObjectVersions
 from controller.state.workloads import GroupHandler, JobSetHandler, TemplateHandler, WorkloadHandler
@@ -90,7 +90,8 @@ class State:
 
     Args:
         tiers: what tiers in PodGroups of Volcano stand for.
-        at: when an RFC 3339 time stamp of an object was, in the seconds of ``now`` that decisions are given.
+        at: when an RFC 3339 time stamp of an object was, in the seconds of ``now``.
+        now: the seconds that decisions are given; what is awaited since something was seen counts from these.
 
     Attributes:
         devices: pools of devices and what is in use.
@@ -103,14 +104,19 @@ class State:
     """
 
     def __init__(
-        self, devices: Fleet, names: Names, tiers: Tiers | None = None, at: Callable[[str], float] = epoch_seconds
+        self,
+        devices: Fleet,
+        names: Names,
+        tiers: Tiers | None = None,
+        at: Callable[[str], float] = epoch_seconds,
+        now: Callable[[], float] = lambda: NEVER,
     ):
         self.at = at
         self.devices = devices
         self.names = names
         self.nodes = Nodes()
         self.revisions = NodeRevisions()
-        self.pods = Pods(names)
+        self.pods = Pods(names, now)
         self.claims = Claims()
         self.classes = DeviceClasses(devices)
         self.gangs = Gangs(self.claims, names)
@@ -163,6 +169,10 @@ class State:
     def condition_type(self) -> str:
         """The type of our condition on pods."""
         return f"{self.names.driver}/Allocated"
+
+    def servable_since(self, pod: PodView) -> float:
+        """When the pod was created, or when the last gate of others was removed from it if that was seen (seconds)."""
+        return max(self.at(pod.created), self.pods.openings.moment(pod))
 
     @property
     def resources(self) -> tuple[Resource, ...]:

@@ -1,6 +1,10 @@
 """Times that objects have. Pure."""
 
 from datetime import datetime
+from typing import Final
+
+NEVER: Final = float("-inf")
+"""When something happened that has not."""
 
 
 def epoch_seconds(timestamp: str) -> float:

@@ -26,6 +26,7 @@ class PartsWorld(GangWorld):
     Args:
         after: what the workers say in ``dependsOn``.
         spec: further fields of the JobSet.
+        gang: fields of ``gang`` in the claims.
     """
 
     custom = (JOB_SETS,)
@@ -37,8 +38,10 @@ class PartsWorld(GangWorld):
         after: list[Object] | None = None,
         spec: Object | None = None,
         hold: Object | None = None,
+        gang: Object | None = None,
         **sizes: int,
     ):
+        self.gang = gang or {}
         self.lost_rights: dict[Any, Any] = {}
         super().__init__(settings={"hold": {**HOLD, **(hold or {})}}, **sizes)
         self.add_template()
@@ -61,7 +64,7 @@ class PartsWorld(GangWorld):
 
     def add_template(self, name: str = "gpu", count: int = 1) -> None:
         requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu.lode.dev", "count": count}}]
-        spec = {"spec": {"devices": {"requests": requests, "config": [gang_config()]}}}
+        spec = {"spec": {"devices": {"requests": requests, "config": [gang_config(**self.gang)]}}}
         self.api.create(RESOURCE_CLAIM_TEMPLATES, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
 
     def make(self, name: str, number: int, run: str = "train", **pod: Any) -> list[str]:
@@ -75,7 +78,7 @@ class PartsWorld(GangWorld):
                 f"{SET}/job-index": "0",
                 "batch.kubernetes.io/job-completion-index": str(index),
             }
-            self.add_claim(member, config=[gang_config()])
+            self.add_claim(member, config=[gang_config(**self.gang)])
             self.add_pod(member, member, labels=labels, **pod)
         return names
 
@@ -351,6 +354,29 @@ def test_a_job_set_that_is_made_anew_is_told_nothing_while_it_is_made() -> None:
         "GangIncomplete",
         "gang default/JobSet/train: 1 of 4 members exist",
     )
+
+
+@pytest.mark.parametrize("order", [{"spec": IN_ORDER}, {"after": WHEN_READY}], ids=["in-order", "depends-on"])
+def test_sub_groups_of_a_job_set_that_makes_its_jobs_in_an_order_are_refused(order: Any) -> None:
+    """Whether members that do not exist yet make one whole is not known."""
+    world = PartsWorld(a=2, gang={"subGroup": {"label": f"{SET}/job-index", "size": 1}}, **order)
+    world.start_leader()
+    world.make("workers", 3)
+    world.settle(10)
+    for pod in ("train-leader-0-0", "train-workers-0-2"):
+        assert world.node_of(pod) == ""
+        assert world.condition(pod)[1] == "GangInvalid"
+        assert (
+            "gang.subGroup: not supported with a JobSet that makes its Jobs one after another"
+            in (world.condition(pod)[2])
+        )
+
+
+def test_sub_groups_of_a_job_set_without_an_order_start() -> None:
+    world = PartsWorld(a=2, gang={"subGroup": {"label": f"{SET}/replicatedjob-name", "size": 1}})
+    pods = [*world.make("leader", 1), *world.make("workers", 3)]
+    world.settle(10)
+    assert len(world.let_go(*pods)) == 4
 
 
 def test_a_job_set_that_promises_any_number_of_members_costs_no_more_than_a_large_one() -> None:
