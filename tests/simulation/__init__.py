@@ -1,6 +1,7 @@
 """The whole system in one thread, on a virtual clock: what fails is drawn by seed, and checks look at every step.
 
 gang_checks           invariants of gangs in a settled cluster
+| jobset_controller   the fake controller of JobSets
 restores              a backup of etcd is restored
 settled_checks        invariants of a settled cluster
 cluster               a whole cluster in one thread, on one API and one virtual clock

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Collection, Mapping
 
 from controller.writing import WriteResult, WriteSequence
+from driver.clock import Clock
 from driver.errors import LodeError
 from driver.files import Files
 from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, PODS, Api, Object, Resource, Unavailable
@@ -19,6 +20,7 @@ from simulation.faults import NO_FAULTS, FaultProfile, FaultyApi, TimedOut
 from simulation.files import MemoryFiles
 from simulation.invariants import Invariants, Violation
 from simulation.kubernetes.admission import CLAIM_CONTROLLER, CONTROLLER, AdmissionApi
+from simulation.kubernetes.component import FakeComponent
 from simulation.kubernetes.garbage_collector import GarbageCollector
 from simulation.kubernetes.job_controller import JobController
 from simulation.kubernetes.kubelet import Kubelet
@@ -52,6 +54,7 @@ class Cluster:
         classes: the DeviceClasses to install.
         labels: labels of nodes.
         custom: kinds that the API serves besides.
+        components: further components of Kubernetes, by name.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Cluster:
         labels: Mapping[str, Mapping[str, str]] | None = None,
         faults: FaultProfile = NO_FAULTS,
         custom: Collection[Resource] = (),
+        components: Mapping[str, Callable[[Api, Clock], FakeComponent]] | None = None,
     ):
         self.random = random.Random(seed)
         self.clock = VirtualClock()
@@ -103,6 +107,8 @@ class Cluster:
         for name, profile in nodes.items():
             self.add_node(name, profile, (labels or {}).get(name, {}))
         self._add_kubernetes()
+        for name, build in (components or {}).items():
+            self.slots.add(name, self._component_builder(name, build))
         self._controllers = [slot for name, slot in self.slots.items() if name.startswith("controller-")]
         self.faults = faults
 
@@ -133,7 +139,8 @@ class Cluster:
 
     def _api(self, process: Process, user: str, api: MemoryApi | None = None) -> ProcessApi:
         hang = self.late.hang if user == CONTROLLER else None
-        checks = WriteChecks(api or self.api, self.api.sharing(), self.names, self.found, controller=user == CONTROLLER)
+        reader, controls = self.api.sharing(), user == CONTROLLER
+        checks = WriteChecks(api or self.api, reader, self.names, self.clock, self.found, controller=controls)
         ours = user == CONTROLLER or user.startswith("plugin-")
         rivals = Rivals(self.user, self.random, self.found) if ours else None
         admitted: Api = AdmissionApi(checks, self.names, user)
@@ -217,6 +224,11 @@ class Cluster:
         add(CLAIM_CONTROLLER, lambda p: ResourceClaimController(self._fake_api(p, CLAIM_CONTROLLER), self.clock))
         add("job-controller", lambda p: JobController(self._fake_api(p, "job-controller"), self.clock))
         add("garbage-collector", lambda p: GarbageCollector(self._fake_api(p, "garbage-collector"), self.clock))
+
+    def _component_builder(
+        self, name: str, build: Callable[[Api, Clock], FakeComponent]
+    ) -> Callable[[Process], SimulatedProgram]:
+        return lambda process: build(self._fake_api(process, name), self.clock)
 
     # Slow writes of controllers
 

@@ -170,6 +170,7 @@ def _domain_violations(state: State, gang: KnownGang) -> Iterator[str]:
         return
     holding, levels = _holding(state, gang), gang.terms.levels
     ranks = {member.pod: member.rank for member in gang.members}
+    sub_groups = {member.pod: member.sub_group for member in gang.members}
     places = gang_search.positions(ranks, [member.pod for member in gang.members if member.leader])
     for held in gang_search.required(levels):
         level = levels[held.depth - 1]
@@ -177,8 +178,9 @@ def _domain_violations(state: State, gang: KnownGang) -> Iterator[str]:
             continue
         groups: dict[gang_search.Group, set[str]] = defaultdict(set)
         for pod, node in holding.items():
-            if node in state.nodes:
-                groups[held.group(places[pod])].add(state.nodes.labels_of(node).get(level.key, ""))
-        for (_, group), domains in sorted(groups.items()):
+            of_pod = held.group(places[pod], sub_groups[pod])
+            if node in state.nodes and of_pod is not None:
+                groups[of_pod].add(state.nodes.labels_of(node).get(level.key, ""))
+        for (_, group), domains in sorted(groups.items(), key=str):
             if len(domains) > 1:
                 yield f"gang {gang.key}, group {group} is in several domains of {level.key}: {sorted(domains)}"

@@ -4,33 +4,42 @@ It shares nothing with how gangs are decided but what one pod may have on one no
 gang; that it finds none proves nothing, because every pod takes the first devices that fit.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Final
 
 from controller.allocation import Fleet
-from controller.gangs import Gang, Level, Member, natural
+from controller.gangs import Gang, Level, Member, SubGroup, natural
 from controller.gangs.budget import Budget
 from controller.placement import Nodes, Placement, Trial
 
-MOST_MEMBERS: Final = 5
+MOST_MEMBERS: Final = 6
 _MOST_TRIES: Final = 2_000
 
 
-Group = tuple[int, tuple[int, ...]]
+Group = tuple[int, tuple[int, ...] | SubGroup]
 """A level by its depth, and which of its groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A level that has to hold for each group of ``size``, inside groups of ``outer``; 0 for the whole gang."""
+    """A level that has to hold for each group of ``size``, inside groups of ``outer``; 0 for the whole gang.
+
+    Attributes:
+        per_sub_group: whether it has to hold for each sub-group instead.
+    """
 
     depth: int
     size: int
     outer: int
+    per_sub_group: bool = False
 
-    def group(self, position: int) -> Group:
-        """The group of the member at this position."""
+    def group(self, position: int, sub_group: SubGroup | None = None) -> Group | None:
+        """The group of the member at this position; None if the level need not hold for it."""
+        if self.per_sub_group:
+            return (self.depth, sub_group) if sub_group is not None else None
         if self.outer:
             return self.depth, (position // self.outer, position % self.outer // self.size)
         return self.depth, (position // self.size,) if self.size else ()
@@ -39,28 +48,50 @@ class Held:
 def fits(gang: Gang, fleet: Fleet, nodes: Nodes) -> bool:
     """Whether all members of a gang that has not started can be placed at once, with the levels that are required.
 
-    False, too, if that is not found out: for gangs of which members stand, share claims, form sub-groups or are too
-    many, and for levels that are attributes.
+    Instead of all members, those of some whole sub-groups do, and those of none.
+
+    False, too, if that is not found out: for gangs of which members stand, share claims or are too many, and for levels
+    that are attributes.
     """
     uids = [claim.uid for member in gang.members for claim in member.demand.claims]
     known = all(level.kind == "nodeLabel" for level in gang.levels)
-    few = max(1, gang.minimum) <= len(gang.members) <= MOST_MEMBERS
-    if gang.standing or gang.sub_groups or not few or len(set(uids)) < len(uids) or not known:
+    if gang.standing or len(gang.members) > MOST_MEMBERS or len(set(uids)) < len(uids) or not known:
         return False
     with Trial(fleet, nodes) as trial:
-        return _place(gang, gang.members, {}, nodes, trial, Budget(_MOST_TRIES))
+        tries = Budget(_MOST_TRIES)
+        return any(_place(gang, members, {}, nodes, trial, tries) for members in enough(gang))
+
+
+def enough(gang: Gang) -> Iterator[Sequence[Member]]:
+    """Members that may start together: all, or those of some sub-groups and of none. Sub-groups have all or nobody."""
+    names = sorted({member.sub_group for member in gang.members if member.sub_group is not None})
+    for number in range(len(names), -1, -1):
+        for chosen in combinations(names, number):
+            members = [one for one in gang.members if one.sub_group is None or one.sub_group in chosen]
+            if len(members) >= max(1, gang.minimum) and _is_whole(gang, members):
+                yield members
+
+
+def _is_whole(gang: Gang, members: Sequence[Member]) -> bool:
+    """Whether each sub-group with members is whole, and as many as have to be, of sub-groups and of each task."""
+    begun = Counter(one.sub_group for one in members if one.sub_group is not None)
+    there, tasks = begun + Counter(dict(gang.succeeded)), Counter(one.task for one in members)
+    whole = Counter(name[0] for name, count in there.items() if count >= gang.sub_groups[name[0]].size)
+    return (
+        all(there[name] >= gang.sub_groups[name[0]].size for name in begun)
+        and all(whole[number] >= some.minimum for number, some in enumerate(gang.sub_groups))
+        and all(tasks[task] >= least for task, least in gang.task_minimums)
+    )
 
 
 def required(levels: Sequence[Level]) -> Iterator[Held]:
     """The levels that have to hold in any case. Inside a level with groups, a level holds for each group."""
-    outer = 0
+    outer, per_sub_group = 0, False
     for depth, level in enumerate(levels, start=1):
         size = min(level.group_size or outer, outer) if outer else level.group_size
-        if level.per_sub_group:
-            # Which sub-groups there are is not known here.
-            return
+        per_sub_group = per_sub_group or level.per_sub_group
         if level.required:
-            yield Held(depth, size, outer)
+            yield Held(depth, size, outer, per_sub_group)
         outer = size or outer
 
 
@@ -89,10 +120,11 @@ def _place(
 ) -> bool:
     if not left:
         return True
-    demand = left[0].demand
+    demand, sub_group = left[0].demand, left[0].sub_group
     leaders = [member.demand.key for member in gang.members if member.leader]
     places = positions({member.demand.key: member.rank for member in gang.members}, leaders)
-    groups = [held.group(places[demand.key]) for held in required(gang.levels)]
+    found_groups = [held.group(places[demand.key], sub_group) for held in required(gang.levels)]
+    groups = [group for group in found_groups if group is not None]
     for node in nodes:
         tries.spend()
         if tries.is_overdrawn:

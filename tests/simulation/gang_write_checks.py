@@ -1,15 +1,17 @@
 """What must hold for gangs at every write of a controller, judged by the API's objects alone.
 
-A gang is what pods say by ``gang.name`` of a claim, the group of Kueue, or their Job. PodGroups and owners of other
-kinds are not looked at: nothing in a simulated cluster makes them.
+A gang is what pods say by ``gang.name`` of a claim, a PodGroup of Volcano, the group of Kueue, their JobSet or their
+Job. Other PodGroups and owners of other kinds are not looked at: nothing in a simulated cluster makes them.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from driver.kube.api import JOBS, NODES, PODS, RESOURCE_CLAIMS, Api, Object, Resource
+from controller.state import epoch_seconds
+from driver.clock import Clock
+from driver.kube.api import JOB_SETS, JOBS, NODES, PODS, RESOURCE_CLAIMS, VOLCANO_POD_GROUPS, Api, Object, Resource
 from driver.kube.objects import claim_name, controller_of, is_deleting, is_terminal, pod_phase
 from driver.names import Names
 
@@ -18,6 +20,29 @@ Read = Callable[[Resource, str, str], Object | None]
 
 _GROUP: Final = "kueue.x-k8s.io/pod-group-name"
 _GROUP_SIZE: Final = "kueue.x-k8s.io/pod-group-total-count"
+_VOLCANO_GROUP: Final = "scheduling.k8s.io/group-name"
+_SET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
+_SET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
+_MOMENT: Final = 60.0
+"""Seconds by which what a process knows may lag behind."""
+
+SubGroup = tuple[str, ...]
+"""A sub-group by the values of its labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SubGroups:
+    """By which labels members form sub-groups, with how many members one is whole, and how many whole ones start."""
+
+    keys: tuple[str, ...]
+    size: int
+    minimum: int
+
+    def of(self, pod: Object) -> SubGroup | None:
+        """The sub-group of the pod; None if it is in none."""
+        labels = pod["metadata"].get("labels") or {}
+        values = tuple(labels.get(key, "") for key in self.keys)
+        return values if all(values) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +53,18 @@ class _Asked:
     minimum: int
     labels: tuple[str, ...]
     """Keys of the node labels in one domain of which the whole gang has to be, for as long as it runs."""
+    sub_groups: _SubGroups | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Which gang a pod is in, how many members of it have to start together, and which of them form sub-groups."""
+
+    name: str
+    size: int
+    first: int | None = None
+    """How many of them are made at once; None if all are."""
+    sub_groups: _SubGroups | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +74,7 @@ class _Holder:
     uid: str
     node: str
     let_go: bool
+    sub_group: SubGroup | None
 
 
 class GangWriteChecks:
@@ -45,15 +83,19 @@ class GangWriteChecks:
     Args:
         reader: lists objects for the checks.
         read: reads one of them.
+        clock: of the API server.
     """
 
-    def __init__(self, reader: Api, names: Names, read: Read):
+    def __init__(self, reader: Api, names: Names, read: Read, clock: Clock):
         self._reader = reader
         self._names = names
         self._read = read
+        self._clock = clock
         self._given: dict[tuple[str, str], dict[str, set[str]]] = defaultdict(dict)
         """Uids of the pods that each claim was given to by this process, by namespace and gang. One that is deleted
         may still live for the process."""
+        self._sub_group_of: dict[str, SubGroup] = {}
+        """Of each of these pods that is in one, by uid."""
         self._domains: dict[tuple[str, str], str] = {}
         """The last domain of each node, by node and label. A gang keeps it when the node has lost the label."""
 
@@ -69,10 +111,14 @@ class GangWriteChecks:
             for given in self._given.values():
                 given.pop(uid, None)
             return
-        asked = next((found for pod in self._users(claim) if (found := self._asked(pod))), None)
+        users = list(self._users(claim))
+        asked = next((found for pod in users if (found := self._asked(pod))), None)
         if asked is None:
             return
         self._given[namespace, asked.gang][uid] = set(_consumers(claim))
+        if asked.sub_groups is not None:
+            of_users = {pod["metadata"]["uid"]: asked.sub_groups.of(pod) for pod in users}
+            self._sub_group_of |= {user: sub_group for user, sub_group in of_users.items() if sub_group is not None}
         holders = self._holders(namespace, asked.gang) if not had else ()
         for label in asked.labels:
             domains = sorted({self._domain(holder.node, label) for holder in holders} - {""})
@@ -91,9 +137,16 @@ class GangWriteChecks:
         given = self._given[namespace, asked.gang]
         placed = {holder.uid for holder in holders}.union(*given.values())
         given.clear()
-        needed = asked.minimum - self._succeeded(pod)
+        if self._has_just_ended(namespace, asked.gang):
+            return
+        runs = self._runs(namespace, asked.gang)
+        needed = asked.minimum - self._succeeded(namespace, runs)
         if len(placed) < needed:
             yield f"the first pod of gang {asked.gang} is let go with {len(placed)} of {needed} members placed"
+        if asked.sub_groups is not None:
+            of_holders = {holder.uid: holder.sub_group for holder in holders}
+            begun = [of_holders.get(one, self._sub_group_of.get(one)) for one in placed]
+            yield from _sub_group_problems(asked, asked.sub_groups, self._ended(namespace, runs), begun)
 
     def _asked(self, pod: Object) -> _Asked | None:
         parameters = [one for claim in self._claims(pod) for one in self._parameters(claim)]
@@ -101,28 +154,41 @@ class GangWriteChecks:
         found = self._named(pod, gangs)
         if found is None:
             return None
-        name, size = found
-        minimum = next((gang["minAvailable"] for gang in gangs if "minAvailable" in gang), size)
+        minimum = next((gang["minAvailable"] for gang in gangs if "minAvailable" in gang), found.size)
+        said = next((gang["subGroup"] for gang in gangs if "subGroup" in gang), None)
+        sub_groups = _said_sub_groups(said) if said else found.sub_groups
+        minimum = max(minimum, sub_groups.size * sub_groups.minimum) if sub_groups else minimum
         levels = [level for one in parameters for level in one.get("topology") or ()]
-        whole = [one for one in levels if one.get("mode") in (None, "required") and not one.get("groupSize")]
+        of_parts = ("groupSize", "perSubGroup")
+        whole = [
+            one for one in levels if one.get("mode") in (None, "required") and not any(one.get(key) for key in of_parts)
+        ]
         # Where members that may move go depends on what the process knows of the domains.
         moves = any(gang.get("onDomainLoss") == "move" for gang in gangs)
         labels = () if moves else tuple(one["nodeLabel"] for one in whole if one.get("nodeLabel"))
-        return _Asked(name, minimum, labels)
+        return _Asked(found.name, minimum if found.first is None else min(minimum, found.first), labels, sub_groups)
 
-    def _named(self, pod: Object, gangs: list[Object]) -> tuple[str, int] | None:
-        """The name of the pod's gang, and how many members there are; None if it is in none."""
+    def _named(self, pod: Object, gangs: list[Object]) -> _Named | None:
+        """The gang of the pod; None if it is in none."""
         metadata = pod["metadata"]
         labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
         if name := next((gang["name"] for gang in gangs if gang.get("name")), ""):
-            return name, 0
-        if group := labels.get(_GROUP):
-            return group, int(annotations[_GROUP_SIZE])
+            return _Named(name, 0)
+        if name := annotations.get(_VOLCANO_GROUP, ""):
+            group = self._read(VOLCANO_POD_GROUPS, metadata["namespace"], name)
+            return _volcano(name, group) if group else None
+        if name := labels.get(_GROUP, ""):
+            return _Named(name, int(annotations[_GROUP_SIZE]))
+        return self._owned(pod) if gangs or labels.get(self._names.gang) == "" else None
+
+    def _owned(self, pod: Object) -> _Named | None:
+        namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
+        if uid := labels.get(_SET_UID):
+            job_set = self._read(JOB_SETS, namespace, labels[_SET_NAME])
+            return _of_job_set(job_set, self._names.gang) if job_set and job_set["metadata"]["uid"] == uid else None
         owner = controller_of(pod, "Job")
-        job = self._read(JOBS, metadata["namespace"], owner["name"]) if owner else None
-        if job is None or not (gangs or labels.get(self._names.gang) == ""):
-            return None
-        return job["metadata"]["name"], min(job["spec"].get("parallelism", 1), job["spec"].get("completions", 1))
+        job = self._read(JOBS, namespace, owner["name"]) if owner else None
+        return _Named(job["metadata"]["name"], _size_of(job["spec"])) if job else None
 
     def _parameters(self, claim: Object) -> Iterator[Object]:
         for config in claim["spec"].get("devices", {}).get("config") or ():
@@ -152,7 +218,8 @@ class GangWriteChecks:
                 if asked is not None and asked.gang == gang:
                     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or []]
                     uid = pod["metadata"]["uid"]
-                    found[uid] = _Holder(uid, _node_of(claim), self._names.gate not in gates)
+                    sub_group = asked.sub_groups.of(pod) if asked.sub_groups else None
+                    found[uid] = _Holder(uid, _node_of(claim), self._names.gate not in gates, sub_group)
         return list(found.values())
 
     def _domain(self, node: str, label: str) -> str:
@@ -162,18 +229,99 @@ class GangWriteChecks:
             self._domains[node, label] = str(value)
         return self._domains.get((node, label), "")
 
-    def _succeeded(self, pod: Object) -> int:
-        """How many pods of the same Job have succeeded."""
-        owner, namespace = controller_of(pod, "Job"), pod["metadata"]["namespace"]
-        if owner is None:
-            return 0
-        ended = [
-            other
-            for other in self._reader.list(PODS, namespace=namespace, limit=0).items
-            if pod_phase(other) == "Succeeded" and (controller_of(other, "Job") or {}).get("uid") == owner["uid"]
-        ]
-        job = self._read(JOBS, namespace, owner["name"]) or {}
-        return max(len(ended), (job.get("status") or {}).get("succeeded") or 0)
+    def _has_just_ended(self, namespace: str, gang: str) -> bool:
+        """Whether a member that was let go has ended a moment ago, and may still run for the process."""
+        pods = self._reader.list(PODS, namespace=namespace, limit=0).items
+        ended = [pod for pod in pods if is_terminal(pod) and not pod["spec"].get("schedulingGates")]
+        recent = [pod for pod in ended if _ended_at(pod) > self._clock.now() - _MOMENT]
+        return any((found := self._asked(pod)) is not None and found.gang == gang for pod in recent)
+
+    def _succeeded(self, namespace: str, runs: Collection[str]) -> int:
+        """How many pods of these Jobs and JobSets have succeeded."""
+        ended = Counter((controller_of(pod, "Job") or {}).get("uid", "") for pod in self._ended(namespace, runs))
+        for job in self._reader.list(JOBS, namespace=namespace, limit=0).items:
+            uid, status = job["metadata"]["uid"], job.get("status") or {}
+            if uid in runs or (job["metadata"].get("labels") or {}).get(_SET_UID) in runs:
+                ended[uid] = max(ended[uid], status.get("succeeded") or 0)
+        return ended.total()
+
+    def _ended(self, namespace: str, runs: Collection[str]) -> list[Object]:
+        """The pods of these Jobs and JobSets that have succeeded. Their claims may be gone."""
+        pods = self._reader.list(PODS, namespace=namespace, limit=0).items
+        return [pod for pod in pods if pod_phase(pod) == "Succeeded" and _run(pod) in runs]
+
+    def _runs(self, namespace: str, gang: str) -> set[str]:
+        """The uids of the Jobs and JobSets that make pods of the gang."""
+        pods = self._reader.list(PODS, namespace=namespace, limit=0).items
+        return {_run(pod) for pod in pods if (found := self._asked(pod)) and found.gang == gang} - {""}
+
+
+def _sub_group_problems(
+    asked: _Asked, sub_groups: _SubGroups, ended: Collection[Object], placed: Collection[SubGroup | None]
+) -> Iterator[str]:
+    """Of a gang that starts, each sub-group with members is whole, and as many as have to be.
+
+    Args:
+        ended: pods that have succeeded.
+        placed: the sub-group of each member that has devices.
+    """
+    begun = Counter(one for one in placed if one)
+    there = begun + Counter(one for pod in ended if (one := sub_groups.of(pod)))
+    for sub_group in sorted(begun):
+        if there[sub_group] < sub_groups.size:
+            count = f"{there[sub_group]} of {sub_groups.size} members"
+            yield f"gang {asked.gang} starts with {count} of sub-group {'/'.join(sub_group)}"
+    whole = sum(count >= sub_groups.size for count in there.values())
+    if whole < sub_groups.minimum:
+        yield f"gang {asked.gang} starts with {whole} of {sub_groups.minimum} whole sub-groups"
+
+
+def _ended_at(pod: Object) -> float:
+    """When the pod ceased to be ready (epoch seconds)."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return max((epoch_seconds(one["lastTransitionTime"]) for one in conditions if one["type"] == "Ready"), default=0.0)
+
+
+def _run(pod: Object) -> str:
+    """The uid of the JobSet, or else the Job, that makes the pod; "" if none does."""
+    uid = (pod["metadata"].get("labels") or {}).get(_SET_UID) or (controller_of(pod, "Job") or {}).get("uid")
+    return str(uid or "")
+
+
+def _said_sub_groups(said: Object) -> _SubGroups:
+    return _SubGroups((said["label"],), said["size"], said.get("minAvailable", 1))
+
+
+def _volcano(name: str, group: Object) -> _Named:
+    spec = group["spec"]
+    policy = next((one for one in spec.get("subGroupPolicy") or () if one.get("matchLabelKeys")), None)
+    sub_groups = None
+    if policy:
+        keys = tuple(policy["matchLabelKeys"])
+        sub_groups = _SubGroups(keys, policy.get("subGroupSize", 1), policy.get("minSubGroups", 0))
+    return _Named(name, spec.get("minMember", 1), sub_groups=sub_groups)
+
+
+def _of_job_set(job_set: Object, label: str) -> _Named:
+    """How many pods the JobSet makes that are members, and how many of them before any member is ready."""
+    spec, size, first = job_set["spec"], 0, 0
+    in_order = (spec.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
+    waiting = set[str]()
+    """The parts with members, and those that are made after them."""
+    for part in spec["replicatedJobs"]:
+        pods = part["template"]["spec"]["template"]
+        joins = bool(pods["spec"].get("resourceClaims")) or label in ((pods.get("metadata") or {}).get("labels") or {})
+        members = part.get("replicas", 1) * _size_of(part["template"]["spec"]) if joins else 0
+        waits = (in_order and waiting) or waiting & {one["name"] for one in part.get("dependsOn") or ()}
+        size += members
+        first += 0 if waits else members
+        if joins or waits:
+            waiting.add(part["name"])
+    return _Named(f"JobSet {job_set['metadata']['name']}", size, first)
+
+
+def _size_of(job: Object) -> int:
+    return int(min(job.get("parallelism", 1), job.get("completions", 1)))
 
 
 def _allocation(claim: Object) -> Object | None:

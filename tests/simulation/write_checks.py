@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
+from driver.clock import Clock
 from driver.kube.api import (
     EVENTS,
     LEASES,
@@ -45,17 +46,18 @@ class WriteChecks(ApiDecorator):
 
     Args:
         reader: reads objects for the checks.
+        clock: of the API server.
         found: what is wrong is added here.
         controller: whether the process is a controller, whose writes have to make sense; others' must only be valid.
     """
 
-    def __init__(self, api: Api, reader: Api, names: Names, found: list[str], *, controller: bool):
+    def __init__(self, api: Api, reader: Api, names: Names, clock: Clock, found: list[str], *, controller: bool):
         super().__init__(api)
         self._reader = reader
         self._names = names
         self._found = found
         self._controller = controller
-        self._gangs = GangWriteChecks(reader, names, self._read)
+        self._gangs = GangWriteChecks(reader, names, self._read, clock)
         self._writes = 0
         self._let_go: dict[str, tuple[str, str, int]] = {}
         """Namespace and name of the pods that this process let go, and the number of that write; by uid."""

@@ -71,8 +71,8 @@ class RandomGangs:
         self._count += 1
         name, size = f"gang-{self._count}", self._random.choice(SIZES)
         asked = self._random.choice((*REQUESTS.values(), *ALTERNATIVES))
-        source, levels = self._random.choice(SOURCES), self._levels(size)
-        self._api.create(RESOURCE_CLAIM_TEMPLATES, self._template(name, asked, self._gang(source, name, size), levels))
+        source, levels = self._random.choice(SOURCES), random_levels(self._random, size)
+        self._api.create(RESOURCE_CLAIM_TEMPLATES, gang_template(name, asked, self._gang(source, name, size), levels))
         made = job(name, size, template_name=name, cpu=self._random.choice(CPU))
         made["spec"]["template"]["metadata"] = _metadata(source, name, size)
         if any("groupSize" in level for level in levels):
@@ -86,9 +86,9 @@ class RandomGangs:
             return
         self._count += 1
         name, size = f"short-{self._count}", self._random.choice(SIZES)
-        asked, levels = REQUESTS[self._random.choice(WHOLE_CARDS)], self._levels(size)
+        asked, levels = REQUESTS[self._random.choice(WHOLE_CARDS)], random_levels(self._random, size)
         gang = {"name": name, "minAvailable": self._random.randint(1, size)}
-        self._api.create(RESOURCE_CLAIM_TEMPLATES, self._template(name, asked, gang, levels))
+        self._api.create(RESOURCE_CLAIM_TEMPLATES, gang_template(name, asked, gang, levels))
         cpu, deadline = self._random.choice(CPU), self._random.choice(DEADLINES)
         leads = self._random.random() < 0.3
         for number, rank in enumerate(sorted(self._random.sample(range(2 * size), size))):
@@ -110,33 +110,6 @@ class RandomGangs:
         if self._random.random() < 0.5:
             gang["onDomainLoss"] = self._random.choice(("wait", "move"))
         return gang
-
-    def _levels(self, size: int) -> list[Object]:
-        mode = self._random.choice(("required", "preferred", ""))
-        if not mode:
-            return []
-        level: Object = {"nodeLabel": FABRIC_LABEL, "mode": mode}
-        if mode == "preferred" and self._random.random() < 0.5:
-            level["waitSeconds"] = self._random.choice((5, 60))
-        if self._random.random() < 0.3:
-            level["groupSize"] = self._random.randint(1, size)
-        if self._random.random() < 0.7:
-            return [level]
-        inside: Object = {"nodeLabel": "kubernetes.io/hostname", "mode": self._random.choice(("required", "preferred"))}
-        return [level, {**inside, "groupSize": self._random.randint(1, size)}]
-
-    @staticmethod
-    def _template(name: str, asked: Object, gang: Object | None, levels: list[Object]) -> Object:
-        parameters: Object = {"apiVersion": "lode.dev/v1alpha1", "kind": "PlacementConfig"}
-        if gang is not None:
-            parameters["gang"] = gang
-        if levels:
-            parameters["topology"] = levels
-        made = template(name, asked)
-        if gang is not None or levels:
-            config = {"opaque": {"driver": "lode.dev", "parameters": parameters}}
-            made["spec"]["spec"]["devices"]["config"] = [config]
-        return made
 
     def _members(self) -> list[Object]:
         return [pod for pod in self._api.list(PODS).items if controller_of(pod, "Job")]
@@ -172,6 +145,36 @@ class RandomGangs:
         jobs = [one for one in self._api.list(JOBS).items if one["metadata"]["name"].startswith("gang-")]
         if jobs:
             self._api.delete(JOBS, self._random.choice(jobs)["metadata"]["name"], NAMESPACE)
+
+
+def random_levels(chance: random.Random, size: int) -> list[Object]:
+    """What a gang of so many members asks of the topology."""
+    mode = chance.choice(("required", "preferred", ""))
+    if not mode:
+        return []
+    level: Object = {"nodeLabel": FABRIC_LABEL, "mode": mode}
+    if mode == "preferred" and chance.random() < 0.5:
+        level["waitSeconds"] = chance.choice((5, 60))
+    if chance.random() < 0.3:
+        level["groupSize"] = chance.randint(1, size)
+    if chance.random() < 0.7:
+        return [level]
+    inside: Object = {"nodeLabel": "kubernetes.io/hostname", "mode": chance.choice(("required", "preferred"))}
+    return [level, {**inside, "groupSize": chance.randint(1, size)}]
+
+
+def gang_template(name: str, asked: Object, gang: Object | None, levels: list[Object]) -> Object:
+    """The claim template of a gang that asks for this; ``gang`` is None if the claims do not say that it is one."""
+    parameters: Object = {"apiVersion": "lode.dev/v1alpha1", "kind": "PlacementConfig"}
+    if gang is not None:
+        parameters["gang"] = gang
+    if levels:
+        parameters["topology"] = levels
+    made = template(name, asked)
+    if gang is not None or levels:
+        config = {"opaque": {"driver": "lode.dev", "parameters": parameters}}
+        made["spec"]["spec"]["devices"]["config"] = [config]
+    return made
 
 
 def _metadata(source: str, name: str, size: int) -> Object:

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from functools import cache
 
 from driver.kinds import Offer
+from driver.kube.api import JOB_SETS, VOLCANO_POD_GROUPS
 from driver.settings import ControllerSettings, HoldSettings, KubeletPluginSettings, Settings
 from kubeletplugin.hardware.simulated import Profile, load_profile
 from simulation.faults import NO_FAULTS, FaultProfile, NetworkFaults
 from simulation.files import MemoryFiles
 from tests.simulation.cluster import Cluster
 from tests.simulation.gang_checks import check_gangs
+from tests.simulation.jobset_controller import JobSetController
 from tests.simulation.settled_checks import (
     check_empty,
     check_knowledge,
@@ -24,13 +26,17 @@ from tests.system.card_incidents import RECOVERY_SECONDS, check_lost_cards, mend
 from tests.system.disk_incidents import DiskIncidents
 from tests.system.gangs import RandomGangs, fabrics
 from tests.system.hostile_incidents import OPTIONAL, HostileIncidents, happen
+from tests.system.job_sets import RandomJobSets
 from tests.system.namesake_incidents import NamesakeIncidents
 from tests.system.objects import REQUESTS, device_classes
 from tests.system.restore_incidents import RestoreIncidents
+from tests.system.sub_groups import TIERS, RandomSubGroups
 from tests.system.thread_incidents import ThreadIncidents
 from tests.system.workload import RandomWorkload
 
 ACTIONS = (8, 36)
+OF_GANGS = (JOB_SETS, VOLCANO_POD_GROUPS)
+"""Kinds that the API serves besides in histories with gangs."""
 QUESTIONED = 0.2
 """How often controllers are questioned after an action."""
 QUESTIONS = 4
@@ -112,7 +118,9 @@ class HistoryStart:
             Settings(
                 kubeletplugin=plugin,
                 controller=ControllerSettings(
-                    lease_seconds=100, hold=_holds_soon(seed) if deadlines else HoldSettings()
+                    lease_seconds=100,
+                    hold=_holds_soon(seed) if deadlines else HoldSettings(),
+                    volcano_tiers=TIERS if with_gangs else {},
                 ),
             ),
             deadlines,
@@ -146,7 +154,8 @@ def play(seed: int, *, with_gangs: bool = False) -> None:
         settings=start.settings,
         labels=fabrics(list(start.layout)) if with_gangs else None,
         faults=NO_FAULTS,
-        custom=OPTIONAL if happen(seed) or kinds_change(seed) else (),
+        custom=OPTIONAL if happen(seed) or kinds_change(seed) else OF_GANGS if with_gangs else (),
+        components={"jobset-controller": JobSetController} if with_gangs else None,
     )
     # What a history leaves behind is small, and looking for it again and again takes a sixth of its time.
     gc.disable()
@@ -166,7 +175,8 @@ def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) ->
     published = cluster.invariants.pools()
     profiles = [cards(*profile) for layout in LAYOUTS for profile in layout.values()]
     gangs = RandomGangs(seed, cluster, deadlines=start.deadlines)
-    more = gangs.actions if with_gangs else ()
+    parts, sub_groups = RandomJobSets(seed, cluster), RandomSubGroups(seed, cluster)
+    more = (*gangs.actions, *parts.actions, *sub_groups.actions) if with_gangs else ()
     workload = RandomWorkload(seed, cluster, profiles, more, deadlines=start.deadlines)
     disks, hostile = DiskIncidents(seed, cluster), HostileIncidents(seed, cluster)
     access, restores = AccessIncidents(seed, cluster), RestoreIncidents(seed, cluster)
@@ -205,7 +215,7 @@ def _play(seed: int, cluster: Cluster, start: HistoryStart, with_gangs: bool) ->
     check_gangs(cluster, may_have_moved=gangs.fabrics_were_lost)
     check_no_writes_without_news(cluster)
     check_lost_cards(cluster)
-    workload.delete_everything()
+    workload.delete_everything(*(OF_GANGS if with_gangs else ()))
     cluster.settle()
     number_cards_as_at_first(cluster)
     cluster.settle()

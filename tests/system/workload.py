@@ -13,6 +13,7 @@ from driver.kube.api import (
     AlreadyExists,
     NotFound,
     Object,
+    Resource,
 )
 from driver.kube.objects import is_deleting, is_terminal, name_key
 from kubeletplugin.hardware.simulated import Profile
@@ -105,9 +106,9 @@ class RandomWorkload:
             # Its object was deleted by another component meanwhile, or is still being deleted.
             return
 
-    def delete_everything(self) -> None:
-        """What ``kubectl delete jobs,pods,resourceclaims --all`` does."""
-        for resource in (JOBS, PODS, RESOURCE_CLAIMS):
+    def delete_everything(self, *more: Resource) -> None:
+        """What ``kubectl delete jobs,pods,resourceclaims --all`` does; ``more`` are kinds that are deleted before."""
+        for resource in (*more, JOBS, PODS, RESOURCE_CLAIMS):
             for obj in self._api.list(resource).items:
                 namespace, name = name_key(obj)
                 try:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from driver.kube.api import JOBS, NODES, PODS, RESOURCE_CLAIMS, Object
+from driver.clock import rfc3339
+from driver.kube.api import JOB_SETS, JOBS, NODES, PODS, RESOURCE_CLAIMS, VOLCANO_POD_GROUPS, Object
 from driver.names import FINALIZER
 from tests.unit.simulation.test_write_checks import Rig
 
@@ -27,9 +28,14 @@ class Gangs(Rig):
         for name, fabric in NODES_OF.items():
             status = {"allocatable": {"cpu": "16"}}
             self.memory.create(NODES, {"metadata": {"name": name, "labels": {"fabric": fabric}}, "status": status})
+        self._level = {**LEVEL, **level}
+        self.pods: dict[str, Object] = {}
         for name in ("w0", "w1"):
-            self._claim_of(name, {**LEVEL, **level})
-        self.pods = {name: self.pod(name, name) for name in ("w0", "w1")}
+            self.add_member(name)
+
+    def add_member(self, name: str) -> None:
+        self._claim_of(name, self._level)
+        self.pods[name] = self.pod(name, name)
 
     def pod(self, name: str = "p", claim: str = "c", **options: Any) -> Object:
         made = super().pod(name, claim, **options)
@@ -127,3 +133,75 @@ def test_members_that_may_move_are_not_judged_by_their_domain() -> None:
     rig.give("w0", "a1")
     rig.give("w1", "b1")
     assert not rig.found
+
+
+REPLICAS: Object = {"gang": {"name": "train", "subGroup": {"label": "replica", "size": 2, "minAvailable": 1}}}
+"""Two pods are a whole sub-group."""
+POD_GROUP: Object = {
+    "metadata": {"name": "train", "namespace": "default"},
+    "spec": {"minMember": 2, "subGroupPolicy": [{"matchLabelKeys": ["replica"], "subGroupSize": 2, "minSubGroups": 1}]},
+}
+
+
+@pytest.mark.parametrize("source", ["claim", "Volcano"])
+def test_a_gang_starts_with_whole_sub_groups_and_as_many_as_have_to_be(source: str) -> None:
+    said, metadata = (
+        (REPLICAS, {}) if source == "claim" else ({}, {"annotations": {"scheduling.k8s.io/group-name": "train"}})
+    )
+    rig = Gangs(said=said, metadata=metadata)
+    rig.memory.create(VOLCANO_POD_GROUPS, POD_GROUP)
+    for number, name in enumerate(rig.pods):
+        rig.memory.patch(PODS, name, {"metadata": {"labels": {"replica": str(number)}}}, namespace="default")
+        rig.give(name, "a1")
+    rig.let_go(rig.pods["w0"])
+    assert [text.partition("starts with ")[2] for text in rig.found] == [
+        "1 of 2 members of sub-group 0",
+        "1 of 2 members of sub-group 1",
+        "0 of 1 whole sub-groups",
+    ]
+
+
+@pytest.mark.parametrize(("number", "same"), [(1, True), (2, True), (2, False)])
+def test_sub_groups_of_which_enough_members_have_devices_are_whole(number: int, same: bool) -> None:
+    rig = Gangs(said=REPLICAS)
+    for at, name in enumerate(list(rig.pods)[:number]):
+        labels = {"replica": "0" if same else str(at)}
+        rig.memory.patch(PODS, name, {"metadata": {"labels": labels}}, namespace="default")
+        rig.give(name, "a1")
+    rig.let_go(rig.pods["w0"])
+    assert bool(rig.found) is not (number == 2 and same)
+
+
+@pytest.mark.parametrize(("order", "needed"), [(None, 2), ("InOrder", 1)])
+def test_of_a_jobset_with_an_order_the_first_part_starts_together(order: str | None, needed: int) -> None:
+    labels = {"jobset.sigs.k8s.io/jobset-name": "set"}
+    job: Object = {"parallelism": 1, "completions": 1, "template": {"spec": {"resourceClaims": [{"name": "c"}]}}}
+    parts = [{"name": name, "replicas": 1, "template": {"spec": job}} for name in ("leader", "worker")]
+    spec: Object = {"replicatedJobs": parts, **({"startupPolicy": {"startupPolicyOrder": order}} if order else {})}
+    rig = Gangs(said={"gang": {}})
+    made = rig.memory.create(JOB_SETS, {"metadata": {"name": "set", "namespace": "default"}, "spec": spec})
+    labels["jobset.sigs.k8s.io/jobset-uid"] = made["metadata"]["uid"]
+    for name in rig.pods:
+        rig.memory.patch(PODS, name, {"metadata": {"labels": labels}}, namespace="default")
+    rig.give("w0", "a1")
+    rig.let_go(rig.pods["w0"])
+    assert ["with 1 of 2 members placed" in text for text in rig.found] == [True] * (needed == 2)
+    rig.found.clear()
+    rig.give("w1", "b1")
+    assert "split over domains of fabric" in rig.found[0]
+
+
+@pytest.mark.parametrize(("seconds", "is_early"), [(1, False), (300, True)])
+def test_a_member_that_ended_a_moment_ago_may_still_run_for_the_process(seconds: int, is_early: bool) -> None:
+    rig = Gangs()
+    for name in ("w0", "w1"):
+        rig.give(name, "a1")
+    for name in ("w0", "w1"):
+        rig.let_go(rig.pods[name])
+        ready = {"type": "Ready", "status": "False", "lastTransitionTime": rfc3339(rig.clock.now())}
+        rig.tell(rig.pods[name], {"phase": "Failed", "conditions": [ready]})
+    rig.clock.advance(seconds)
+    rig.add_member("w2")
+    rig.give("w2", "a1")
+    rig.let_go(rig.pods["w2"])
+    assert ["with 1 of 2 members placed" in one for one in rig.found] == [True] * is_early

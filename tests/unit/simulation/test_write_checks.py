@@ -4,7 +4,18 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from driver.kube.api import EVENTS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Api, Invalid, Object
+from driver.kube.api import (
+    EVENTS,
+    JOB_SETS,
+    NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    VOLCANO_POD_GROUPS,
+    Api,
+    Invalid,
+    Object,
+)
 from driver.names import FINALIZER, Names
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
@@ -17,9 +28,10 @@ class Rig:
     """A node of 16 CPUs, and the API as a program has it."""
 
     def __init__(self, *, controller: bool = True):
-        self.memory = MemoryApi(VirtualClock())
+        self.clock = VirtualClock()
+        self.memory = MemoryApi(self.clock, custom=(JOB_SETS, VOLCANO_POD_GROUPS))
         self.found: list[str] = []
-        self.api: Api = WriteChecks(self.memory, self.memory, NAMES, self.found, controller=controller)
+        self.api: Api = WriteChecks(self.memory, self.memory, NAMES, self.clock, self.found, controller=controller)
         status = {"allocatable": {"cpu": "16"}}
         self.memory.create(NODES, {"metadata": {"name": "n1"}, "status": status})
 
