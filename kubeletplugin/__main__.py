@@ -22,8 +22,8 @@ from driver.settings import Settings, settings_from
 from driver.threads import start_thread
 from kubeletplugin.finding import find_hardware, profile_name
 from kubeletplugin.hardware import Hardware
+from kubeletplugin.hardware.boot_memory import with_memory_of_boot
 from kubeletplugin.hardware.guarded import GuardedHardware
-from kubeletplugin.hardware.remembered import remembered
 from kubeletplugin.known_node import KnownNode
 from kubeletplugin.kubelet_devices import KubeletClaim, KubeletDevices
 from kubeletplugin.prepare import Preparer, Retiring
@@ -140,7 +140,7 @@ class PluginProcess:
         api, clock, node, settings, log = self._api, self._clock, self._node_name, self._settings, self._log
         guarded = GuardedHardware(self._find_hardware, clock, is_other=self._has_other_profile)
         folder, recovery = plugin_directory(settings), settings.kubeletplugin.recovery_seconds
-        hardware = remembered(guarded, folder, boot_id, recovery, self._files, clock, log, guarded.finds)
+        hardware = with_memory_of_boot(guarded, folder, boot_id, recovery, self._files, clock, log, guarded.finds)
         release = threading.Event()
         known = KnownNode(api, node, self._watched)
         preparer = Preparer(

@@ -18,7 +18,7 @@ from driver.names import CONTROLLER_NAMESPACE
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
 from kubeletplugin.hardware import Hardware
-from kubeletplugin.hardware.remembered import remembered
+from kubeletplugin.hardware.boot_memory import with_memory_of_boot
 from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer
 from kubeletplugin.prepare.storage import plugin_directory
@@ -168,7 +168,7 @@ class SimulatedPlugin:
         metrics = Metrics()
         self._clock = clock
         folder, recovery = plugin_directory(settings), settings.kubeletplugin.recovery_seconds
-        hardware = remembered(hardware, folder, boot_id, recovery, files, clock, log)
+        hardware = with_memory_of_boot(hardware, folder, boot_id, recovery, files, clock, log)
         self.preparer = Preparer(
             api, files, clock, node, settings, hardware, boot_id, metrics, log, kubelet_claims=kubelet_claims
         )

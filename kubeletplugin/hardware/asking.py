@@ -14,6 +14,6 @@ class Ask(Protocol):
         ...
 
 
-def ask_patiently(_subject: str, question: Callable[[], T]) -> T:
+def call_directly(_subject: str, question: Callable[[], T]) -> T:
     """``Ask`` that waits for as long as it takes."""
     return question()

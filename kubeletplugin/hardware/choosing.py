@@ -23,7 +23,7 @@ class Choice:
     """May raise LodeError or OSError, and is called again then."""
 
 
-class ChosenHardware(ForwardedHardware):
+class CombinedHardware(ForwardedHardware):
     """``Hardware`` of all backends whose hardware the node has, now or later; without any, no cards. Thread-safe."""
 
     def __init__(self, choices: Collection[Choice]):
@@ -74,5 +74,5 @@ def chosen(setting: str, choices: Collection[Choice]) -> Hardware:
         LodeError, OSError: what the backend's ``make`` raises.
     """
     if setting == "auto":
-        return ChosenHardware(choices)
+        return CombinedHardware(choices)
     return next(choice for choice in choices if choice.name == setting).make()

@@ -186,11 +186,11 @@ class Hardware(Protocol):
     def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
         """What a container needs to use the device: device nodes, mounts, environment, hooks, additional gids.
 
-        Equal arguments on unchanged hardware give equal edits. Variables whose values depend on the other devices of a
-        container are given only as far as ``use.together`` says it; two devices that disagree about a variable are
-        refused by the caller. A partition that is only looked at and does not exist has the nodes of its card. Every
-        device of NVIDIA has ``NVIDIA_VISIBLE_DEVICES=void``, and every one of Ascend ``ASCEND_VISIBLE_DEVICES=void``:
-        images of the vendors ask their runtimes for all cards.
+        Equal arguments on unchanged hardware give equal edits. Of the other devices of a container, a variable can
+        depend on those in ``use.cards_of_request`` alone; the caller refuses two devices that disagree about one. A
+        partition that is only looked at and does not exist has the nodes of its card. Every device of NVIDIA has
+        ``NVIDIA_VISIBLE_DEVICES=void``, and every one of Ascend ``ASCEND_VISIBLE_DEVICES=void``: images of the vendors
+        ask their runtimes for all cards.
 
         Args:
             handles: of all actions that ``actions`` named for this use, by key.

@@ -30,7 +30,7 @@ class Use:
     share: Share | None = None
     config: GpuConfig | NpuConfig | None = None
     """The parameters for this device; None is the default of its vendor. A config of another vendor is Unsupported."""
-    together: tuple[str, ...] = ()
+    cards_of_request: tuple[str, ...] = ()
     """The uuids of the cards of this request, ordered by PCI bus id, each once, this one included. A container gets all
     devices of a request or none, so this is how it numbers them if it has no others."""
     admin: bool = False

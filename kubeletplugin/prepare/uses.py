@@ -30,7 +30,7 @@ def uses_of(plan: ClaimPlan, offered: Mapping[str, OfferedDevice], names: Names)
             partition=item.partition,
             share=None if result.admin_access else _share(result),
             config=None if result.admin_access else config_of(config, result.request, item.card),
-            together=_together(plan, main_request(result.request), offered),
+            cards_of_request=_cards_of_request(plan, main_request(result.request), offered),
             admin=result.admin_access,
         )
         for result in sorted(plan.results, key=lambda result: not result.admin_access)
@@ -59,7 +59,7 @@ def _share(result: Result) -> Share | None:
     return Share(result.share_id, int(memory // _MEBI), int(cores))
 
 
-def _together(plan: ClaimPlan, request: str, offered: Mapping[str, OfferedDevice]) -> tuple[str, ...]:
+def _cards_of_request(plan: ClaimPlan, request: str, offered: Mapping[str, OfferedDevice]) -> tuple[str, ...]:
     names = {result.device.device for result in plan.results if main_request(result.request) == request}
     cards = {(offered[name].card.pci_bus_id, offered[name].card.uuid) for name in names if name in offered}
     return tuple(uuid for _, uuid in sorted(cards))

@@ -19,10 +19,10 @@ from kubeletplugin.offers import Recorded
 from kubeletplugin.publish.cards import CardMonitor
 from kubeletplugin.publish.dropped import DroppedFields
 from kubeletplugin.publish.metrics import PublishingMetrics
-from kubeletplugin.publish.pace import Pace
 from kubeletplugin.publish.pool import PoolBuilder
 from kubeletplugin.publish.poolview import PoolView
 from kubeletplugin.publish.reports import ErrorReports
+from kubeletplugin.publish.rewrite_backoff import RewriteBackoff
 from kubeletplugin.publish.schedule import LONGEST_RETRY_SECONDS, Schedule, Trigger
 from kubeletplugin.publish.slices import plan_writes
 from kubeletplugin.publish.writer import SliceWriter
@@ -67,7 +67,7 @@ class Publisher:
         self._cards = CardMonitor(hardware, log, releasing, recorded, kubelet)
         self._builder = PoolBuilder(node_name, settings, dropped, metrics, reports)
         self._writer = SliceWriter(api, node_name, settings.driver_name, self._view, dropped, metrics, reports, log)
-        self._pace = Pace()
+        self._backoff = RewriteBackoff()
         self.reflectors = [
             Reflector(api, NODES, self.handle, field_selector=f"metadata.name={node_name}"),
             Reflector(api, RESOURCE_SLICES, self.handle, field_selector=f"spec.nodeName={node_name}"),
@@ -113,7 +113,7 @@ class Publisher:
         if trigger is None:
             return False
         if trigger is Trigger.REGISTRATION:
-            self._pace = Pace()
+            self._backoff = RewriteBackoff()
         observed = self._view.observed()
         if observed is None:
             return False
@@ -141,7 +141,7 @@ class Publisher:
         actions = plan_writes(desired, published)
         self._complete = not actions
         if actions:
-            wait = self._pace.wait(desired.digest, self._clock.monotonic())
+            wait = self._backoff.wait(desired.digest, self._clock.monotonic())
             if wait > 0:
                 self._schedule.again(wait)
                 return False
@@ -149,7 +149,7 @@ class Publisher:
                 self._schedule.again(0.0)
                 return True
             self._log.info("slices published", pool=desired.slices[0].pool, writes=len(actions))
-        self._pace.confirmed = desired.digest
+        self._backoff.confirmed = desired.digest
         self.published = self._complete = True
         self._schedule.succeeded()
         self._metrics.record(inventory, self._cards.state, self._view.generation())

@@ -10,13 +10,13 @@ from driver.observe import Logger
 from driver.parameters import GpuConfig
 from kubeletplugin.hardware.actions import Action, Handle, VnpuInstance
 from kubeletplugin.hardware.ascend import container, faults, npusmi, vnpus
-from kubeletplugin.hardware.ascend.cards import Npu, Place, npus_of
+from kubeletplugin.hardware.ascend.cards import Npu, PciLocation, npus_of
 from kubeletplugin.hardware.ascend.dcmi import Code, Dcmi, DcmiError, Die
 from kubeletplugin.hardware.ascend.dcmi.library import GONE, LACKING
 from kubeletplugin.hardware.ascend.discovery import Discovery
 from kubeletplugin.hardware.ascend.facts import ActiveFault, Chip, Vnpu
 from kubeletplugin.hardware.ascend.faults import Severity
-from kubeletplugin.hardware.asking import Ask, ask_patiently
+from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.edits import Edits
@@ -45,7 +45,7 @@ class AscendHardware(Hardware):
         run: npusmi.Run | None = None,
         levels: Mapping[str, Severity] = faults.DEFAULT_LEVELS,
         codes: Mapping[str, Severity] | None = None,
-        ask: Ask = ask_patiently,
+        ask: Ask = call_directly,
     ):
         self._dcmi = dcmi
         self._discovery = Discovery(dcmi, ask)
@@ -165,8 +165,8 @@ class AscendHardware(Hardware):
             for chip in node.chips
             if chip not in there
         ]
-        places = {chip.bus_id: self._place(chip.bus_id) for chip in there if chip.bus_id}
-        npus, problems = npus_of(replace(node, chips=tuple(there)), places)
+        locations = {chip.bus_id: self._location(chip.bus_id) for chip in there if chip.bus_id}
+        npus, problems = npus_of(replace(node, chips=tuple(there)), locations)
         self._report([*missing, *problems])
         with self._lock:
             self._known = {npu.card.uuid: npu for npu in npus}
@@ -237,9 +237,9 @@ class AscendHardware(Hardware):
             return None if codes is None else faults.with_level(codes, _LEVEL_UNKNOWN)
         return faults.with_level(codes or (), level)
 
-    def _place(self, bus_id: str) -> Place:
+    def _location(self, bus_id: str) -> PciLocation:
         way = self._sysfs.path_of(bus_id)
-        return Place(way[0] if way else "", self._sysfs.numa_node(bus_id))
+        return PciLocation(way[0] if way else "", self._sysfs.numa_node(bus_id))
 
     def _has(self, path: str) -> bool:
         return (self._driver_root / path.lstrip("/")).exists()

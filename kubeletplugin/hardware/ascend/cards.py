@@ -10,7 +10,7 @@ from kubeletplugin.hardware.card import Card
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PciLocation:
     """Where a PCI function is in the machine."""
 
     root: str = ""
@@ -41,11 +41,11 @@ class Npu:
     generation: Generation
 
 
-def npus_of(node: Node, places: Mapping[str, Place]) -> tuple[tuple[Npu, ...], tuple[str, ...]]:
+def npus_of(node: Node, locations: Mapping[str, PciLocation]) -> tuple[tuple[Npu, ...], tuple[str, ...]]:
     """The cards of a node in order of index, and what the operator should know about them.
 
     Args:
-        places: by PCI address.
+        locations: by PCI address.
     """
     npus: list[Npu] = []
     problems = list(node.faults)
@@ -55,32 +55,34 @@ def npus_of(node: Node, places: Mapping[str, Place]) -> tuple[tuple[Npu, ...], t
         generation = generation_of(chips[0].name, chips[0].board_id, count)
         if generation.in_pairs and not node.independent:
             if len(chips) == count == 2:
-                npus.append(_pair(chips, generation, node, places))
+                npus.append(_pair(chips, generation, node, locations))
             else:
                 problems.append(f"card {card_id}: {len(chips)} of its {count} dies can be used, and both are needed")
             continue
         for chip in chips:
-            npu, warnings = _single(chip, generation, node, places)
+            npu, warnings = _single(chip, generation, node, locations)
             npus.append(npu)
             problems += warnings
     return tuple(sorted(npus, key=lambda npu: npu.card.index)), tuple(problems)
 
 
-def _single(chip: Chip, generation: Generation, node: Node, places: Mapping[str, Place]) -> tuple[Npu, tuple[str, ...]]:
+def _single(
+    chip: Chip, generation: Generation, node: Node, locations: Mapping[str, PciLocation]
+) -> tuple[Npu, tuple[str, ...]]:
     scheme, warnings = scheme_of(chip, generation)
-    card = replace(_card((chip,), generation, node, places), scheme=scheme)
+    card = replace(_card((chip,), generation, node, locations), scheme=scheme)
     return Npu(card, (chip,), generation), warnings
 
 
-def _pair(chips: Iterable[Chip], generation: Generation, node: Node, places: Mapping[str, Place]) -> Npu:
+def _pair(chips: Iterable[Chip], generation: Generation, node: Node, locations: Mapping[str, PciLocation]) -> Npu:
     # A vNPU is a part of one die, which the node's policy gives to nobody alone.
     both = tuple(chips)
-    return Npu(_card(both, generation, node, places), both, generation)
+    return Npu(_card(both, generation, node, locations), both, generation)
 
 
-def _card(chips: tuple[Chip, ...], generation: Generation, node: Node, places: Mapping[str, Place]) -> Card:
+def _card(chips: tuple[Chip, ...], generation: Generation, node: Node, locations: Mapping[str, PciLocation]) -> Card:
     first = min(chips, key=lambda chip: chip.physical_id)
-    place = places.get(first.bus_id, Place())
+    location = locations.get(first.bus_id, PciLocation())
     pods = {chip.super_pod for chip in chips}
     return Card(
         index=first.physical_id,
@@ -91,8 +93,8 @@ def _card(chips: tuple[Chip, ...], generation: Generation, node: Node, places: M
         architecture="Da Vinci",
         memory_mib=sum(chip.memory_mib for chip in chips),
         pci_bus_id=first.bus_id,
-        pcie_root=place.root,
+        pcie_root=location.root,
         driver_version=node.driver_version,
-        numa_node=place.numa_node,
+        numa_node=location.numa_node,
         nvlink_domain=f"super-pod-{first.super_pod}" if len(pods) == 1 and first.super_pod is not None else "",
     )

@@ -8,7 +8,7 @@ from kubeletplugin.hardware.ascend.cards import Node
 from kubeletplugin.hardware.ascend.dcmi import Code, Dcmi, DcmiError, Die
 from kubeletplugin.hardware.ascend.dcmi.library import LACKING
 from kubeletplugin.hardware.ascend.facts import Chip, Modes, Resources
-from kubeletplugin.hardware.asking import Ask, ask_patiently
+from kubeletplugin.hardware.asking import Ask, call_directly
 
 _NO_SUPER_POD = 0xFFFFFFFF
 
@@ -20,7 +20,7 @@ class Discovery:
         ask: asks about one chip.
     """
 
-    def __init__(self, dcmi: Dcmi, ask: Ask = ask_patiently):
+    def __init__(self, dcmi: Dcmi, ask: Ask = call_directly):
         self._dcmi = dcmi
         self._ask = ask
         self._lock = threading.Lock()

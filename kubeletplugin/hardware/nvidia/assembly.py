@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from driver.errors import TransientFault
 from driver.observe import Logger
-from kubeletplugin.hardware.asking import Ask, ask_patiently
+from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.nvidia.backend import MigUse, NvidiaHardware, Sharing
 from kubeletplugin.hardware.nvidia.commands import Commands
 from kubeletplugin.hardware.nvidia.devices import DeviceNodes
@@ -49,7 +49,7 @@ class NvidiaNode:
     """Path of the library; by default it is looked for in the driver's files."""
 
 
-def nvidia_hardware(node: NvidiaNode, commands: Commands, log: Logger, ask: Ask = ask_patiently) -> NvidiaHardware:
+def nvidia_hardware(node: NvidiaNode, commands: Commands, log: Logger, ask: Ask = call_directly) -> NvidiaHardware:
     """The backend for a node.
 
     Args:

@@ -269,7 +269,7 @@ class NvidiaHardware(Hardware):
                         "sharing hamiCore limits shares only; ask for a share of a card, or use sharing none"
                     )
                 self._sharing.regions.check()
-                return (HamiRegion((use.together or (card,))[0], use.claim),)
+                return (HamiRegion((use.cards_of_request or (card,))[0], use.claim),)
             case _:
                 return ()
 
@@ -278,7 +278,7 @@ class NvidiaHardware(Hardware):
         if config.sharing == "mps":
             return self._sharing.daemons.edits(use.card.uuid, use.share)
         if config.sharing == "hamiCore" and use.share is not None:
-            together = use.together or (use.card.uuid,)
+            together = use.cards_of_request or (use.card.uuid,)
             return self._sharing.regions.edits(use.claim, use.share, use.card.uuid, together)
         return Edits()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from driver.errors import TransientFault
-from kubeletplugin.hardware.asking import Ask, ask_patiently
+from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.nvidia.discovery import card_from, nvlink_domains
 from kubeletplugin.hardware.nvidia.nvml.facts import GpuFacts, SystemFacts
@@ -39,7 +39,7 @@ class Finder:
         ask: asks about one card.
     """
 
-    def __init__(self, nvml: Nvml, sysfs: Sysfs, ask: Ask = ask_patiently):
+    def __init__(self, nvml: Nvml, sysfs: Sysfs, ask: Ask = call_directly):
         self._nvml = nvml
         self._sysfs = sysfs
         self._ask = ask

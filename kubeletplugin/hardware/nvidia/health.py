@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from driver.errors import TransientFault
-from kubeletplugin.hardware.asking import Ask, ask_patiently
+from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.nvidia.nvml.events import Condition, Events, XidEvent, read_condition
 from kubeletplugin.hardware.nvidia.nvml.library import Nvml
 from kubeletplugin.hardware.nvidia.runfolder import RunFolder
@@ -76,7 +76,7 @@ class HealthWatch:
         ask: asks about one card.
     """
 
-    def __init__(self, nvml: Nvml, run: RunFolder, ask: Ask = ask_patiently):
+    def __init__(self, nvml: Nvml, run: RunFolder, ask: Ask = call_directly):
         self._nvml = nvml
         self._run = run
         self._ask = ask

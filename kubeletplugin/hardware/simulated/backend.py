@@ -116,7 +116,7 @@ class SimulatedHardware(Hardware):
             case "hamiCore" if use.share is None:
                 raise Unsupported("sharing hamiCore limits shares only; ask for a share of a card, or use sharing none")
             case "hamiCore":
-                return (HamiRegion((use.together or (card.uuid,))[0], use.claim),)
+                return (HamiRegion((use.cards_of_request or (card.uuid,))[0], use.claim),)
             case _:
                 return ()
 

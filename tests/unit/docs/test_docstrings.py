@@ -76,7 +76,7 @@ def with_import(importer: str, imported: str) -> grimp.ImportGraph:
 @pytest.mark.parametrize(
     ("importer", "imported"),
     [
-        ("kubeletplugin.hardware.steady", "pynvml"),
+        ("kubeletplugin.hardware.debounced_health", "pynvml"),
         ("kubeletplugin.inventory", "pynvml"),
         ("driver.settings", "structlog"),
         ("controller.election", "kubernetes"),

@@ -11,8 +11,8 @@ from driver.observe import Metrics, logger
 from driver.settings import Settings
 from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.actions import MigInstance, MigMode
-from kubeletplugin.hardware.known import KnownCards
-from kubeletplugin.hardware.steady import SteadyHealth
+from kubeletplugin.hardware.debounced_health import DebouncedHealth
+from kubeletplugin.hardware.sticky_cards import StickyCards
 from kubeletplugin.health import HealthFeed
 from kubeletplugin.offers import Recorded
 from kubeletplugin.publish import Publisher, PublishingMetrics
@@ -36,7 +36,7 @@ class Running:
         self.clock = VirtualClock()
         self._api = MemoryApi(self.clock)
         self._api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
-        self._hardware = SteadyHealth(KnownCards(backend), self.clock, RECOVERY_SECONDS)
+        self._hardware = DebouncedHealth(StickyCards(backend), self.clock, RECOVERY_SECONDS)
         self._publisher = Publisher(
             self._api,
             self.clock,

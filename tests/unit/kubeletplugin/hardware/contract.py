@@ -138,7 +138,7 @@ class HardwareContract:
 
     def test_actions_are_about_the_card_of_the_use(self, bench: Bench) -> None:
         for use in bench.uses():
-            assert {action.card for action in bench.start().actions(use, ())} <= {use.card.uuid, *use.together}
+            assert {action.card for action in bench.start().actions(use, ())} <= {use.card.uuid, *use.cards_of_request}
 
     def test_what_is_made_is_found_by_every_instance_and_made_once(self, bench: Bench) -> None:
         hardware = bench.start()

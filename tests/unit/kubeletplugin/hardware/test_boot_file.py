@@ -9,9 +9,9 @@ import pytest
 from driver.observe import logger
 from kubeletplugin.hardware import Card, Hardware
 from kubeletplugin.hardware.boot_file import BootFile
-from kubeletplugin.hardware.known import KnownCards
+from kubeletplugin.hardware.debounced_health import DebouncedHealth, Failures
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
-from kubeletplugin.hardware.steady import Failures, SteadyHealth
+from kubeletplugin.hardware.sticky_cards import StickyCards
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
 
@@ -35,11 +35,11 @@ class SlowDisk:
 
 
 def known(backend: Hardware, disk: SlowDisk) -> Hardware:
-    return KnownCards(backend, disk.file(list[Card]))
+    return StickyCards(backend, disk.file(list[Card]))
 
 
 def steady(backend: Hardware, disk: SlowDisk) -> Hardware:
-    return SteadyHealth(backend, VirtualClock(), 10, disk.file(Failures))
+    return DebouncedHealth(backend, VirtualClock(), 10, disk.file(Failures))
 
 
 @pytest.mark.parametrize("decorated", [known, steady])

@@ -3,7 +3,7 @@
 import pytest
 
 from kubeletplugin.hardware import Card, Gone, Hardware, Use
-from kubeletplugin.hardware.choosing import Choice, ChosenHardware, chosen
+from kubeletplugin.hardware.choosing import Choice, CombinedHardware, chosen
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from simulation.files import MemoryFiles
 
@@ -41,7 +41,7 @@ def names(hardware: Hardware) -> list[str]:
 )
 def test_whatever_hardware_the_node_has_is_found(present: list[str], cards: list[str]) -> None:
     node = Node(*present)
-    hardware = ChosenHardware(node.choices())
+    hardware = CombinedHardware(node.choices())
     assert names(hardware) == cards
     assert sorted(hardware.health()) == cards
     assert sorted(node.made) == sorted(present)
@@ -49,7 +49,7 @@ def test_whatever_hardware_the_node_has_is_found(present: list[str], cards: list
 
 def test_a_node_without_cards_makes_no_backend() -> None:
     node = Node()
-    hardware = ChosenHardware(node.choices())
+    hardware = CombinedHardware(node.choices())
     for _ in range(3):
         assert (hardware.cards(), hardware.health()) == ((), {})
     assert node.made == []
@@ -57,7 +57,7 @@ def test_a_node_without_cards_makes_no_backend() -> None:
 
 def test_hardware_that_comes_later_is_found_then() -> None:
     node = Node("gpus")
-    hardware = ChosenHardware(node.choices())
+    hardware = CombinedHardware(node.choices())
     assert len(hardware.cards()) == 2
     node.present.add("npus")
     assert len(hardware.cards()) == 6
@@ -66,7 +66,7 @@ def test_hardware_that_comes_later_is_found_then() -> None:
 
 def test_each_card_is_asked_through_its_own_backend() -> None:
     node = Node("gpus", "npus")
-    hardware = ChosenHardware(node.choices())
+    hardware = CombinedHardware(node.choices())
     cards = SimulatedHardware(load_profile("ascend310px4", MemoryFiles()), "n1").cards()
     assert cards[0].scheme
     use = Use("claim", cards[0], cards[0].scheme.partitions[0])
@@ -81,7 +81,7 @@ def test_each_card_is_asked_through_its_own_backend() -> None:
 def test_a_card_that_no_backend_has_is_gone() -> None:
     card = Card(0, "absent", "nvidia", "T4", "Tesla T4", "Turing", 15360, "", "", "")
     with pytest.raises(Gone, match="absent"):
-        ChosenHardware(Node("gpus").choices()).observe(card)
+        CombinedHardware(Node("gpus").choices()).observe(card)
 
 
 def test_the_setting_can_name_one_backend() -> None:

@@ -36,12 +36,12 @@ class SimulatedBench:
             uses += [Use("mine", first, smallest[0]), Use("yours", first, smallest[1])]
         if first.unit == "npu":
             return uses
-        share, together = Share("a", 1024, 10), tuple(card.uuid for card in others)
+        share, cards = Share("a", 1024, 10), tuple(card.uuid for card in others)
         sharing = [GpuConfig(sharing="mps"), GpuConfig(sharing="timeSlicing", interval="long")]
         uses += [Use("mps", second, share=share, config=sharing[0])]
         if others:
             uses += [Use("slices", others[0], share=share, config=sharing[1])]
-            uses += [Use("hami", others[1], share=share, config=GpuConfig(sharing="hamiCore"), together=together)]
+            uses += [Use("hami", others[1], share=share, config=GpuConfig(sharing="hamiCore"), cards_of_request=cards)]
         return uses
 
     def unsupported(self) -> Use:

@@ -6,7 +6,7 @@ import pytest
 
 from driver.kube.api import NODES, RESOURCE_SLICES
 from kubeletplugin.hardware.actions import MigInstance, MigMode
-from kubeletplugin.hardware.steady import SteadyHealth
+from kubeletplugin.hardware.debounced_health import DebouncedHealth
 from kubeletplugin.kubelet_devices import KubeletDevices, PluginDevice
 from kubeletplugin.offers import Recorded
 from tests.unit.kubeletplugin.publish.publishing_node import NODE, Broken, PublishingNode, running
@@ -205,7 +205,7 @@ def test_a_label_that_is_not_valid_is_said_once_and_the_setting_counts(label: st
 
 def test_a_card_that_toggles_does_not_have_the_slices_written_again_and_again() -> None:
     rig = PublishingNode("h100x8")
-    rig.hardware = cast("Broken", SteadyHealth(rig.hardware, rig.clock, 60))
+    rig.hardware = cast("Broken", DebouncedHealth(rig.hardware, rig.clock, 60))
     rig.node()
     one = rig.start()
     one.run(1)

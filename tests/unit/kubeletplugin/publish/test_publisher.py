@@ -4,7 +4,7 @@ from driver.kube.api import NODES, RESOURCE_SLICES
 from driver.settings import NodeLabels
 from driver.wire import slice_from
 from kubeletplugin.hardware.simulated import load_profile
-from kubeletplugin.publish.pace import LONGEST_CONTEST_SECONDS
+from kubeletplugin.publish.rewrite_backoff import LONGEST_CONTEST_SECONDS
 from tests.unit.kubeletplugin.publish.publishing_node import NODE, Broken, PublishingNode, running
 
 

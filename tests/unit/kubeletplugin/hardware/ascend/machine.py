@@ -8,7 +8,7 @@ from kubeletplugin.hardware.ascend.backend import AscendHardware
 from kubeletplugin.hardware.ascend.dcmi import Dcmi
 from kubeletplugin.hardware.ascend.faults import DEFAULT_LEVELS, Severity
 from kubeletplugin.hardware.ascend.npusmi import Run
-from kubeletplugin.hardware.asking import Ask, ask_patiently
+from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.edits import DeviceNode
 from kubeletplugin.hardware.sysfs import Sysfs
@@ -68,7 +68,7 @@ class Machine:
         levels: Mapping[str, Severity] = DEFAULT_LEVELS,
         codes: Mapping[str, Severity] | None = None,
         library: str = "",
-        ask: Ask = ask_patiently,
+        ask: Ask = call_directly,
     ) -> AscendHardware:
         """A new instance of the backend, with a driver that lacks some functions."""
         return AscendHardware(

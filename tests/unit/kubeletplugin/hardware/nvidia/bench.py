@@ -7,7 +7,7 @@ from driver.observe import logger
 from driver.parameters import GpuConfig, NpuConfig
 from kubeletplugin.hardware import Action, Card, Hardware, Share, Use
 from kubeletplugin.hardware.actions import MigInstance
-from kubeletplugin.hardware.asking import Ask, ask_patiently
+from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.nvidia.assembly import NvidiaNode, nvidia_hardware
 from kubeletplugin.hardware.nvidia.backend import MigUse
 from tests.fakes.nvml import FakeNvml
@@ -43,7 +43,7 @@ class NvidiaBench:
     def start(self) -> Hardware:
         return self.backend()
 
-    def backend(self, ask: Ask = ask_patiently) -> Hardware:
+    def backend(self, ask: Ask = call_directly) -> Hardware:
         machine = self.machine
         node = NvidiaNode(
             host=machine.root,
@@ -64,7 +64,7 @@ class NvidiaBench:
         uses = [
             Use("mps", second, share=share, config=GpuConfig(sharing="mps")),
             Use("slices", others[0], share=share, config=GpuConfig(sharing="timeSlicing", interval="long")),
-            Use("hami", others[1], share=share, config=GpuConfig(sharing="hamiCore"), together=together),
+            Use("hami", others[1], share=share, config=GpuConfig(sharing="hamiCore"), cards_of_request=together),
         ]
         if first.scheme and not self.machine.nvml.state().get("gpu.0.mig.reset"):
             parts = first.scheme.partitions

@@ -34,7 +34,7 @@ def share_of(card: Card, claim: str, memory: int, cores: int, sharing: Strategy)
         card,
         share=Share(claim, memory, cores),
         config=GpuConfig(sharing=sharing),
-        together=(card.uuid,),
+        cards_of_request=(card.uuid,),
     )
 
 
@@ -156,7 +156,7 @@ def test_hami_core_numbers_cards_as_the_container_does_and_shares_one_region(ben
             card,
             share=Share(card.name, 100 + i, 10 + i),
             config=GpuConfig(sharing="hamiCore"),
-            together=together,
+            cards_of_request=together,
         )
         for i, card in enumerate(cards)
     ]

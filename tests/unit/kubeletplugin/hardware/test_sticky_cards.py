@@ -10,9 +10,9 @@ from driver.observe import logger
 from kubeletplugin.hardware import Card, CardState, Hardware, Health
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.decorator import HardwareDecorator
-from kubeletplugin.hardware.known import KnownCards
 from kubeletplugin.hardware.simulated import MemoryStore, SimulatedHardware, load_profile
 from kubeletplugin.hardware.simulated.profile import shipped_profiles
+from kubeletplugin.hardware.sticky_cards import StickyCards
 from simulation.files import MemoryFiles
 
 FILE = "/plugin/failed-cards.json"
@@ -27,7 +27,7 @@ class Node:
 
     def start(self, boot_id: str = "boot-1") -> None:
         """Start the program anew."""
-        self.hardware = KnownCards(self.backend, BootFile(self.files, FILE, boot_id, list[Card], logger("test")))
+        self.hardware = StickyCards(self.backend, BootFile(self.files, FILE, boot_id, list[Card], logger("test")))
 
     def ask(self) -> tuple[Card, ...]:
         """Ask for the cards and their health, as publishing does."""

@@ -13,7 +13,7 @@ _SILENT = Health("fatal", "the card does not answer", recovery="reboot")
 _LOST = Health("fatal", "the card is not there any more: it has fallen off the bus or was removed", recovery="reboot")
 
 
-class KnownCards(CardsDecorator):
+class StickyCards(CardsDecorator):
     """``Hardware`` that goes on reporting a card that it has lost, with fatal health, until the machine starts again.
 
     A card that vanishes from what is published would take its taint and the health of its pods with it. It is forgotten

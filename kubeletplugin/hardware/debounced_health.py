@@ -51,7 +51,7 @@ def recovery(failure: Failure, recovery_seconds: float) -> float:
     return delay(failure.times, base=recovery_seconds, bound=LONGEST_RECOVERY_SECONDS)
 
 
-class SteadyHealth(CardsDecorator):
+class DebouncedHealth(CardsDecorator):
     """``Hardware`` whose cards count as unhealthy until they have worked for ``recovery_seconds``, and longer after
     each relapse. Every change is a write of the node's slices, and of the status of each pod that has the card.
     Thread-safe.

@@ -7,12 +7,12 @@ from driver.files import Files
 from driver.observe import Logger
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.known import KnownCards
+from kubeletplugin.hardware.debounced_health import DebouncedHealth, Failures
 from kubeletplugin.hardware.port import Hardware
-from kubeletplugin.hardware.steady import Failures, SteadyHealth
+from kubeletplugin.hardware.sticky_cards import StickyCards
 
 
-def remembered(
+def with_memory_of_boot(
     hardware: Hardware,
     folder: str,
     boot_id: str,
@@ -21,14 +21,14 @@ def remembered(
     clock: Clock,
     log: Logger,
     finds: Callable[[], int] = lambda: 0,
-) -> SteadyHealth:
+) -> DebouncedHealth:
     """The hardware whose lost cards stay, and whose health does not flap, over restarts of the program, too.
 
     Args:
         folder: where the plugin keeps its files; there is none while no card is lost and none has failed.
         recovery_seconds: how long a card must work again before it counts as healthy.
-        finds: see ``KnownCards``.
+        finds: see ``StickyCards``.
     """
     failed = BootFile(files, f"{folder}/failed-cards.json", boot_id, list[Card], log)
     failures = BootFile(files, f"{folder}/health.json", boot_id, Failures, log)
-    return SteadyHealth(KnownCards(hardware, failed, finds), clock, recovery_seconds, failures)
+    return DebouncedHealth(StickyCards(hardware, failed, finds), clock, recovery_seconds, failures)

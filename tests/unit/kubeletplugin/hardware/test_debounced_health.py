@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from driver.observe import logger
 from kubeletplugin.hardware import Health
 from kubeletplugin.hardware.boot_file import BootFile
+from kubeletplugin.hardware.debounced_health import LONGEST_RECOVERY_SECONDS, DebouncedHealth, Failures, after_report
 from kubeletplugin.hardware.decorator import HardwareDecorator
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
-from kubeletplugin.hardware.steady import LONGEST_RECOVERY_SECONDS, Failures, SteadyHealth, after_report
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
 
@@ -48,7 +48,7 @@ class Scene:
     def start(self, boot_id: str = "boot-1") -> None:
         """Start the program anew."""
         file = BootFile(self.files, FILE, boot_id, Failures, logger("test"))
-        self.steady = SteadyHealth(self.backend, self.clock, RECOVERY, file)
+        self.steady = DebouncedHealth(self.backend, self.clock, RECOVERY, file)
 
     def fail(self, reason: bytes = b"Xid 79") -> None:
         self.files.write("/faults/gpu-1", reason)
@@ -176,7 +176,7 @@ def test_a_file_that_is_damaged_is_one_without_failures(content: bytes) -> None:
 def test_a_disk_that_cannot_be_written_keeps_no_health_from_being_told() -> None:
     scene = Scene()
     file = BootFile(MemoryFiles(full), FILE, "b", Failures, logger("test"))
-    scene.steady = SteadyHealth(scene.backend, scene.clock, RECOVERY, file)
+    scene.steady = DebouncedHealth(scene.backend, scene.clock, RECOVERY, file)
     scene.fail()
     assert not scene.health()["gpu-1"].healthy
     scene.work()
@@ -231,7 +231,7 @@ def test_a_partition_that_is_gone_leaves_nothing() -> None:
     scene, failed = Scene(), Health("fatal", "Xid 94")
     part = "gpu-0-mig-1g-5gb-6"
     backend = Parted(scene.backend)
-    scene.steady = SteadyHealth(backend, scene.clock, RECOVERY)
+    scene.steady = DebouncedHealth(backend, scene.clock, RECOVERY)
     backend.faults = {part: failed}
     assert scene.health()[part] == failed
     backend.faults = {}

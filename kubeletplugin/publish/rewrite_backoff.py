@@ -8,7 +8,7 @@ UNCONTESTED_SECONDS = 60.0
 """Slices changed by another writer within this time of being written are written again at growing intervals."""
 
 
-class Pace:
+class RewriteBackoff:
     """Slows down when the same slices must be written again and again because another writer changes them."""
 
     def __init__(self) -> None:
