@@ -21,8 +21,9 @@ from driver.observe import Logger, Metrics, ObserveServer, configure_logs, logge
 from driver.settings import Settings, settings_from
 from driver.threads import start_thread
 from kubeletplugin.finding import find_hardware, profile_name
-from kubeletplugin.hardware import Hardware
+from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.hardware.boot_memory import with_memory_of_boot
+from kubeletplugin.hardware.choosing import CombinedHardware
 from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.known_node import KnownNode
 from kubeletplugin.kubelet_devices import KubeletClaim, KubeletDevices
@@ -119,7 +120,7 @@ class PluginProcess:
     def _boot_id(self) -> str:
         return Path(self._settings.kubeletplugin.boot_id_file).read_text().strip()
 
-    def _find_hardware(self) -> Hardware:
+    def _find_hardware(self) -> CombinedHardware:
         node = self._watched() or self._api.get(NODES, self._node_name)
         self._profile = profile_name(self._settings, node)
         return find_hardware(self._settings, self._profile, self._node_name, self._files, self._clock, self._log)
@@ -140,7 +141,8 @@ class PluginProcess:
         api, clock, node, settings, log = self._api, self._clock, self._node_name, self._settings, self._log
         guarded = GuardedHardware(self._find_hardware, clock, is_other=self._has_other_profile)
         folder, recovery = plugin_directory(settings), settings.kubeletplugin.recovery_seconds
-        hardware = with_memory_of_boot(guarded, folder, boot_id, recovery, self._files, clock, log, guarded.finds)
+        cards = with_memory_of_boot(guarded, folder, boot_id, recovery, self._files, clock, log, guarded.finds)
+        hardware = HardwarePorts(cards, guarded)
         release = threading.Event()
         known = KnownNode(api, node, self._watched)
         preparer = Preparer(
@@ -174,12 +176,12 @@ class PluginProcess:
         def start() -> PluginServer:
             preparer.tidy()
             registered = publisher.republish_now
-            server = PluginServer(preparer, hardware, clock, settings, node, self._pod_uid, registered, log)
+            server = PluginServer(preparer, cards, clock, settings, node, self._pod_uid, registered, log)
             server.start()
             return server
 
         def recover() -> bool:
-            hardware.cards()
+            cards.cards()
             preparer.restore()
             return True
 
@@ -195,7 +197,7 @@ class PluginProcess:
             publishing.join()
         log.info("stopping")
         self._server.stop()
-        hardware.leave()
+        cards.leave()
         try:
             preparer.leave()
         except (LodeError, OSError) as error:

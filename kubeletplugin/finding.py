@@ -10,10 +10,10 @@ from driver.kube.api import Object
 from driver.observe import Logger
 from driver.settings import Settings, Severity
 from kubeletplugin.hardware import Hardware
-from kubeletplugin.hardware.choosing import Choice, chosen
+from kubeletplugin.hardware.choosing import Choice, CombinedHardware, chosen
 from kubeletplugin.hardware.devices import DeviceFiles
 from kubeletplugin.hardware.guarded import Guard
-from kubeletplugin.hardware.infiniband import AttachedHardware
+from kubeletplugin.hardware.infiniband import Attachments
 from kubeletplugin.hardware.simulated import FileStore, SimulatedHardware, load_profile
 from kubeletplugin.hardware.sysfs import Sysfs
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, facts_of
@@ -37,7 +37,7 @@ def profile_name(settings: Settings, node: Object) -> str:
 
 def find_hardware(
     settings: Settings, profile: str, node_name: str, files: Files, clock: Clock, log: Logger
-) -> Hardware:
+) -> CombinedHardware:
     """The hardware of a node.
 
     Args:
@@ -53,7 +53,7 @@ def find_hardware(
         cards = load_profile(profile, files)
         boot_id = (files.read(section.boot_id_file) or b"").decode().strip()
         store = FileStore(files, section.simulated_state, boot_id)
-        return SimulatedHardware(cards, node_name, files, section.simulated_faults, store)
+        return CombinedHardware.of(SimulatedHardware(cards, node_name, files, section.simulated_faults, store))
     folders = section.dev_root, f"{section.nvidia.host_root}/dev"
 
     def has(name: str) -> bool:
@@ -64,8 +64,8 @@ def find_hardware(
         return Choice(facts.backend, partial(has, facts.device_files[0]), partial(_maker(vendor), settings, log))
 
     choices = [choice(vendor) for vendor in EVERY_VENDOR]
-    sysfs = Sysfs(section.sys_root)
-    return AttachedHardware(chosen(section.hardware, choices), sysfs, section.infiniband_exclude, clock, log)
+    infiniband = Attachments(Sysfs(section.sys_root), section.infiniband_exclude, clock, log)
+    return chosen(section.hardware, choices, infiniband.attached)
 
 
 def _maker(vendor: Vendor) -> Callable[[Settings, Logger], Hardware]:

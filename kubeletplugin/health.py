@@ -13,7 +13,7 @@ from driver.errors import TransientFault
 from driver.kinds import EVERY_OFFER
 from driver.observe import Logger
 from driver.settings import Settings
-from kubeletplugin.hardware import Card, Hardware, Health
+from kubeletplugin.hardware import Card, CardSource, Health
 from kubeletplugin.hardware.port import HealthState
 from kubeletplugin.inventory import Fabric, build_inventory
 
@@ -34,8 +34,8 @@ class DeviceHealth:
 class HealthFeed:
     """Reports the health of every device that this node can offer, to any number of streams."""
 
-    def __init__(self, hardware: Hardware, clock: Clock, settings: Settings, node_name: str, log: Logger):
-        self._hardware = hardware
+    def __init__(self, source: CardSource, clock: Clock, settings: Settings, node_name: str, log: Logger):
+        self._source = source
         self._clock = clock
         self._settings = settings
         self._log = log
@@ -81,7 +81,7 @@ class HealthFeed:
     def _report(self) -> tuple[DeviceHealth, ...] | None:
         settings = self._settings
         try:
-            cards, health = self._hardware.cards(), self._hardware.health()
+            cards, health = self._source.cards(), self._source.health()
         except TransientFault as fault:
             if self._fault != str(fault):
                 self._log.warning("hardware not available", reason=str(fault))

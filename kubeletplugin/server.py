@@ -11,7 +11,7 @@ from driver.clock import Clock
 from driver.errors import OperatorFault
 from driver.observe import Logger
 from driver.settings import Settings
-from kubeletplugin.hardware import Hardware
+from kubeletplugin.hardware import CardSource
 from kubeletplugin.health import HealthFeed, HealthService
 from kubeletplugin.prepare import ClaimRef, PreparedDevice, PrepareError, Preparer
 from kubeletplugin.proto import (
@@ -108,7 +108,7 @@ class PluginServer:
     def __init__(
         self,
         preparer: Preparer,
-        hardware: Hardware,
+        source: CardSource,
         clock: Clock,
         settings: Settings,
         node_name: str,
@@ -119,7 +119,7 @@ class PluginServer:
         self._paths = socket_paths(settings.kubeletplugin.kubelet_root, settings.driver_name, pod_uid)
         self._prefix = f"{settings.driver_name}-"
         self._log = log
-        self._feed = HealthFeed(hardware, clock, settings, node_name, log)
+        self._feed = HealthFeed(source, clock, settings, node_name, log)
         self._registration = RegistrationService(settings.driver_name, self._paths.service, on_registered, log)
         self._service = _server(STREAM_WORKERS)
         _add_services(self._service, preparer, self._feed)

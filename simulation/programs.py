@@ -17,7 +17,7 @@ from driver.kube.reflector import Reflector
 from driver.names import CONTROLLER_NAMESPACE
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
-from kubeletplugin.hardware import Hardware
+from kubeletplugin.hardware import Hardware, HardwarePorts
 from kubeletplugin.hardware.boot_memory import with_memory_of_boot
 from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer
@@ -168,16 +168,17 @@ class SimulatedPlugin:
         metrics = Metrics()
         self._clock = clock
         folder, recovery = plugin_directory(settings), settings.kubeletplugin.recovery_seconds
-        hardware = with_memory_of_boot(hardware, folder, boot_id, recovery, files, clock, log)
+        cards = with_memory_of_boot(hardware, folder, boot_id, recovery, files, clock, log)
+        ports = HardwarePorts(cards, hardware)
         self.preparer = Preparer(
-            api, files, clock, node, settings, hardware, boot_id, metrics, log, kubelet_claims=kubelet_claims
+            api, files, clock, node, settings, ports, boot_id, metrics, log, kubelet_claims=kubelet_claims
         )
         self.publisher = Publisher(
             api,
             clock,
             node,
             settings,
-            hardware,
+            ports,
             PublishingMetrics(metrics),
             log,
             releasing=self.preparer.retiring.releasing,

@@ -1,26 +1,25 @@
 """The node's accelerators behind a port: cards, their partitions, what is done to them, and the backends.
 
-boot_memory        the hardware with what earlier programs of this boot have seen of it
-choosing           the backend that the setting names, or those of the hardware that is there
-| guarded          hardware that may be missing, fail or hang; who asks waits a bounded time
-| infiniband       adds to cards which fabric and rail they are attached to
-| simulated        the backend of simulated cards
-| debounced_health health that does not flap
-| sticky_cards     reports a card that is lost as one that does not work
-ascend             the backend of Ascend NPUs
-| nvidia           the backend of NVIDIA GPUs
-boot_file          a value in a file that counts until the machine is started again
-| decorator        the base of what stands before a backend: forwards every call
-devices            device files of the node
-| port             what a backend must do
-actions            what is done to the hardware, as values
-| asking           asks about one card, so that one that hangs hides no other
-| edits            what a container gets of a device: CDI's ``containerEdits`` as values
-| use              what a claim makes of one device
-card               a card, whichever backend reports it
-partitions         how cards can be partitioned
-| sysfs            reads the kernel's view of the machine
-| vendors          everything that differs by vendor outside the backends, in one table
+boot_memory         the hardware with what earlier programs of this boot have seen of it
+guarded             hardware that may be missing, fail or hang; who asks waits a bounded time
+| infiniband        adds to cards which fabric and rail they are attached to
+| simulated         the backend of simulated cards
+| debounced_health  health that does not flap
+| sticky_cards      reports a card that is lost as one that does not work
+choosing            the backend that the setting names, or those of the hardware that is there
+| ascend            the backend of Ascend NPUs
+| nvidia            the backend of NVIDIA GPUs
+boot_file           a value in a file that counts until the machine is started again
+devices             device files of the node
+| port              what a backend must do
+actions             what is done to the hardware, as values
+| asking            asks about one card, so that one that hangs hides no other
+| edits             what a container gets of a device: CDI's ``containerEdits`` as values
+| use               what a claim makes of one device
+card                a card, whichever backend reports it
+partitions          how cards can be partitioned
+| sysfs             reads the kernel's view of the machine
+| vendors           everything that differs by vendor outside the backends, in one table
 """
 
 from kubeletplugin.hardware.actions import Action, Handle
@@ -29,10 +28,13 @@ from kubeletplugin.hardware.edits import DeviceNode, Edits, Hook, Mount
 from kubeletplugin.hardware.partitions import Partition, Scheme
 from kubeletplugin.hardware.port import (
     Assessment,
+    CardControl,
+    CardSource,
     CardState,
     Found,
     Gone,
     Hardware,
+    HardwarePorts,
     HardwareRefusal,
     Health,
     InUse,
@@ -45,6 +47,8 @@ __all__ = [
     "Action",
     "Assessment",
     "Card",
+    "CardControl",
+    "CardSource",
     "CardState",
     "DeviceNode",
     "Edits",
@@ -52,6 +56,7 @@ __all__ = [
     "Gone",
     "Handle",
     "Hardware",
+    "HardwarePorts",
     "HardwareRefusal",
     "Health",
     "Hook",

@@ -1,4 +1,4 @@
-"""The hardware together with what this and earlier programs of the same boot have seen of it."""
+"""What this and earlier programs of the same boot have seen of the cards."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ def with_memory_of_boot(
     log: Logger,
     finds: Callable[[], int] = lambda: 0,
 ) -> DebouncedHealth:
-    """The hardware whose lost cards stay, and whose health does not flap, over restarts of the program, too.
+    """Keeps lost cards, and keeps health from flapping, over restarts of the program within one boot.
 
     Args:
         folder: where the plugin keeps its files; there is none while no card is lost and none has failed.

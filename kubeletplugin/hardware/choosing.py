@@ -3,13 +3,13 @@
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.decorator import ForwardedHardware, Question
-from kubeletplugin.hardware.port import Gone, Hardware, Health
+from kubeletplugin.hardware.port import CardControl, CardSource, Gone, Hardware, Health
 
-T = TypeVar("T")
+Cards = tuple[Card, ...]
+Attach = Callable[[Cards], Cards]
+"""Adds to cards what no backend knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,30 +23,51 @@ class Choice:
     """May raise LodeError or OSError, and is called again then."""
 
 
-class CombinedHardware(ForwardedHardware):
-    """``Hardware`` of all backends whose hardware the node has, now or later; without any, no cards. Thread-safe."""
+class CombinedHardware(CardSource):
+    """All backends whose hardware the node has, now or later; without any, no cards. Thread-safe."""
 
-    def __init__(self, choices: Collection[Choice]):
+    def __init__(self, choices: Collection[Choice], attach: Attach = lambda cards: cards):
         self._choices = tuple(choices)
+        self._attach = attach
         self._lock = threading.Lock()
         self._backends: dict[str, Hardware] = {}
         self._of_card: dict[str, Hardware] = {}
         """By the uuid of each card that was seen."""
 
-    def cards(self) -> tuple[Card, ...]:
-        """See ``Hardware``."""
+    @classmethod
+    def of(cls, backend: Hardware) -> "CombinedHardware":
+        """One backend, which is there already."""
+        return cls([Choice("", lambda: True, lambda: backend)])
+
+    def cards(self) -> Cards:
+        """See ``CardSource``."""
         found = [(card, backend) for backend in self._present() for card in backend.cards()]
         with self._lock:
             self._of_card |= {card.uuid: backend for card, backend in found}
-        return tuple(sorted((card for card, _ in found), key=lambda card: (card.unit, card.index)))
+        return self._attach(tuple(sorted((card for card, _ in found), key=lambda card: (card.unit, card.index))))
 
     def health(self) -> Mapping[str, Health]:
-        """See ``Hardware``."""
+        """See ``CardSource``."""
         return {name: health for backend in self._present() for name, health in backend.health().items()}
 
-    def answer(self, question: Question[T]) -> T:
-        """The answer of the backend that has the card."""
-        return question.ask(self._backend(question.card))
+    def of_card(self, uuid: str) -> CardControl:
+        """The backend that has the card.
+
+        Raises:
+            Gone: none has it.
+            TransientFault: a backend did not say which cards it has.
+        """
+        with self._lock:
+            known = self._of_card.get(uuid)
+        if known is None:
+            if len(backends := self._present()) == 1:
+                return backends[0]
+            self.cards()
+            with self._lock:
+                known = self._of_card.get(uuid)
+        if known is None:
+            raise Gone(f"card {uuid} is not there")
+        return known
 
     def _present(self) -> tuple[Hardware, ...]:
         with self._lock:
@@ -55,24 +76,14 @@ class CombinedHardware(ForwardedHardware):
                     self._backends[choice.name] = choice.make()
             return tuple(self._backends.values())
 
-    def _backend(self, uuid: str) -> Hardware:
-        with self._lock:
-            known = self._of_card.get(uuid)
-        if known is None:
-            self.cards()
-            with self._lock:
-                known = self._of_card.get(uuid)
-        if known is None:
-            raise Gone(f"card {uuid} is not there")
-        return known
 
-
-def chosen(setting: str, choices: Collection[Choice]) -> Hardware:
+def chosen(setting: str, choices: Collection[Choice], attach: Attach) -> CombinedHardware:
     """The hardware that the setting ``hardware`` names: ``auto``, or one of ``choices``.
 
     Raises:
         LodeError, OSError: what the backend's ``make`` raises.
     """
-    if setting == "auto":
-        return CombinedHardware(choices)
-    return next(choice for choice in choices if choice.name == setting).make()
+    if setting != "auto":
+        backend = next(choice for choice in choices if choice.name == setting).make()
+        choices = [Choice(setting, lambda: True, lambda: backend)]
+    return CombinedHardware(choices, attach)

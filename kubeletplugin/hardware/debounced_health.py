@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from driver.backoff import delay
 from driver.clock import Clock
 from kubeletplugin.hardware.boot_file import BootFile
-from kubeletplugin.hardware.decorator import CardsDecorator
-from kubeletplugin.hardware.port import Hardware, Health
+from kubeletplugin.hardware.card import Card
+from kubeletplugin.hardware.port import CardSource, Health
 
 LONGEST_RECOVERY_SECONDS = 3600.0
 
@@ -51,39 +51,39 @@ def recovery(failure: Failure, recovery_seconds: float) -> float:
     return delay(failure.times, base=recovery_seconds, bound=LONGEST_RECOVERY_SECONDS)
 
 
-class DebouncedHealth(CardsDecorator):
-    """``Hardware`` whose cards count as unhealthy until they have worked for ``recovery_seconds``, and longer after
+class DebouncedHealth(CardSource):
+    """Cards that count as unhealthy until they have worked for ``recovery_seconds``, and longer after
     each relapse. Every change is a write of the node's slices, and of the status of each pod that has the card.
     Thread-safe.
 
     Args:
-        file: where failures are kept, so that a restart of the program does not end them; without it, they are
-            forgotten with this object.
+        file: where failures are kept, so that a restart of the program does not end them.
     """
 
-    def __init__(
-        self, hardware: Hardware, clock: Clock, recovery_seconds: float, file: BootFile[Failures] | None = None
-    ):
-        super().__init__(hardware)
+    def __init__(self, source: CardSource, clock: Clock, recovery_seconds: float, file: BootFile[Failures]):
+        self._source = source
         self._clock = clock
         self._recovery_seconds = recovery_seconds
         self._file = file
         self._lock = threading.Lock()
-        self._failures: Failures = (file.load() if file else None) or {}
+        self._failures: Failures = file.load() or {}
+
+    def cards(self) -> tuple[Card, ...]:
+        """See ``CardSource``."""
+        return self._source.cards()
 
     def health(self) -> Mapping[str, Health]:
-        """See ``Hardware``; the message of a card that works again says how it failed."""
-        uuids = {card.name: card.uuid for card in self.decorated.cards()}
-        reported = {uuids.get(name, name): (name, health) for name, health in self.decorated.health().items()}
+        """See ``CardSource``; the message of a card that works again says how it failed."""
+        uuids = {card.name: card.uuid for card in self._source.cards()}
+        reported = {uuids.get(name, name): (name, health) for name, health in self._source.health().items()}
         with self._lock:
             before = self._failures
             # A card that is not reported may come back as it was. A partition that is not has no fault of its own.
             self._failures = {key: each for key, each in before.items() if key in reported or not _is_part(key, uuids)}
             steady = {name: self._steady(key, health) for key, (name, health) in reported.items()}
-            if self._file and self._failures != before:
+            if self._failures != before:
                 self._file.choose(self._failures or None)
-        if self._file:
-            self._file.save()
+        self._file.save()
         return steady
 
     def leave(self) -> None:
@@ -91,10 +91,8 @@ class DebouncedHealth(CardsDecorator):
         with self._lock:
             now = self._clock.monotonic()
             self._failures = {key: each for key, each in self._failures.items() if not self._recovered(each, now)}
-            if self._file:  # also if nothing changes: there may be a file of an earlier boot
-                self._file.choose(self._failures or None)
-        if self._file:
-            self._file.save()
+            self._file.choose(self._failures or None)  # also if nothing changes: a file of an earlier boot may be there
+        self._file.save()
 
     def _steady(self, key: str, health: Health) -> Health:
         now = self._clock.monotonic()

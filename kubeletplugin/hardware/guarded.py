@@ -1,15 +1,27 @@
 """Hardware that may be missing, fail or hang, behind the port: whoever asks waits a bounded time for an answer."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from driver.clock import Clock
 from driver.errors import LodeError, TransientFault
 from driver.threads import SpareThreads, Threads
-from kubeletplugin.hardware.decorator import ForwardedHardware, Question
-from kubeletplugin.hardware.port import Hardware, HardwareRefusal
+from kubeletplugin.hardware.actions import Action, Handle
+from kubeletplugin.hardware.card import Card
+from kubeletplugin.hardware.choosing import CombinedHardware
+from kubeletplugin.hardware.edits import Edits
+from kubeletplugin.hardware.port import (
+    Assessment,
+    CardControl,
+    CardSource,
+    CardState,
+    Hardware,
+    HardwareRefusal,
+    Health,
+)
+from kubeletplugin.hardware.use import Use
 
 ANSWER_SECONDS = 5.0
 """How long a backend may take to answer. Kubelets wait 45 s for a claim."""
@@ -21,7 +33,7 @@ FIND_AGAIN_SECONDS = 1.0
 T = TypeVar("T")
 
 
-class GuardedHardware(ForwardedHardware):
+class GuardedHardware(Hardware):
     """``Hardware`` that is found when it is first asked. Its methods raise TransientFault and HardwareRefusal only.
 
     Calls into a vendor's library can hang for ever. So each question is asked in another thread and given up after
@@ -29,14 +41,14 @@ class GuardedHardware(ForwardedHardware):
     A card that hangs delays no other. Thread-safe.
 
     Args:
-        find: makes the backend; may raise LodeError or OSError, and is called again then.
+        find: makes the hardware; may raise LodeError or OSError, and is called again then.
         is_other: whether the node is to have other hardware than was found last; then it is found again.
         threads: those that ask.
     """
 
     def __init__(
         self,
-        find: Callable[[], Hardware],
+        find: Callable[[], CombinedHardware],
         clock: Clock,
         answer_seconds: float = ANSWER_SECONDS,
         change_seconds: float = CHANGE_SECONDS,
@@ -51,11 +63,43 @@ class GuardedHardware(ForwardedHardware):
         """How often hardware was found: when this changes, the cards of before are not those of this node any more."""
         return self._finder.finds
 
-    def answer(self, question: Question[T]) -> T:
-        """The answer of the hardware that was found."""
-        subject = f"card {question.card}" if question.card else "the hardware"
-        seconds = self._change_seconds if question.changes else None
-        return self._guard(subject, lambda: question.ask(self._finder.found()), seconds)
+    def cards(self) -> tuple[Card, ...]:
+        """See ``CardSource``."""
+        return self._ask_all(lambda source: source.cards())
+
+    def health(self) -> Mapping[str, Health]:
+        """See ``CardSource``."""
+        return self._ask_all(lambda source: source.health())
+
+    def observe(self, card: Card) -> CardState:
+        """See ``CardControl``."""
+        return self._ask(card.uuid, lambda control: control.observe(card))
+
+    def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
+        """See ``CardControl``."""
+        return self._ask(use.card.uuid, lambda control: control.actions(use, taken))
+
+    def assess(self, use: Use, taken: Collection[str]) -> Assessment:
+        """See ``CardControl``; one guarded call instead of three, so a card that hangs costs one time-out."""
+        return self._ask(use.card.uuid, lambda control: control.assess(use, taken))
+
+    def ensure(self, action: Action) -> Handle:
+        """See ``CardControl``."""
+        return self._ask(action.card, lambda control: control.ensure(action), self._change_seconds)
+
+    def release(self, action: Action, handle: Handle | None) -> None:
+        """See ``CardControl``."""
+        self._ask(action.card, lambda control: control.release(action, handle), self._change_seconds)
+
+    def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
+        """See ``CardControl``."""
+        return self._ask(use.card.uuid, lambda control: control.edits(use, handles))
+
+    def _ask_all(self, question: Callable[[CardSource], T]) -> T:
+        return self._guard("the hardware", lambda: question(self._finder.found()))
+
+    def _ask(self, card: str, question: Callable[[CardControl], T], seconds: float | None = None) -> T:
+        return self._guard(f"card {card}", lambda: question(self._finder.found().of_card(card)), seconds)
 
 
 class Guard:
@@ -146,31 +190,31 @@ class _Lane:
 
 
 class _Finder:
-    """Makes the backend when it is first needed, and not again too soon after it was not found."""
+    """Makes the hardware when it is first needed, and not again too soon after it was not found."""
 
-    def __init__(self, find: Callable[[], Hardware], clock: Clock, is_other: Callable[[], bool]):
+    def __init__(self, find: Callable[[], CombinedHardware], clock: Clock, is_other: Callable[[], bool]):
         self._is_other = is_other
         self.finds = 0
         self._find = find
         self._clock = clock
         self._lock = threading.Lock()
-        self._backend: Hardware | None = None
+        self._hardware: CombinedHardware | None = None
         self._not_found: tuple[float, str] | None = None
         """Until when it is not looked for the hardware, and why it was not found."""
 
-    def found(self) -> Hardware:
-        """The backend; raises TransientFault, or what ``find`` raises."""
+    def found(self) -> CombinedHardware:
+        """The hardware; raises TransientFault, or what ``find`` raises."""
         with self._lock:
-            if self._backend is not None and self._is_other():
-                self._backend = None
-            if self._backend is None:
+            if self._hardware is not None and self._is_other():
+                self._hardware = None
+            if self._hardware is None:
                 now = self._clock.monotonic()
                 if self._not_found and now < self._not_found[0]:
                     raise TransientFault(self._not_found[1])
                 try:
-                    self._backend = self._find()
+                    self._hardware = self._find()
                     self.finds += 1
                 except (LodeError, OSError) as error:
                     self._not_found = now + FIND_AGAIN_SECONDS, str(error)
                     raise
-            return self._backend
+            return self._hardware

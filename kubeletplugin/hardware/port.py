@@ -1,4 +1,4 @@
-"""The port to a node's accelerators: what a backend must do. Pure.
+"""The two ports to a node's accelerators: which cards there are, and what is done with one. Pure.
 
 A backend knows nothing of claims that are prepared, and keeps nothing that must survive a restart of the plugin: the
 checkpoint does (``kubeletplugin.prepare``). It is asked from several threads: never twice at once about one card, but
@@ -92,18 +92,15 @@ class Assessment:
     """What must be known of a use before it is prepared."""
 
     actions: tuple[Action, ...]
-    """See ``Hardware.actions``."""
+    """See ``CardControl.actions``."""
     state: CardState
-    """See ``Hardware.observe``."""
+    """See ``CardControl.observe``."""
     edits: Edits | None
-    """See ``Hardware.edits``; None if something must be made before, or is on the card and may be in the way."""
+    """See ``CardControl.edits``; None if something must be made before, or is on the card and may be in the way."""
 
 
-class Hardware(Protocol):
-    """The cards of this node. Every method may raise ``TransientFault``; the caller retries later.
-
-    Backends and decorators derive from this, and so have ``assess``.
-    """
+class CardSource(Protocol):
+    """The cards of this node and their health. Each method may raise ``TransientFault``; the caller retries later."""
 
     def cards(self) -> tuple[Card, ...]:
         """The cards present, in order of unit and index. A card that cannot be read is left out; the others are not."""
@@ -116,6 +113,10 @@ class Hardware(Protocol):
         least one answer if it cannot know. Whether a fault is over for good is judged by the caller.
         """
         ...
+
+
+class CardControl(Protocol):
+    """What is on the cards, and what is done to them. Each method may raise ``TransientFault``; see ``CardSource``."""
 
     def observe(self, card: Card) -> CardState:
         """What is on the card now, read from the hardware and not remembered.
@@ -199,3 +200,15 @@ class Hardware(Protocol):
             Gone: the card or the partition is not there.
         """
         ...
+
+
+class Hardware(CardSource, CardControl, Protocol):
+    """Both ports, as a backend implements them. Backends derive from this, and so have ``assess``."""
+
+
+@dataclass(frozen=True, slots=True)
+class HardwarePorts:
+    """Both ports, as the plugin uses them: other objects may stand before each."""
+
+    source: CardSource
+    control: CardControl

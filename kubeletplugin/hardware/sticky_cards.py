@@ -6,15 +6,14 @@ from collections.abc import Callable, Mapping
 from driver.errors import TransientFault
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.decorator import CardsDecorator
-from kubeletplugin.hardware.port import Hardware, HardwareRefusal, Health
+from kubeletplugin.hardware.port import CardSource, Hardware, HardwareRefusal, Health
 
 _SILENT = Health("fatal", "the card does not answer", recovery="reboot")
 _LOST = Health("fatal", "the card is not there any more: it has fallen off the bus or was removed", recovery="reboot")
 
 
-class StickyCards(CardsDecorator):
-    """``Hardware`` that goes on reporting a card that it has lost, with fatal health, until the machine starts again.
+class StickyCards(CardSource):
+    """Goes on reporting a card that the hardware has lost, with fatal health, until the machine starts again.
 
     A card that vanishes from what is published would take its taint and the health of its pods with it. It is forgotten
     when another card has its number. While the backend does not answer, because one card hangs, the cards are those
@@ -25,13 +24,11 @@ class StickyCards(CardsDecorator):
         finds: how often hardware was found for this node. The cards of the one before are not lost but forgotten.
     """
 
-    def __init__(
-        self, hardware: Hardware, file: BootFile[list[Card]] | None = None, finds: Callable[[], int] = lambda: 0
-    ):
-        super().__init__(hardware)
+    def __init__(self, hardware: Hardware, file: BootFile[list[Card]], finds: Callable[[], int] = lambda: 0):
+        self._hardware = hardware
         self._file = file
         self._lock = threading.Lock()
-        self._failed = (file.load() if file else None) or []
+        self._failed = file.load() or []
         """The cards that do not work, as they are in the file."""
         self._seen: dict[str, Card] = {}
         """By ``Card.name``; empty until the backend has answered, because the file does not have all cards."""
@@ -42,9 +39,9 @@ class StickyCards(CardsDecorator):
         """What the backend said last."""
 
     def cards(self) -> tuple[Card, ...]:
-        """See ``Hardware``; in order of unit and index."""
+        """See ``CardSource``; in order of unit and index."""
         try:
-            present = self.decorated.cards()
+            present = self._hardware.cards()
         except TransientFault:
             if known := self._known():
                 return known
@@ -61,20 +58,19 @@ class StickyCards(CardsDecorator):
         return self._known()
 
     def health(self) -> Mapping[str, Health]:
-        """See ``Hardware``; a card that the backend knows nothing of is lost."""
+        """See ``CardSource``; a card that the backend knows nothing of is lost."""
         health = self._health()
         with self._lock:
             failed = [card for name, card in sorted(self._seen.items()) if health.get(name, Health()).state == "fatal"]
-            if self._file and failed != self._failed:
+            if failed != self._failed:
                 self._file.choose(failed or None)
             self._failed = failed
-        if self._file:
-            self._file.save()
+        self._file.save()
         return health
 
     def _health(self) -> Mapping[str, Health]:
         try:
-            reported = self._reported = self.decorated.health()
+            reported = self._reported = self._hardware.health()
         except TransientFault:
             known = self._known()
             silent = {card.name for card in known if not self._answers(card)}
@@ -92,7 +88,7 @@ class StickyCards(CardsDecorator):
 
     def _answers(self, card: Card) -> bool:
         try:
-            self.decorated.observe(card)
+            self._hardware.observe(card)
         except (HardwareRefusal, TransientFault):
             return False
         return True

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from driver.errors import Fault, InvalidInput, OperatorFault
-from kubeletplugin.hardware import Action, Card, Edits, Hardware, Use
+from kubeletplugin.hardware import Action, Card, CardControl, Edits, Use
 from kubeletplugin.hardware.actions import MpsDaemon
 from kubeletplugin.offers import foreign_partitions
 from kubeletplugin.prepare.card_identity import cards_of, exchanged
@@ -47,9 +47,9 @@ class Blocked:
 class Assessor:
     """Judges what claims need. Changes nothing."""
 
-    def __init__(self, devices: NodeDevices, hardware: Hardware, boot_id: str):
+    def __init__(self, devices: NodeDevices, control: CardControl, boot_id: str):
         self._devices = devices
-        self._hardware = hardware
+        self._control = control
         self._boot_id = boot_id
 
     def plan(self, plan: ClaimPlan, cards: tuple[Card, ...], uses: UsesByDevice, recorded: Checkpoint) -> Progress:
@@ -98,7 +98,7 @@ class Assessor:
         wanted: dict[str, Action] = {}
         edits: dict[tuple[str, str], Edits] = {}
         for device, use in uses.items():
-            assessment = self._hardware.assess(use, taken)
+            assessment = self._control.assess(use, taken)
             actions, foreign = assessment.actions, foreign_partitions(assessment.state, checkpoint.recorded.keys)
             if way := in_the_way(use, actions, foreign):
                 raise OperatorFault(

@@ -10,7 +10,7 @@ from driver.kube.api import NODES, RESOURCE_CLAIMS, Api, NotFound, nothing
 from driver.model import Result
 from driver.settings import Settings
 from kubeletplugin import inventory
-from kubeletplugin.hardware import Card, Edits, Hardware
+from kubeletplugin.hardware import Card, Edits, HardwarePorts
 from kubeletplugin.inventory import Fabric, OfferedDevice
 from kubeletplugin.prepare import conflicts, container
 from kubeletplugin.prepare.card_identity import is_on, results_in_use
@@ -40,7 +40,7 @@ class NodeDevices:
     ApiError, TransientFault and HardwareRefusal. The other methods do not wait for anything.
     """
 
-    def __init__(self, api: Api, hardware: Hardware, settings: Settings, node_name: str):
+    def __init__(self, api: Api, hardware: HardwarePorts, settings: Settings, node_name: str):
         self._api = api
         self._hardware = hardware
         self._settings = settings
@@ -50,7 +50,7 @@ class NodeDevices:
 
     def cards(self) -> tuple[Card, ...]:
         """The cards of this node."""
-        return self._hardware.cards()
+        return self._hardware.source.cards()
 
     def plan(self, ref: ClaimRef, meanwhile: Callable[[], object] = nothing) -> tuple[ClaimPlan, tuple[Card, ...]]:
         """What to prepare for a claim, and the cards of this node; ``meanwhile`` as of ``Api.get``.
@@ -62,7 +62,7 @@ class NodeDevices:
 
         def ask() -> None:
             nonlocal cards
-            cards = self._hardware.cards()
+            cards = self._hardware.source.cards()
             meanwhile()
 
         try:
@@ -85,7 +85,7 @@ class NodeDevices:
         steps: dict[str, Step] = {}
         for use in uses.values():
             if not use.admin:
-                assessment = self._hardware.assess(use, taken)
+                assessment = self._hardware.control.assess(use, taken)
                 found = {it.action.key: it.handle for it in assessment.state.found}
                 for action in assessment.actions:
                     if action.key in found:
@@ -95,7 +95,7 @@ class NodeDevices:
     def edits(self, claim: PreparedClaim, uses: UsesByDevice, known: EditsByDevice) -> EditsByDevice:
         """What containers need for each use of the claim's devices after its steps, as far as it is not known."""
         return {
-            device: known[device] if device in known else self._hardware.edits(use, claim.handles)
+            device: known[device] if device in known else self._hardware.control.edits(use, claim.handles)
             for device, use in uses.items()
         }
 

@@ -16,7 +16,7 @@ from driver.files import Files
 from driver.kube.api import Api, ApiError, Forbidden, Unavailable
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
-from kubeletplugin.hardware import Card, Hardware, HardwareRefusal, InUse, NoRoom, Unsupported
+from kubeletplugin.hardware import Card, HardwarePorts, HardwareRefusal, InUse, NoRoom, Unsupported
 from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.offers import Recorded
 from kubeletplugin.prepare.assessor import Assessor, Blocked
@@ -62,7 +62,7 @@ class Preparer:
         clock: Clock,
         node_name: str,
         settings: Settings,
-        hardware: Hardware,
+        hardware: HardwarePorts,
         boot_id: str,
         metrics: Metrics,
         log: Logger,
@@ -78,9 +78,10 @@ class Preparer:
         self._storage = ClaimStorage(files, settings)
         self._devices = NodeDevices(api, hardware, settings, node_name)
         self._recovery = Recovery(api, self._storage, self._devices, boot_id, log, kubelet_claims)
-        self._assessor = Assessor(self._devices, hardware, boot_id)
+        control = hardware.control
+        self._assessor = Assessor(self._devices, control, boot_id)
         self._transaction = Transaction(
-            self._storage, self._load, self._devices, self._assessor, hardware, boot_id, self._driver, log, self._count
+            self._storage, self._load, self._devices, self._assessor, control, boot_id, self._driver, log, self._count
         )
         self.retiring = Retiring(self._storage, self._load, hardware, boot_id, clock, log, wake)
         """Releases what claims had that were given up; its owner steps it."""

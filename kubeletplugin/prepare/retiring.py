@@ -11,7 +11,7 @@ from driver.backoff import delay
 from driver.clock import Clock
 from driver.errors import LodeError
 from driver.observe import Logger
-from kubeletplugin.hardware import Action, Card, Gone, Hardware
+from kubeletplugin.hardware import Action, Card, Gone, HardwarePorts
 from kubeletplugin.hardware.actions import VnpuInstance
 from kubeletplugin.prepare.card_identity import results_in_use
 from kubeletplugin.prepare.checkpoint import Checkpoint, PreparedClaim
@@ -65,7 +65,7 @@ class Retiring:
         self,
         storage: ClaimStorage,
         load: Callable[[], Checkpoint],
-        hardware: Hardware,
+        hardware: HardwarePorts,
         boot_id: str,
         clock: Clock,
         log: Logger,
@@ -161,7 +161,7 @@ class Retiring:
             while (claim := self._next(uid)) is not None:
                 step = claim.steps[-1]
                 try:
-                    self._hardware.release(step.action, step.handle)
+                    self._hardware.control.release(step.action, step.handle)
                 except Gone as gone:
                     if not self._went_with_its_card(claim, step.action):
                         raise
@@ -178,7 +178,7 @@ class Retiring:
         """
         if claim.boot_id == self._boot_id or isinstance(action, VnpuInstance):
             return False
-        return action.card not in {card.uuid for card in self._hardware.cards()}
+        return action.card not in {card.uuid for card in self._hardware.source.cards()}
 
     def _look(self, now: float) -> None:
         try:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from driver.errors import InvalidInput
 from driver.observe import Logger
-from kubeletplugin.hardware import Card, Hardware, HardwareRefusal, InUse, NoRoom
+from kubeletplugin.hardware import Card, CardControl, HardwareRefusal, InUse, NoRoom
 from kubeletplugin.prepare.assessor import Assessor, Blocked, Progress, changing, not_carried_out
 from kubeletplugin.prepare.calls import Call, CallWithdrawnError
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
@@ -41,7 +41,7 @@ class Transaction:
         load: Callable[[], Checkpoint],
         devices: NodeDevices,
         assessor: Assessor,
-        hardware: Hardware,
+        control: CardControl,
         boot_id: str,
         driver: str,
         log: Logger,
@@ -51,7 +51,7 @@ class Transaction:
         self._load = load
         self._devices = devices
         self._assessor = assessor
-        self._hardware = hardware
+        self._control = control
         self._boot_id = boot_id
         self._driver = driver
         self._log = log
@@ -160,7 +160,7 @@ class Transaction:
             for step in claim.steps:
                 if step.handle is None:
                     call.check(claim.plan.ref)
-                    handle = self._hardware.ensure(step.action)
+                    handle = self._control.ensure(step.action)
                     claim = self._stored(claim, claim.with_handle(step.action.key, handle))
             edits = self._devices.edits(claim, self._devices.uses(claim.plan, progress.cards), {})
             check_environment(claim.plan, edits)

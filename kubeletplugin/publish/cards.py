@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from driver.errors import LodeError, TransientFault
 from driver.observe import Logger
-from kubeletplugin.hardware import Card, CardState, Hardware, HardwareRefusal, Health
+from kubeletplugin.hardware import Card, CardState, HardwarePorts, HardwareRefusal, Health
 from kubeletplugin.kubelet_devices import KubeletDevices
 from kubeletplugin.offers import CardOffer, Recorded, offer_of
 from kubeletplugin.publish.other_drivers import KnownCard, known_card, of_cards
@@ -44,7 +44,7 @@ class CardMonitor:
 
     def __init__(
         self,
-        hardware: Hardware,
+        hardware: HardwarePorts,
         log: Logger,
         releasing: Callable[[Collection[Card]], Collection[str]],
         recorded: Callable[[], Recorded],
@@ -67,7 +67,7 @@ class CardMonitor:
             TransientFault: the hardware does not answer; the state stays.
         """
         before = self._record()
-        cards, health = self._hardware.cards(), dict(self._hardware.health())
+        cards, health = self._hardware.source.cards(), dict(self._hardware.source.health())
         observed = {card.uuid: self._observe(card) for card in cards}
         after = self._record()
         # What exists was recorded before it was made, and is recorded until it is gone: at one of these two moments.
@@ -92,7 +92,7 @@ class CardMonitor:
 
     def _observe(self, card: Card) -> CardState:
         try:
-            return self._hardware.observe(card)
+            return self._hardware.control.observe(card)
         except (HardwareRefusal, TransientFault):
             return self._observed.get(card.uuid, CardState())
 

@@ -13,7 +13,7 @@ from driver.kube.api import NODES, RESOURCE_SLICES, AlreadyExists, Api, ApiError
 from driver.kube.reflector import Delta, Reflector, Synced
 from driver.observe import Logger
 from driver.settings import Settings
-from kubeletplugin.hardware import Card, Hardware
+from kubeletplugin.hardware import Card, HardwarePorts
 from kubeletplugin.kubelet_devices import KubeletDevices
 from kubeletplugin.offers import Recorded
 from kubeletplugin.publish.cards import CardMonitor
@@ -50,7 +50,7 @@ class Publisher:
         clock: Clock,
         node_name: str,
         settings: Settings,
-        hardware: Hardware,
+        hardware: HardwarePorts,
         metrics: PublishingMetrics,
         log: Logger,
         wake: Callable[[], None] = lambda: None,

@@ -8,6 +8,7 @@ from driver.clock import SystemClock
 from driver.kube.api import NODES, RESOURCE_SLICES, Api, Object
 from driver.observe import Metrics, logger
 from driver.settings import Settings
+from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, shipped_profiles
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from simulation.files import MemoryFiles
@@ -20,9 +21,16 @@ class Plugin:
     def __init__(self, api: Api, node: str, profile: str):
         self.files = MemoryFiles()
         self.metrics = Metrics()
-        hardware = SimulatedHardware(load_profile(profile, self.files), node, self.files, "/faults")
+        cards = SimulatedHardware(load_profile(profile, self.files), node, self.files, "/faults")
+        hardware = HardwarePorts(cards, cards)
         self.publisher = Publisher(
-            api, SystemClock(), node, Settings(), hardware, PublishingMetrics(self.metrics), logger("publisher")
+            api,
+            SystemClock(),
+            node,
+            Settings(),
+            hardware,
+            PublishingMetrics(self.metrics),
+            logger("publisher"),
         )
         for reflector in self.publisher.reflectors:
             reflector.step()

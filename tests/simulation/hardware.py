@@ -8,9 +8,10 @@ from driver.errors import TransientFault
 from driver.threads import Threads
 from kubeletplugin.hardware import Action, Card, CardState, Edits, Gone, Handle, Hardware, Health, NoRoom, Use
 from kubeletplugin.hardware.actions import MigInstance, MigMode
-from kubeletplugin.hardware.decorator import HardwareDecorator
+from kubeletplugin.hardware.choosing import CombinedHardware
 from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.hardware.simulated import MemoryStore, Profile, SimulatedHardware
+from tests.simulation.hardware_decorator import HardwareDecorator
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class NodeHardware:
         Who asks about a card while the same process asks about it, in a program that is interleaved, finds it busy.
         """
         hardware = self.of(call)
-        return GuardedHardware(lambda: hardware, clock, 0, 0, threads=_ImmediateThreads(self))
+        return GuardedHardware(lambda: CombinedHardware.of(hardware), clock, 0, 0, threads=_ImmediateThreads(self))
 
     def reboot(self) -> None:
         """What the hardware does not keep is gone, and the cards may be numbered in another order."""

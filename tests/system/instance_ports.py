@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from driver.kube.api import ApiCall, Unavailable
 from driver.kube.decorator import ApiDecorator
 from kubeletplugin.hardware import Action, Handle
-from kubeletplugin.hardware.decorator import HardwareDecorator
 from tests.simulation.hardware import NodeHardware
+from tests.simulation.hardware_decorator import HardwareDecorator
 from tests.simulation.process import Process, ProcessDisk
 from tests.system.turns import Condition
 from tests.unit.kubeletplugin.rig import Rig

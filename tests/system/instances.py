@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from driver.errors import LodeError
 from driver.files import Files
 from driver.observe import Metrics, logger
+from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
 from kubeletplugin.prepare.storage import ClaimStorage
 from simulation.faults import Crash
@@ -155,7 +156,8 @@ class InstancesHistory:
 
         files = Files(InstanceDisk(rig, process, wait))
         api, clock = InstanceApi(rig, process, self.random), InstanceClock(rig, lambda s: wait(lambda: False, s))
-        hardware = SlowHardware(self.hardware, process, pause)
+        cards = SlowHardware(self.hardware, process, pause)
+        hardware = HardwarePorts(cards, cards)
         log, boot = logger("instances"), rig.boot_id
         preparer = Preparer(api, files, clock, NODE, rig.settings, hardware, boot, Metrics(), log)
         instance = Instance(process, preparer)

@@ -5,6 +5,6 @@ reading    reads HCAs and their ports from ``/sys``
 ports      what the ports say about the fabric
 """
 
-from kubeletplugin.hardware.infiniband.attached import AttachedHardware
+from kubeletplugin.hardware.infiniband.attached import Attachments
 
-__all__ = ["AttachedHardware"]
+__all__ = ["Attachments"]

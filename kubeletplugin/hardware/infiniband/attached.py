@@ -1,4 +1,4 @@
-"""``Hardware`` whose cards say which InfiniBand fabric and which rail they are attached to."""
+"""Which InfiniBand fabric and which rail cards are attached to."""
 
 import threading
 from collections.abc import Sequence
@@ -7,25 +7,22 @@ from dataclasses import replace
 from driver.clock import Clock
 from driver.observe import Logger
 from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.decorator import CardsDecorator
 from kubeletplugin.hardware.infiniband.ports import Hca, cluster_of, compute_hcas, ties
 from kubeletplugin.hardware.infiniband.reading import read_hcas
-from kubeletplugin.hardware.port import Hardware
 from kubeletplugin.hardware.sysfs import Sysfs
 
 READ_AGAIN_SECONDS = 10.0
 """How long what was read of the HCAs is used. The cards are asked for every second."""
 
 
-class AttachedHardware(CardsDecorator):
-    """Adds ``ib_cluster`` and ``rail`` to the cards of a backend. A rail that the backend reports stays. Thread-safe.
+class Attachments:
+    """Adds ``ib_cluster`` and ``rail`` to the cards of the node. A rail that a backend reports stays. Thread-safe.
 
     Args:
         exclude: patterns of HCAs and ports that are not of the compute fabric (``ports.compute_hcas``).
     """
 
-    def __init__(self, hardware: Hardware, sysfs: Sysfs, exclude: Sequence[str], clock: Clock, log: Logger):
-        super().__init__(hardware)
+    def __init__(self, sysfs: Sysfs, exclude: Sequence[str], clock: Clock, log: Logger):
         self._sysfs = sysfs
         self._exclude = tuple(exclude)
         self._clock = clock
@@ -35,9 +32,9 @@ class AttachedHardware(CardsDecorator):
         self._read_again = 0.0
         """The time (``Clock.monotonic``) from which the HCAs are read again."""
 
-    def cards(self) -> tuple[Card, ...]:
-        """See ``Hardware``."""
-        cards, hcas = self.decorated.cards(), self._current()
+    def attached(self, cards: tuple[Card, ...]) -> tuple[Card, ...]:
+        """The same cards, with their fabric and rail."""
+        hcas = self._current()
         cluster = cluster_of(hcas)
         tied = ties({card.pci_bus_id: self._sysfs.path_of(card.pci_bus_id) for card in cards}, hcas) if hcas else {}
         return tuple(

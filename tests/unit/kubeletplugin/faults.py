@@ -6,7 +6,7 @@ from typing import Any
 from driver.kube.api import Api, ApiCall, Unavailable
 from driver.kube.decorator import ApiDecorator
 from kubeletplugin.hardware import Action, Card, CardState, Edits, Handle, Hardware, Use
-from kubeletplugin.hardware.decorator import HardwareDecorator
+from tests.simulation.hardware_decorator import HardwareDecorator
 
 
 class Unsteady(ApiDecorator):

@@ -10,7 +10,7 @@ from driver.files import Files
 from driver.kube.api import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, Api, Object
 from driver.observe import Metrics, logger
 from driver.settings import Settings
-from kubeletplugin.hardware import Hardware
+from kubeletplugin.hardware import Hardware, HardwarePorts
 from kubeletplugin.hardware.simulated import MemoryStore, Profile, SimulatedHardware, load_profile
 from kubeletplugin.kubelet_devices import KubeletClaim
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
@@ -92,13 +92,14 @@ class Rig:
         hardware: Hardware | None = None,
         kubelet: Callable[[], Collection[KubeletClaim]] = lambda: (),
     ) -> Preparer:
+        cards = hardware or self.hardware
         return Preparer(
             api or self.api,
             files or self.files,
             self.clock,
             NODE,
             self.settings,
-            hardware or self.hardware,
+            HardwarePorts(cards, cards),
             self.boot_id,
             Metrics(),
             logger("test"),

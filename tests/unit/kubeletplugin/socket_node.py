@@ -7,6 +7,7 @@ from driver.clock import SystemClock
 from driver.files import SystemFiles
 from driver.observe import Metrics, logger
 from driver.settings import Settings
+from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.prepare import ClaimRef, Preparer
 from kubeletplugin.server import PluginServer
@@ -37,9 +38,9 @@ class SocketNode:
 
     def start(self, pod_uid: str = "", preparer: Preparer | None = None) -> PluginServer:
         """A plugin instance that serves."""
-        log = logger("test")
+        log, ports = logger("test"), HardwarePorts(self.hardware, self.hardware)
         preparer = preparer or Preparer(
-            self.rig.api, SystemFiles(), SystemClock(), NODE, self.settings, self.hardware, "boot", Metrics(), log
+            self.rig.api, SystemFiles(), SystemClock(), NODE, self.settings, ports, "boot", Metrics(), log
         )
         server = PluginServer(
             preparer, self.hardware, SystemClock(), self.settings, NODE, pod_uid, self._registered, log

@@ -8,14 +8,14 @@ import pytest
 from driver.observe import logger
 from driver.settings import Settings
 from kubeletplugin.finding import find_hardware, profile_name
-from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.ascend.dcmi import DcmiError
+from kubeletplugin.hardware.choosing import CombinedHardware
 from kubeletplugin.hardware.simulated import SimulatedHardware
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
 
 
-def found(root: Path, labels: dict[str, str] | None = None, **section: Any) -> Hardware:
+def found(root: Path, labels: dict[str, str] | None = None, **section: Any) -> CombinedHardware:
     roots = {"sysRoot": str(root / "sys"), "devRoot": str(root / "dev"), "driverRoot": str(root)}
     settings = Settings.model_validate({"kubeletplugin": {**roots, **section}})
     profile = profile_name(settings, {"metadata": {"labels": labels}})
@@ -29,7 +29,7 @@ def test_a_node_without_accelerators_has_no_cards(tmp_path: Path) -> None:
 
 def test_simulated_cards_are_those_of_the_profile_or_of_the_nodes_label(tmp_path: Path) -> None:
     simulated = found(tmp_path, hardware="simulated", profile="t4x2")
-    assert isinstance(simulated, SimulatedHardware)
+    assert isinstance(simulated.of_card(simulated.cards()[0].uuid), SimulatedHardware)
     assert len(simulated.cards()) == 2
     labelled = found(tmp_path, {"lode.dev/simulated-profile": "h100x8"}, hardware="simulated", profile="t4x2")
     assert len(labelled.cards()) == 8

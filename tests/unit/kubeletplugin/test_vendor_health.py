@@ -9,15 +9,15 @@ import pytest
 from driver.kube.api import NODES, RESOURCE_SLICES
 from driver.observe import Metrics, logger
 from driver.settings import Settings
-from kubeletplugin.hardware import Hardware
+from kubeletplugin.hardware import Hardware, HardwarePorts
 from kubeletplugin.hardware.actions import MigInstance, MigMode
-from kubeletplugin.hardware.debounced_health import DebouncedHealth
-from kubeletplugin.hardware.sticky_cards import StickyCards
+from kubeletplugin.hardware.boot_memory import with_memory_of_boot
 from kubeletplugin.health import HealthFeed
 from kubeletplugin.offers import Recorded
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
+from simulation.files import MemoryFiles
 from tests.fakes.dcmi.models import ASCEND_310P3
 from tests.fakes.nvml.models import H100
 from tests.fakes.state import FakeState
@@ -36,15 +36,16 @@ class Running:
         self.clock = VirtualClock()
         self._api = MemoryApi(self.clock)
         self._api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
-        self._hardware = DebouncedHealth(StickyCards(backend), self.clock, RECOVERY_SECONDS)
+        files, log = MemoryFiles(), logger("test")
+        self._cards = with_memory_of_boot(backend, "/plugin", "boot", RECOVERY_SECONDS, files, self.clock, log)
         self._publisher = Publisher(
             self._api,
             self.clock,
             NODE,
             Settings(),
-            self._hardware,
+            HardwarePorts(self._cards, backend),
             PublishingMetrics(Metrics()),
-            logger("test"),
+            log,
             recorded=lambda: recorded or Recorded(),
         )
 
@@ -65,7 +66,7 @@ class Running:
 
     def reported(self) -> dict[str, str]:
         """What the kubelet writes into the status of pods: the fault of each device that has one."""
-        feed = HealthFeed(self._hardware, self.clock, Settings(), NODE, logger("test"))
+        feed = HealthFeed(self._cards, self.clock, Settings(), NODE, logger("test"))
         report = next(feed.reports(threading.Event()))
         return {item.device: item.health.message for item in report if not item.health.healthy}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from driver.observe import logger
-from kubeletplugin.hardware import Card, Hardware
+from kubeletplugin.hardware import Card, CardSource, Hardware
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.debounced_health import DebouncedHealth, Failures
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
@@ -34,20 +34,20 @@ class SlowDisk:
         return BootFile(self.files, FILE, "boot-1", kind, logger("test"))
 
 
-def known(backend: Hardware, disk: SlowDisk) -> Hardware:
+def sticky(backend: Hardware, disk: SlowDisk) -> CardSource:
     return StickyCards(backend, disk.file(list[Card]))
 
 
-def steady(backend: Hardware, disk: SlowDisk) -> Hardware:
+def debounced(backend: Hardware, disk: SlowDisk) -> CardSource:
     return DebouncedHealth(backend, VirtualClock(), 10, disk.file(Failures))
 
 
-@pytest.mark.parametrize("decorated", [known, steady])
+@pytest.mark.parametrize("made", [sticky, debounced])
 def test_the_cards_and_their_health_are_told_while_a_disk_keeps_a_failure(
-    decorated: Callable[[Hardware, SlowDisk], Hardware],
+    made: Callable[[Hardware, SlowDisk], CardSource],
 ) -> None:
     disk, told = SlowDisk(), list[object]()
-    hardware = decorated(SimulatedHardware(load_profile("t4x2", disk.files), "n1", disk.files, "/faults"), disk)
+    hardware = made(SimulatedHardware(load_profile("t4x2", disk.files), "n1", disk.files, "/faults"), disk)
     hardware.cards()
     disk.files.write("/faults/gpu-1", b"Xid 79")
     with ThreadPoolExecutor() as other:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubeletplugin.hardware import Card, Gone, Hardware, Use
+from kubeletplugin.hardware import Card, CardSource, Gone, Hardware, Use
 from kubeletplugin.hardware.choosing import Choice, CombinedHardware, chosen
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from simulation.files import MemoryFiles
@@ -26,8 +26,8 @@ class Node:
         return Choice(name, lambda: name in self.present, make)
 
 
-def names(hardware: Hardware) -> list[str]:
-    return [card.name for card in hardware.cards()]
+def names(source: CardSource) -> list[str]:
+    return [card.name for card in source.cards()]
 
 
 @pytest.mark.parametrize(
@@ -70,21 +70,22 @@ def test_each_card_is_asked_through_its_own_backend() -> None:
     cards = SimulatedHardware(load_profile("ascend310px4", MemoryFiles()), "n1").cards()
     assert cards[0].scheme
     use = Use("claim", cards[0], cards[0].scheme.partitions[0])
-    (action,) = hardware.actions(use, ())
-    handle = hardware.ensure(action)
-    assert [found.action for found in hardware.observe(cards[0]).found] == [action]
-    assert dict(hardware.edits(use, {action.key: handle}).env)["ASCEND_VISIBLE_DEVICES"] == "void"
-    hardware.release(action, handle)
-    assert hardware.observe(cards[0]).found == ()
+    control = hardware.of_card(cards[0].uuid)
+    (action,) = control.actions(use, ())
+    handle = control.ensure(action)
+    assert [found.action for found in control.observe(cards[0]).found] == [action]
+    assert dict(control.edits(use, {action.key: handle}).env)["ASCEND_VISIBLE_DEVICES"] == "void"
+    control.release(action, handle)
+    assert control.observe(cards[0]).found == ()
 
 
 def test_a_card_that_no_backend_has_is_gone() -> None:
     card = Card(0, "absent", "nvidia", "T4", "Tesla T4", "Turing", 15360, "", "", "")
     with pytest.raises(Gone, match="absent"):
-        CombinedHardware(Node("gpus").choices()).observe(card)
+        CombinedHardware(Node("gpus").choices()).of_card(card.uuid).observe(card)
 
 
 def test_the_setting_can_name_one_backend() -> None:
     node = Node()
-    assert names(chosen("npus", node.choices())) == ["npu-0", "npu-1", "npu-2", "npu-3"]
-    assert chosen("auto", node.choices()).cards() == ()
+    assert names(chosen("npus", node.choices(), tuple)) == ["npu-0", "npu-1", "npu-2", "npu-3"]
+    assert chosen("auto", node.choices(), tuple).cards() == ()

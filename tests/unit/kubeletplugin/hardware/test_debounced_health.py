@@ -12,10 +12,10 @@ from driver.observe import logger
 from kubeletplugin.hardware import Health
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.debounced_health import LONGEST_RECOVERY_SECONDS, DebouncedHealth, Failures, after_report
-from kubeletplugin.hardware.decorator import HardwareDecorator
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from simulation.clock import VirtualClock
 from simulation.files import MemoryFiles
+from tests.simulation.hardware_decorator import HardwareDecorator
 
 RECOVERY = 60.0
 FILE = "/plugin/health.json"
@@ -47,8 +47,10 @@ class Scene:
 
     def start(self, boot_id: str = "boot-1") -> None:
         """Start the program anew."""
-        file = BootFile(self.files, FILE, boot_id, Failures, logger("test"))
-        self.steady = DebouncedHealth(self.backend, self.clock, RECOVERY, file)
+        self.steady = DebouncedHealth(self.backend, self.clock, RECOVERY, self.file(boot_id))
+
+    def file(self, boot_id: str = "boot-1") -> BootFile[Failures]:
+        return BootFile(self.files, FILE, boot_id, Failures, logger("test"))
 
     def fail(self, reason: bytes = b"Xid 79") -> None:
         self.files.write("/faults/gpu-1", reason)
@@ -231,7 +233,7 @@ def test_a_partition_that_is_gone_leaves_nothing() -> None:
     scene, failed = Scene(), Health("fatal", "Xid 94")
     part = "gpu-0-mig-1g-5gb-6"
     backend = Parted(scene.backend)
-    scene.steady = DebouncedHealth(backend, scene.clock, RECOVERY)
+    scene.steady = DebouncedHealth(backend, scene.clock, RECOVERY, scene.file())
     backend.faults = {part: failed}
     assert scene.health()[part] == failed
     backend.faults = {}

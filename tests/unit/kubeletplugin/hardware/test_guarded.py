@@ -10,7 +10,8 @@ import pytest
 from driver.clock import SystemClock
 from driver.errors import Fault, InvalidInput, TransientFault
 from driver.parameters import GpuConfig
-from kubeletplugin.hardware import Action, Card, CardState, Gone, Handle, Hardware, InUse, Use
+from kubeletplugin.hardware import Action, Card, CardState, Gone, Handle, InUse, Use
+from kubeletplugin.hardware.choosing import CombinedHardware
 from kubeletplugin.hardware.guarded import FIND_AGAIN_SECONDS, Guard, GuardedHardware
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from simulation.clock import VirtualClock
@@ -23,7 +24,7 @@ def simulated() -> SimulatedHardware:
 
 def test_it_answers_as_its_backend() -> None:
     backend = simulated()
-    hardware = GuardedHardware(lambda: backend, VirtualClock())
+    hardware = GuardedHardware(lambda: CombinedHardware.of(backend), VirtualClock())
     assert hardware.cards() == backend.cards()
     assert hardware.health() == backend.health()
     for card in backend.cards():
@@ -43,11 +44,11 @@ def test_it_answers_as_its_backend() -> None:
 def test_hardware_that_is_not_found_is_looked_for_again_and_meanwhile_it_is_said_why(error: Exception) -> None:
     clock, tries, present = VirtualClock(), [], False
 
-    def find() -> Hardware:
+    def find() -> CombinedHardware:
         tries.append(clock.monotonic())
         if not present:
             raise error
-        return simulated()
+        return CombinedHardware.of(simulated())
 
     hardware = GuardedHardware(find, clock)
     for _ in range(3):
@@ -77,7 +78,7 @@ class Hanging(SimulatedHardware):
 
 def test_a_call_that_hangs_is_given_up_and_no_other_is_made_until_it_returns() -> None:
     backend = Hanging()
-    hardware = GuardedHardware(lambda: backend, SystemClock(), answer_seconds=0.05)
+    hardware = GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock(), answer_seconds=0.05)
     with pytest.raises(TransientFault, match="did not answer within"):
         hardware.cards()
     for _ in range(3):
@@ -85,13 +86,13 @@ def test_a_call_that_hangs_is_given_up_and_no_other_is_made_until_it_returns() -
             hardware.health()
     assert backend.calls == 1
     backend.may_return.set()
-    patient = GuardedHardware(lambda: backend, SystemClock())
+    patient = GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock())
     assert len(patient.cards()) == 2
 
 
 def test_after_a_call_that_hung_the_hardware_is_asked_again() -> None:
     backend = Hanging()
-    hardware = GuardedHardware(lambda: backend, SystemClock(), answer_seconds=0.05)
+    hardware = GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock(), answer_seconds=0.05)
     with pytest.raises(TransientFault):
         hardware.cards()
     backend.may_return.set()
@@ -110,7 +111,8 @@ class Defective(SimulatedHardware):
 def test_a_defect_of_a_backend_is_a_fault_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     printed = SimpleQueue[type[BaseException]]()
     monkeypatch.setattr(threading, "excepthook", lambda arguments: printed.put(arguments.exc_type))
-    hardware = GuardedHardware(lambda: Defective(load_profile("t4x2", MemoryFiles())), SystemClock())
+    backend = Defective(load_profile("t4x2", MemoryFiles()))
+    hardware = GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock())
     with pytest.raises(TransientFault, match="defect"):
         hardware.cards()
     assert printed.get() is ZeroDivisionError
@@ -132,12 +134,12 @@ class OneCardHangs(SimulatedHardware):
 
 def test_a_card_that_hangs_delays_no_other_card_and_no_question_about_the_node() -> None:
     backend = OneCardHangs()
-    hardware = GuardedHardware(lambda: backend, SystemClock(), answer_seconds=0.05)
+    hardware = GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock(), answer_seconds=0.05)
     hanging, other = backend.cards()
     for reason in ("did not answer within", "still hangs"):
         with pytest.raises(TransientFault, match=f"card {hanging.uuid} .*{reason}"):
             hardware.observe(hanging)
-    patient = GuardedHardware(lambda: backend, SystemClock())
+    patient = GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock())
     assert patient.observe(other) == CardState()
     assert len(patient.health()) == 2
     backend.may_return.set()
@@ -150,7 +152,7 @@ class Refusing(SimulatedHardware):
 
 def test_a_refusal_of_the_hardware_is_its_answer() -> None:
     backend = Refusing(load_profile("t4x2", MemoryFiles()), "n1")
-    hardware = GuardedHardware(lambda: backend, SystemClock())
+    hardware = GuardedHardware(lambda: CombinedHardware.of(backend), SystemClock())
     (action,) = hardware.actions(Use("claim", backend.cards()[0], config=GpuConfig(sharing="mps")), ())
     with pytest.raises(InUse, match="two processes"):
         hardware.release(action, {})

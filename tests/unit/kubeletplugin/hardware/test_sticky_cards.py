@@ -9,11 +9,11 @@ from driver.errors import TransientFault
 from driver.observe import logger
 from kubeletplugin.hardware import Card, CardState, Hardware, Health
 from kubeletplugin.hardware.boot_file import BootFile
-from kubeletplugin.hardware.decorator import HardwareDecorator
 from kubeletplugin.hardware.simulated import MemoryStore, SimulatedHardware, load_profile
 from kubeletplugin.hardware.simulated.profile import shipped_profiles
 from kubeletplugin.hardware.sticky_cards import StickyCards
 from simulation.files import MemoryFiles
+from tests.simulation.hardware_decorator import HardwareDecorator
 
 FILE = "/plugin/failed-cards.json"
 
@@ -23,11 +23,13 @@ class Node:
         self.store, self.files = MemoryStore(), MemoryFiles()
         profile = load_profile("t4x2", self.files)
         self.backend = SimulatedHardware(profile, "n1", self.files, "/faults", store=self.store)
+        self.before = HardwareDecorator(self.backend)
+        """Stands before the backend."""
         self.start()
 
     def start(self, boot_id: str = "boot-1") -> None:
         """Start the program anew."""
-        self.hardware = StickyCards(self.backend, BootFile(self.files, FILE, boot_id, list[Card], logger("test")))
+        self.hardware = StickyCards(self.before, BootFile(self.files, FILE, boot_id, list[Card], logger("test")))
 
     def ask(self) -> tuple[Card, ...]:
         """Ask for the cards and their health, as publishing does."""
@@ -86,7 +88,7 @@ def test_a_program_that_has_no_answer_yet_does_not_take_the_failed_cards_for_all
     node.lose("gpu-0")
     node.ask()
     node.start()
-    node.hardware.decorated = Hanging(node.backend)
+    node.before.decorated = Hanging(node.backend)
     with pytest.raises(TransientFault):
         node.hardware.cards()
 
@@ -125,7 +127,7 @@ class Renumbered(HardwareDecorator):
 def test_a_card_whose_number_another_has_now_is_forgotten() -> None:
     node = Node()
     _, second = node.hardware.cards()
-    node.hardware.decorated = Renumbered(node.backend)
+    node.before.decorated = Renumbered(node.backend)
     assert [(card.index, card.uuid) for card in node.hardware.cards()] == [(0, second.uuid)]
 
 
@@ -152,7 +154,7 @@ def test_a_card_that_hangs_does_not_work_and_the_others_stay_as_they_were() -> N
     node = Node()
     before = node.hardware.cards()
     node.hardware.health()
-    node.hardware.decorated = Hanging(node.backend, "gpu-0")
+    node.before.decorated = Hanging(node.backend, "gpu-0")
     assert node.hardware.cards() == before
     health = node.hardware.health()
     assert (health["gpu-0"].state, health["gpu-0"].message) == ("fatal", "the card does not answer")
@@ -161,7 +163,7 @@ def test_a_card_that_hangs_does_not_work_and_the_others_stay_as_they_were() -> N
 
 def test_hardware_that_was_never_seen_does_not_answer() -> None:
     node = Node()
-    node.hardware.decorated = Hanging(node.backend)
+    node.before.decorated = Hanging(node.backend)
     with pytest.raises(TransientFault):
         node.hardware.cards()
     with pytest.raises(TransientFault):
@@ -171,7 +173,7 @@ def test_hardware_that_was_never_seen_does_not_answer() -> None:
 def test_while_every_card_answers_a_failed_question_is_asked_again() -> None:
     node = Node()
     node.hardware.cards()
-    node.hardware.decorated = Hanging(node.backend)
+    node.before.decorated = Hanging(node.backend)
     with pytest.raises(TransientFault):
         node.hardware.health()
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from kubeletplugin.hardware import Action, Handle, Hardware
 from kubeletplugin.hardware.actions import MigInstance
-from kubeletplugin.hardware.decorator import HardwareDecorator
 from kubeletplugin.prepare.checkpoint import PreparedClaim
 from kubeletplugin.prepare.storage import ClaimStorage
+from tests.simulation.hardware_decorator import HardwareDecorator
 from tests.unit.kubeletplugin.faults import Killed
 from tests.unit.kubeletplugin.rig import (
     Rig,

@@ -14,8 +14,8 @@ from referencing.jsonschema import DRAFT7
 
 from driver.errors import InvalidInput
 from kubeletplugin.hardware import DeviceNode, Edits, Handle, Hook, Mount, Use
-from kubeletplugin.hardware.decorator import HardwareDecorator
 from kubeletplugin.prepare.cdi import CdiDevice, Spec, encode, minimum_version
+from tests.simulation.hardware_decorator import HardwareDecorator
 from tests.unit.kubeletplugin.rig import SHARE_A, Rig, prepare, result, share
 
 SCHEMA = Path(__file__).parents[3] / "data" / "cdi"

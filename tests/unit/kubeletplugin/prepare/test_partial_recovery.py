@@ -8,7 +8,7 @@ import pytest
 
 from driver.errors import TransientFault
 from kubeletplugin.hardware import Action, Card, CardState, Edits, Handle, Hardware, Use
-from kubeletplugin.hardware.decorator import HardwareDecorator
+from tests.simulation.hardware_decorator import HardwareDecorator
 from tests.unit.kubeletplugin.rig import (
     CDI,
     CHECKPOINT,

@@ -8,10 +8,10 @@ from structlog.testing import capture_logs
 
 from driver.errors import TransientFault
 from kubeletplugin.hardware import Action, Card, CardState, Handle, Use
-from kubeletplugin.hardware.decorator import HardwareDecorator
 from kubeletplugin.hardware.simulated import SimulatedHardware
 from kubeletplugin.hardware.simulated.profile import Profile
 from kubeletplugin.prepare.preparer import RETRY_TIMEOUT_SECONDS
+from tests.simulation.hardware_decorator import HardwareDecorator
 from tests.unit.kubeletplugin.prepare.partitions import MIG_6, ONE, Watched, records
 from tests.unit.kubeletplugin.rig import (
     CDI,

@@ -8,10 +8,10 @@ import pytest
 from driver.errors import TransientFault
 from driver.kube.api import RESOURCE_CLAIMS
 from kubeletplugin.hardware import Action, Edits, Handle, Hardware, Use
-from kubeletplugin.hardware.decorator import HardwareDecorator
 from kubeletplugin.hardware.simulated import SimulatedHardware
 from kubeletplugin.hardware.simulated.profile import Profile
 from kubeletplugin.prepare import Preparer
+from tests.simulation.hardware_decorator import HardwareDecorator
 from tests.unit.kubeletplugin.faults import Killed
 from tests.unit.kubeletplugin.prepare.partitions import (
     MIG_5,

@@ -18,6 +18,7 @@ from driver.clock import SystemClock
 from driver.files import SystemFiles
 from driver.settings import KubeletPluginSettings, Settings
 from kubeletplugin.hardware import Hardware
+from kubeletplugin.hardware.choosing import CombinedHardware
 from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.prepare import Preparer
 from kubeletplugin.prepare.storage import ClaimStorage
@@ -251,7 +252,9 @@ def test_a_claim_is_unprepared_while_the_library_hangs_and_its_partitions_go_whe
     node = _nodes(folder, SCENES[name], monkeypatch)(0)
     prepare(node.first, node.ref)
     hang, backend = {"fault.nvmlDeviceGetHandleByUUID": "hang", "fault.dcmi_get_device_die_v2": "hang"}, node.hardware
-    impatient = GuardedHardware(lambda: backend, SystemClock(), answer_seconds=0.05, change_seconds=0.05)
+    impatient = GuardedHardware(
+        lambda: CombinedHardware.of(backend), SystemClock(), answer_seconds=0.05, change_seconds=0.05
+    )
     plugin = node.plugin(files=SystemFiles(), hardware=impatient)
     node.vendor.fake.change(hang)
     try:

@@ -8,7 +8,7 @@ from driver.errors import TransientFault
 from driver.kube.api import NODES, RESOURCE_SLICES, Api, Object
 from driver.observe import Metrics
 from driver.settings import KubeletPluginSettings, Settings
-from kubeletplugin.hardware import Card, CardState
+from kubeletplugin.hardware import Card, CardSource, CardState, HardwarePorts
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.kubelet_devices import KubeletDevices
 from kubeletplugin.offers import Recorded
@@ -92,6 +92,8 @@ class PublishingNode:
         self.files = MemoryFiles()
         self.settings = Settings(kubeletplugin=KubeletPluginSettings(**section))
         self.hardware = Broken(load_profile(profile, self.files), NODE, self.files, "/faults")
+        self.cards: CardSource | None = None
+        """What stands before the hardware, if anything does."""
         self.journal = Journal()
         self.recorded = Recorded()
         self.kubelet: KubeletDevices | None = None
@@ -129,7 +131,7 @@ class Running:
             rig.clock,
             NODE,
             rig.settings,
-            rig.hardware,
+            HardwarePorts(rig.cards or rig.hardware, rig.hardware),
             PublishingMetrics(self.metrics),
             rig.journal,
             recorded=lambda: rig.recorded,

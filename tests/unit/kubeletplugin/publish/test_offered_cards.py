@@ -1,15 +1,15 @@
 """What is offered of the cards: what others made on them, what other drivers hand out, faults, and the node's label."""
 
-from typing import cast
-
 import pytest
 
 from driver.kube.api import NODES, RESOURCE_SLICES
+from driver.observe import logger
 from kubeletplugin.hardware.actions import MigInstance, MigMode
-from kubeletplugin.hardware.debounced_health import DebouncedHealth
+from kubeletplugin.hardware.boot_file import BootFile
+from kubeletplugin.hardware.debounced_health import DebouncedHealth, Failures
 from kubeletplugin.kubelet_devices import KubeletDevices, PluginDevice
 from kubeletplugin.offers import Recorded
-from tests.unit.kubeletplugin.publish.publishing_node import NODE, Broken, PublishingNode, running
+from tests.unit.kubeletplugin.publish.publishing_node import NODE, PublishingNode, running
 
 
 def of_first(rig: PublishingNode) -> set[str]:
@@ -205,7 +205,8 @@ def test_a_label_that_is_not_valid_is_said_once_and_the_setting_counts(label: st
 
 def test_a_card_that_toggles_does_not_have_the_slices_written_again_and_again() -> None:
     rig = PublishingNode("h100x8")
-    rig.hardware = cast("Broken", DebouncedHealth(rig.hardware, rig.clock, 60))
+    file = BootFile(rig.files, "/plugin/health.json", "boot", Failures, logger("test"))
+    rig.cards = DebouncedHealth(rig.hardware, rig.clock, 60, file)
     rig.node()
     one = rig.start()
     one.run(1)

@@ -6,7 +6,8 @@ from structlog.testing import capture_logs
 
 from driver.observe import logger
 from kubeletplugin.hardware import Use
-from kubeletplugin.hardware.infiniband import AttachedHardware
+from kubeletplugin.hardware.choosing import Choice, CombinedHardware
+from kubeletplugin.hardware.infiniband import Attachments
 from kubeletplugin.hardware.infiniband.attached import READ_AGAIN_SECONDS
 from kubeletplugin.hardware.simulated import SimulatedHardware, profile_from
 from kubeletplugin.hardware.sysfs import Sysfs
@@ -30,7 +31,8 @@ class Machine:
         for way in (("pci0000:15", "0000:18:00.0"), ("pci0000:97", "0000:9a:00.0"), ("pci0000:d7", "0000:db:00.0")):
             add_function(root, *way)
         backend = SimulatedHardware(profile_from(PROFILE, "profile"), "n1")
-        self.hardware = AttachedHardware(backend, Sysfs(str(root)), exclude, self.clock, logger("test"))
+        infiniband = Attachments(Sysfs(str(root)), exclude, self.clock, logger("test"))
+        self.hardware = CombinedHardware([Choice("gpus", lambda: True, lambda: backend)], infiniband.attached)
 
     def attached(self) -> list[tuple[str, str]]:
         return [(card.ib_cluster, card.rail) for card in self.hardware.cards()]
@@ -99,4 +101,5 @@ def test_health_and_device_files_are_those_of_the_backend(tmp_path: Path) -> Non
     hardware = Machine(tmp_path).hardware
     assert all(health.healthy for health in hardware.health().values())
     card = hardware.cards()[0]
-    assert [node.path for node in hardware.edits(Use("claim", card), {}).device_nodes] == ["/dev/lode/gpu-0"]
+    edits = hardware.of_card(card.uuid).edits(Use("claim", card), {})
+    assert [node.path for node in edits.device_nodes] == ["/dev/lode/gpu-0"]
