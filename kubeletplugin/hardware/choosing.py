@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from driver.errors import OperatorFault
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.port import CardControl, CardSource, Gone, Hardware, Health
 
@@ -40,8 +41,17 @@ class CombinedHardware(CardSource):
         return cls([Choice("", lambda: True, lambda: backend)])
 
     def cards(self) -> Cards:
-        """See ``CardSource``."""
+        """See ``CardSource``.
+
+        Raises:
+            OperatorFault: two backends have a card of the same name.
+        """
         found = [(card, backend) for backend in self._present() for card in backend.cards()]
+        of_name: dict[str, Hardware] = {}
+        for card, backend in found:
+            if of_name.setdefault(card.name, backend) is not backend:
+                names = " or ".join(self._backends)
+                raise OperatorFault(f"two backends have a card {card.name}; set kubeletplugin.hardware to {names}")
         with self._lock:
             self._of_card |= {card.uuid: backend for card, backend in found}
         return self._attach(tuple(sorted((card for card, _ in found), key=lambda card: (card.unit, card.index))))

@@ -24,8 +24,8 @@ class VendorFacts:
     """The name of its accelerators."""
     backend: Backend
     kind: WholeKind
-    """The kind of a whole card. Its devices are named after it and a number, so no node can have cards of two vendors
-    with the same kind."""
+    """The kind of a whole card. Vendors may share one. Devices are named after the kind and a number, so a node serves
+    the cards of one of these vendors only (``choosing``)."""
     partition_kind: PartitionKind
     parameters: type[GpuConfig] | type[NpuConfig]
     """The parameters that a claim may have for its cards."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from driver.errors import OperatorFault
 from kubeletplugin.hardware import Card, CardSource, Gone, Hardware, Use
 from kubeletplugin.hardware.choosing import Choice, CombinedHardware, chosen
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
@@ -83,6 +84,15 @@ def test_a_card_that_no_backend_has_is_gone() -> None:
     card = Card(0, "absent", "nvidia", "T4", "Tesla T4", "Turing", 15360, "", "", "")
     with pytest.raises(Gone, match="absent"):
         CombinedHardware(Node("gpus").choices()).of_card(card.uuid).observe(card)
+
+
+def test_two_vendors_of_gpus_on_one_node_are_refused_until_the_setting_names_one() -> None:
+    node = Node("gpus")
+    others = SimulatedHardware(load_profile("a100x4", MemoryFiles()), "n1")
+    choices = [*node.choices(), Choice("others", lambda: True, lambda: others)]
+    with pytest.raises(OperatorFault, match=r"a card gpu-0; set kubeletplugin\.hardware to gpus or others"):
+        CombinedHardware(choices).cards()
+    assert names(chosen("gpus", choices, tuple)) == ["gpu-0", "gpu-1"]
 
 
 def test_the_setting_can_name_one_backend() -> None:

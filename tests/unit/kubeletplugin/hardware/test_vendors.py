@@ -11,7 +11,7 @@ from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.vendors import EVERY_VENDOR, Vendor, VendorFacts, facts_of
 
 OF_ONE_VENDOR = (
-    *("backend", "kind", "pci_vendor", "library", "card_file", "device_files"),
+    *("backend", "pci_vendor", "library", "card_file", "device_files"),
     *("extended_resources", "device_plugins", "card_drivers", "visible_devices"),
 )
 MAY_BE_EMPTY = {"numbered_card", "companion_drivers"}
