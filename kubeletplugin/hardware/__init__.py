@@ -1,4 +1,4 @@
-"""The node's accelerators behind a port: cards, their partitions, what is done to them, and the backends.
+"""The node's accelerators behind two ports: cards, partitions, actions on the hardware, and the backends.
 
 boot_memory         the hardware with what earlier programs of this boot have seen of it
 guarded             hardware that may be missing, fail or hang; who asks waits a bounded time

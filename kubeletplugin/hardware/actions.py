@@ -1,10 +1,10 @@
-"""What is done to the hardware of a node so that a claim can use it, as values. Pure.
+"""Actions on the hardware that make a device usable for a claim, as values. Pure.
 
-An action says what is to exist, and nothing about whether it exists. Its ``key`` names it for good: the checkpoint
-stores the action before it is carried out, and whoever reads the checkpoint after a crash finds by the key what may
-have been created. Two actions with one key are about the same thing, so they must be equal to exist together.
+An action names an object that must exist, such as a MIG instance. Its ``key`` never changes: the checkpoint stores the
+action before it is carried out, and after a crash the key finds the object. Two actions with the same key are about the
+same object, so they can both be carried out only if they are equal.
 
-Some actions are shared (``shared``): one per card, for every claim that needs it. They are undone with the last claim.
+A shared action (``shared``) exists once for each card, for all claims that need it. It is undone with the last claim.
 """
 
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ from typing import Any, ClassVar, Final
 from driver.parameters import Interval
 
 Handle = Mapping[str, str]
-"""What a backend wants to remember of what it created, as text: uuids, instance ids. Kept in the checkpoint."""
+"""Ids of a created object, as the backend needs them later: uuids, instance ids. The checkpoint keeps them."""
 
 
 @dataclass(frozen=True, slots=True)
 class MigMode:
-    """MIG mode of a card is on. Needed only of cards on which this program may turn it on and off."""
+    """MIG mode is on. Only for cards on which this program may turn it on and off."""
 
     kind: ClassVar[str] = "migmode"
     shared: ClassVar[bool] = True
@@ -86,7 +86,7 @@ class MpsDaemon:
 
 @dataclass(frozen=True, slots=True)
 class TimeSlice:
-    """The time slice of a card, for all that runs on it."""
+    """The time slice of a card, for all processes on it."""
 
     kind: ClassVar[str] = "timeslice"
     shared: ClassVar[bool] = True
@@ -102,12 +102,12 @@ class TimeSlice:
 
 @dataclass(frozen=True, slots=True)
 class HamiRegion:
-    """The directory in which the processes of one claim account for the memory they use (HAMi-core)."""
+    """The directory in which the processes of one claim account for their memory (HAMi-core)."""
 
     kind: ClassVar[str] = "hami"
     shared: ClassVar[bool] = False
     card: str
-    """uuid of the first card of the claim: ``Hardware.observe`` reports the region with it."""
+    """uuid of the first card of the claim; ``observe`` of that card reports the region"""
     claim: str
     """uid of the claim"""
 
@@ -133,7 +133,7 @@ def action_from(raw: Mapping[str, Any]) -> Action:
     """The action that ``action_to`` wrote.
 
     Raises:
-        ValueError, KeyError, TypeError: it is something else.
+        ValueError, KeyError, TypeError: ``action_to`` did not write this.
     """
     fields = dict(raw)
     return _KINDS[fields.pop("kind")](**fields)

@@ -1,4 +1,5 @@
-"""How a backend asks about one card, so that one that hangs hides no other."""
+"""Questions of a backend about one card, which can be bounded in time so that one hanging card does not hide the
+others."""
 
 from collections.abc import Callable
 from typing import Protocol, TypeVar
@@ -7,7 +8,7 @@ T = TypeVar("T")
 
 
 class Ask(Protocol):
-    """Asks a question about a subject, or raises TransientFault if there is no answer in time."""
+    """Asks a question about a card; raises TransientFault if there is no answer in time."""
 
     def __call__(self, subject: str, question: Callable[[], T], /) -> T:
         """The answer."""
@@ -15,5 +16,5 @@ class Ask(Protocol):
 
 
 def call_directly(_subject: str, question: Callable[[], T]) -> T:
-    """``Ask`` that waits for as long as it takes."""
+    """Call ``question`` without a bound in time; implements ``Ask``."""
     return question()

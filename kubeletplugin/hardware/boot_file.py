@@ -1,4 +1,4 @@
-"""A value in a file that outlives the program and counts until the machine is started again."""
+"""A value in a file that is valid until the machine reboots, across restarts of the program."""
 
 import threading
 from typing import Generic, TypeVar
@@ -11,14 +11,14 @@ T = TypeVar("T")
 
 
 class BootFile(Generic[T]):
-    """What a program leaves for the next one of the same boot. A file that cannot be read is one without a value.
+    """A value that a program keeps for the next program of the same boot. A file that cannot be read has no value.
 
-    A value is chosen first and saved afterwards, so that no lock under which it is chosen is held while a disk works.
+    Choosing a value and saving it are two steps, so that callers can choose under a lock and save without it.
     Thread-safe.
 
     Args:
-        boot_id: of this boot of the machine; what another boot has written does not count.
-        kind: the type of the value, of dataclasses, lists, mappings, texts and numbers.
+        boot_id: of this boot of the machine; the file of another boot has no value.
+        kind: the type of the value, made of dataclasses, lists, mappings, strings and numbers.
     """
 
     def __init__(self, files: Files, path: str, boot_id: str, kind: type[T], log: Logger):
@@ -28,12 +28,12 @@ class BootFile(Generic[T]):
         self._kind = kind
         self._log = log
         self._chosen: list[T | None] = []
-        """The value that was chosen last, in a list of its own; empty if none was chosen."""
+        """The value chosen last, as the only element; empty if none was chosen."""
         self._saved = self._chosen
         self._saving = threading.Lock()
 
     def load(self) -> T | None:
-        """The value that was saved last; None if there is none."""
+        """The value saved last; None if there is none."""
         try:
             data = self._files.read(self._path)
             raw = decode_object(data) if data is not None else {}
@@ -43,13 +43,14 @@ class BootFile(Generic[T]):
             return None
 
     def choose(self, value: T | None) -> None:
-        """The value that ``save`` writes; None leaves no file."""
+        """Set the value that ``save`` writes; None removes the file."""
         self._chosen = [value]
 
     def save(self) -> None:
-        """Write what was chosen last, unless that is done. If it cannot be written, the next program does not have it.
+        """Write the value chosen last, unless it is written already. A value that cannot be written is logged and lost
+        with this program.
 
-        Returns at once while another thread saves: that one writes what was chosen meanwhile, too.
+        Returns at once while another thread saves: that thread also writes values chosen meanwhile.
         """
         while self._chosen is not self._saved and self._saving.acquire(blocking=False):
             try:

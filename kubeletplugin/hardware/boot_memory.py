@@ -1,4 +1,4 @@
-"""What this and earlier programs of the same boot have seen of the cards."""
+"""Memory of lost and failed cards, shared by all programs of one boot."""
 
 from collections.abc import Callable
 
@@ -22,10 +22,10 @@ def with_memory_of_boot(
     log: Logger,
     finds: Callable[[], int] = lambda: 0,
 ) -> DebouncedHealth:
-    """Keeps lost cards, and keeps health from flapping, over restarts of the program within one boot.
+    """Cards of which lost ones stay and whose health is debounced, also over restarts of the program within one boot.
 
     Args:
-        folder: where the plugin keeps its files; there is none while no card is lost and none has failed.
+        folder: the folder for the two files; they exist only while a card is lost or has failed.
         recovery_seconds: how long a card must work again before it counts as healthy.
         finds: see ``StickyCards``.
     """

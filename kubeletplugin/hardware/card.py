@@ -1,4 +1,4 @@
-"""A physical card, whichever backend reports it. Pure."""
+"""A physical card, as every backend reports it. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Card:
     rail: str = ""
     """The rail of the fabric that the card is attached to; "" if it is not known."""
     nvlink_domain: str = ""
-    """Cards of one NVLink domain are connected without PCIe; "" without NVLink."""
+    """The NVLink domain: its cards are connected without PCIe. "" without NVLink."""
     compute_capability: str = "0.0.0"
     """CUDA compute capability as a semantic version; 0.0.0 for cards without one."""
     cuda_version: str = "0.0.0"
@@ -60,7 +60,7 @@ class Card:
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """What there is of the card, by counter; devices of one card exclude each other by consuming it."""
+        """Capacity of the card by counter; the card's devices exclude each other by consuming it."""
         return self.scheme.counters if self.scheme else {"card": 1}
 
     def part_name(self, partition: Partition | None) -> str:

@@ -1,4 +1,4 @@
-"""Which backends serve a node: the one that the setting names, or those of the hardware that the node has."""
+"""Chooses the backends of a node: the one that the setting names, or one for each vendor's hardware on the node."""
 
 import threading
 from collections.abc import Callable, Collection, Mapping
@@ -10,7 +10,7 @@ from kubeletplugin.hardware.port import CardControl, CardSource, Gone, Hardware,
 
 Cards = tuple[Card, ...]
 Attach = Callable[[Cards], Cards]
-"""Adds to cards what no backend knows."""
+"""Completes cards with facts that backends do not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +19,14 @@ class Choice:
 
     name: str
     is_present: Callable[[], bool]
-    """Whether the node has such hardware, found at little cost: it is asked every second on nodes without cards."""
+    """Whether the node has such hardware. Must be cheap: it is called every second on nodes without cards."""
     make: Callable[[], Hardware]
-    """May raise LodeError or OSError, and is called again then."""
+    """Creates the backend. May raise LodeError or OSError; then it is called again later."""
 
 
 class CombinedHardware(CardSource):
-    """All backends whose hardware the node has, now or later; without any, no cards. Thread-safe."""
+    """The backends of all hardware on the node, as one. Hardware that appears later is added; no hardware means no
+    cards. Thread-safe."""
 
     def __init__(self, choices: Collection[Choice], attach: Attach = lambda cards: cards):
         self._choices = tuple(choices)
@@ -33,18 +34,18 @@ class CombinedHardware(CardSource):
         self._lock = threading.Lock()
         self._backends: dict[str, Hardware] = {}
         self._of_card: dict[str, Hardware] = {}
-        """By the uuid of each card that was seen."""
+        """The backend of each card seen so far, by the card's uuid."""
 
     @classmethod
     def of(cls, backend: Hardware) -> "CombinedHardware":
-        """One backend, which is there already."""
+        """A node with this backend only."""
         return cls([Choice("", lambda: True, lambda: backend)])
 
     def cards(self) -> Cards:
         """See ``CardSource``.
 
         Raises:
-            OperatorFault: two backends have a card of the same name.
+            OperatorFault: two backends have a card of the same name; the operator must choose one in the settings.
         """
         found = [(card, backend) for backend in self._present() for card in backend.cards()]
         of_name: dict[str, Hardware] = {}
@@ -88,7 +89,7 @@ class CombinedHardware(CardSource):
 
 
 def chosen(setting: str, choices: Collection[Choice], attach: Attach) -> CombinedHardware:
-    """The hardware that the setting ``hardware`` names: ``auto``, or one of ``choices``.
+    """The hardware that the setting ``hardware`` names: ``auto``, or the backend of one of ``choices``.
 
     Raises:
         LodeError, OSError: what the backend's ``make`` raises.

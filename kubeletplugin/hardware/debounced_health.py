@@ -1,4 +1,4 @@
-"""Health that does not flap: a card that failed counts as unhealthy until it has worked again for a while."""
+"""Debounced health: a card that failed stays unhealthy until it has worked for some time."""
 
 import threading
 from collections.abc import Iterable, Mapping
@@ -15,13 +15,13 @@ LONGEST_RECOVERY_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How a card failed. Times are seconds of ``Clock.monotonic``, which all programs of one boot share."""
+    """The failure of a card. Times are seconds of ``Clock.monotonic``, which all programs of one boot share."""
 
     health: Health
     times: int
-    """How often it failed; a failure long after the last one counts as the first."""
+    """Number of failures so far. The count starts anew after a long time without one."""
     working_since: float | None = None
-    """Since when it has worked again without a break; None while it does not."""
+    """Start of the time in which it has worked since; None while it does not work."""
 
 
 Failures = dict[str, Failure]
@@ -29,11 +29,11 @@ Failures = dict[str, Failure]
 
 
 def after_report(failure: Failure | None, health: Health, now: float, recovery_seconds: float) -> Failure | None:
-    """What is known of a card's failure after a report of its health; None if it counts as healthy for good. Pure.
+    """Update the failure of a card by a report of its health; None if there is no failure to remember. Pure.
 
-    A card whose fault demands a recovery action has not recovered before that was taken.
+    A card whose fault requires a recovery action counts as failed until that action was taken.
 
-    A failure is forgotten when the card has worked for ``LONGEST_RECOVERY_SECONDS`` after it counted as healthy again.
+    A failure is forgotten ``LONGEST_RECOVERY_SECONDS`` after the card is reported as healthy again.
     """
     if not health.healthy or health.recovery != "none":
         relapsed = failure is not None and failure.working_since is not None
@@ -47,17 +47,17 @@ def after_report(failure: Failure | None, health: Health, now: float, recovery_s
 
 
 def recovery(failure: Failure, recovery_seconds: float) -> float:
-    """How long the card must work again before it counts as healthy, in seconds."""
+    """Seconds for which the card must work before it is reported as healthy again."""
     return delay(failure.times, base=recovery_seconds, bound=LONGEST_RECOVERY_SECONDS)
 
 
 class DebouncedHealth(CardSource):
-    """Cards that count as unhealthy until they have worked for ``recovery_seconds``, and longer after
-    each relapse. Every change is a write of the node's slices, and of the status of each pod that has the card.
+    """Reports a failed card as unhealthy until it has worked for ``recovery_seconds``, and for longer after each
+    relapse. Every change of health costs a write of the node's slices and of the status of each pod with the card.
     Thread-safe.
 
     Args:
-        file: where failures are kept, so that a restart of the program does not end them.
+        file: keeps the failures when the program restarts.
     """
 
     def __init__(self, source: CardSource, clock: Clock, recovery_seconds: float, file: BootFile[Failures]):
@@ -73,7 +73,7 @@ class DebouncedHealth(CardSource):
         return self._source.cards()
 
     def health(self) -> Mapping[str, Health]:
-        """See ``CardSource``; the message of a card that works again says how it failed."""
+        """See ``CardSource``. A card that works again but is not yet healthy has the message of its failure."""
         uuids = {card.name: card.uuid for card in self._source.cards()}
         reported = {uuids.get(name, name): (name, health) for name, health in self._source.health().items()}
         with self._lock:
@@ -87,7 +87,7 @@ class DebouncedHealth(CardSource):
         return steady
 
     def leave(self) -> None:
-        """Forget the failures of cards that count as healthy again, for a plugin that stops and may not come back."""
+        """Forget the failures of cards that are healthy again. Called when the plugin stops, which may be for good."""
         with self._lock:
             now = self._clock.monotonic()
             self._failures = {key: each for key, each in self._failures.items() if not self._recovered(each, now)}

@@ -8,7 +8,7 @@ from kubeletplugin.hardware.edits import DeviceNode
 
 
 class DeviceFiles:
-    """The character devices below ``root``: the host's ``/dev``, wherever it is mounted."""
+    """The character devices below ``root``, where the host's ``/dev`` is mounted."""
 
     def __init__(self, root: str = "/dev"):
         self._root = Path(root)

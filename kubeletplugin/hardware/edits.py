@@ -1,4 +1,4 @@
-"""What a container runtime changes about a container that gets a device: CDI's ``containerEdits`` as values. Pure."""
+"""CDI's ``containerEdits`` as values: the changes of a container that gets a device. Pure."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A program that the runtime runs while it creates the container (OCI runtime specification, ``hooks``)."""
+    """A program that the runtime runs while it creates a container (OCI runtime specification, ``hooks``)."""
 
     path: str
     """On the host."""
@@ -40,13 +40,13 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """What a runtime changes about a container that gets a device."""
+    """The changes of a container that gets a device."""
 
     env: tuple[tuple[str, str], ...] = ()
     device_nodes: tuple[DeviceNode, ...] = ()
     mounts: tuple[Mount, ...] = ()
     hooks: tuple[Hook, ...] = ()
     additional_gids: tuple[int, ...] = ()
-    """Groups that the container's processes join, for devices that only a group may open. 0 is left out."""
+    """Groups of the container's processes, for devices that only a group may open. 0 is left out."""
     mig_uuid: str = ""
-    """The uuid under which the driver's programs know the device, if it is a MIG instance."""
+    """The uuid by which the driver's programs name the device, if it is a MIG instance; else ""."""

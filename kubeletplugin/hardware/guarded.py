@@ -1,4 +1,4 @@
-"""Hardware that may be missing, fail or hang, behind the port: whoever asks waits a bounded time for an answer."""
+"""Bounds the time of every call to hardware that may be missing, fail or hang."""
 
 import threading
 from collections.abc import Callable, Collection, Mapping
@@ -24,26 +24,27 @@ from kubeletplugin.hardware.port import (
 from kubeletplugin.hardware.use import Use
 
 ANSWER_SECONDS = 5.0
-"""How long a backend may take to answer. Kubelets wait 45 s for a claim."""
+"""Longest time of a call that only reads. The kubelet waits 45 s for a claim."""
 CHANGE_SECONDS = 30.0
-"""How long a backend may take to create or destroy something: a GPU instance can need more than ten seconds."""
+"""Longest time of a call that creates or destroys something: a GPU instance can need more than ten seconds."""
 FIND_AGAIN_SECONDS = 1.0
-"""How long it is not looked for the hardware again after it was not found."""
+"""Pause before the hardware is looked for again after it was not found."""
 
 T = TypeVar("T")
 
 
 class GuardedHardware(Hardware):
-    """``Hardware`` that is found when it is first asked. Its methods raise TransientFault and HardwareRefusal only.
+    """Finds the hardware at the first call and bounds the time of each call. Raises TransientFault and HardwareRefusal
+    only.
 
-    Calls into a vendor's library can hang for ever. So each question is asked in another thread and given up after
-    ``ANSWER_SECONDS`` or ``CHANGE_SECONDS``; until that thread has ended, no other question is asked about that card.
-    A card that hangs delays no other. Thread-safe.
+    Calls into a vendor's library can hang for ever. So each call runs in a thread of its own and is given up after
+    ``ANSWER_SECONDS`` or ``CHANGE_SECONDS``. Until that thread has ended, further calls about the same card fail at
+    once; other cards are not affected. Thread-safe.
 
     Args:
-        find: makes the hardware; may raise LodeError or OSError, and is called again then.
-        is_other: whether the node is to have other hardware than was found last; then it is found again.
-        threads: those that ask.
+        find: creates the hardware; may raise LodeError or OSError, and is called again then.
+        is_other: whether the node should now have other hardware than was found; then ``find`` is called again.
+        threads: run the calls.
     """
 
     def __init__(
@@ -60,7 +61,8 @@ class GuardedHardware(Hardware):
         self._change_seconds = change_seconds
 
     def finds(self) -> int:
-        """How often hardware was found: when this changes, the cards of before are not those of this node any more."""
+        """Number of times that hardware was found. When it changes, the earlier cards are no longer those of this
+        node."""
         return self._finder.finds
 
     def cards(self) -> tuple[Card, ...]:
@@ -80,7 +82,7 @@ class GuardedHardware(Hardware):
         return self._ask(use.card.uuid, lambda control: control.actions(use, taken))
 
     def assess(self, use: Use, taken: Collection[str]) -> Assessment:
-        """See ``CardControl``; one guarded call instead of three, so a card that hangs costs one time-out."""
+        """See ``CardControl``. One guarded call instead of three, so a hanging card costs one time-out."""
         return self._ask(use.card.uuid, lambda control: control.assess(use, taken))
 
     def ensure(self, action: Action) -> Handle:
@@ -103,11 +105,11 @@ class GuardedHardware(Hardware):
 
 
 class Guard:
-    """Asks questions that can hang, those about one subject one after another. Thread-safe.
+    """Bounds the time of calls that can hang; calls about the same subject run one after another. Thread-safe.
 
     Args:
-        seconds: how long a question may take.
-        threads: those that ask.
+        seconds: longest time of a call.
+        threads: run the calls.
     """
 
     def __init__(self, seconds: float, threads: Threads | None = None):
@@ -120,8 +122,8 @@ class Guard:
         """The answer.
 
         Args:
-            subject: what is asked, for messages.
-            seconds: how long this question may take, if not as long as any.
+            subject: the card or the hardware, for messages.
+            seconds: longest time of this call, if it differs.
 
         Raises:
             HardwareRefusal: the question raised it.
@@ -134,7 +136,7 @@ class Guard:
 
 
 class _Lane:
-    """Questions that are asked one after another, in other threads.
+    """Calls about one subject, which run one after another in other threads.
 
     Args:
         subject: what is asked, for messages.
@@ -145,7 +147,7 @@ class _Lane:
         self._threads = threads
         self._turn = threading.Lock()
         self._is_asking = False
-        """Whether a question is asked that is not answered yet, perhaps long after it was given up."""
+        """Whether a call is running, perhaps long after it was given up."""
 
     def ask(self, question: Callable[[], T], seconds: float) -> T:
         if not self._turn.acquire(timeout=seconds):
@@ -190,7 +192,7 @@ class _Lane:
 
 
 class _Finder:
-    """Makes the hardware when it is first needed, and not again too soon after it was not found."""
+    """Finds the hardware when it is first needed; after a failure, tries again only after a pause."""
 
     def __init__(self, find: Callable[[], CombinedHardware], clock: Clock, is_other: Callable[[], bool]):
         self._is_other = is_other
@@ -200,10 +202,10 @@ class _Finder:
         self._lock = threading.Lock()
         self._hardware: CombinedHardware | None = None
         self._not_found: tuple[float, str] | None = None
-        """Until when it is not looked for the hardware, and why it was not found."""
+        """The end of the pause after a failure, and the reason of the failure."""
 
     def found(self) -> CombinedHardware:
-        """The hardware; raises TransientFault, or what ``find`` raises."""
+        """The hardware; raises TransientFault during the pause, and the errors of ``find``."""
         with self._lock:
             if self._hardware is not None and self._is_other():
                 self._hardware = None

@@ -1,6 +1,6 @@
 """How cards can be partitioned, as data, and the MIG profiles of common cards. Pure.
 
-A scheme has the counters of one card and every partition that the card supports, with the counters that the partition
+A scheme has the counters of one card, every partition that the card supports, and the counters that each partition
 consumes. Two partitions can exist at once exactly if the counters cover both.
 
 **The order of the partitions matters**, because allocators take the first device that fits. Smaller partitions come
@@ -34,7 +34,7 @@ class Partition:
 
     @property
     def suffix(self) -> str:
-        """The end of the device's name, such as ``1g-5gb-6``; a valid end of a DNS label."""
+        """End of the device's name, such as ``1g-5gb-6``; valid at the end of a DNS label."""
         return f"{_label(self.profile)}-{self.slot}"
 
 
@@ -70,7 +70,7 @@ def memory_slice(index: int) -> str:
 
 
 def mig_scheme(name: str, profiles: Iterable[MigProfile]) -> Scheme:
-    """The scheme of a MIG card. The profile that takes the whole card says what there is of everything."""
+    """The scheme of a MIG card. Its capacity is that of the profile that takes the whole card."""
     known = tuple(profiles)
     compute_slices = max(profile.compute_slices for profile in known)
     return Scheme(
@@ -111,7 +111,7 @@ def _mig_draws(profile: MigProfile, start: int) -> Mapping[str, int]:
 
 
 def _is_limited(profile: MigProfile) -> bool:
-    """Whether the device allows fewer instances than the placements: one with all media engines, on most cards."""
+    """Whether the device allows fewer instances than there are placements, as of the profile with all media engines."""
     return profile.instances is not None and profile.instances < len(profile.starts)
 
 
@@ -126,7 +126,7 @@ def _label(profile: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class VnpuTemplate:
-    """A vNPU template (``npu-smi info -t template-info``). It consumes only the counters it names."""
+    """A vNPU template (``npu-smi info -t template-info``). It consumes only the counters that it names."""
 
     name: str
     memory_mib: int
@@ -134,7 +134,7 @@ class VnpuTemplate:
 
 
 def vnpu_scheme(name: str, totals: Mapping[str, int], templates: Iterable[VnpuTemplate]) -> Scheme:
-    """The scheme of an Ascend chip: as many slots of each template as the chip could hold of that template alone."""
+    """The scheme of an Ascend chip. It has as many slots of each template as the chip holds of this template alone."""
     partitions = []
     for template in templates:
         draws = {"memory": template.memory_mib, **template.draws}
@@ -148,7 +148,7 @@ def vnpu_scheme(name: str, totals: Mapping[str, int], templates: Iterable[VnpuTe
 
 
 def _mig(names: Iterable[str], memory: Iterable[int]) -> tuple[MigProfile, ...]:
-    """The six profiles every eight-slice card has, smallest first, under the names and sizes of one model.
+    """The six profiles of every eight-slice card, smallest first, with the names and sizes of one model.
 
     Compute slices, memory slices and placements: NVIDIA MIG User Guide, "Supported MIG Profiles" (profile ids 19, 15,
     14, 9, 5, 0) and ``nvidia-smi mig -lgipp``. The ``+me`` variant of the smallest profile is left out: it differs

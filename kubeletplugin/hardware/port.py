@@ -1,10 +1,10 @@
-"""The two ports to a node's accelerators: which cards there are, and what is done with one. Pure.
+"""The two ports to a node's accelerators: ``CardSource`` (cards and health) and ``CardControl`` (one card). Pure.
 
-A backend knows nothing of claims that are prepared, and keeps nothing that must survive a restart of the plugin: the
-checkpoint does (``kubeletplugin.prepare``). It is asked from several threads: never twice at once about one card, but
-about several cards at once, and for ``cards`` and ``health`` beside them. Each call runs where it can be given up
-(``kubeletplugin.hardware.guarded``), so it may take long, may go on after its caller is gone, and then need not be
-undone: the same question comes again. The process can be killed during any call.
+A backend implements both. It knows no prepared claims and keeps no state that must survive a restart of the plugin: the
+checkpoint does that (``kubeletplugin.prepare``). Several threads call it: never two about the same card, but about
+several cards at once, and ``cards`` and ``health`` at the same time. A caller can give a call up
+(``kubeletplugin.hardware.guarded``). The call may then continue and need not be undone, because it is repeated. The
+process can be killed during any call.
 
 Every backend passes the contract suite (``tests/unit/kubeletplugin/hardware/contract.py``).
 """
@@ -22,30 +22,30 @@ from kubeletplugin.hardware.use import Use
 
 
 class HardwareRefusal(LodeError):
-    """The hardware answered: no. To ask again at once changes nothing."""
+    """The hardware refused the call. Repeating the call at once does not help."""
 
 
 class InUse(HardwareRefusal):
-    """Processes still use what is to be released; nothing was changed. Asked again after they have ended."""
+    """Processes use the object to release; nothing was changed. Call again after they have ended."""
 
 
 class NoRoom(HardwareRefusal):
-    """Something else has the place. The message names it: a foreign partition is for the operator to remove."""
+    """Another object is in the way. The message names it; the operator must remove a partition of another program."""
 
 
 class Unsupported(HardwareRefusal):
-    """This card or its driver cannot do that. The author of the claim or the operator must change something."""
+    """The card or its driver cannot do this. The author of the claim or the operator must act."""
 
 
 class Gone(HardwareRefusal):
-    """The card is not there, or it has fallen off the bus. Nothing is known about what exists on it."""
+    """The card is missing or has fallen off the bus. Its partitions and modes are unknown."""
 
 
 HealthState = Literal["healthy", "unknown", "degraded", "fatal"]
 """``unknown``: cannot be monitored. ``degraded``: works, and should be looked at. ``fatal``: not usable."""
 Recovery = Literal["none", "restart", "reset", "drain", "reboot", "replace"]
-"""What it takes until it works again: nothing, or only that applications start again; a reset of the card; the card
-drained and reset; a reboot of the node; a new card."""
+"""The action that repairs the card: none, a restart of the applications, a reset of the card, draining and resetting
+the card, a reboot of the node, or a new card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,72 +54,74 @@ class Health:
 
     state: HealthState = "healthy"
     message: str = ""
-    """What is wrong (the kubelet cuts it at ``driver.limits.MAX_HEALTH_MESSAGE``)."""
+    """The fault in words (the kubelet cuts it at ``driver.limits.MAX_HEALTH_MESSAGE``)."""
     code: str = ""
     """The vendor's number of the fault, such as ``Xid 79``; "" if it has none."""
     recovery: Recovery = "none"
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether the state is ``healthy``."""
         return self.state == "healthy"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Something that exists on a card now, whoever created it."""
+    """An object that exists on a card now, whoever created it."""
 
     action: Action
-    """The action that would create it. An instance of a profile that this program never asks for has it, too."""
+    """The action that would create it, also for profiles that this program never uses."""
     handle: Handle = field(default_factory=dict)
     complete: bool = True
-    """False if its creation was cut short, as a GPU instance without a compute instance. ``ensure`` completes it."""
+    """False if its creation was interrupted, as of a GPU instance without a compute instance. ``ensure`` completes
+    it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CardState:
-    """What is on a card now."""
+    """The objects on a card now, and the offers that its mode excludes."""
 
     found: tuple[Found, ...] = ()
-    """Every partition, and of daemons, modes and directories those that this program may have created."""
+    """All partitions, and the daemons, modes and directories that this program may have created."""
     excluded: Mapping[Offer, str] = field(default_factory=dict)
-    """What the card cannot be offered as in its present mode, each with the reason and the remedy. What follows from
-    the partitions and modes in ``found`` is not repeated here (``kubeletplugin.offers``)."""
+    """Offers that the present mode of the card excludes, each with the reason and the remedy. Offers that ``found``
+    excludes are not repeated here (``kubeletplugin.offers``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What must be known of a use before it is prepared."""
+    """The facts that preparing a use depends on."""
 
     actions: tuple[Action, ...]
     """See ``CardControl.actions``."""
     state: CardState
     """See ``CardControl.observe``."""
     edits: Edits | None
-    """See ``CardControl.edits``; None if something must be made before, or is on the card and may be in the way."""
+    """See ``CardControl.edits``; None if actions come first, or if objects on the card may be in the way."""
 
 
 class CardSource(Protocol):
     """The cards of this node and their health. Each method may raise ``TransientFault``; the caller retries later."""
 
     def cards(self) -> tuple[Card, ...]:
-        """The cards present, in order of unit and index. A card that cannot be read is left out; the others are not."""
+        """The cards present, in order of unit and index. A card that cannot be read is left out."""
         ...
 
     def health(self) -> Mapping[str, Health]:
         """Health of every card, by ``Card.name``, and of partitions with faults of their own, by ``Card.part_name``.
 
-        What only an event tells is told by every later answer until the backend knows that it has passed, or for at
-        least one answer if it cannot know. Whether a fault is over for good is judged by the caller.
+        A fault that only an event reports is in every later answer until the backend knows that it has passed, or in at
+        least one answer if it cannot know. The caller decides when a fault is over (``DebouncedHealth``).
         """
         ...
 
 
 class CardControl(Protocol):
-    """What is on the cards, and what is done to them. Each method may raise ``TransientFault``; see ``CardSource``."""
+    """The state of single cards, and actions on them. Each method may raise ``TransientFault``; the caller retries
+    later."""
 
     def observe(self, card: Card) -> CardState:
-        """What is on the card now, read from the hardware and not remembered.
+        """Read from the hardware what is on the card now.
 
         Raises:
             Gone: the card is not there.
@@ -127,16 +129,16 @@ class CardControl(Protocol):
         ...
 
     def actions(self, use: Use, taken: Collection[str]) -> tuple[Action, ...]:
-        """What must exist before a container can use the device, in the order in which it is to be created.
+        """The actions that make the device usable for a container, in order.
 
-        Nothing is changed, and it is not asked about devices that are only looked at (``Use.admin``). The same question
-        about the same hardware has the same answer. A MIG instance is preceded by ``MigMode`` if MIG mode is off, or on
-        only because an action in ``taken`` turned it on: so what the operator turned on is never turned off. A static
+        Changes nothing, and is never called for devices that are only monitored (``Use.admin``). Equal arguments on
+        unchanged hardware give equal answers. ``MigMode`` precedes a MIG instance if MIG mode is off, or on only
+        because of an action in ``taken``. So MIG mode that the operator turned on is never turned off. A static
         partition needs no action.
 
         Args:
-            taken: keys of all actions that are stored for other claims, whether they are carried out or not. Where an
-                id is to be chosen, it is one that is neither on the hardware nor in ``taken``.
+            taken: keys of all actions that are stored for other claims, whether carried out or not. An id chosen here
+                is neither on the hardware nor in ``taken``.
 
         Raises:
             Unsupported: the card cannot do what ``use.config`` asks for.
@@ -146,37 +148,38 @@ class CardControl(Protocol):
         ...
 
     def assess(self, use: Use, taken: Collection[str]) -> Assessment:
-        """The answers of ``actions``, ``observe`` and ``edits`` together: where each can hang, one wait is shorter.
+        """``actions``, ``observe`` and ``edits`` in one guarded call instead of three, so a hung card costs one
+        time-out.
 
         Raises:
-            Unsupported, NoRoom, Gone: one of the questions raised it.
+            Unsupported, NoRoom, Gone: one of the three raised it.
         """
         actions, state = self.actions(use, taken), self.observe(use.card)
         return Assessment(actions, state, None if actions or state.found else self.edits(use, {}))
 
     def ensure(self, action: Action) -> Handle:
-        """Make what the action says exist, and return its handle.
+        """Create the action's object, and return its handle.
 
-        What exists already is adopted, whoever created it, and what was cut short is completed. So any number of calls
-        is as good as one. Whether it may be adopted was judged by the caller, who has stored the action before. On an
-        error nothing is left of what this call has created, or it is left such that ``release`` finds it.
+        Idempotent: an existing object is adopted, whoever created it, and an interrupted creation is completed. The
+        caller has decided before that it may be adopted, and has stored the action. After an error, nothing that this
+        call created is left, or ``release`` finds it.
 
         Raises:
-            NoRoom: something else has its place; the message names it.
+            NoRoom: another object is in the way; the message names it.
             Unsupported: the card cannot do it.
             Gone: the card is not there.
         """
         ...
 
     def release(self, action: Action, handle: Handle | None) -> None:
-        """Make what the action says not exist. Success if it does not exist.
+        """Remove the action's object. Success if it does not exist.
 
-        A mode of the card that something else on it needs now, such as a partition that somebody else made, stays as it
-        is: that is a success, too.
+        A mode that another object on the card needs, such as a partition of another program, stays on. That is a
+        success, too.
 
         Args:
-            handle: what ``ensure`` returned; None if its answer was never stored. Then what has the key is meant. If
-                what exists has another handle it is somebody else's, so this is a success and nothing is changed.
+            handle: the result of ``ensure``; None if it was never stored, then the object with the action's key is
+                removed. An object with another handle belongs to another program: success, and nothing is changed.
 
         Raises:
             InUse: processes use it; nothing was changed.
@@ -185,16 +188,16 @@ class CardControl(Protocol):
         ...
 
     def edits(self, use: Use, handles: Mapping[str, Handle]) -> Edits:
-        """What a container needs to use the device: device nodes, mounts, environment, hooks, additional gids.
+        """The edits of a container that gets the device: device nodes, mounts, environment, hooks, additional gids.
 
-        Equal arguments on unchanged hardware give equal edits. Of the other devices of a container, a variable can
-        depend on those in ``use.cards_of_request`` alone; the caller refuses two devices that disagree about one. A
-        partition that is only looked at and does not exist has the nodes of its card. Every device of NVIDIA has
-        ``NVIDIA_VISIBLE_DEVICES=void``, and every one of Ascend ``ASCEND_VISIBLE_DEVICES=void``: images of the vendors
-        ask their runtimes for all cards.
+        Equal arguments on unchanged hardware give equal edits. A variable can depend on the device and on
+        ``use.cards_of_request``, not on other devices of the container; the caller refuses devices that set a variable
+        to different values. A partition that is only monitored and does not exist has the nodes of its card. Every
+        device of NVIDIA has ``NVIDIA_VISIBLE_DEVICES=void``, and every one of Ascend ``ASCEND_VISIBLE_DEVICES=void``:
+        images of the vendors ask their runtimes for all cards.
 
         Args:
-            handles: of all actions that ``actions`` named for this use, by key.
+            handles: the handles of all actions of this use, by key.
 
         Raises:
             Gone: the card or the partition is not there.
@@ -203,12 +206,12 @@ class CardControl(Protocol):
 
 
 class Hardware(CardSource, CardControl, Protocol):
-    """Both ports, as a backend implements them. Backends derive from this, and so have ``assess``."""
+    """Both ports, as a backend implements them. Backends derive from this and inherit ``assess``."""
 
 
 @dataclass(frozen=True, slots=True)
 class HardwarePorts:
-    """Both ports, as the plugin uses them: other objects may stand before each."""
+    """Both ports of one node, as the plugin uses them. Each may be wrapped."""
 
     source: CardSource
     control: CardControl

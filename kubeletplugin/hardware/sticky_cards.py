@@ -1,4 +1,4 @@
-"""Cards that have been seen stay known: a card that is lost is reported as a card that does not work."""
+"""Keeps lost cards in the list of cards, with fatal health."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -13,15 +13,16 @@ _LOST = Health("fatal", "the card is not there any more: it has fallen off the b
 
 
 class StickyCards(CardSource):
-    """Goes on reporting a card that the hardware has lost, with fatal health, until the machine starts again.
+    """Reports a card that the hardware has lost, with fatal health, until the machine reboots.
 
-    A card that vanishes from what is published would take its taint and the health of its pods with it. It is forgotten
-    when another card has its number. While the backend does not answer, because one card hangs, the cards are those
-    that were seen, and those that do not answer by themselves do not work. Thread-safe.
+    A card that is no longer published would take its taint and the health of its pods with it. A lost card is forgotten
+    when another card gets its number. While the backend does not answer, because one card hangs, all cards seen before
+    are reported, and each card that does not answer ``observe`` has fatal health. Thread-safe.
 
     Args:
-        file: where the cards are kept that do not work, so that one that is lost is not forgotten with this object.
-        finds: how often hardware was found for this node. The cards of the one before are not lost but forgotten.
+        file: keeps the failed cards when the program restarts, so that lost ones are not forgotten.
+        finds: number of times that hardware was found for this node. The cards of earlier hardware are forgotten, not
+            lost.
     """
 
     def __init__(self, hardware: Hardware, file: BootFile[list[Card]], finds: Callable[[], int] = lambda: 0):
@@ -29,14 +30,15 @@ class StickyCards(CardSource):
         self._file = file
         self._lock = threading.Lock()
         self._failed = file.load() or []
-        """The cards that do not work, as they are in the file."""
+        """The failed cards, as in the file."""
         self._seen: dict[str, Card] = {}
-        """By ``Card.name``; empty until the backend has answered, because the file does not have all cards."""
+        """The cards seen, by ``Card.name``; empty until the backend has answered, because the file has failed cards
+        only."""
         self._finds = finds
         self._found = 0
-        """The number of the hardware that had the cards that were seen; 0 before any was found."""
+        """Value of ``finds`` when the cards were seen; 0 before any was found."""
         self._reported: Mapping[str, Health] = {}
-        """What the backend said last."""
+        """The last answer of the backend."""
 
     def cards(self) -> tuple[Card, ...]:
         """See ``CardSource``; in order of unit and index."""
@@ -58,7 +60,7 @@ class StickyCards(CardSource):
         return self._known()
 
     def health(self) -> Mapping[str, Health]:
-        """See ``CardSource``; a card that the backend knows nothing of is lost."""
+        """See ``CardSource``. A card that the backend does not report is lost."""
         health = self._health()
         with self._lock:
             failed = [card for name, card in sorted(self._seen.items()) if health.get(name, Health()).state == "fatal"]

@@ -1,4 +1,4 @@
-"""Reads the kernel's view of the machine (sysfs). What is missing or cannot be read is unknown, never an error."""
+"""Reads the kernel's view of the machine (sysfs). Missing and unreadable files mean "unknown", never an error."""
 
 import re
 from pathlib import Path
@@ -8,32 +8,32 @@ _ROOT = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}")
 
 
 class Sysfs:
-    """The files below ``root``, which is ``/sys`` except in tests and where the host's is mounted elsewhere."""
+    """The files below ``root``: ``/sys``, or where the host's is mounted."""
 
     def __init__(self, root: str = "/sys"):
         self._root = Path(root)
 
     def text(self, path: str) -> str:
-        """The content of a file without the white space around it; "" if it cannot be read."""
+        """Content of a file without surrounding white space; "" if it cannot be read."""
         try:
             return (self._root / path).read_text(errors="replace").strip()
         except OSError:
             return ""
 
     def names(self, path: str) -> tuple[str, ...]:
-        """Names of what is in a folder, sorted; () if it cannot be read."""
+        """Sorted names in a folder; () if it cannot be read."""
         try:
             return tuple(sorted(entry.name for entry in (self._root / path).iterdir()))
         except OSError:
             return ()
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or folder."""
+        """Whether a file or folder exists."""
         return (self._root / path).exists()
 
     def pci_path(self, path: str) -> tuple[str, ...]:
-        """The way to the PCI function that a device belongs to: its root complex (``pci0000:15``), the bridges, and
-        the function's own address. () if the device belongs to none.
+        """Path to the PCI function of a device: the root complex (``pci0000:15``), the bridges, and the function's
+        address. () if the device belongs to no PCI function.
 
         Args:
             path: a link to the device, such as ``class/infiniband/mlx5_0`` or ``bus/pci/devices/0000:18:00.0``.
@@ -53,7 +53,7 @@ class Sysfs:
         return tuple(way) if len(way) > 1 else ()
 
     def path_of(self, bus_id: str) -> tuple[str, ...]:
-        """``pci_path`` of the function with this address."""
+        """``pci_path`` of the PCI function with this address."""
         return self.pci_path(f"bus/pci/devices/{bus_id}")
 
     def numa_node(self, bus_id: str) -> int | None:

@@ -1,4 +1,4 @@
-"""What a claim makes of one device, as far as the hardware matters. Pure."""
+"""The use of one device by a claim, as the hardware sees it. Pure."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from kubeletplugin.hardware.partitions import Partition
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a tenant may use of a shared card."""
+    """The part of a shared card that a claim may use."""
 
     id: str
     """``shareID`` of the allocation; unique among the shares of a device."""
@@ -29,15 +29,16 @@ class Use:
     """None for a whole card and for a share."""
     share: Share | None = None
     config: GpuConfig | NpuConfig | None = None
-    """The parameters for this device; None is the default of its vendor. A config of another vendor is Unsupported."""
+    """The parameters for this device; None means the defaults of its vendor. Parameters of another vendor are
+    Unsupported."""
     cards_of_request: tuple[str, ...] = ()
-    """The uuids of the cards of this request, ordered by PCI bus id, each once, this one included. A container gets all
-    devices of a request or none, so this is how it numbers them if it has no others."""
+    """Uuids of all cards of the request, this one included, each once, in the order of PCI bus ids. A container gets
+    all devices of a request or none, so it numbers the cards in this order if it has no others."""
     admin: bool = False
-    """Whether the device is only looked at (``adminAccess``): it is its owner's, so it needs no action and gets no
-    sharing. It has neither a share nor a config."""
+    """Whether the device is only monitored (``adminAccess``). It needs no action, and has neither a share nor a
+    config."""
 
     @property
     def device(self) -> str:
-        """Name of the card's or the partition's device; a share has that of its card."""
+        """Device name of the card or partition; a share has the name of its card."""
         return self.card.part_name(self.partition)

@@ -1,6 +1,6 @@
-"""Each vendor of cards, and what is known of its cards: everything that differs by vendor outside the backends. Pure.
+"""The table of vendors: everything that differs by vendor outside the backends. Pure.
 
-Another vendor is another member of ``Vendor`` and another entry here; mypy names every place that needs it.
+To add a vendor, add a member to ``Vendor`` and an entry here; mypy names every other place that needs it.
 """
 
 import re
@@ -17,7 +17,7 @@ EVERY_VENDOR: Final[tuple[Vendor, ...]] = get_args(Vendor)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VendorFacts:
-    """What is known of one vendor's cards."""
+    """Facts about the cards of one vendor."""
 
     company: str
     brand: str
@@ -28,16 +28,16 @@ class VendorFacts:
     the cards of one of these vendors only (``choosing``)."""
     partition_kind: PartitionKind
     parameters: type[GpuConfig] | type[NpuConfig]
-    """The parameters that a claim may have for its cards."""
+    """The class of parameters in claims for its cards."""
     visible_devices: str
-    """The environment variable by which its container runtime adds cards to a container."""
+    """The environment variable that makes its container runtime add cards to a container."""
     extended_resources: tuple[str, ...]
     """Prefixes of the extended resources of its device plugins."""
     numbered_card: re.Pattern[str] | None
-    """The names that its device plugin gives to devices, with the card's number as the first group; None if they have
-    the card's uuid."""
+    """Device names of its device plugin, with the card's number as the first group; None if the names are uuids of
+    cards."""
     device_plugins: tuple[str, ...]
-    """Parts of the names of its device plugins' sockets, in lower case."""
+    """Parts of the socket names of its device plugins, in lower case."""
     card_drivers: tuple[str, ...]
     """DRA drivers that publish its cards."""
     companion_drivers: tuple[str, ...]
@@ -46,13 +46,13 @@ class VendorFacts:
     pci_classes: tuple[str, ...]
     """Prefixes of the PCI classes of its accelerators."""
     device_files: tuple[str, ...]
-    """Names below ``/dev`` without which no container can use a card. Only a node with cards has the first one."""
+    """Names below ``/dev`` that every container with a card needs. Only a node with cards has the first one."""
     card_file: str
     """Prefix of the name below ``/dev`` of each card."""
     library: str
-    """The library by which its driver is asked."""
+    """The library that talks to its driver."""
     remedy: str
-    """How its driver is installed."""
+    """Instructions to install its driver."""
 
 
 _NVIDIA: Final = VendorFacts(

@@ -1,4 +1,4 @@
-"""Which InfiniBand fabric and which rail cards are attached to."""
+"""The InfiniBand fabric and the rail of each card."""
 
 import threading
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from kubeletplugin.hardware.infiniband.reading import read_hcas
 from kubeletplugin.hardware.sysfs import Sysfs
 
 READ_AGAIN_SECONDS = 10.0
-"""How long what was read of the HCAs is used. The cards are asked for every second."""
+"""Time after which the HCAs are read again. The cards are asked for every second."""
 
 
 class Attachments:
     """Adds ``ib_cluster`` and ``rail`` to the cards of the node. A rail that a backend reports stays. Thread-safe.
 
     Args:
-        exclude: patterns of HCAs and ports that are not of the compute fabric (``ports.compute_hcas``).
+        exclude: patterns of HCAs and ports outside the compute fabric (``ports.compute_hcas``).
     """
 
     def __init__(self, sysfs: Sysfs, exclude: Sequence[str], clock: Clock, log: Logger):
@@ -30,7 +30,7 @@ class Attachments:
         self._lock = threading.Lock()
         self._hcas: tuple[Hca, ...] = ()
         self._read_again = 0.0
-        """The time (``Clock.monotonic``) from which the HCAs are read again."""
+        """The time (``Clock.monotonic``) of the next reading of the HCAs."""
 
     def attached(self, cards: tuple[Card, ...]) -> tuple[Card, ...]:
         """The same cards, with their fabric and rail."""

@@ -1,8 +1,8 @@
-"""What the ports of the node's HCAs say about its fabric. Pure.
+"""The node's InfiniBand fabric and the rails of its cards, from the ports of its HCAs. Pure.
 
-``ibCluster`` is made of the subnets of the active ports: who is in one InfiniBand subnet can talk to each other, unless
-partitions keep them apart. ``rail`` is the position of the HCA that a card is tied to. The leaf switch of a port cannot
-be seen from the node.
+``ibCluster`` names the subnets of the active ports: nodes in one InfiniBand subnet reach each other, unless partitions
+keep them apart. ``rail`` is the position of the HCA that a card is tied to. A node cannot see the leaf switch of a
+port.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ DEFAULT_SUBNET = "fe80000000000000"
 """The subnet prefix of a port whose subnet manager sets none (InfiniBand Architecture Specification, 4.1.1)."""
 _DEFAULT_PARTITION = 0x7FFF
 _FULL_MEMBER = 0x8000
-"""This bit of a partition key says that the port can talk to all members, else only to full ones (10.9.1.1)."""
+"""Bit of a partition key: the port reaches all members of the partition, else only full members (10.9.1.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Port:
     subnet: str
     """The subnet prefix: 16 hexadecimal digits; "" if it is not known."""
     active: bool
-    """Whether the subnet manager has put the port to use."""
+    """Whether the subnet manager has activated the port."""
     rate_gbps: int
     """In Gb/s; 0 if it is not known."""
     partitions: tuple[int, ...] = ()
@@ -40,7 +40,7 @@ class Hca:
     name: str
     """``mlx5_0``."""
     pci_path: tuple[str, ...]
-    """From the root complex to the HCA; see ``Sysfs.pci_path``."""
+    """PCI path from the root complex to the HCA; see ``Sysfs.pci_path``."""
     ports: tuple[Port, ...]
 
     @property
@@ -76,8 +76,8 @@ def compute_hcas(hcas: Iterable[Hca], exclude: Sequence[str]) -> tuple[Hca, ...]
 def cluster_of(hcas: Iterable[Hca]) -> str:
     """The name of the fabric of these HCAs; "" if it is not known.
 
-    Nodes whose active ports are in the same subnets, and there in the same partitions, have the same name. The default
-    subnet prefix says nothing: every fabric has it whose subnet manager sets none.
+    Nodes whose active ports are in the same subnets and partitions have the same name. The default subnet prefix names
+    no fabric: all fabrics whose subnet manager sets none share it.
     """
     names = {_domain(port) for hca in hcas for port in hca.ports if port.active and port.subnet}
     known = {name for name in names if name and not name.startswith(DEFAULT_SUBNET)}
@@ -97,11 +97,11 @@ def _domain(port: Port) -> str:
 def ties(cards: Mapping[str, tuple[str, ...]], hcas: Sequence[Hca]) -> dict[str, int]:
     """The position in ``hcas`` of the HCA that each card is tied to; cards with no HCA on their PCIe root are left out.
 
-    A card is tied to the HCA that shares the longest part of its way to the root, rather to one with an active port.
-    Cards that have several such HCAs take turns, in the order of their addresses.
+    A card is tied to the HCA that shares the longest part of its PCI path; HCAs with an active port are preferred.
+    Cards with several such HCAs take turns, in the order of their addresses.
 
     Args:
-        cards: the way from the root complex to each card, by any name of it.
+        cards: the PCI path of each card, from the root complex, by any name of the card.
     """
     tied: dict[str, int] = {}
     turns: dict[tuple[int, ...], int] = {}

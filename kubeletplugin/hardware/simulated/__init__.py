@@ -1,10 +1,8 @@
-"""Simulated cards, which can be partitioned and shared as real ones, and fail on demand.
+"""Simulated cards, which can be partitioned, shared and made to fail.
 
-backend       answers the port
-| recording   writes the profile of a node
-profile       which cards a node has, from a YAML file
-| state       what exists on the cards
-schemes       partition schemes that a profile may name
+backend       implements the ports | recording   writes the profile of a node profile       the cards of a node, from a
+YAML file | state       partitions, modes and daemons that exist on the cards schemes       partition schemes that a
+profile may name
 """
 
 from kubeletplugin.hardware.simulated.backend import SimulatedHardware

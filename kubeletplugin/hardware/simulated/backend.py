@@ -1,8 +1,8 @@
 """The backend of simulated cards.
 
-A container that holds a simulated card sees a character device, such as ``/dev/lode/gpu-0``, which is the null device.
-A card is unhealthy while a file of its name exists in the faults directory. The content of the file is the reason:
-``echo "Xid 79" > <faults directory>/gpu-3``. The card is healthy again when the file is removed.
+A container with a simulated card has a character device such as ``/dev/lode/gpu-0``, which is the null device. A card
+is unhealthy while the faults directory has a file with its name. The content of the file is the reason: ``echo "Xid 79"
+> <faults directory>/gpu-3``. Removing the file makes the card healthy again.
 """
 
 import threading
@@ -46,10 +46,10 @@ class SimulatedHardware(Hardware):
     """``Hardware`` with the cards of a profile.
 
     Args:
-        node_name: the name that uuids are derived from.
+        node_name: uuids are derived from it.
         files: the file system with the faults directory; without it every card is healthy.
         faults_directory: see the docstring of the module; "" for none.
-        store: what exists on the cards; by default as long as this object.
+        store: keeps what exists on the cards; by default in memory, as long as this object.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class SimulatedHardware(Hardware):
         raise NoRoom(f"card {card.name} has {MOST_VNPUS} vNPUs already; delete pods that use them")
 
     def _check(self, action: Action, card: Card, state: SimulatedState) -> None:
-        """Raises NoRoom or Unsupported if the card cannot have this beside what it has."""
+        """Raise NoRoom or Unsupported if the card cannot have this beside its other partitions."""
         if not isinstance(action, MigInstance | VnpuInstance):
             return
         if isinstance(action, MigInstance) and MigMode(card.uuid).key not in state.existing:
@@ -202,7 +202,7 @@ def _on(state: SimulatedState, card: str) -> Iterator[tuple[Action, Handle]]:
 
 
 def _draws(action: Action, card: Card) -> Mapping[str, int]:
-    """What a partition consumes of its card.
+    """The counters of the card that a partition consumes.
 
     Raises:
         Unsupported: the card has no such partition.

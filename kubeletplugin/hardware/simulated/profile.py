@@ -1,8 +1,8 @@
 """The cards of a simulated node, from a YAML profile.
 
-A profile is a mapping with ``cards`` and, optionally, ``description``, ``defaults`` (fields of every card that does not
-set them) and ``schemes`` (partition schemes by name, beside those that this program knows). A card without ``uuid``
-gets one derived from the node's name, so that two nodes with one profile do not share a card.
+A profile is a mapping with ``cards`` and, optionally, ``description``, ``defaults`` (for fields that a card does not
+set) and ``schemes`` (partition schemes by name, beside the built-in ones). The uuid of a card without ``uuid`` is
+derived from the node's name, so that two nodes with the same profile have different cards.
 """
 
 import re
@@ -44,7 +44,7 @@ SemanticVersion = Annotated[str, Field(pattern=r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0
 
 
 class CardEntry(BaseModel):
-    """One card of a profile, validated with the schemes by name as context. The field names in YAML are camelCase."""
+    """One card of a profile. The validation context has the schemes by name; field names in YAML are camelCase."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
 
@@ -107,7 +107,7 @@ def profile_from(text: str, source: str) -> Profile:
 
 
 def _schemes(own: Mapping[str, Any], faults: list[Fault]) -> Mapping[str, Scheme]:
-    """The schemes that the profile writes out; what is wrong with them is added to ``faults``."""
+    """The schemes that the profile defines; their faults are added to ``faults``."""
     found = {}
     for key, entry in own.items():
         try:
@@ -147,7 +147,7 @@ def _duplicates(entries: list[Mapping[str, Any]]) -> Iterator[Fault]:
 
 
 def shipped_profiles() -> tuple[str, ...]:
-    """Names of the profiles that are part of the package."""
+    """Names of the profiles in the package."""
     folder = resources.files("kubeletplugin.hardware") / "profiles"
     return tuple(sorted(item.name.removesuffix(".yaml") for item in folder.iterdir() if item.name.endswith(".yaml")))
 

@@ -1,4 +1,4 @@
-"""A profile from the cards of a node, so that ``SimulatedHardware`` can play the node elsewhere."""
+"""Records the cards of a node as a profile, with which ``SimulatedHardware`` simulates the node elsewhere."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -18,10 +18,10 @@ WIDTH = 120
 def profile_of(cards: Iterable[Card], description: str) -> str:
     """The profile of a node with these cards, as YAML. ``profile_from`` reads the same cards from it.
 
-    A scheme is written out, unless this program has the same scheme under its name.
+    A scheme is written out unless it equals the built-in scheme of its name.
 
     Raises:
-        InvalidInput: a card has a value that no profile can have. The backend that reported it must be corrected.
+        InvalidInput: a card has a value that is not valid in a profile. The backend that reported it must be corrected.
     """
     present = tuple(cards)
     schemes: dict[str, Scheme] = {}
@@ -37,7 +37,7 @@ def profile_of(cards: Iterable[Card], description: str) -> str:
 
 
 def _key(scheme: Scheme | None, schemes: dict[str, Scheme]) -> str:
-    """The name of the scheme in the profile; two schemes of one name get two."""
+    """Name of the scheme in the profile; different schemes with the same name get different ones."""
     if scheme is None:
         return ""
     key, number = scheme.name, 1
@@ -62,7 +62,7 @@ def _entry(card: Card, scheme: str) -> Mapping[str, Any]:
 
 
 def _common(entries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The fields that all of several cards have with one value."""
+    """The fields that are equal in all cards; none for a single card."""
     if len(entries) < 2:
         return {}
     first, *others = entries

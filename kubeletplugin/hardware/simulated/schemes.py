@@ -1,4 +1,4 @@
-"""Partition schemes: those that a profile may name, and others as a profile writes them.
+"""Partition schemes: the built-in ones by name, and those that a profile defines.
 
 A scheme is a mapping with ``kind``, ``counters`` and ``partitions``; a partition has ``profile``, ``slot``,
 ``memoryMiB``, ``cores``, ``draws`` and ``sizes``. The fields mean what they mean in ``Scheme`` and ``Partition``.

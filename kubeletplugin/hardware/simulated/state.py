@@ -1,4 +1,4 @@
-"""What exists on the simulated cards of a node. It survives the plugin, and a reboot as far as on real cards."""
+"""State of a node's simulated cards. It outlives the plugin; a reboot removes what it removes on real cards."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,22 +13,22 @@ from kubeletplugin.hardware.actions import Action, Handle, VnpuInstance, action_
 
 @dataclass(frozen=True, slots=True)
 class SimulatedState:
-    """What exists, by the keys of the actions that create it. Pure."""
+    """The existing objects, by the keys of the actions that create them. Pure."""
 
     existing: Mapping[str, tuple[Action, Handle]] = field(default_factory=dict)
     in_use: frozenset[str] = frozenset()
-    """Keys of what processes use."""
+    """Keys of objects that processes use."""
     lost: frozenset[str] = frozenset()
     """The uuids of cards that have fallen off the bus."""
     made: int = 0
-    """How many instances were ever made; each has a uuid of its own."""
+    """Number of instances made so far, from which their uuids are derived."""
 
     def with_action(self, action: Action, handle: Handle) -> "SimulatedState":
-        """The state after what the action says was created."""
+        """The state with the action's object."""
         return replace(self, existing={**self.existing, action.key: (action, handle)}, made=self.made + 1)
 
     def without(self, key: str) -> "SimulatedState":
-        """The state after what has the key was destroyed."""
+        """The state without the object of this key."""
         existing = {other: value for other, value in self.existing.items() if other != key}
         return replace(self, existing=existing, in_use=self.in_use - {key})
 
@@ -39,10 +39,10 @@ class SimulatedState:
 
 
 class Store(Protocol):
-    """Where the state of a simulated node is kept. Methods may raise TransientFault."""
+    """Keeps the state of a simulated node. Methods may raise TransientFault."""
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keeps other programs from changing the state meanwhile."""
+        """Keep other programs from changing the state meanwhile."""
         ...
 
     def load(self) -> SimulatedState:
