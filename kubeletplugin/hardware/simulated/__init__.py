@@ -1,8 +1,10 @@
 """Simulated cards, which can be partitioned, shared and made to fail.
 
-backend       implements the ports | recording   writes the profile of a node profile       the cards of a node, from a
-YAML file | state       partitions, modes and daemons that exist on the cards schemes       partition schemes that a
-profile may name
+backend       implements the ports
+| recording   writes the profile of a node
+profile       the cards of a node, from a YAML file
+| state       partitions, modes and daemons that exist on the cards
+schemes       partition schemes that a profile may name
 """
 
 from kubeletplugin.hardware.simulated.backend import SimulatedHardware
