@@ -17,17 +17,17 @@ from benchmarks.allocation.hardware import DRIVER
 from benchmarks.allocation.table import lines
 from controller.allocation import Fleet
 from controller.gangs import (
+    DomainScore,
     Figures,
     Gang,
     GangPlan,
     Level,
     Member,
     Memory,
-    Rank,
-    Ranking,
+    Scoring,
     blocks_lost,
     choose,
-    rank,
+    score,
 )
 from controller.placement import Needs, NodeFacts, Nodes, Placement, PodDemand
 from driver.model import Claim, ClaimSpec, Device, DeviceClass, NodeScope, Request, Slice, Want
@@ -86,20 +86,22 @@ SHAPES = (
 )
 
 
-def _first(path: Path, children: int, members: int, figures: Figures, policy: PlacementPolicy, uid: str) -> Rank:
+def _first(path: Path, children: int, members: int, figures: Figures, policy: PlacementPolicy, uid: str) -> DomainScore:
     return 0, (), 0, 0, "", path
 
 
-def _best(path: Path, children: int, members: int, figures: Figures, policy: PlacementPolicy, uid: str) -> Rank:
+def _best(path: Path, children: int, members: int, figures: Figures, policy: PlacementPolicy, uid: str) -> DomainScore:
     return 0, (figures.room - members,), 0, 0, "", path
 
 
-def _blocks(path: Path, children: int, members: int, figures: Figures, policy: PlacementPolicy, uid: str) -> Rank:
+def _blocks(
+    path: Path, children: int, members: int, figures: Figures, policy: PlacementPolicy, uid: str
+) -> DomainScore:
     loss = sum(blocks_lost(room, members) for room in (figures.room, *figures.around))
     return children, (loss,), figures.room - members, 0, "", path
 
 
-RULES: Mapping[str, Ranking] = {OURS: rank, "best fit": _best, "first fit": _first, "fewest blocks": _blocks}
+RULES: Mapping[str, Scoring] = {OURS: score, "best fit": _best, "first fit": _first, "fewest blocks": _blocks}
 
 
 @dataclass(frozen=True)
@@ -115,8 +117,8 @@ class Arrival:
 class Cluster:
     """A cluster in which gangs start and end."""
 
-    def __init__(self, shape: Shape, ranking: Ranking):
-        self._shape, self._ranking = shape, ranking
+    def __init__(self, shape: Shape, scoring: Scoring):
+        self._shape, self._scoring = shape, scoring
         self._fleet, self._nodes, self._memory = Fleet(), Nodes(), Memory()
         self._fleet.upsert_class(DeviceClass("gpu", (f'device.driver == "{DRIVER}"',)))
         for facts in shape.nodes():
@@ -132,7 +134,7 @@ class Cluster:
         """Where the members of the gang run from now on; nowhere if it does not fit."""
         members = tuple(Member(self._demand(f"{one.name}-{number}"), number) for number in range(one.size))
         gang = Gang(one.name, one.name, members, minimum=one.size, levels=self._shape.levels)
-        answer = choose(gang, self._fleet, self._nodes, memory=self._memory, ranking=self._ranking)
+        answer = choose(gang, self._fleet, self._nodes, memory=self._memory, scoring=self._scoring)
         if not isinstance(answer, GangPlan):
             return ()
         for placement in answer.placements:
@@ -150,9 +152,9 @@ class Cluster:
         return PodDemand(name, self._needs, (Claim("bench", name, f"uid-{name}", self._spec),))
 
 
-def mean_wait(shape: Shape, load: float, ranking: Ranking, seed: int, gangs: int = GANGS) -> float:
+def mean_wait(shape: Shape, load: float, scoring: Scoring, seed: int, gangs: int = GANGS) -> float:
     """How long gangs wait on average, as a part of how long they run on average."""
-    cluster, waited, ends = Cluster(shape, ranking), 0.0, list[tuple[float, str, Sequence[Placement]]]()
+    cluster, waited, ends = Cluster(shape, scoring), 0.0, list[tuple[float, str, Sequence[Placement]]]()
     arrivals, waiting = deque(_arrivals(shape, load, seed, gangs)), deque[Arrival]()
     while arrivals or waiting:
         if not arrivals or (ends and ends[0][0] <= arrivals[0].came):
@@ -198,8 +200,8 @@ def rows() -> Iterator[Row]:
     for shape in SHAPES:
         for load in LOADS:
             waits = {
-                name: mean(mean_wait(shape, load, ranking, seed) for seed in range(SEEDS))
-                for name, ranking in RULES.items()
+                name: mean(mean_wait(shape, load, scoring, seed) for seed in range(SEEDS))
+                for name, scoring in RULES.items()
             }
             yield Row(shape, load, waits)
 

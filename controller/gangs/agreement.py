@@ -4,14 +4,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from controller.gangs.gang import Level
-from controller.gangs.terms import GangTerms, Statement, SubGroupPolicy
+from controller.gangs.terms import GangTerms, MemberTerms, SubGroupPolicy
 from driver.errors import Fault
 from driver.parameters import PlacementPolicy
 
 _MOST_NAMED: Final = 3
 """How many pods a message names for each of several values."""
 
-Said = Mapping[Statement, Collection[str]]
+Said = Mapping[MemberTerms, Collection[str]]
 """What is said, and the keys of the pods that say it."""
 
 
@@ -54,7 +54,7 @@ def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
     )
 
 
-def _value(said: Said, read: Callable[[Statement], Any]) -> Any:
+def _value(said: Said, read: Callable[[MemberTerms], Any]) -> Any:
     """The value that members give, which is the same for all that give one; None if none does."""
     return next((value for one in said if (value := read(one)) is not None), None)
 
@@ -68,7 +68,7 @@ def _policy(said: Said) -> PlacementPolicy:
 def _contradictions(said: Said) -> Iterable[Fault]:
     if len(said) == 1:
         return
-    readings: Iterable[tuple[str, Callable[[Statement], Any], Callable[[Any], str]]] = (
+    readings: Iterable[tuple[str, Callable[[MemberTerms], Any], Callable[[Any], str]]] = (
         ("gang", lambda one: one.source, str),
         ("owner", lambda one: one.uid or None, str),
         ("gang.minAvailable", lambda one: one.minimum, str),

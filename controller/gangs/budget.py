@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from controller.gangs.gang import SubGroup
-from controller.gangs.units import Kind, Unit
+from controller.gangs.units import CoLocatedMembers, UnitShape
 
 Owed = tuple[SubGroup, ...]
 """The sub-groups that have to become whole of which the members of a unit are."""
@@ -29,22 +29,22 @@ class Slack:
         """Whether as many members are there as are needed."""
         return min([self._members, *self._of_tasks.values(), *self._of_sub_groups.values()]) >= 0
 
-    def owed(self, unit: Unit) -> Owed:
+    def owed(self, unit: CoLocatedMembers) -> Owed:
         """The sub-groups that the unit is needed for. Equal for units of which as many may be left out."""
         found = tuple([one for one in unit.sub_groups if one in self._of_sub_groups])
         return found if all(self._of_sub_groups[one] for one in found) else (_EVERY_MEMBER,)
 
-    def units(self, kind: Kind, owed: Owed) -> int:
-        """How many units of the kind may be left out."""
-        tasks = kind.tasks
+    def units(self, shape: UnitShape, owed: Owed) -> int:
+        """How many units of the shape may be left out."""
+        tasks = shape.tasks
         of_tasks = [self._of_tasks[task] // tasks.count(task) for task in tasks if task in self._of_tasks]
         of_sub_groups = [self._of_sub_groups[one] // owed.count(one) for one in owed]
-        return min([self._members // len(kind.pods), *of_tasks, *of_sub_groups])
+        return min([self._members // len(shape.pods), *of_tasks, *of_sub_groups])
 
-    def use(self, kind: Kind, owed: Owed, units: int) -> None:
-        """So many units of the kind are left out; fewer than none are taken back."""
-        self._members -= units * len(kind.pods)
-        for task in kind.tasks:
+    def use(self, shape: UnitShape, owed: Owed, units: int) -> None:
+        """So many units of the shape are left out; fewer than none are taken back."""
+        self._members -= units * len(shape.pods)
+        for task in shape.tasks:
             if task in self._of_tasks:
                 self._of_tasks[task] -= units
         for one in owed:

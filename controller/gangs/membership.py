@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from controller.gangs.asked import Asked
+from controller.gangs.config import GangConfig
 from controller.gangs.groups import VERSIONS, GroupObjects
 from controller.gangs.hints import GangHints, GroupName, Owner
-from controller.gangs.terms import Membership, Source, Statement
+from controller.gangs.terms import Membership, MemberTerms, Source
 from driver.errors import Fault
 
 _ORDERED = "StatefulSet {} makes a pod only when the one before it is ready; set podManagementPolicy: Parallel in it"
@@ -18,7 +18,7 @@ _ONE_AFTER_ANOTHER = (
 
 
 @dataclass(frozen=True, slots=True)
-class PodFacts:
+class MembershipInput:
     """A pod, as far as its gang depends on it.
 
     Attributes:
@@ -28,31 +28,31 @@ class PodFacts:
     namespace: str
     hints: GangHints | None
     rank: int | None
-    asked: Asked
+    config: GangConfig
 
 
-def membership_of(pod: PodFacts, objects: GroupObjects) -> Membership | None:
+def membership_of(pod: MembershipInput, objects: GroupObjects) -> Membership | None:
     """The gang of the pod; None if it is in none."""
-    hints, asked = pod.hints or GangHints(), _asked(pod)
-    found = _named(asked) or _grouped(pod, hints, objects) or _owned(pod, hints, asked, objects)
+    hints, config = pod.hints or GangHints(), _config_of(pod)
+    found = _named(config) or _grouped(pod, hints, objects) or _owned(pod, hints, config, objects)
     if found is None:
-        if asked.levels is None:
+        if config.levels is None:
             return None
         message = "has no meaning for a pod alone; add gang: {} to the same PlacementConfig"
-        found = "", Statement(Source.CLAIM, problems=(Fault("topology", message),))
+        found = "", MemberTerms(Source.CLAIM, problems=(Fault("topology", message),))
     name, said = found
-    statement = replace(
+    terms = replace(
         said,
-        minimum=asked.minimum or said.minimum,
-        levels=next((levels for levels in (asked.levels, said.levels, hints.levels) if levels is not None), None),
-        policy=asked.policy,
-        moves=asked.moves,
-        sub_groups=asked.sub_groups if asked.sub_groups is not None else said.sub_groups,
-        problems=(*said.problems, *asked.faults, *hints.faults),
+        minimum=config.minimum or said.minimum,
+        levels=next((levels for levels in (config.levels, said.levels, hints.levels) if levels is not None), None),
+        policy=config.policy,
+        moves=config.moves,
+        sub_groups=config.sub_groups if config.sub_groups is not None else said.sub_groups,
+        problems=(*said.problems, *config.faults, *hints.faults),
     )
     return Membership(
         gang=f"{pod.namespace}/{name}" if name else "",
-        statement=statement,
+        terms=terms,
         rank=_rank(pod, hints, objects),
         leader=hints.leader,
         run=hints.run,
@@ -60,11 +60,11 @@ def membership_of(pod: PodFacts, objects: GroupObjects) -> Membership | None:
     )
 
 
-def dependencies_of(pod: PodFacts) -> tuple[str, ...]:
+def dependencies_of(pod: MembershipInput) -> tuple[str, ...]:
     """What the pod's membership depends on besides itself and its claims: groups as ``group_id``, owners by uid."""
     if pod.hints is None:
         return ()
-    owner = pod.hints.owner if _asked(pod).gang else None
+    owner = pod.hints.owner if _config_of(pod).gang else None
     groups = [group_id(group.source, f"{pod.namespace}/{group.name}") for group in pod.hints.groups]
     return (*groups, *({owner.uid, owner.job} - {""} if owner else ()))
 
@@ -74,39 +74,39 @@ def group_id(source: Source, key: str) -> str:
     return f"{source.name} {key}"
 
 
-def _asked(pod: PodFacts) -> Asked:
+def _config_of(pod: MembershipInput) -> GangConfig:
     """What the claims ask, and the label, which says no more than that and with which name the pod is in a gang."""
-    asked, label = pod.asked, pod.hints.label if pod.hints else None
-    return asked if label is None else replace(asked, gang=True, name=asked.name or label or None)
+    config, label = pod.config, pod.hints.label if pod.hints else None
+    return config if label is None else replace(config, gang=True, name=config.name or label or None)
 
 
-def _named(asked: Asked) -> tuple[str, Statement] | None:
-    if asked.name is None:
+def _named(config: GangConfig) -> tuple[str, MemberTerms] | None:
+    if config.name is None:
         return None
-    return asked.name, Statement(Source.CLAIM, origin="gang.name")
+    return config.name, MemberTerms(Source.CLAIM, origin="gang.name")
 
 
-def _grouped(pod: PodFacts, hints: GangHints, objects: GroupObjects) -> tuple[str, Statement] | None:
+def _grouped(pod: MembershipInput, hints: GangHints, objects: GroupObjects) -> tuple[str, MemberTerms] | None:
     """The first group that the pod names, unless the group says that it is no gang."""
     for named in hints.groups:
-        statement = _of_group(named, f"{pod.namespace}/{named.name}", objects)
-        if statement is not None:
-            return named.name, statement
+        terms = _of_group(named, f"{pod.namespace}/{named.name}", objects)
+        if terms is not None:
+            return named.name, terms
     return None
 
 
-def _of_group(named: GroupName, key: str, objects: GroupObjects) -> Statement | None:
+def _of_group(named: GroupName, key: str, objects: GroupObjects) -> MemberTerms | None:
     versions = VERSIONS.get(named.source)
     if versions is None:
         problems = () if named.size else (_total_count_missing(key),)
-        return Statement(named.source, origin=f"{named.source.value} {key}", size=named.size, problems=problems)
+        return MemberTerms(named.source, origin=f"{named.source.value} {key}", size=named.size, problems=problems)
     group, origin = objects.group(versions, key), f"{named.source.value} {key}"
     if group is None:
         message = f"{origin} does not exist, or this program may not read it; create it, or correct its name in the pod"
-        return Statement(named.source, origin=origin, problems=(Fault("", message),))
+        return MemberTerms(named.source, origin=origin, problems=(Fault("", message),))
     if group.minimum is None:
         return None
-    return Statement(
+    return MemberTerms(
         named.source,
         group.uid,
         origin,
@@ -123,20 +123,22 @@ def _total_count_missing(key: str) -> Fault:
     return Fault(field, f"pod group {key} of Kueue needs the number of its pods; set it on every pod")
 
 
-def _owned(pod: PodFacts, hints: GangHints, asked: Asked, objects: GroupObjects) -> tuple[str, Statement] | None:
-    if not asked.gang:
+def _owned(
+    pod: MembershipInput, hints: GangHints, config: GangConfig, objects: GroupObjects
+) -> tuple[str, MemberTerms] | None:
+    if not config.gang:
         return None
     owner = hints.owner
     if owner is None:
         message = "the pod has no owner that says which pods belong together; set gang.name and gang.minAvailable"
-        return "", Statement(Source.OWNER, problems=(Fault("gang", message),))
+        return "", MemberTerms(Source.OWNER, problems=(Fault("gang", message),))
     # Owners of two kinds may have one name.
     return f"{owner.kind}/{owner.name}", _of_owner(pod.namespace, owner, objects)
 
 
-def _of_owner(namespace: str, owner: Owner, objects: GroupObjects) -> Statement:
+def _of_owner(namespace: str, owner: Owner, objects: GroupObjects) -> MemberTerms:
     """How many pods the owner makes, as far as that is known."""
-    said = Statement(Source.OWNER, owner.uid, f"{owner.kind} {owner.name}")
+    said = MemberTerms(Source.OWNER, owner.uid, f"{owner.kind} {owner.name}")
     if owner.size is not None:
         return replace(said, size=owner.size)
     if owner.kind == "JobSet":
@@ -155,7 +157,7 @@ def _of_owner(namespace: str, owner: Owner, objects: GroupObjects) -> Statement:
     return replace(said, size=workload.size, needs_minimum=faults)
 
 
-def _rank(pod: PodFacts, hints: GangHints, objects: GroupObjects) -> int:
+def _rank(pod: MembershipInput, hints: GangHints, objects: GroupObjects) -> int:
     owner, rank = hints.owner, pod.rank or 0
     if owner is None or owner.kind != "JobSet":
         return rank

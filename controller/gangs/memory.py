@@ -5,8 +5,8 @@ from typing import Final, Generic, TypeVar
 
 from controller.allocation import CompiledRequest, Fleet, NodeDevices
 from controller.gangs.gang import Level
-from controller.gangs.topology import Place, Places, Topology
-from controller.gangs.units import Kind
+from controller.gangs.topology import DomainNode, DomainNodes, Topology
+from controller.gangs.units import UnitShape
 from controller.placement import Nodes, PodRoom
 from driver.bounded import BoundedCache
 
@@ -18,7 +18,7 @@ NOT_POSSIBLE: Final = "not one of the nodes that the pod may use"
 _FEW: Final = 64
 """Nodes that a pod names; if there are as few, what is found about each is not worth remembering."""
 _MOST: Final = 1_000
-"""Units of a kind that one place is said to take at most."""
+"""Units of a shape that one place is said to take at most."""
 _TOPOLOGIES: Final = 8
 _KINDS: Final = 32
 
@@ -27,7 +27,7 @@ Bound = tuple[int, str]
 
 
 class Memory:
-    """Topologies, and bounds of places by kind; what nodes, pods or devices have changed is found again.
+    """Topologies, and bounds of places by shape; what nodes, pods or devices have changed is found again.
 
     One for each fleet and its nodes.
     """
@@ -55,19 +55,21 @@ class Memory:
         self._topologies[key] = version, found
         return found
 
-    def bounds(self, kind: Kind, places: Places, fleet: Fleet, nodes: Nodes, stamps: Sequence[int]) -> Sequence[Bound]:
-        """How many units of the kind each place takes at most.
+    def bounds(
+        self, shape: UnitShape, places: DomainNodes, fleet: Fleet, nodes: Nodes, stamps: Sequence[int]
+    ) -> Sequence[Bound]:
+        """How many units of the shape each place takes at most.
 
         Args:
             stamps: of the places.
         """
-        rooms = _rooms(kind, nodes)
-        bound = _bounding(kind, fleet, nodes, rooms)
+        rooms = _rooms(shape, nodes)
+        bound = _bounding(shape, fleet, nodes, rooms)
         versions = tuple(room.version for room in rooms)
         trial = nodes.on_trial
         if trial and any(any(version) for version in versions):
             return [bound(place) for place in places]
-        key = places, kind.key, versions
+        key = places, shape.key, versions
         remembered = self._bounds.get(key)
         if remembered is None:
             remembered = self._bounds[key] = _PerPlace()
@@ -77,7 +79,7 @@ class Memory:
                 found[place.index] = bound(place)
         return found
 
-    def devices(self, topology: Topology, places: Places, fleet: Fleet, nodes: Nodes) -> Sequence[NodeDevices]:
+    def devices(self, topology: Topology, places: DomainNodes, fleet: Fleet, nodes: Nodes) -> Sequence[NodeDevices]:
         """What each place of the topology has of the devices that its requests select."""
         key = topology, places
         known = self._devices.get(key)
@@ -95,7 +97,7 @@ class _PerPlace(Generic[V]):
         self._values: list[V] = []
 
     def of(
-        self, places: Places, fleet: Fleet, nodes: Nodes, find: Callable[[Place], V], stamps: Sequence[int]
+        self, places: DomainNodes, fleet: Fleet, nodes: Nodes, find: Callable[[DomainNode], V], stamps: Sequence[int]
     ) -> list[V]:
         common = nodes.common_version, fleet.shared_usage
         if self._common != common:
@@ -108,35 +110,37 @@ class _PerPlace(Generic[V]):
         return self._values
 
 
-def bounds_of_named(kind: Kind, places: Places, fleet: Fleet, nodes: Nodes) -> Mapping[int, Bound] | None:
-    """The same for a kind that can be on a few places only, because its pods name their nodes; None for others."""
-    named = kind.named(nodes)
+def bounds_of_named(shape: UnitShape, places: DomainNodes, fleet: Fleet, nodes: Nodes) -> Mapping[int, Bound] | None:
+    """The same for a shape that can be on a few places only, because its pods name their nodes; None for others."""
+    named = shape.named(nodes)
     if named is None or len(named) > _FEW:
         return None
-    return bounds_inside(kind, places, sorted(at for name in named for at in places.on(name)), fleet, nodes)
+    return bounds_inside(shape, places, sorted(at for name in named for at in places.on(name)), fleet, nodes)
 
 
-def bounds_inside(kind: Kind, places: Places, inside: Sequence[int], fleet: Fleet, nodes: Nodes) -> Mapping[int, Bound]:
-    """How many units of the kind some of the places take at most; nothing is remembered."""
-    bound = _bounding(kind, fleet, nodes, _rooms(kind, nodes))
+def bounds_inside(
+    shape: UnitShape, places: DomainNodes, inside: Sequence[int], fleet: Fleet, nodes: Nodes
+) -> Mapping[int, Bound]:
+    """How many units of the shape some of the places take at most; nothing is remembered."""
+    bound = _bounding(shape, fleet, nodes, _rooms(shape, nodes))
     return {at: bound(places[at]) for at in inside}
 
 
-def _rooms(kind: Kind, nodes: Nodes) -> Sequence[PodRoom]:
-    rooms = [PodRoom(pod.key, needs, nodes) for pod, needs in zip(kind.pods, kind.counted, strict=True)]
-    if len(kind.pods) > 1:
-        rooms.append(PodRoom(kind.pods[0].key, kind.needs_together, nodes))
+def _rooms(shape: UnitShape, nodes: Nodes) -> Sequence[PodRoom]:
+    rooms = [PodRoom(pod.key, needs, nodes) for pod, needs in zip(shape.pods, shape.counted, strict=True)]
+    if len(shape.pods) > 1:
+        rooms.append(PodRoom(shape.pods[0].key, shape.needs_together, nodes))
     return rooms
 
 
-def _bounding(kind: Kind, fleet: Fleet, nodes: Nodes, rooms: Sequence[PodRoom]) -> Callable[[Place], Bound]:
-    """What says how many units of the kind a place takes at most; what is the same for every place is found here."""
-    requests = [request for request in (kind.request, kind.other_drivers_request) if request.demands]
-    confined = kind.is_confined
-    rooms = [] if kind.bound_to else rooms
+def _bounding(shape: UnitShape, fleet: Fleet, nodes: Nodes, rooms: Sequence[PodRoom]) -> Callable[[DomainNode], Bound]:
+    """What says how many units of the shape a place takes at most; what is the same for every place is found here."""
+    requests = [request for request in (shape.request, shape.other_drivers_request) if request.demands]
+    confined = shape.is_confined
+    rooms = [] if shape.bound_to else rooms
 
-    def bound(place: Place) -> Bound:
-        if confined and not kind.may_use(place.node):
+    def bound(place: DomainNode) -> Bound:
+        if confined and not shape.may_use(place.node):
             return 0, NOT_POSSIBLE
         found, limit = _MOST, DEVICES
         for request in requests:
@@ -145,7 +149,7 @@ def _bounding(kind: Kind, fleet: Fleet, nodes: Nodes, rooms: Sequence[PodRoom]) 
             pods, what = room.on(place.node)
             if pods < found:
                 found, limit = pods, what
-        if found > 1 and kind.social and kind.keeps_apart(nodes.labels_of(place.node), nodes):
+        if found > 1 and shape.depends_on_members and shape.keeps_apart(nodes.labels_of(place.node), nodes):
             return 1, APART
         return found, limit
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from controller.allocation import CompiledRequest, Fleet, NodeSlot, SearchEnded
-from controller.gangs.topology import Place, Places
-from controller.gangs.units import Unit
+from controller.gangs.topology import DomainNode, DomainNodes
+from controller.gangs.units import CoLocatedMembers
 from controller.placement import Needs, Nodes, Placement, PodCheck
 from driver.model import Allocation, Claim
 
@@ -14,7 +14,7 @@ from driver.model import Allocation, Claim
 class _Content:
     """The units on a place, and what they hold there on trial."""
 
-    units: tuple[Unit, ...]
+    units: tuple[CoLocatedMembers, ...]
     allocations: tuple[Allocation, ...]
     other_drivers_allocations: tuple[Allocation, ...]
     held: list[str] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Staging:
         undecided: whether a search for devices ran out of steps.
     """
 
-    def __init__(self, fleet: Fleet, nodes: Nodes, places: Places, effort: int = 1):
+    def __init__(self, fleet: Fleet, nodes: Nodes, places: DomainNodes, effort: int = 1):
         self._effort = effort
         self._fleet = fleet
         self._nodes = nodes
@@ -58,7 +58,7 @@ class Staging:
         for node, key, _ in reversed(self._pods):
             self._nodes.release(node, key)
 
-    def units(self, place: int) -> tuple[Unit, ...]:
+    def units(self, place: int) -> tuple[CoLocatedMembers, ...]:
         """The units on the place."""
         found = self._contents.get(place)
         return found[-1].units if found else ()
@@ -72,16 +72,16 @@ class Staging:
         """Whether what a unit gets on one node can be missing on another."""
         return self._shares
 
-    def place_of(self, unit: Unit) -> Place | None:
+    def place_of(self, unit: CoLocatedMembers) -> DomainNode | None:
         """Where the unit is; None if it is on no place."""
         return next((self._places[place] for place in self._contents if unit in self.units(place)), None)
 
-    def placements(self) -> Sequence[tuple[Unit, Placement]]:
+    def placements(self) -> Sequence[tuple[CoLocatedMembers, Placement]]:
         """Where every pod of the units on places goes, with its unit."""
         return [one for place, contents in self._contents.items() for one in self._of(place, contents[-1])]
 
-    def put(self, place: int, units: Sequence[Unit]) -> bool:
-        """Put further units of one kind on the place; False, with nothing changed, if it does not take them all."""
+    def put(self, place: int, units: Sequence[CoLocatedMembers]) -> bool:
+        """Put further units of one shape on the place; False, with nothing changed, if it does not take them all."""
         if not self._admits(place, units):
             return False
         before = self._contents.get(place)
@@ -92,7 +92,7 @@ class Staging:
         if content is None:
             if before:
                 self._hold(place, before[-1])
-            if units[0].kind.social:
+            if units[0].shape.depends_on_members:
                 self._discount(sum(len(unit.members) for unit in units))
             return False
         self._hold(place, content)
@@ -113,30 +113,30 @@ class Staging:
         else:
             del self._contents[place]
             self._on_node[self._places[place].node].remove(place)
-        if last.units[0].kind.social:
+        if last.units[0].shape.depends_on_members:
             before = contents[-1].units if contents else ()
             self._discount(sum(len(unit.members) for unit in last.units[len(before) :]))
 
     # Predicates
 
-    def _admits(self, place: int, units: Sequence[Unit]) -> bool:
-        """Whether the pods can run on the node besides those there. Social pods are counted there from then on."""
-        node, kind = self._places[place].node, units[0].kind
-        if kind.bound_to:
-            return node == kind.bound_to
+    def _admits(self, place: int, units: Sequence[CoLocatedMembers]) -> bool:
+        """Whether the pods can run on the node besides those there. Counts them if they depend on members."""
+        node, shape = self._places[place].node, units[0].shape
+        if shape.bound_to:
+            return node == shape.bound_to
         others = [unit for other in self._on_node.get(node, ()) for unit in self.units(other)]
-        is_counted = len(others) == len(self.units(place)) and all(unit.kind is kind for unit in others)
-        if not kind.social and len(kind.pods) == 1 and is_counted:
+        is_counted = len(others) == len(self.units(place)) and all(unit.shape is shape for unit in others)
+        if not shape.depends_on_members and len(shape.pods) == 1 and is_counted:
             return True
         counted = len(self._pods)
-        if not kind.social:
+        if not shape.depends_on_members:
             self._count(node, others)
         possible = self._count(node, units, check=True)
-        if not (kind.social and possible):
+        if not (shape.depends_on_members and possible):
             self._discount(len(self._pods) - counted)
         return possible
 
-    def _count(self, node: str, units: Sequence[Unit], *, check: bool = False) -> bool:
+    def _count(self, node: str, units: Sequence[CoLocatedMembers], *, check: bool = False) -> bool:
         for unit in units:
             for member in unit.members:
                 pod = member.demand
@@ -154,7 +154,7 @@ class Staging:
 
     # Devices
 
-    def _fit(self, place: Place, units: tuple[Unit, ...]) -> _Content | None:
+    def _fit(self, place: DomainNode, units: tuple[CoLocatedMembers, ...]) -> _Content | None:
         other_drivers = self._allocate(place.slot, [claim for unit in units for claim in unit.other_drivers_claims])
         if other_drivers is None:
             return None
@@ -168,7 +168,7 @@ class Staging:
         node = self._places[place].node
         return [other for other in self._on_node.get(node, ()) if other != place] if node in self._several else ()
 
-    def _fit_with_others(self, place: int, units: tuple[Unit, ...]) -> _Content | None:
+    def _fit_with_others(self, place: int, units: tuple[CoLocatedMembers, ...]) -> _Content | None:
         """What the units get if units elsewhere take other devices, which they have from then on."""
         others = [(other, self._contents[other][-1]) for other in self._others(place)]
         if not others:
@@ -225,7 +225,7 @@ class Staging:
             self._fleet.release(uid)
         content.held = []
 
-    def _of(self, place: int, content: _Content) -> Sequence[tuple[Unit, Placement]]:
+    def _of(self, place: int, content: _Content) -> Sequence[tuple[CoLocatedMembers, Placement]]:
         node, allocations = self._places[place].node, _by_claim(content)
         return [
             (

@@ -87,7 +87,7 @@ class GangTerms:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class MemberTerms:
     """What a member says about its gang. None is left to the others.
 
     Attributes:
@@ -117,7 +117,7 @@ class Membership:
     """To which gang a pod belongs.
 
     Attributes:
-        gang: ``namespace/name``; "" if it belongs to none, because of the problems of its statement.
+        gang: ``namespace/name``; "" if it belongs to none, because of the problems of its terms.
         rank: its place in the order of the members; 0 if only its name says one.
         leader: whether it is the leader, which stands beside rank 0.
         run: equal for pods that replace each other; "" if nothing replaces the pod.
@@ -125,7 +125,7 @@ class Membership:
     """
 
     gang: str
-    statement: Statement
+    terms: MemberTerms
     rank: int = 0
     leader: bool = False
     run: str = ""

@@ -18,7 +18,7 @@ _COMBINED: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Place:
+class DomainNode:
     """The devices of a node that are in one domain: all of the node, mostly.
 
     Attributes:
@@ -33,14 +33,14 @@ class Place:
     below: Path
 
 
-class Places:
+class DomainNodes:
     """Places by their index, and by the domains that they are in. Equal only to itself.
 
     Attributes:
         divided_nodes: nodes that are several places.
     """
 
-    def __init__(self, places: Sequence[Place], nodes: Nodes):
+    def __init__(self, places: Sequence[DomainNode], nodes: Nodes):
         self._places = places
         self._views = [nodes.view(place.node) for place in places]
         counted = Counter(place.node for place in places)
@@ -48,10 +48,10 @@ class Places:
         self._by_path: dict[int, Mapping[Path, Sequence[int]]] = {}
         self._by_node: dict[str, list[int]] = {}
 
-    def __getitem__(self, index: int) -> Place:
+    def __getitem__(self, index: int) -> DomainNode:
         return self._places[index]
 
-    def __iter__(self) -> Iterator[Place]:
+    def __iter__(self) -> Iterator[DomainNode]:
         return iter(self._places)
 
     def __len__(self) -> int:
@@ -76,7 +76,7 @@ class Places:
         return found
 
 
-def by_path(places: Iterable[Place], depth: int) -> dict[Path, list[int]]:
+def by_path(places: Iterable[DomainNode], depth: int) -> dict[Path, list[int]]:
     """The places by the domain of ``depth`` levels that they are in; those in none are left out."""
     found: dict[Path, list[int]] = {}
     for place in places:
@@ -120,7 +120,7 @@ class Topology:
         self._devices: dict[str, NodeDevices] = {}
         """What was found of nodes then."""
         self._paths: dict[str, tuple[Path, ...]] = {}
-        self._places: dict[int, Places] = {}
+        self._places: dict[int, DomainNodes] = {}
         self.divided = False
         self.update()
 
@@ -153,31 +153,33 @@ class Topology:
         if everything or self.divided or (self._paths, self._slots) != (paths, slots):
             self._places.clear()
 
-    def devices(self, place: Place) -> NodeDevices:
+    def devices(self, place: DomainNode) -> NodeDevices:
         """The devices of the place that the requests select."""
         found = self._devices.get(place.node)
         if found is None or self._seen[place.node][:2] != (place.slot, place.slot.clock):
             return self._fleet.node_devices(place.slot, self._filters)
         return found
 
-    def places(self, depth: int) -> Places:
+    def places(self, depth: int) -> DomainNodes:
         """The places of all nodes in domains of ``depth`` levels, in the order of nodes."""
         # A node in one domain of every level is one place, at whatever depth.
         depth = depth if self.divided else 0
         found = self._places.get(depth)
         if found is None:
-            found = self._places[depth] = Places(self._divided(depth) if self.divided else self._whole(), self._nodes)
+            found = self._places[depth] = DomainNodes(
+                self._divided(depth) if self.divided else self._whole(), self._nodes
+            )
         return found
 
-    def _whole(self) -> list[Place]:
+    def _whole(self) -> list[DomainNode]:
         paths = [paths[0] for paths in self._paths.values()]
         return [
-            Place(index, name, slot, path, path)
+            DomainNode(index, name, slot, path, path)
             for index, ((name, slot), path) in enumerate(zip(self._slots.items(), paths, strict=True))
         ]
 
-    def _divided(self, depth: int) -> list[Place]:
-        found: list[Place] = []
+    def _divided(self, depth: int) -> list[DomainNode]:
+        found: list[DomainNode] = []
         for name, paths in self._paths.items():
             parts: dict[Path, Path] = {}
             for path in paths:
@@ -185,7 +187,7 @@ class Topology:
             labels = self._nodes.labels_of(name)
             for path, below in parts.items():
                 slot = self._fleet.slot(name, labels, self._within(path)) if len(parts) > 1 else self._slots[name]
-                found.append(Place(len(found), name, slot, path, below))
+                found.append(DomainNode(len(found), name, slot, path, below))
         return found
 
     def outside(self, depth: int) -> int:

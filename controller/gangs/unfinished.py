@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from controller.allocation import Fleet
+from controller.gangs.exact_packing import Packing
 from controller.gangs.gang import Gang
-from controller.gangs.packing import Packing
 from controller.gangs.staging import Staging
-from controller.gangs.topology import Places
-from controller.gangs.units import Unit
+from controller.gangs.topology import DomainNodes
+from controller.gangs.units import CoLocatedMembers
 from controller.placement import Nodes
 
 _MOST: Final = 16
@@ -26,7 +26,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    places: Places
+    places: DomainNodes
     version: Hashable
     search: Search | None
     """None if the search has ended without a way."""
@@ -42,21 +42,23 @@ class Unfinished:
     def __init__(self) -> None:
         self.tries = 0
         self._asked: object = None
-        self._social = False
+        self._depends_on_members = False
         self._kept: dict[Hashable, _Kept] = {}
 
-    def ask(self, gang: Gang, units: Sequence[Unit], nodes: Nodes) -> bool:
+    def ask(self, gang: Gang, units: Sequence[CoLocatedMembers], nodes: Nodes) -> bool:
         """Forget what was searched for another question; False if nothing can be kept for this one."""
         if nodes.on_trial:
             return False
-        asked = replace(gang, elapsed=0.0), [unit.kind.key for unit in units]
+        asked = replace(gang, elapsed=0.0), [unit.shape.key for unit in units]
         if asked != self._asked:
             self._kept.clear()
             self._asked = asked
-        self._social = any(unit.kind.social for unit in units)
+        self._depends_on_members = any(unit.shape.depends_on_members for unit in units)
         return True
 
-    def take(self, key: Hashable, places: Places, inside: Sequence[int], fleet: Fleet, nodes: Nodes) -> Search | bool:
+    def take(
+        self, key: Hashable, places: DomainNodes, inside: Sequence[int], fleet: Fleet, nodes: Nodes
+    ) -> Search | bool:
         """The search ``key`` in a domain, to go on with it. Otherwise whether there may be a way."""
         kept = self._kept.pop(key, None)
         if kept is None or kept.places is not places or kept.version != self._version(places, inside, fleet, nodes):
@@ -70,7 +72,7 @@ class Unfinished:
         self,
         key: Hashable,
         search: Search | None,
-        places: Places,
+        places: DomainNodes,
         inside: Sequence[int],
         fleet: Fleet,
         nodes: Nodes,
@@ -79,8 +81,8 @@ class Unfinished:
         if search is None or sum(one.search is not None for one in self._kept.values()) < _MOST:
             self._kept[key] = _Kept(places, self._version(places, inside, fleet, nodes), search)
 
-    def _version(self, places: Places, inside: Sequence[int], fleet: Fleet, nodes: Nodes) -> Hashable:
+    def _version(self, places: DomainNodes, inside: Sequence[int], fleet: Fleet, nodes: Nodes) -> Hashable:
         """Changes with everything that decides which units the places take."""
-        everywhere = nodes.generation if self._social else 0
+        everywhere = nodes.generation if self._depends_on_members else 0
         stamps = places.stamps()
         return nodes.common_version, fleet.shared_usage, everywhere, tuple([stamps[at] for at in inside])

@@ -1,4 +1,4 @@
-"""The members of a gang as what is placed: those that share a claim are one unit, and units that are alike one kind."""
+"""Groups the members of a gang into units that must share a node, and units that are alike into shapes."""
 
 import re
 from collections import Counter
@@ -19,17 +19,17 @@ _SEEN = attrgetter(*(name for name in Needs.__dataclass_fields__ if name not in 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kind:
+class UnitShape:
     """What units that are alike have in common: they fit the same nodes, as often.
 
     Attributes:
-        key: equal for kinds of other gangs that are alike.
+        key: equal for shapes of other gangs that are alike.
         pods: those of one such unit.
         counted: what each asks of a node whatever other members do: without affinity and spread that look at these.
         request: what its claims ask for.
         other_drivers_request: what its claims of other drivers ask for.
         tasks: the task of each of these pods, if some tasks of the gang have a minimum.
-        social: whether where other members are decides where it may be.
+        depends_on_members: whether where other members are decides where it may be.
         ordered: whether it also matters which of them is placed first.
     """
 
@@ -40,7 +40,7 @@ class Kind:
     request: CompiledRequest
     other_drivers_request: CompiledRequest
     tasks: tuple[str, ...]
-    social: bool
+    depends_on_members: bool
     ordered: bool
 
     @property
@@ -102,7 +102,7 @@ class Seat(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Unit:
+class CoLocatedMembers:
     """Members that have to be on one node, because they share a claim; mostly a single one. In the order of ranks.
 
     Attributes:
@@ -112,7 +112,7 @@ class Unit:
         seats: what says in which groups each member is.
     """
 
-    kind: Kind
+    shape: UnitShape
     members: tuple[Member, ...]
     claims: tuple[Claim, ...]
     other_drivers_claims: tuple[Claim, ...]
@@ -125,7 +125,7 @@ class Unit:
         return tuple([member.sub_group for member in self.members if member.sub_group is not None])
 
 
-def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[ClaimFault, ...]:
+def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[CoLocatedMembers] | tuple[ClaimFault, ...]:
     """The units of the members to place, or everything that is wrong with their claims.
 
     The members have to be in the order of ranks (``in_order``), and the units are.
@@ -133,11 +133,11 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[C
     seats = seats_of(gang)
     every = [member.demand.needs for member in gang.members]
     ordered = any(needs.pod_affinity or needs.spread for needs in every)
-    social = ordered or any(needs.pod_anti_affinity or needs.volumes for needs in every)
-    keys = _Keys(nodes, social)
+    depends_on_members = ordered or any(needs.pod_anti_affinity or needs.volumes for needs in every)
+    keys = _Keys(nodes, depends_on_members)
     wanted_tasks = {task for task, _ in gang.task_minimums}
-    kinds: dict[Hashable, Kind] = {}
-    found: list[Unit] = []
+    shapes: dict[Hashable, UnitShape] = {}
+    found: list[CoLocatedMembers] = []
     faults: dict[ClaimFault, None] = {}
     for order, members in enumerate(_sharing(gang.members)):
         claims = _once(claim for member in members for claim in member.demand.claims)
@@ -149,19 +149,21 @@ def units_of(gang: Gang, fleet: Fleet, nodes: Nodes) -> Sequence[Unit] | tuple[C
             continue
         tasks = tuple([member.task if member.task in wanted_tasks else "" for member in members])
         key = ours, others, tuple([keys.of(member.demand) for member in members])
-        kind = kinds.get((key, tasks))
-        if kind is None:
+        shape = shapes.get((key, tasks))
+        if shape is None:
             pods = tuple(member.demand for member in members)
-            counted = tuple(_whatever_others_do(pod.needs, every, nodes) for pod in pods)
+            counted = tuple(_without_terms_members_satisfy(pod.needs, every, nodes) for pod in pods)
             dropped = tuple(needs is not pod.needs for needs, pod in zip(counted, pods, strict=True))
-            kind = Kind(len(kinds), (key, dropped), pods, counted, ours, others, tasks, social, ordered)
-            kinds[key, tasks] = kind
+            shape = UnitShape(
+                len(shapes), (key, dropped), pods, counted, ours, others, tasks, depends_on_members, ordered
+            )
+            shapes[key, tasks] = shape
         placed = tuple([seats[member.demand.key] for member in members])
-        found.append(Unit(kind, members, claims, other_claims, order, placed))
+        found.append(CoLocatedMembers(shape, members, claims, other_claims, order, placed))
     return tuple(faults) or found
 
 
-def leader_and_first(units: Sequence[Unit]) -> tuple[Unit, Unit] | None:
+def leader_and_first(units: Sequence[CoLocatedMembers]) -> tuple[CoLocatedMembers, CoLocatedMembers] | None:
     """The leader and rank 0, if both are to be placed and no other member has to be with one of them."""
     leader = next((unit for unit in units if unit.members[0].leader), None)
     first = next((unit for unit in units if not unit.members[0].leader), None)
@@ -170,32 +172,34 @@ def leader_and_first(units: Sequence[Unit]) -> tuple[Unit, Unit] | None:
     return leader, first
 
 
-def together(one: Unit, other: Unit, fleet: Fleet) -> Unit:
+def merged_unit(one: CoLocatedMembers, other: CoLocatedMembers, fleet: Fleet) -> CoLocatedMembers:
     """Both as one unit, so that they are placed on one node."""
     claims = _once((*one.claims, *other.claims))
     other_claims = _once((*one.other_drivers_claims, *other.other_drivers_claims))
     ours, others = fleet.compile(claims), fleet.compile(other_claims)
     assert isinstance(ours, CompiledRequest)
     assert isinstance(others, CompiledRequest)
-    kinds = one.kind, other.kind
-    kind = Kind(
+    shapes = one.shape, other.shape
+    shape = UnitShape(
         -1,
-        tuple(kind.key for kind in kinds),
-        tuple(pod for kind in kinds for pod in kind.pods),
-        tuple(needs for kind in kinds for needs in kind.counted),
+        tuple(shape.key for shape in shapes),
+        tuple(pod for shape in shapes for pod in shape.pods),
+        tuple(needs for shape in shapes for needs in shape.counted),
         ours,
         others,
-        tuple(task for kind in kinds for task in kind.tasks),
-        one.kind.social,
-        one.kind.ordered,
+        tuple(task for shape in shapes for task in shape.tasks),
+        one.shape.depends_on_members,
+        one.shape.ordered,
     )
     seats = (*one.seats, *other.seats)
-    return Unit(kind, (*one.members, *other.members), claims, other_claims, min(one.order, other.order), seats)
+    return CoLocatedMembers(
+        shape, (*one.members, *other.members), claims, other_claims, min(one.order, other.order), seats
+    )
 
 
 def in_order(members: Iterable[Member]) -> list[Member]:
     """The members in the order of ranks, the leader first."""
-    return sorted(members, key=lambda member: (not member.leader, member.rank, natural(member.demand.key)))
+    return sorted(members, key=lambda member: (not member.leader, member.rank, natural_sort_key(member.demand.key)))
 
 
 def seats_of(gang: Gang) -> Mapping[str, Seat]:
@@ -207,9 +211,9 @@ def seats_of(gang: Gang) -> Mapping[str, Seat]:
         return {pod: Seat(positions[pod]) for pod, *_ in every}
     inside: dict[SubGroup | None, list[tuple[bool, int, object, str]]] = {}
     for pod, leader, rank, sub_group in every:
-        inside.setdefault(sub_group, []).append((not leader, rank, natural(pod), pod))
+        inside.setdefault(sub_group, []).append((not leader, rank, natural_sort_key(pod), pod))
     found = {}
-    named = sorted((one for one in inside if one is not None), key=lambda one: (one[0], natural(one[1])))
+    named = sorted((one for one in inside if one is not None), key=lambda one: (one[0], natural_sort_key(one[1])))
     numbers = {sub_group: number for number, sub_group in enumerate(named)}
     for sub_group, pods in inside.items():
         number = numbers.get(sub_group) if sub_group is not None else None
@@ -225,14 +229,14 @@ def _positions_of(gang: Gang) -> Mapping[str, int]:
     ranks = {standing.pod: standing.rank for standing in gang.standing if not standing.leader}
     ranks |= {member.demand.key: member.rank for member in gang.members if not member.leader}
     if len(set(ranks.values())) < len(ranks):
-        ordered = sorted(ranks, key=lambda pod: (ranks[pod], natural(pod)))
+        ordered = sorted(ranks, key=lambda pod: (ranks[pod], natural_sort_key(pod)))
         ranks = {pod: position for position, pod in enumerate(ordered)}
     leaders = [member.demand.key for member in gang.members if member.leader]
     leaders += [standing.pod for standing in gang.standing if standing.leader]
     return {**ranks, **dict.fromkeys(leaders, 0)}
 
 
-def natural(name: str) -> tuple[tuple[str, int], ...]:
+def natural_sort_key(name: str) -> tuple[tuple[str, int], ...]:
     """A key by which names are sorted with numbers in them as numbers: worker-2 comes before worker-10."""
     parts = _NUMBERS.split(name)
     return tuple((text, int(number)) for text, number in zip(parts[::2], [*parts[1::2], "0"], strict=True))
@@ -265,7 +269,7 @@ def _once(claims: Iterable[Claim]) -> tuple[Claim, ...]:
     return tuple({claim.uid: claim for claim in claims}.values())
 
 
-def _whatever_others_do(needs: Needs, members: Sequence[Needs], nodes: Nodes) -> Needs:
+def _without_terms_members_satisfy(needs: Needs, members: Sequence[Needs], nodes: Nodes) -> Needs:
     """The needs without affinity and spread that other members, once they are placed, may satisfy."""
     affinity = tuple(term.pods for term in needs.pod_affinity)
     spread = [(constraint.pods,) for constraint in needs.spread]
@@ -282,9 +286,9 @@ class _Keys:
     Members that ask for the same share what they ask for (``controller.state.SharedPods``), so it is read once.
     """
 
-    def __init__(self, nodes: Nodes, social: bool):
+    def __init__(self, nodes: Nodes, depends_on_members: bool):
         self._nodes = nodes
-        self._social = social
+        self._depends_on_members = depends_on_members
         self._needs: dict[int, Hashable] = {}
         """By identity; the members keep the needs alive."""
         self._among: dict[int, frozenset[str]] = {}
@@ -301,5 +305,5 @@ class _Keys:
 
     def _of_needs(self, needs: Needs) -> Hashable:
         against = frozenset(term for term, _ in self._nodes.pods.terms_against(needs.pod))
-        seen = needs.pod if self._social else _NO_LABELS
+        seen = needs.pod if self._depends_on_members else _NO_LABELS
         return tuple(sorted(needs.requests.items())), seen, _SEEN(needs), against

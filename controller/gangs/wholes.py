@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from controller.gangs.budget import Slack
 from controller.gangs.gang import Gang, Member, SubGroup
-from controller.gangs.units import Unit
+from controller.gangs.units import CoLocatedMembers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +25,7 @@ class Candidate:
     """
 
     name: SubGroup
-    units: tuple[Unit, ...]
+    units: tuple[CoLocatedMembers, ...]
     lack: int
     must: bool
     apart: bool
@@ -40,7 +40,7 @@ class Candidate:
 class Choice:
     """Sub-groups that become whole: the units to place, and which of them may be left out."""
 
-    units: tuple[Unit, ...]
+    units: tuple[CoLocatedMembers, ...]
     slack: Slack
 
 
@@ -58,13 +58,13 @@ class Wholes:
         needed: how many members have to be placed, at least as many as those of the sub-groups that become whole.
     """
 
-    def __init__(self, gang: Gang, units: Sequence[Unit], needed: int, needed_of_tasks: Mapping[str, int]):
+    def __init__(self, gang: Gang, units: Sequence[CoLocatedMembers], needed: int, needed_of_tasks: Mapping[str, int]):
         self._units = units
         self._needed_of_tasks = needed_of_tasks
         sizes = [one.size for one in gang.sub_groups]
         stand = Counter(one.sub_group for one in gang.standing if one.sub_group is not None)
         there = stand + Counter(dict(gang.succeeded))
-        of_sub_group: dict[SubGroup, list[Unit]] = {}
+        of_sub_group: dict[SubGroup, list[CoLocatedMembers]] = {}
         for unit in units:
             for one in dict.fromkeys(unit.sub_groups):
                 of_sub_group.setdefault(one, []).append(unit)
@@ -79,7 +79,7 @@ class Wholes:
         self._least = min([one.lack for one in self._candidates], default=1)
         self.needed = max(needed, self._members_of_fewest())
 
-    def _candidate(self, name: SubGroup, units: Sequence[Unit], *, must: bool) -> Candidate:
+    def _candidate(self, name: SubGroup, units: Sequence[CoLocatedMembers], *, must: bool) -> Candidate:
         apart = all(self._lacks.keys().isdisjoint(set(unit.sub_groups) - {name}) for unit in units)
         return Candidate(name, tuple(units), self._lacks[name], must, apart)
 
@@ -119,14 +119,14 @@ class Wholes:
         self,
         alike: Callable[[Candidate], Hashable],
         may_fit: Callable[[Candidate], bool],
-        kind: Callable[[Unit], Hashable],
+        shape: Callable[[CoLocatedMembers], Hashable],
     ) -> Iterator[Choice | None]:
         """What to search for, one choice after another; None for a step that found none.
 
         Args:
             alike: equal for sub-groups of which one can be placed if and only if the other can in its stead.
             may_fit: whether there may be room for one.
-            kind: the same for units of one sub-group.
+            shape: the same for units of one sub-group.
         """
         if self.missing:
             return
@@ -140,14 +140,14 @@ class Wholes:
             else:
                 others.append([one])
         for picked in self._picks(chosen, others, [*apart.values()]):
-            yield None if picked is None else self._choice((*chosen, *picked), kind)
+            yield None if picked is None else self._choice((*chosen, *picked), shape)
 
-    def _choice(self, chosen: Picked, kind: Callable[[Unit], Hashable]) -> Choice | None:
+    def _choice(self, chosen: Picked, shape: Callable[[CoLocatedMembers], Hashable]) -> Choice | None:
         left_out = self._lacks.keys() - {one.name for one in chosen}
         units = tuple([unit for unit in self._units if left_out.isdisjoint(unit.sub_groups)])
         if chosen and not self._needed_of_tasks and sum(one.lack for one in chosen) >= self.needed:
             # These are enough. What is placed beyond must not take the room of further sub-groups.
-            beyond = {unit for one in chosen for unit in _beyond(one, kind)}
+            beyond = {unit for one in chosen for unit in _beyond(one, shape)}
             owed = {one.name for one in chosen}
             units = tuple([unit for unit in units if unit not in beyond and not owed.isdisjoint(unit.sub_groups)])
         members = [member for unit in units for member in unit.members]
@@ -195,10 +195,10 @@ class Wholes:
                 stack.append((at + 1, after, left - count * some[0].lack, (*picked, *some[:count])))
 
 
-def _beyond(one: Candidate, kind: Callable[[Unit], Hashable]) -> Sequence[Unit]:
+def _beyond(one: Candidate, shape: Callable[[CoLocatedMembers], Hashable]) -> Sequence[CoLocatedMembers]:
     """Units beyond those that make a sub-group whole, the last in the order of ranks, if any others do as well."""
     single = one.apart and all(len(unit.members) == 1 for unit in one.units)
-    return one.units[one.lack :] if single and len({kind(unit) for unit in one.units}) == 1 else ()
+    return one.units[one.lack :] if single and len({shape(unit) for unit in one.units}) == 1 else ()
 
 
 class Growth:

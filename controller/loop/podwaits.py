@@ -13,9 +13,9 @@ from controller.reconcile import (
     Wait,
     could_take,
     depends_on_other_pods,
+    fits_without_later_pods,
     latest_end_of_new,
     node_to_hold,
-    would_take,
 )
 from controller.state import Changes, PodView, State
 from controller.telling import Explanations, Teller
@@ -337,7 +337,9 @@ class PodWaits:
         answer = self._waiting[key].answer if key in self._waiting else None
         if held is None or pod is None or answer is None:
             return False
-        return would_take(self._state, answer, held.node, _later_than(self._state, rank_of(self._state, pod)))
+        return fits_without_later_pods(
+            self._state, answer, held.node, _later_than(self._state, rank_of(self._state, pod))
+        )
 
     def hold_domain(self, held: HeldDomain, *, displaces: bool = True) -> bool:
         """Hold nodes back for a gang; False if too many are held back for gangs that come first (``HeldDomains``).

@@ -54,7 +54,13 @@ from controller.reconcile.history import (
 from controller.reconcile.messages import IN_VAIN, Explanation, explanation_of, refusal_summary, rests_on_memory
 from controller.reconcile.nodes import ANY_NODE, NodeOrder
 from controller.reconcile.pods import RELEASE_SECONDS, decide
-from controller.reconcile.prospects import could_take, depends_on_other_pods, node_to_hold, start_without, would_take
+from controller.reconcile.prospects import (
+    could_take,
+    depends_on_other_pods,
+    fits_without_later_pods,
+    node_to_hold,
+    start_without,
+)
 from controller.reconcile.refusals import NO_MEMORY, NodeRefusal, Questions, RefusalMemory, ask_all, node_refusals
 from controller.reconcile.unhealthy import UnhealthyUse, unhealthy_use
 from controller.reconcile.updates import (
@@ -117,6 +123,7 @@ __all__ = [
     "depends_on_other_pods",
     "double_use",
     "explanation_of",
+    "fits_without_later_pods",
     "known_gang",
     "latest_end",
     "latest_end_of_new",
@@ -130,5 +137,4 @@ __all__ = [
     "start_without",
     "unhealthy_use",
     "useful_clause",
-    "would_take",
 ]

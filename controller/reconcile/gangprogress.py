@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controller.gangs import Coming, GangTerms, SubGroup, natural, sub_group_of
+from controller.gangs import Coming, GangTerms, SubGroup, natural_sort_key, sub_group_of
 from controller.placement import Placed
 from controller.reconcile.decisions import Decision, Idle, Reason, Release, TakeBack, Wait
 from controller.reconcile.examined import FullPod, OpenPod
@@ -85,7 +85,7 @@ class KnownGang:
 def known_gang(state: State, key: str) -> KnownGang:
     """The gang ``key`` as the state knows it; without members if it is gone."""
     gangs = state.gangs
-    pods = sorted(gangs.members(key), key=lambda pod: (not gangs.leads(pod), gangs.rank(pod), natural(pod)))
+    pods = sorted(gangs.members(key), key=lambda pod: (not gangs.leads(pod), gangs.rank(pod), natural_sort_key(pod)))
     terms = gangs.terms(key) if pods else ()
     tasks, policies = (terms.task_minimums, terms.sub_groups) if isinstance(terms, GangTerms) else ((), ())
     ended = {task: gangs.succeeded_of_task(key, task) for task, _ in tasks}

@@ -54,7 +54,7 @@ def node_to_hold(state: State, decision: Unallocatable, comes_after: ComesAfter,
             if after:
                 counted.append((len(after), name))
     for _, name in sorted(counted)[:_MOST_TRIED]:
-        if would_take(state, decision, name, comes_after):
+        if fits_without_later_pods(state, decision, name, comes_after):
             return name
     return ""
 
@@ -76,7 +76,7 @@ def start_without(
         return decide().plan
 
 
-def would_take(state: State, decision: Unallocatable, node: str, comes_after: ComesAfter) -> bool:
+def fits_without_later_pods(state: State, decision: Unallocatable, node: str, comes_after: ComesAfter) -> bool:
     """Whether the node could take the pod if what pods that come after it use there ended. The state is as before."""
     pod, claims = state.pods.get(decision.pod), _claims(state, decision)
     if pod is None or claims is None or node not in state.nodes:

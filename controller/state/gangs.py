@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from controller.gangs import (
-    NOTHING,
-    Asked,
+    NO_CONFIG,
     Coming,
+    GangConfig,
     GangTerms,
     GroupObjects,
     Membership,
-    PodFacts,
+    MembershipInput,
+    MemberTerms,
     Source,
-    Statement,
     SubGroup,
     SubGroupPolicy,
     agreed,
-    asked_by_claim,
-    asked_by_pod,
     coming,
+    config_of_claim,
+    config_of_pod,
     dependencies_of,
     membership_of,
     sub_group_of,
@@ -44,7 +44,7 @@ class _Gang:
     """What is known of one gang."""
 
     members: dict[str, None] = field(default_factory=dict)
-    said: dict[Statement, dict[str, None]] = field(default_factory=dict)
+    said: dict[MemberTerms, dict[str, None]] = field(default_factory=dict)
     runs: dict[str, int] = field(default_factory=dict)
     """How many members each run has."""
     order: tuple[str, ...] | None = None
@@ -73,7 +73,7 @@ class Gangs:
         self._run_of: dict[str, str] = {}
         """The run of each of them."""
         self._gangs_of_run: dict[str, dict[str, None]] = {}
-        self._asked: BoundedCache[str, Asked] = BoundedCache(_MOST_REMEMBERED)
+        self._asked: BoundedCache[str, GangConfig] = BoundedCache(_MOST_REMEMBERED)
 
     # Questions
 
@@ -85,7 +85,7 @@ class Gangs:
     def faults(self, pod: str) -> tuple[Fault, ...]:
         """Why the pod can be in no gang although it asks for one; its author must act. Empty if all is well."""
         membership = self._memberships.get(pod)
-        return membership.statement.problems if membership and not membership.gang else ()
+        return membership.terms.problems if membership and not membership.gang else ()
 
     def rank(self, pod: str) -> int:
         """The pod's place in the order of the members; pods of equal rank are in the natural order of their keys."""
@@ -229,7 +229,7 @@ class Gangs:
             self.recheck(self.dependents(name), changes)
 
     def _recheck(self, pod: PodView, changes: Changes) -> None:
-        facts = PodFacts(pod.namespace, pod.gang, pod.rank, self._asked_by(pod))
+        facts = MembershipInput(pod.namespace, pod.gang, pod.rank, self._config_of(pod))
         self._depend(pod.key, dependencies_of(facts))
         self._assign(pod.key, membership_of(facts, self.objects), changes)
 
@@ -267,7 +267,7 @@ class Gangs:
             return
         record = self._gangs.setdefault(membership.gang, _Gang())
         record.members[key] = None
-        record.said.setdefault(membership.statement, {})[key] = None
+        record.said.setdefault(membership.terms, {})[key] = None
         if membership.run:
             record.runs[membership.run] = record.runs.get(membership.run, 0) + 1
             self._gangs_of_run.setdefault(membership.run, {})[membership.gang] = None
@@ -279,7 +279,7 @@ class Gangs:
             return
         record, run = self._gangs[membership.gang], membership.run
         del record.members[key]
-        _take(record.said, membership.statement, key)
+        _take(record.said, membership.terms, key)
         if run:
             record.runs[run] -= 1
             if not record.runs[run]:
@@ -300,24 +300,24 @@ class Gangs:
             self._gangs[gang].coming = None
             changes.gangs[gang] = None
 
-    def _asked_by(self, pod: PodView) -> Asked:
+    def _config_of(self, pod: PodView) -> GangConfig:
         """What the claims of the pod ask that are known and valid."""
-        asked = []
+        configs = []
         for key in pod.claim_keys:
             record = self._claims.get(key)
             if record is not None and record.claim.spec.config:
-                asked.append((key, self._asked_by_claim(record)))
-        return asked_by_pod(asked) if asked else NOTHING
+                configs.append((key, self._config_of_claim(record)))
+        return config_of_pod(configs) if configs else NO_CONFIG
 
-    def _asked_by_claim(self, record: ClaimRecord) -> Asked:
+    def _config_of_claim(self, record: ClaimRecord) -> GangConfig:
         known = self._asked.get(record.shape)
         if known is None:
             config = record.claim.spec.config
             try:
-                known = asked_by_claim(parameters_of(config, self._names, "", kind=PlacementConfig.__name__))
+                known = config_of_claim(parameters_of(config, self._names, "", kind=PlacementConfig.__name__))
             except InvalidInput:
                 # The pod waits with all faults of its claims (``controller.reconcile.podclaims``).
-                known = NOTHING
+                known = NO_CONFIG
             self._asked[record.shape] = known
         return known
 

@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import Final
 
 from controller.allocation import Fleet
-from controller.gangs import Gang, Level, Member, SubGroup, natural
+from controller.gangs import Gang, Level, Member, SubGroup, natural_sort_key
 from controller.gangs.budget import Budget
 from controller.placement import Nodes, Placement, Trial
 
@@ -99,7 +99,7 @@ def positions(ranks: Mapping[str, int], leaders: Collection[str]) -> Mapping[str
     """The place of each pod by which groups are counted; leaders are in the first group."""
     others = {pod: rank for pod, rank in ranks.items() if pod not in leaders}
     if len(set(others.values())) < len(others):
-        ordered = sorted(others, key=lambda pod: (ranks[pod], natural(pod)))
+        ordered = sorted(others, key=lambda pod: (ranks[pod], natural_sort_key(pod)))
         others = {pod: at for at, pod in enumerate(ordered)}
     return {**others, **dict.fromkeys(leaders, 0)}
 

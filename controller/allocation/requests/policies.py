@@ -1,7 +1,7 @@
 """What each placement policy prefers among the nodes and devices that a request can have. Pure.
 
-A policy ranks them: the smallest rank first, equal ones in the order in which they are given. ``gangs.choice`` ranks
-the domains of gangs.
+A policy ranks them: the smallest rank first, equal ones in the order in which they are given. The domains of gangs are
+compared by ``gangs.domain_score``.
 """
 
 from abc import ABC, abstractmethod

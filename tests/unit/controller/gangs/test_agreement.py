@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from controller.gangs import GangTerms, Level, Source, Statement, SubGroupPolicy, agreed
+from controller.gangs import GangTerms, Level, MemberTerms, Source, SubGroupPolicy, agreed
 from driver.errors import Fault
 from driver.parameters import PlacementPolicy
 
 RACK = Level("rack", "nodeLabel")
 
 
-def says(**said: Any) -> Statement:
-    return Statement(**{"source": Source.CLAIM, "minimum": 2, **said})
+def says(**said: Any) -> MemberTerms:
+    return MemberTerms(**{"source": Source.CLAIM, "minimum": 2, **said})
 
 
 def test_what_one_member_does_not_say_the_others_say() -> None:

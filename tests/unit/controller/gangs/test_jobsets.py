@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.gangs import (
-    Asked,
     Coming,
+    GangConfig,
     GroupObjects,
     JobSet,
-    PodFacts,
+    MembershipInput,
     coming,
     hints_of,
     job_set_from,
@@ -29,7 +29,7 @@ PREFIX = "jobset.sigs.k8s.io"
 WITH_CLAIMS: Object = {"spec": {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}}
 WITH_LABEL: Object = {"metadata": {"labels": {LABEL: ""}}, "spec": {}}
 WITHOUT: Object = {"spec": {}}
-BY_OWNER = Asked(gang=True)
+BY_OWNER = GangConfig(gang=True)
 
 
 def part(
@@ -160,9 +160,9 @@ def test_ranks_are_in_the_order_of_the_spec_before_the_jobs_exist() -> None:
             f"{PREFIX}/job-index": str(job), "batch.kubernetes.io/job-completion-index": str(index),
         }  # fmt: skip
         pod = {"metadata": {"labels": labels}, "spec": WITH_CLAIMS["spec"]}
-        membership = membership_of(PodFacts("ns", hints_of(pod, LABEL), rank_of_pod(pod), BY_OWNER), known)
+        membership = membership_of(MembershipInput("ns", hints_of(pod, LABEL), rank_of_pod(pod), BY_OWNER), known)
         assert membership
-        assert (membership.statement.size, membership.statement.awaited) == (made.members, "")
+        assert (membership.terms.size, membership.terms.awaited) == (made.members, "")
         ranks[name, job, index] = membership.rank
     assert list(ranks.values()) == [1, 4, 8, 11]
     later = {rank: (job, index) for rank, job, index in made.parts["workers"].ranks()}
@@ -173,13 +173,13 @@ def test_pods_of_another_namespace_learn_nothing_of_a_job_set() -> None:
     known = GroupObjects()
     known.job_sets.put(job_set(LEADER, WORKERS))
     labels = {f"{PREFIX}/jobset-uid": "set", f"{PREFIX}/jobset-name": "train", f"{PREFIX}/global-replicas": "3"}
-    facts = PodFacts(
+    facts = MembershipInput(
         "other", hints_of({"metadata": {"labels": labels}, "spec": WITH_CLAIMS["spec"]}, LABEL), None, BY_OWNER
     )
     membership = membership_of(facts, known)
     assert membership
-    assert membership.statement.size is None
-    assert "0 of 3 Jobs of JobSet train exist" in membership.statement.awaited
+    assert membership.terms.size is None
+    assert "0 of 3 Jobs of JobSet train exist" in membership.terms.awaited
 
 
 def test_a_job_set_that_goes_or_changes_is_told_to_those_whom_it_concerns() -> None:

@@ -22,10 +22,12 @@ from tests.unit.controller.gangs.rig import (
 
 def apart(rank: int, **fields: Any) -> Any:
     term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "a"}}}
-    return social(rank, {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}, **fields)
+    return with_affinity(
+        rank, {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}, **fields
+    )
 
 
-def social(rank: int, affinity: dict[str, Any], **spec: Any) -> Any:
+def with_affinity(rank: int, affinity: dict[str, Any], **spec: Any) -> Any:
     raw = {"metadata": {"namespace": "ns", "labels": {"app": "a"}}, "spec": {"affinity": affinity, **spec}}
     return member(rank, needs=needs_of(raw))
 
@@ -46,7 +48,7 @@ def test_members_with_anti_affinity_get_a_node_each_and_are_counted(decide: Deci
 def test_members_with_affinity_follow_the_one_they_want_to_be_with(decide: Decide) -> None:
     labels = {"app": "b"}
     term = {"topologyKey": "host", "labelSelector": {"matchLabels": labels}}
-    follower = social(0, {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+    follower = with_affinity(0, {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
     first = member(1, count=8, needs=needs_of({"metadata": {"namespace": "ns", "labels": labels}, "spec": {}}))
     cluster = [Host(f"a{n}", {**A, "host": f"a{n}"}, cards=9 if n == 2 else 8) for n in range(4)]
     assert nodes_of(decide(cluster, gang([follower, first], CLUSTER))) == ["a2", "a2"]
@@ -59,7 +61,7 @@ def test_members_are_spread_as_they_ask(decide: Decide) -> None:
         "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "a"}},
     }
-    asked = [social(n, {}, topologySpreadConstraints=[constraint]) for n in range(32)]
+    asked = [with_affinity(n, {}, topologySpreadConstraints=[constraint]) for n in range(32)]
     found = nodes_of(decide(on_hosts("a", 16, A), gang(asked, CLUSTER)))
     assert set(Counter(found).values()) == {2}
 

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from controller.gangs import (
-    NOTHING,
-    Asked,
+    NO_CONFIG,
+    GangConfig,
     GangTerms,
     Group,
     GroupObjects,
     Level,
     Membership,
-    PodFacts,
+    MembershipInput,
     Source,
     Workload,
     agreed,
@@ -26,8 +26,8 @@ from controller.gangs import (
 from driver.kube.api import Object
 
 LABEL = "lode.dev/gang"
-NAMED = Asked(gang=True, name="named", minimum=2)
-BY_OWNER = Asked(gang=True)
+NAMED = GangConfig(gang=True, name="named", minimum=2)
+BY_OWNER = GangConfig(gang=True)
 POD_GROUP: dict[str, Any] = {"schedulingGroup": {"podGroupName": "k8s"}}
 VOLCANO = {"scheduling.k8s.io/group-name": "volcano"}
 COSCHEDULING = {"scheduling.x-k8s.io/pod-group": "coscheduling"}
@@ -55,15 +55,15 @@ def objects() -> GroupObjects:
     return known
 
 
-def joined(pod: Object, asked: Asked = NOTHING, known: GroupObjects | None = None) -> Membership | None:
-    facts = PodFacts("ns", hints_of(pod, LABEL), rank_of_pod(pod), asked)
+def joined(pod: Object, asked: GangConfig = NO_CONFIG, known: GroupObjects | None = None) -> Membership | None:
+    facts = MembershipInput("ns", hints_of(pod, LABEL), rank_of_pod(pod), asked)
     return membership_of(facts, objects() if known is None else known)
 
 
-def faults(pod: Object, asked: Asked = NOTHING, known: GroupObjects | None = None) -> str:
+def faults(pod: Object, asked: GangConfig = NO_CONFIG, known: GroupObjects | None = None) -> str:
     membership = joined(pod, asked, known)
     assert membership
-    terms = agreed("ns/g", {membership.statement: ("ns/pod",)})
+    terms = agreed("ns/g", {membership.terms: ("ns/pod",)})
     return terms.awaited if isinstance(terms, GangTerms) else "; ".join(map(str, terms))
 
 
@@ -77,26 +77,26 @@ EVERYTHING = a_pod({**COSCHEDULING, **KUEUE}, {**VOLCANO, **COUNT}, **POD_GROUP)
     [
         (EVERYTHING, NAMED, "ns/named", Source.CLAIM, 2, None),
         (EVERYTHING, BY_OWNER, "ns/k8s", Source.POD_GROUP, 3, None),
-        (EVERYTHING, Asked(gang=True, minimum=1), "ns/k8s", Source.POD_GROUP, 1, None),
-        (EVERYTHING, NOTHING, "ns/k8s", Source.POD_GROUP, 3, None),
-        (a_pod({**COSCHEDULING, **KUEUE}, VOLCANO), NOTHING, "ns/volcano", Source.VOLCANO, 3, None),
-        (a_pod({}, {"scheduling.volcano.sh/group-name": "volcano"}), NOTHING, "ns/volcano", Source.VOLCANO, 3, None),
-        (a_pod({**COSCHEDULING, **KUEUE}), NOTHING, "ns/coscheduling", Source.COSCHEDULING, 3, None),
-        (a_pod(KUEUE, COUNT), NOTHING, "ns/kueue", Source.KUEUE, None, 4),
-        (a_pod({}, {**KUEUE, **COUNT}), NOTHING, "ns/kueue", Source.KUEUE, None, 4),
+        (EVERYTHING, GangConfig(gang=True, minimum=1), "ns/k8s", Source.POD_GROUP, 1, None),
+        (EVERYTHING, NO_CONFIG, "ns/k8s", Source.POD_GROUP, 3, None),
+        (a_pod({**COSCHEDULING, **KUEUE}, VOLCANO), NO_CONFIG, "ns/volcano", Source.VOLCANO, 3, None),
+        (a_pod({}, {"scheduling.volcano.sh/group-name": "volcano"}), NO_CONFIG, "ns/volcano", Source.VOLCANO, 3, None),
+        (a_pod({**COSCHEDULING, **KUEUE}), NO_CONFIG, "ns/coscheduling", Source.COSCHEDULING, 3, None),
+        (a_pod(KUEUE, COUNT), NO_CONFIG, "ns/kueue", Source.KUEUE, None, 4),
+        (a_pod({}, {**KUEUE, **COUNT}), NO_CONFIG, "ns/kueue", Source.KUEUE, None, 4),
         (a_pod(), BY_OWNER, "ns/Job/job", Source.OWNER, None, 5),
-        (a_pod(), Asked(gang=True, minimum=3), "ns/Job/job", Source.OWNER, 3, 5),
-        (a_pod({LABEL: "named"}, resourceClaims=None), NOTHING, "ns/named", Source.CLAIM, None, None),
-        (a_pod({LABEL: ""}, resourceClaims=None), NOTHING, "ns/Job/job", Source.OWNER, None, 5),
-        (a_pod({LABEL: "", **COSCHEDULING}), NOTHING, "ns/coscheduling", Source.COSCHEDULING, 3, None),
+        (a_pod(), GangConfig(gang=True, minimum=3), "ns/Job/job", Source.OWNER, 3, 5),
+        (a_pod({LABEL: "named"}, resourceClaims=None), NO_CONFIG, "ns/named", Source.CLAIM, None, None),
+        (a_pod({LABEL: ""}, resourceClaims=None), NO_CONFIG, "ns/Job/job", Source.OWNER, None, 5),
+        (a_pod({LABEL: "", **COSCHEDULING}), NO_CONFIG, "ns/coscheduling", Source.COSCHEDULING, 3, None),
     ],
 )
 def test_the_first_source_that_is_found_counts(
-    pod: Object, asked: Asked, gang: str, source: Source, minimum: int | None, size: int | None
+    pod: Object, asked: GangConfig, gang: str, source: Source, minimum: int | None, size: int | None
 ) -> None:
     membership = joined(pod, asked)
     assert membership
-    said = membership.statement
+    said = membership.terms
     assert (membership.gang, said.source, said.minimum, said.size) == (gang, source, minimum, size)
     assert said.problems == ()
 
@@ -114,8 +114,8 @@ def test_a_group_that_is_no_gang_leaves_the_pod_to_the_next_source() -> None:
     known = GroupObjects()
     basic = {"metadata": {"namespace": "ns", "name": "k8s", "uid": "u"}, "spec": {"schedulingPolicy": {"basic": {}}}}
     known.put_group("scheduling.k8s.io/v1alpha2", group_from(basic, Source.POD_GROUP, {}))
-    assert joined(a_pod(**POD_GROUP), NOTHING, known) is None
-    membership = joined(a_pod(KUEUE, COUNT, **POD_GROUP), NOTHING, known)
+    assert joined(a_pod(**POD_GROUP), NO_CONFIG, known) is None
+    membership = joined(a_pod(KUEUE, COUNT, **POD_GROUP), NO_CONFIG, known)
     assert membership
     assert membership.gang == "ns/kueue"
 
@@ -124,9 +124,9 @@ def test_the_best_version_of_a_group_counts() -> None:
     known = GroupObjects()
     for version, minimum in (("v1alpha2", 1), ("v1beta1", 3), ("v1alpha3", 2)):
         known.put_group(f"scheduling.k8s.io/{version}", Group("ns/k8s", "u", minimum))
-    membership = joined(a_pod(**POD_GROUP), NOTHING, known)
+    membership = joined(a_pod(**POD_GROUP), NO_CONFIG, known)
     assert membership
-    assert membership.statement.minimum == 3
+    assert membership.terms.minimum == 3
 
 
 @pytest.mark.parametrize(
@@ -134,17 +134,17 @@ def test_the_best_version_of_a_group_counts() -> None:
     [
         (
             a_pod(**POD_GROUP),
-            NOTHING,
+            NO_CONFIG,
             "PodGroup of scheduling.k8s.io ns/k8s does not exist, or this program may",
         ),
-        (a_pod({}, VOLCANO), NOTHING, "PodGroup of scheduling.volcano.sh ns/volcano does not exist"),
-        (a_pod(COSCHEDULING), NOTHING, "PodGroup of scheduling.x-k8s.io ns/coscheduling does not exist"),
+        (a_pod({}, VOLCANO), NO_CONFIG, "PodGroup of scheduling.volcano.sh ns/volcano does not exist"),
+        (a_pod(COSCHEDULING), NO_CONFIG, "PodGroup of scheduling.x-k8s.io ns/coscheduling does not exist"),
         (
             a_pod(KUEUE),
-            NOTHING,
+            NO_CONFIG,
             "metadata.annotations[kueue.x-k8s.io/pod-group-total-count]: pod group ns/",
         ),
-        (a_pod(KUEUE, {"kueue.x-k8s.io/pod-group-total-count": "many"}), NOTHING, "needs the number of its pods"),
+        (a_pod(KUEUE, {"kueue.x-k8s.io/pod-group-total-count": "many"}), NO_CONFIG, "needs the number of its pods"),
         (
             a_pod(),
             BY_OWNER,
@@ -180,7 +180,7 @@ def test_the_best_version_of_a_group_counts() -> None:
         ),
     ],
 )
-def test_what_cannot_be_kept_is_refused_with_the_remedy(pod: Object, asked: Asked, said: str) -> None:
+def test_what_cannot_be_kept_is_refused_with_the_remedy(pod: Object, asked: GangConfig, said: str) -> None:
     assert said in faults(pod, asked, GroupObjects())
 
 
@@ -214,7 +214,7 @@ BLOCK, RACKS = Level("block", "nodeLabel"), Level("rack", "nodeLabel", group_siz
 def test_annotations_of_kueue_say_the_topology(annotations: dict[str, str], levels: tuple[Level, ...] | None) -> None:
     membership = joined(a_pod({}, annotations), NAMED)
     assert membership
-    assert membership.statement.levels == levels
+    assert membership.terms.levels == levels
 
 
 @pytest.mark.parametrize(
@@ -229,15 +229,19 @@ def test_annotations_of_kueue_say_the_topology(annotations: dict[str, str], leve
 def test_what_kueue_enforces_is_not_enforced_twice(annotations: dict[str, str], spec: Any) -> None:
     membership = joined(a_pod({}, {**REQUIRED, **annotations}, **spec), NAMED)
     assert membership
-    assert membership.statement.levels is None
+    assert membership.terms.levels is None
 
 
 def test_topology_in_a_claim_comes_before_that_of_the_group_and_that_before_annotations() -> None:
     known, level = GroupObjects(), Level("spine", "nodeLabel")
     known.put_group("scheduling.volcano.sh/v1beta1", Group("ns/volcano", "u", 3, (level,)))
     pod, own = a_pod({}, {**VOLCANO, **REQUIRED}), Level("lode.dev/ibLeaf", "attribute")
-    said = [joined(pod, Asked(levels=(own,)), known), joined(pod, NOTHING, known), joined(a_pod({}, REQUIRED), NAMED)]
-    assert [one.statement.levels for one in said if one] == [(own,), (level,), (BLOCK,)]
+    said = [
+        joined(pod, GangConfig(levels=(own,)), known),
+        joined(pod, NO_CONFIG, known),
+        joined(a_pod({}, REQUIRED), NAMED),
+    ]
+    assert [one.terms.levels for one in said if one] == [(own,), (level,), (BLOCK,)]
 
 
 # Ranks
@@ -311,12 +315,12 @@ def test_a_stateful_set_that_waits_for_each_pod_can_never_be_a_gang_of_all() -> 
     known.put_workload("StatefulSet", *stateful_set_from(made))
     pod = a_pod(owner=("StatefulSet", "web"))
     assert "set podManagementPolicy: Parallel in it" in faults(pod, BY_OWNER, known)
-    assert faults(pod, Asked(gang=True, minimum=1), known) == ""
+    assert faults(pod, GangConfig(gang=True, minimum=1), known) == ""
     made["spec"]["podManagementPolicy"] = "Parallel"
     known.put_workload("StatefulSet", *stateful_set_from(made))
     membership = joined(pod, BY_OWNER, known)
     assert membership
-    assert (membership.statement.size, membership.statement.problems) == (3, ())
+    assert (membership.terms.size, membership.terms.problems) == (3, ())
 
 
 def test_a_job_set_has_the_pods_of_all_its_jobs_that_can_be_in_a_gang() -> None:
@@ -330,16 +334,16 @@ def test_a_job_set_has_the_pods_of_all_its_jobs_that_can_be_in_a_gang() -> None:
     first["spec"]["template"]["spec"].pop("resourceClaims")
     for number, job in enumerate([first, a_job("train-b-0", 2, 2, set="set"), a_job("train-b-1", 2, 2, set="set")]):
         assert f"{number} of 3 Jobs of JobSet train exist" in faults(pod, BY_OWNER, known)
-        assert faults(pod, Asked(gang=True, minimum=1), known) == ""
+        assert faults(pod, GangConfig(gang=True, minimum=1), known) == ""
         known.put_workload("Job", *job_from(job, LABEL))
     membership = joined(pod, BY_OWNER, known)
     assert membership
-    assert (membership.gang, membership.statement.size) == ("ns/JobSet/train", 4)
+    assert (membership.gang, membership.terms.size) == ("ns/JobSet/train", 4)
     first["spec"]["template"]["metadata"] = {"labels": {LABEL: ""}}
     known.put_workload("Job", *job_from(first, LABEL))
     membership = joined(pod, BY_OWNER, known)
     assert membership
-    assert membership.statement.size == 5, "the label joins pods without claims, too"
+    assert membership.terms.size == 5, "the label joins pods without claims, too"
 
 
 def ranks_in_set(*jobs: tuple[int, int | None, int]) -> list[int]:

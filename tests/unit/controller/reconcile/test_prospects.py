@@ -1,6 +1,13 @@
 """What could help a pod that no node takes: a changed node, the end of pods that come after it."""
 
-from controller.reconcile import Unallocatable, could_take, decide, depends_on_other_pods, node_to_hold, would_take
+from controller.reconcile import (
+    Unallocatable,
+    could_take,
+    decide,
+    depends_on_other_pods,
+    fits_without_later_pods,
+    node_to_hold,
+)
 from controller.state import PodView
 from driver.kube.api import NODES
 from tests.unit.controller.scene import NOW, Scene, node
@@ -39,7 +46,7 @@ def test_the_node_with_the_fewest_pods_that_come_after_is_held() -> None:
 def test_a_node_that_pods_before_it_keep_is_not_held() -> None:
     scene, decision = scene_of(*FULL[2:3], ("x", "n1/gpu-0", 99), ("y", "n3/gpu-0", 99))
     assert node_to_hold(scene.state, decision, younger) == ""
-    assert not would_take(scene.state, decision, "n1", younger)
+    assert not fits_without_later_pods(scene.state, decision, "n1", younger)
 
 
 def test_a_node_too_small_is_not_held() -> None:

@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from controller.gangs.counting import Counts
-from controller.gangs.packing import best_fit
+from controller.gangs.bounds import Counts
+from controller.gangs.exact_packing import best_fit
 from controller.gangs.topology import Path
-from controller.gangs.units import Kind
+from controller.gangs.units import UnitShape
 from driver.parameters import PlacementPolicy
 
-Rank = tuple[int, tuple[int, ...], int, int, str, Path]
+DomainScore = tuple[int, tuple[int, ...], int, int, str, Path]
 """How good a domain is for a gang; the smallest is best."""
 
 _MILLION: Final = 1_000_000
@@ -46,11 +46,11 @@ class Figures:
     tainted: int
 
 
-Ranking = Callable[[Path, int, int, Figures, PlacementPolicy, str], Rank]
-"""A rule by which domains are compared: ``rank``, or another one to compare it with."""
+Scoring = Callable[[Path, int, int, Figures, PlacementPolicy, str], DomainScore]
+"""A rule by which domains are compared: ``score``, or another one to compare it with."""
 
 
-def rank(path: Path, children: int, members: int, figures: Figures, policy: PlacementPolicy, uid: str) -> Rank:
+def score(path: Path, children: int, members: int, figures: Figures, policy: PlacementPolicy, uid: str) -> DomainScore:
     """How good the domain is for so many members of the gang, of which it spreads them over ``children``."""
     match policy:
         case "spread":
@@ -75,12 +75,12 @@ def blocks_lost(room: int, members: int) -> int:
 
 
 def least_children(
-    wanted: Mapping[Kind, int], slack: int, counts: Counts, children: Mapping[Path, Sequence[int]]
+    wanted: Mapping[UnitShape, int], slack: int, counts: Counts, children: Mapping[Path, Sequence[int]]
 ) -> int:
     """How many domains of the next level the gang needs at least."""
     found = 1
-    for kind, units in wanted.items():
-        rooms = {path: counts.room(kind, places) for path, places in children.items()}
+    for shape, units in wanted.items():
+        rooms = {path: counts.room(shape, places) for path, places in children.items()}
         found = max(found, fewest(rooms, units - slack))
     return found
 

@@ -6,18 +6,18 @@ from dataclasses import replace
 from typing import Final
 
 from controller.allocation import ClaimFault, Fleet, NodeDevices
+from controller.gangs.bounds import Counts
 from controller.gangs.budget import Budget
-from controller.gangs.choice import Figures, Rank, Ranking, fewest, least_children, rank
-from controller.gangs.competing import Competition
-from controller.gangs.counting import Counts
+from controller.gangs.domain_score import DomainScore, Figures, Scoring, fewest, least_children, score
+from controller.gangs.domain_search import Candidate, SearchContext, Searches
 from controller.gangs.gang import Domain, Gang, GangPlan, GangRefusal, Member, Standing
 from controller.gangs.grouping import GroupLevel, Reach, levels_of_all
 from controller.gangs.memory import Memory
-from controller.gangs.searching import Candidate, Inside, Searches
+from controller.gangs.mixed_bounds import Competition
 from controller.gangs.tiers import Tier, is_awaited, tiers_of
-from controller.gangs.topology import Path, Places, by_path, common
+from controller.gangs.topology import DomainNodes, Path, by_path, common
 from controller.gangs.unfinished import Unfinished
-from controller.gangs.units import Unit, in_order, units_of
+from controller.gangs.units import CoLocatedMembers, in_order, units_of
 from controller.gangs.verdicts import NOT_TOGETHER, Verdicts
 from controller.gangs.wholes import Growth, Wholes
 from controller.placement import Nodes, Placement, Trial
@@ -37,7 +37,7 @@ def choose(
     budget: int = STEPS,
     memory: Memory | None = None,
     unfinished: Unfinished | None = None,
-    ranking: Ranking = rank,
+    scoring: Scoring = score,
 ) -> GangPlan | GangRefusal:
     """Where the members of the gang go, or why fewer than its minimum find a place.
 
@@ -49,7 +49,7 @@ def choose(
             ``STEPS``, searches for devices on a node are longer, too.
         memory: what was found for earlier gangs with this fleet and these nodes. Without it, the decision takes longer.
         unfinished: searches about this gang that ran out of steps. They go on where they ended, if nothing has changed.
-        ranking: which of several domains is taken.
+        scoring: which of several domains is taken.
     """
     memory = memory or Memory()
     gang = replace(gang, members=tuple(in_order(gang.members)))
@@ -58,7 +58,7 @@ def choose(
         return GangRefusal(faults=units)
     if unfinished is not None and not unfinished.ask(gang, units, nodes):
         unfinished = None
-    decision = _Decision(gang, units, fleet, nodes, budget, memory, unfinished, ranking)
+    decision = _Decision(gang, units, fleet, nodes, budget, memory, unfinished, scoring)
     found = decision.run()
     if isinstance(found, GangRefusal):
         return found
@@ -76,7 +76,7 @@ def _further(
     Whole sub-groups come first, and then members of no sub-group or of one that has begun.
     """
     growth = Growth()
-    units: Sequence[Unit] | tuple[ClaimFault, ...] = []
+    units: Sequence[CoLocatedMembers] | tuple[ClaimFault, ...] = []
     members: Sequence[Member] = ()
     with Trial(fleet, nodes) as trial:
         while len(found) < len(gang.members) and (found or growth.goes_on):
@@ -137,44 +137,44 @@ class _Decision:
     def __init__(
         self,
         gang: Gang,
-        units: Sequence[Unit],
+        units: Sequence[CoLocatedMembers],
         fleet: Fleet,
         nodes: Nodes,
         budget: int,
         memory: Memory,
         unfinished: Unfinished | None = None,
-        ranking: Ranking = rank,
+        scoring: Scoring = score,
     ):
         self._gang = gang
         self._units = units
         self._fleet = fleet
         self._nodes = nodes
-        self._requests = tuple(dict.fromkeys(unit.kind.request for unit in units if unit.claims))
+        self._requests = tuple(dict.fromkeys(unit.shape.request for unit in units if unit.claims))
         self._memory = memory
-        self._ranking = ranking
+        self._scoring = scoring
         self._topology = memory.topology(gang.levels, fleet, nodes, self._requests)
         self._standing = [(one, self._topology.path_of(one)) for one in gang.standing]
         stand = Counter(one.task for one in gang.standing)
         self._needed_of_tasks = {task: least - stand[task] for task, least in gang.task_minimums if least > stand[task]}
         self._wholes = Wholes(gang, units, max(1, gang.minimum - len(gang.standing)), self._needed_of_tasks)
         self._needed = self._wholes.needed
-        counted = Counter(unit.kind for unit in units)
-        self._main = min(counted, key=lambda kind: (-counted[kind], kind.number), default=None)
-        """The kind of the most members: room is counted in members of it."""
-        self._members = sum([unit.kind is self._main for unit in units])
+        counted = Counter(unit.shape for unit in units)
+        self._main = min(counted, key=lambda shape: (-counted[shape], shape.number), default=None)
+        """The shape of the most members: room is counted in members of it."""
+        self._members = sum([unit.shape is self._main for unit in units])
         self._of_all = levels_of_all(gang.levels)
-        self._with_devices = any(unit.kind.has_devices for unit in units)
-        self._some_without = any(not unit.kind.has_devices for unit in units)
+        self._with_devices = any(unit.shape.has_devices for unit in units)
+        self._some_without = any(not unit.shape.has_devices for unit in units)
         self._rooms: dict[Path, int] = {}
         """The room of domains that hold others."""
-        self._counts: dict[Places, Counts] = {}
+        self._counts: dict[DomainNodes, Counts] = {}
         self._sizes: dict[tuple[GroupLevel, bool], tuple[int, Sequence[int]]] = {}
-        self._devices: dict[Places, Sequence[NodeDevices]] = {}
-        self._competition: dict[Places, Competition] = {}
+        self._devices: dict[DomainNodes, Sequence[NodeDevices]] = {}
+        self._competition: dict[DomainNodes, Competition] = {}
         self._too_few: dict[Path, tuple[int, Sequence[int], Reach | None, Counts]] = {}
         self._verdicts = Verdicts(self._topology, len(gang.standing), self._needed)
         self._searches = Searches(
-            gang, units, self._standing, self._wholes, self._needed_of_tasks, fleet, nodes, self._verdicts, self._rank,
+            gang, units, self._standing, self._wholes, self._needed_of_tasks, fleet, nodes, self._verdicts, self._score,
             Budget(budget), min(_MOST_EFFORT, max(1, budget // STEPS)), unfinished,
         )  # fmt: skip
 
@@ -263,10 +263,10 @@ class _Decision:
             for path, inside, around in surviving
         ]
         candidates.sort(key=lambda candidate: candidate.least)
-        return self._searches.best(candidates, Inside(tier, places, counts), part)
+        return self._searches.best(candidates, SearchContext(tier, places, counts), part)
 
     def _bound(
-        self, tier: Tier, inside: Sequence[int], around: Sequence[int] | None, places: Places, counts: Counts
+        self, tier: Tier, inside: Sequence[int], around: Sequence[int] | None, places: DomainNodes, counts: Counts
     ) -> int:
         """How many members the places take at most, and the places ``around`` of those without devices."""
         found = counts.members(inside, around)
@@ -292,20 +292,20 @@ class _Decision:
         """
         found = self._sizes.get((level, every))
         if found is None:
-            units = [unit for unit in self._units if every or unit.kind.has_devices]
+            units = [unit for unit in self._units if every or unit.shape.has_devices]
             groups = Counter(level.number(seat) for unit in units for seat in unit.seats)
             found = self._sizes[level, every] = groups.pop((), 0), [*groups.values()]
         return found
 
-    def _together(self, inside: Sequence[int], places: Places, counts: Counts) -> int:
-        """How many members of different kinds the places take at most."""
+    def _together(self, inside: Sequence[int], places: DomainNodes, counts: Counts) -> int:
+        """How many members of different shapes the places take at most."""
         competition = self._competition.get(places)
         if competition is None:
             competition = Competition(self._units, places, self._devices_of(places), self._nodes)
             self._competition[places] = competition
         return competition.members(inside, [counts.members_at(at) for at in inside])
 
-    def _domains(self, tier: Tier, places: Places) -> Mapping[Path, Sequence[int]]:
+    def _domains(self, tier: Tier, places: DomainNodes) -> Mapping[Path, Sequence[int]]:
         """The domains where the gang may be: if members stand, those where they do."""
         domains = places.domains(tier.depth)
         if not domains:
@@ -327,7 +327,7 @@ class _Decision:
         path: Path,
         inside: Sequence[int],
         reach: Reach | None,
-        places: Places,
+        places: DomainNodes,
         counts: Counts,
         *,
         compared: bool,
@@ -337,16 +337,16 @@ class _Decision:
         children: dict[Path, list[int]] = {}
         for at in inside:
             children.setdefault(places[at].below[:child_depth], []).append(at)
-        wanted = {kind: units for kind, units in counts.wanted.items() if reach is None or kind.has_devices}
+        wanted = {shape: units for shape, units in counts.wanted.items() if reach is None or shape.has_devices}
         least = least_children(wanted, len(self._gang.members) - self._needed, counts, children)
         for group in tier.groups if reach is None else ():
             if group.is_of_sub_groups:
                 least = max(least, self._least_children_of_wholes(group, children, places, counts))
         figures = self._figures(tier, path, inside, places, counts) if compared else _NOT_COMPARED
-        return Candidate(path, inside, self._rank(path, least, figures), figures, len(children), least, reach)
+        return Candidate(path, inside, self._score(path, least, figures), figures, len(children), least, reach)
 
     def _least_children_of_wholes(
-        self, group: GroupLevel, children: Mapping[Path, Sequence[int]], places: Places, counts: Counts
+        self, group: GroupLevel, children: Mapping[Path, Sequence[int]], places: DomainNodes, counts: Counts
     ) -> int:
         """How many domains of the next level are needed at least if each sub-group is in one domain of the level."""
         rooms = {}
@@ -355,7 +355,7 @@ class _Decision:
             rooms[path] = self._wholes.most_in([counts.members(some) for some in domains])
         return fewest(rooms, self._wholes.lacking)
 
-    def _figures(self, tier: Tier, path: Path, inside: Sequence[int], places: Places, counts: Counts) -> Figures:
+    def _figures(self, tier: Tier, path: Path, inside: Sequence[int], places: DomainNodes, counts: Counts) -> Figures:
         assert self._main is not None
         around = [
             self._room_around(path[:depth], places, counts)
@@ -372,20 +372,20 @@ class _Decision:
             sum([one.tainted for one in found]),
         )
 
-    def _devices_of(self, places: Places) -> Sequence[NodeDevices]:
+    def _devices_of(self, places: DomainNodes) -> Sequence[NodeDevices]:
         found = self._devices.get(places)
         if found is None:
             found = self._memory.devices(self._topology, places, self._fleet, self._nodes)
             self._devices[places] = found
         return found
 
-    def _room_around(self, path: Path, places: Places, counts: Counts) -> int:
+    def _room_around(self, path: Path, places: DomainNodes, counts: Counts) -> int:
         assert self._main is not None
         found = self._rooms.get(path)
         if found is None:
             found = self._rooms[path] = counts.room(self._main, places.domains(len(path))[path])
         return found
 
-    def _rank(self, path: Path, children: int, figures: Figures) -> Rank:
+    def _score(self, path: Path, children: int, figures: Figures) -> DomainScore:
         members = min(self._needed, self._members)
-        return self._ranking(path, children, members, figures, self._gang.policy, self._gang.uid)
+        return self._scoring(path, children, members, figures, self._gang.policy, self._gang.uid)

@@ -6,30 +6,30 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.allocation import Fleet
+from controller.gangs.bounds import Counts
 from controller.gangs.budget import Budget, OutOfSteps
-from controller.gangs.choice import Figures, Rank
-from controller.gangs.counting import Counts
+from controller.gangs.domain_score import DomainScore, Figures
+from controller.gangs.exact_packing import Packing
 from controller.gangs.gang import Gang, Standing
 from controller.gangs.grouping import GroupNumber, Reach, levels_of_all
-from controller.gangs.packing import Packing
 from controller.gangs.staging import Staging
 from controller.gangs.tiers import Tier
-from controller.gangs.topology import Path, Places
+from controller.gangs.topology import DomainNodes, Path
 from controller.gangs.unfinished import Search, Unfinished
-from controller.gangs.units import Seat, Unit, leader_and_first, seats_of, together
+from controller.gangs.units import CoLocatedMembers, Seat, leader_and_first, merged_unit, seats_of
 from controller.gangs.verdicts import NOT_TOGETHER, NOT_WHOLE, Verdicts
 from controller.gangs.wholes import Wholes
 from controller.placement import Nodes, Placement
 
 _LEADER_STEPS: Final = 200
 
-_Found = tuple[Rank, Sequence[Placement], int]
+_Found = tuple[DomainScore, Sequence[Placement], int]
 """What a search in a domain found: how good the domain is with it, and how many domains of the next level it uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A domain that may take the gang, with the best rank that it can have.
+    """A domain that may take the gang, with the best score that it can have.
 
     Attributes:
         children: domains of the next level in it, and how many of these the gang needs at least (``fewest``).
@@ -38,7 +38,7 @@ class Candidate:
 
     path: Path
     places: Sequence[int]
-    least: Rank
+    least: DomainScore
     figures: Figures
     children: int
     fewest: int
@@ -51,11 +51,11 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
+class SearchContext:
     """What the domains of one attempt have in common: the levels that hold, the places, and what these take at most."""
 
     tier: Tier
-    places: Places
+    places: DomainNodes
     counts: Counts
 
 
@@ -66,7 +66,7 @@ class Searches:
         standing: members that stand, and where.
         wholes: which sub-groups may be chosen, and how many more members have to be placed.
         needed_of_tasks: the same for tasks that have a minimum.
-        rank: how good a domain is if so many domains of the next level are used.
+        score: how good a domain is if so many domains of the next level are used.
         effort: how much longer a search for devices on a node may be.
         unfinished: those that ran out of steps before.
     """
@@ -74,14 +74,14 @@ class Searches:
     def __init__(
         self,
         gang: Gang,
-        units: Sequence[Unit],
+        units: Sequence[CoLocatedMembers],
         standing: Sequence[tuple[Standing, Path]],
         wholes: Wholes,
         needed_of_tasks: Mapping[str, int],
         fleet: Fleet,
         nodes: Nodes,
         verdicts: Verdicts,
-        rank: Callable[[Path, int, Figures], Rank],
+        score: Callable[[Path, int, Figures], DomainScore],
         budget: Budget,
         effort: int,
         unfinished: Unfinished | None,
@@ -97,12 +97,12 @@ class Searches:
         self._fleet = fleet
         self._nodes = nodes
         self._verdicts = verdicts
-        self._rank = rank
+        self._score = score
         self._budget = budget
         self._effort = effort
         self._unfinished = unfinished
 
-    def best(self, candidates: Sequence[Candidate], inside: Inside, part: int = 1) -> Sequence[Placement] | None:
+    def best(self, candidates: Sequence[Candidate], inside: SearchContext, part: int = 1) -> Sequence[Placement] | None:
         """The placements in the best of the domains; None if none is found. What was found instead is noted.
 
         Args:
@@ -114,7 +114,9 @@ class Searches:
         finally:
             self._budget.left += budget.left
 
-    def _best(self, candidates: Sequence[Candidate], inside: Inside, budget: Budget) -> Sequence[Placement] | None:
+    def _best(
+        self, candidates: Sequence[Candidate], inside: SearchContext, budget: Budget
+    ) -> Sequence[Placement] | None:
         best: _Found | None = None
         undecided: list[Candidate] = []
         for number, candidate in enumerate(candidates):
@@ -143,7 +145,7 @@ class Searches:
                 return found[1]
         return None
 
-    def _search(self, candidate: Candidate, inside: Inside, budget: Budget) -> _Found | None:
+    def _search(self, candidate: Candidate, inside: SearchContext, budget: Budget) -> _Found | None:
         """The placements with the fewest domains of the next level; None if there are none.
 
         Raises:
@@ -158,7 +160,7 @@ class Searches:
             found = self._fewer(found, candidate, inside, budget) if candidate.children > 1 else found
         return self._with_leader(found, candidate, inside)
 
-    def _fewer(self, found: _Found, candidate: Candidate, inside: Inside, budget: Budget) -> _Found:
+    def _fewer(self, found: _Found, candidate: Candidate, inside: SearchContext, budget: Budget) -> _Found:
         """The same with as few domains of the next level as possible, but more than ``Candidate.fewest``.
 
         If there is a way with some of them, there is one with more. So the number is halved with each search.
@@ -173,7 +175,7 @@ class Searches:
                 found, most = better, better[2] - 1
         return found
 
-    def _limited(self, candidate: Candidate, inside: Inside, budget: Budget, limit: int) -> _Found | None:
+    def _limited(self, candidate: Candidate, inside: SearchContext, budget: Budget, limit: int) -> _Found | None:
         """A way with so many domains of the next level; None if none is found with half of the steps that are left."""
         share = budget.part(2)
         try:
@@ -183,7 +185,7 @@ class Searches:
         finally:
             budget.left += share.left
 
-    def _pack(self, candidate: Candidate, inside: Inside, budget: Budget, limit: int | None) -> _Found | None:
+    def _pack(self, candidate: Candidate, inside: SearchContext, budget: Budget, limit: int | None) -> _Found | None:
         """A way to place enough of the units; without a limit, it is noted if there is none.
 
         Raises:
@@ -211,20 +213,20 @@ class Searches:
             self._verdicts.note(candidate.path, min(self._needed - 1, learnt), reason, decided=decided)
         return None
 
-    def _taken_up(self, key: Hashable, candidate: Candidate, inside: Inside) -> Search | bool:
+    def _taken_up(self, key: Hashable, candidate: Candidate, inside: SearchContext) -> Search | bool:
         if self._unfinished is None:
             return True
         return self._unfinished.take(key, inside.places, _every_place(candidate), self._fleet, self._nodes)
 
-    def _keep(self, key: Hashable, search: Search | None, candidate: Candidate, inside: Inside) -> None:
+    def _keep(self, key: Hashable, search: Search | None, candidate: Candidate, inside: SearchContext) -> None:
         if self._unfinished is not None:
             self._unfinished.keep(key, search, inside.places, _every_place(candidate), self._fleet, self._nodes)
 
     def _begin(
         self,
-        units: Sequence[Unit],
+        units: Sequence[CoLocatedMembers],
         candidate: Candidate,
-        inside: Inside,
+        inside: SearchContext,
         limit: int | None,
         *,
         leader_first: bool = False,
@@ -245,18 +247,18 @@ class Searches:
         with search.staging:
             if search.packing.run(budget):
                 children = search.packing.children
-                rank = self._rank(candidate.path, children, candidate.figures)
-                return rank, [placement for _, placement in search.staging.placements()], children
+                score = self._score(candidate.path, children, candidate.figures)
+                return score, [placement for _, placement in search.staging.placements()], children
         return None
 
-    def _with_leader(self, found: _Found, candidate: Candidate, inside: Inside) -> _Found:
+    def _with_leader(self, found: _Found, candidate: Candidate, inside: SearchContext) -> _Found:
         """The same with leader and rank 0 on one node if that is possible, else with them close to each other."""
         pair = leader_and_first(self._units)
         nodes = {placement.pod: placement.node for placement in found[1]}
         if pair is None or len({nodes.get(unit.members[0].demand.key) for unit in pair}) == 1:
             return found
-        both = together(*pair, self._fleet)
-        inside.counts.count(both.kind, inside.places, candidate.places, self._fleet, self._nodes)
+        both = merged_unit(*pair, self._fleet)
+        inside.counts.count(both.shape, inside.places, candidate.places, self._fleet, self._nodes)
         for units in ([both, *(unit for unit in self._units if unit not in pair)], self._units):
             search = self._begin(units, candidate, inside, found[2], leader_first=units is self._units)
             try:

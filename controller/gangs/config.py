@@ -11,8 +11,8 @@ from driver.parameters import Configured, PlacementConfig, PlacementPolicy, Topo
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What claims ask. None is not asked.
+class GangConfig:
+    """What claims say about the gang and its topology. None means that they do not say it.
 
     Attributes:
         gang: whether one of them has ``gang``.
@@ -29,59 +29,62 @@ class Asked:
     faults: tuple[Fault, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether anything is asked that concerns a gang."""
+        """Whether anything is said that concerns a gang."""
         return self.gang or self.levels is not None
 
 
-NOTHING = Asked()
+NO_CONFIG = GangConfig()
 
 
-def asked_by_claim(configured: Iterable[Configured]) -> Asked:
-    """What one claim asks. Of several configs of a claim, the last that has a field counts."""
-    asked: dict[str, Any] = {}
+def config_of_claim(configured: Iterable[Configured]) -> GangConfig:
+    """Read the config of one claim. Of several configs of a claim, the last that has a field counts."""
+    fields: dict[str, Any] = {}
     for entry in configured:
         config = entry.parameters
         if not isinstance(config, PlacementConfig):
             continue
         if config.gang is not None:
-            asked |= {"gang": True, "name": config.gang.name, "minimum": config.gang.min_available}
+            fields |= {"gang": True, "name": config.gang.name, "minimum": config.gang.min_available}
             if config.gang.on_domain_loss is not None:
-                asked["moves"] = config.gang.on_domain_loss == "move"
+                fields["moves"] = config.gang.on_domain_loss == "move"
             if (sub_group := config.gang.sub_group) is not None:
                 policy = SubGroupPolicy((sub_group.label,), sub_group.size, sub_group.min_available)
-                asked["sub_groups"] = (policy,)
+                fields["sub_groups"] = (policy,)
         if config.topology is not None:
-            asked["levels"] = tuple(map(_level, config.topology))
+            fields["levels"] = tuple(map(_level, config.topology))
         if config.policy != "firstFit":
-            asked["policy"] = config.policy
-    return Asked(**asked)
+            fields["policy"] = config.policy
+    return GangConfig(**fields)
 
 
-def asked_by_pod(claims: Sequence[tuple[str, Asked]]) -> Asked:
-    """What all claims of a pod ask together.
+def config_of_pod(claims: Sequence[tuple[str, GangConfig]]) -> GangConfig:
+    """Merge the configs of all claims of a pod.
 
     Args:
-        claims: key and what is asked, in the order of the pod's entries.
+        claims: key and config of each, in the order of the pod's entries.
     """
     if len(claims) == 1:
         return claims[0][1]
     faults: list[Fault] = []
 
-    def one(field: str, read: Callable[[Asked], Any]) -> Any:
-        said = {key: value for key, asked in claims if (value := read(asked)) is not None}
+    def one(field: str, read: Callable[[GangConfig], Any]) -> Any:
+        said = {key: value for key, config in claims if (value := read(config)) is not None}
         if len(set(said.values())) > 1:
             remedy = "let one of them say it, or all the same"
             faults.append(Fault(field, f"ResourceClaims of the pod contradict each other: {', '.join(said)}; {remedy}"))
         return next(iter(said.values()), None)
 
-    name, minimum = one("gang.name", lambda asked: asked.name), one("gang.minAvailable", lambda asked: asked.minimum)
-    levels = one("topology", lambda asked: asked.levels)
-    moves = one("gang.onDomainLoss", lambda asked: asked.moves)
-    sub_groups = one("gang.subGroup", lambda asked: asked.sub_groups)
+    name, minimum = (
+        one("gang.name", lambda config: config.name),
+        one("gang.minAvailable", lambda config: config.minimum),
+    )
+    levels = one("topology", lambda config: config.levels)
+    moves = one("gang.onDomainLoss", lambda config: config.moves)
+    sub_groups = one("gang.subGroup", lambda config: config.sub_groups)
     # Policies of claims also order the devices of each, so they may differ. The first is that of the gang.
-    policy = next((asked.policy for _, asked in claims if asked.policy is not None), None)
-    any_gang = any(asked.gang for _, asked in claims)
-    return Asked(any_gang, name, minimum, levels, policy, moves, sub_groups, tuple(faults))
+    policy = next((config.policy for _, config in claims if config.policy is not None), None)
+    any_gang = any(config.gang for _, config in claims)
+    return GangConfig(any_gang, name, minimum, levels, policy, moves, sub_groups, tuple(faults))
 
 
 def _level(level: TopologyLevel) -> Level:

@@ -1,6 +1,6 @@
 """How many unlike members domains take at most, because they compete for the same devices, CPU and memory.
 
-Counting by kind (``counting``) takes a node with 10 cards for one that takes a member with 6 and another one with 5.
+Counting by shape (``counting``) takes a node with 10 cards for one that takes a member with 6 and another one with 5.
 What is ruled out here needs no search, which can take very many steps to find that nothing fits.
 """
 
@@ -10,8 +10,8 @@ from itertools import accumulate
 from typing import Final
 
 from controller.allocation import NodeDevices
-from controller.gangs.topology import Places
-from controller.gangs.units import Unit
+from controller.gangs.topology import DomainNodes
+from controller.gangs.units import CoLocatedMembers
 from controller.placement import Nodes
 from driver.quantity import NANO
 
@@ -27,22 +27,24 @@ class Competition:
         devices: what each place has.
     """
 
-    def __init__(self, units: Sequence[Unit], places: Places, devices: Sequence[NodeDevices], nodes: Nodes):
+    def __init__(
+        self, units: Sequence[CoLocatedMembers], places: DomainNodes, devices: Sequence[NodeDevices], nodes: Nodes
+    ):
         self._places = places
         self._devices = devices
         self._nodes = nodes
-        pods = [pod for unit in units for pod in unit.kind.pods]
+        pods = [pod for unit in units for pod in unit.shape.pods]
         self._members = len(pods)
         counted = any(member.demand.bound_to or nodes.node_of(member.demand.key) for u in units for member in u.members)
         asked: dict[str, list[int]] = {}
         if not counted:
             # What a pod takes already counts on its node, but not against itself.
-            requests = [needs.requests for unit in units for needs in unit.kind.counted]
+            requests = [needs.requests for unit in units for needs in unit.shape.counted]
             names = sorted({name for one in requests for name in one})
             asked = {name: [one.get(name, 0) for one in requests] for name in names}
             asked[_PODS] = [NANO] * len(pods)
         if len(pods) == len(units):
-            asked[_CARDS] = [unit.kind.request.total_devices for unit in units]
+            asked[_CARDS] = [unit.shape.request.total_devices for unit in units]
         self._sums: Mapping[str, Sequence[int]] = {name: [*accumulate(sorted(each))] for name, each in asked.items()}
         """Per resource, what the smallest member asks for, the smallest two together, and so on."""
 

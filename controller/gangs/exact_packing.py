@@ -1,7 +1,7 @@
 """The exact search: units onto the places of one domain, with backtracking over all of them.
 
-Units of one kind and group are counted, not permuted: the search decides how many of them a place takes. What fits on a
-place is decided for all units there together (``Staging``), so a member never gets devices that keep another away.
+Units of one shape and group are counted, not permuted: the search decides how many of them a place takes. What fits
+on a place is decided for all units there together (``Staging``), so a member never gets devices that keep another away.
 """
 
 from bisect import bisect_left, bisect_right
@@ -10,12 +10,12 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from controller.gangs.bounds import Counts
 from controller.gangs.budget import Budget, OutOfSteps, Owed, Slack
-from controller.gangs.counting import Counts
 from controller.gangs.grouping import Anchors, GroupLevel, GroupNumber, Reach
 from controller.gangs.staging import Staging
-from controller.gangs.topology import Path, Place, Places, by_path
-from controller.gangs.units import Kind, Seat, Unit
+from controller.gangs.topology import DomainNode, DomainNodes, Path, by_path
+from controller.gangs.units import CoLocatedMembers, Seat, UnitShape
 from controller.gangs.wholes import Candidate, Wholes
 
 K = TypeVar("K", Path, int)
@@ -33,10 +33,10 @@ class _Batch:
         owed: the sub-groups that they are needed for.
     """
 
-    kind: Kind
+    shape: UnitShape
     groups: tuple[tuple[GroupNumber, ...], ...]
     owed: Owed
-    units: tuple[Unit, ...]
+    units: tuple[CoLocatedMembers, ...]
 
 
 class Packing:
@@ -54,8 +54,8 @@ class Packing:
 
     def __init__(
         self,
-        units: Sequence[Unit],
-        places: Places,
+        units: Sequence[CoLocatedMembers],
+        places: DomainNodes,
         inside: Sequence[int],
         counts: Counts,
         groups: Sequence[GroupLevel],
@@ -66,7 +66,7 @@ class Packing:
         wholes: Wholes,
         anchors: Mapping[tuple[int, GroupNumber], Path],
         reach: Reach | None = None,
-        close: tuple[Unit, Unit] | None = None,
+        close: tuple[CoLocatedMembers, CoLocatedMembers] | None = None,
         leader_first: bool = False,
     ):
         self._places = places
@@ -85,12 +85,12 @@ class Packing:
         self._child_depth = child_depth
         self._most_children = most_children
         self._children: dict[Path, int] = {}
-        self._social = any(unit.kind.social for unit in units)
-        self._independent = not self._social and not (staging.shares_devices and any(map(_combines, units)))
+        self._depends_on_members = any(unit.shape.depends_on_members for unit in units)
+        self._independent = not self._depends_on_members and not (staging.shares_devices and any(map(_combines, units)))
         """Whether as many of the last units as possible on one place never keeps one of them from another place."""
-        self._ordered = any(unit.kind.ordered for unit in units)
-        self._free = {kind: list(bounds) for kind, bounds in counts.bounds.items()}
-        """Per kind and place, how many units it takes at most besides those of the kind that are there."""
+        self._ordered = any(unit.shape.ordered for unit in units)
+        self._free = {shape: list(bounds) for shape, bounds in counts.bounds.items()}
+        """Per shape and place, how many units it takes at most besides those of the shape that are there."""
         self._below = {depth: by_path([places[at] for at in inside], depth) for depth in {g.depth for g in groups}}
         self._units = units
         self._in_group: Counter[tuple[int, GroupNumber]] | None = None
@@ -120,54 +120,56 @@ class Packing:
             self._choices.append(following)
         return False
 
-    def _batched(self, units: Sequence[Unit]) -> tuple[_Batch, ...]:
+    def _batched(self, units: Sequence[CoLocatedMembers]) -> tuple[_Batch, ...]:
         """Units that are hard to place come first; those whose order matters one by one, in the order of ranks."""
-        found: dict[object, list[Unit]] = {}
+        found: dict[object, list[CoLocatedMembers]] = {}
         for unit in units:
-            key = unit if self._ordered else (unit.kind, self._groups_of(unit), self._slack.owed(unit))
+            key = unit if self._ordered else (unit.shape, self._groups_of(unit), self._slack.owed(unit))
             found.setdefault(key, []).append(unit)
         batches = [
-            _Batch(some[0].kind, self._groups_of(some[0]), self._slack.owed(some[0]), tuple(some))
+            _Batch(some[0].shape, self._groups_of(some[0]), self._slack.owed(some[0]), tuple(some))
             for some in found.values()
         ]
         if not self._ordered:
-            kinds = {unit.kind: None for unit in units}
-            rooms = {kind: self._counts.room(kind, self._places_of(kind)) for kind in kinds}
+            shapes = {unit.shape: None for unit in units}
+            rooms = {shape: self._counts.room(shape, self._places_of(shape)) for shape in shapes}
             batches.sort(
                 key=lambda batch: (
-                    self._first not in batch.units, rooms[batch.kind], batch.kind.number, batch.groups, batch.owed
+                    self._first not in batch.units, rooms[batch.shape], batch.shape.number, batch.groups, batch.owed
                 )
             )  # fmt: skip
         return tuple(batches)
 
-    def _groups_of(self, unit: Unit) -> tuple[tuple[GroupNumber, ...], ...]:
+    def _groups_of(self, unit: CoLocatedMembers) -> tuple[tuple[GroupNumber, ...], ...]:
         return tuple(
             [tuple(sorted({level.number(seat) for seat in self._held(level, unit)} - {()})) for level in self._groups]
         )
 
-    def _held(self, level: GroupLevel, unit: Unit) -> Sequence[Seat]:
+    def _held(self, level: GroupLevel, unit: CoLocatedMembers) -> Sequence[Seat]:
         """The seats of the members of a unit, if the level holds for it."""
-        holds = self._reach is None or unit.kind.has_devices or level.depth <= self._reach.depth
+        holds = self._reach is None or unit.shape.has_devices or level.depth <= self._reach.depth
         return unit.seats if holds else ()
 
-    def _keys_of(self, unit: Unit) -> Iterator[tuple[int, GroupNumber]]:
+    def _keys_of(self, unit: CoLocatedMembers) -> Iterator[tuple[int, GroupNumber]]:
         """The groups of the unit: depth of the level and number."""
         for level, groups in zip(self._groups, self._groups_of(unit), strict=True):
             yield from [(level.depth, group) for group in groups]
 
-    def _reaches_out(self, kind: Kind) -> bool:
-        """Whether units of the kind may be outside the domain."""
-        return self._reach is not None and not kind.has_devices
+    def _reaches_out(self, shape: UnitShape) -> bool:
+        """Whether units of the shape may be outside the domain."""
+        return self._reach is not None and not shape.has_devices
 
-    def _places_of(self, kind: Kind) -> Sequence[int]:
-        """Where units of the kind may be."""
-        return self._reach.places if self._reach is not None and not kind.has_devices else self._inside
+    def _places_of(self, shape: UnitShape) -> Sequence[int]:
+        """Where units of the shape may be."""
+        return self._reach.places if self._reach is not None and not shape.has_devices else self._inside
 
     # The search. Each generator makes one choice after another, and yields what has to be decided on top of it.
 
     def _choose(self) -> _Steps:
         """The sub-groups that become whole."""
-        for choice in self._wholes.choices(self._alike, self._may_fit, lambda unit: (unit.kind, self._groups_of(unit))):
+        for choice in self._wholes.choices(
+            self._alike, self._may_fit, lambda unit: (unit.shape, self._groups_of(unit))
+        ):
             if choice is None:
                 # Between two choices it is looked whether steps are left.
                 yield iter(())
@@ -189,16 +191,16 @@ class Packing:
             return one
         numbers: dict[object, int] = {}
         pattern = [
-            (unit.kind.number, *(numbers.setdefault(key, len(numbers)) for key in self._keys_of(unit)))
-            for unit in sorted(one.units, key=lambda unit: (unit.kind.number, unit.order))
+            (unit.shape.number, *(numbers.setdefault(key, len(numbers)) for key in self._keys_of(unit)))
+            for unit in sorted(one.units, key=lambda unit: (unit.shape.number, unit.order))
         ]
         return one.name[0], one.lack, tuple(pattern)
 
     def _may_fit(self, one: Candidate) -> bool:
-        """Whether there is room for what the sub-group needs of each kind, if nothing else is placed."""
-        kinds = Counter(unit.kind for unit in one.units)
-        rooms = {kind: self._counts.room(kind, self._places_of(kind)) for kind in kinds}
-        return all(rooms[kind] >= units - one.spare for kind, units in kinds.items())
+        """Whether there is room for what the sub-group needs of each shape, if nothing else is placed."""
+        shapes = Counter(unit.shape for unit in one.units)
+        rooms = {shape: self._counts.room(shape, self._places_of(shape)) for shape in shapes}
+        return all(rooms[shape] >= units - one.spare for shape, units in shapes.items())
 
     def _next(self, left: tuple[_Batch, ...]) -> _Steps:
         """The next units; None if all are on places."""
@@ -207,7 +209,7 @@ class Packing:
             return
         tried: set[object] = set()
         for number, batch in enumerate(left if self._ordered else left[:1]):
-            if (key := (batch.kind, batch.groups, batch.owed)) not in tried:
+            if (key := (batch.shape, batch.groups, batch.owed)) not in tried:
                 tried.add(key)
                 yield self._open(batch, (*left[:number], *left[number + 1 :]), 0, ())
         batch = left[0]
@@ -216,9 +218,9 @@ class Packing:
     def _open(self, batch: _Batch, rest: tuple[_Batch, ...], level: int, path: Path) -> _Steps:
         """The domains of the groups of the batch."""
         if level == len(self._groups):
-            inside = self._below[len(path)][path] if path else self._places_of(batch.kind)
+            inside = self._below[len(path)][path] if path else self._places_of(batch.shape)
             order = self._in_order(batch, inside)
-            yield self._fill(batch, rest, order, self._suffix(batch.kind, order), 0, 0)
+            yield self._fill(batch, rest, order, self._suffix(batch.shape, order), 0, 0)
             return
         if not batch.groups[level]:
             yield self._open(batch, rest, level + 1, path)
@@ -242,9 +244,9 @@ class Packing:
         If only so many domains of the next level may be used, those come first that are used already, and then, as long
         as there are other groups, the largest.
         """
-        least, want = len(batch.units) - self._slack.units(batch.kind, batch.owed), len(batch.units)
+        least, want = len(batch.units) - self._slack.units(batch.shape, batch.owed), len(batch.units)
         rooms = {
-            option: self._room(batch.kind, places)
+            option: self._room(batch.shape, places)
             for option, places in self._below[depth].items()
             if option[: len(path)] == path
         }
@@ -273,7 +275,7 @@ class Packing:
             yield self._next(rest)
             return
         at = start
-        while at < len(order) and suffix[at] >= left - self._slack.units(batch.kind, batch.owed):
+        while at < len(order) and suffix[at] >= left - self._slack.units(batch.shape, batch.owed):
             place = order[at]
             at += 1
             child = self._counted_child(batch, place)
@@ -289,7 +291,7 @@ class Packing:
                     continue
                 yield self._fill(batch, rest, order, suffix, at, done + count)
                 self._staging.take(place)
-                self._free[batch.kind][place] += count
+                self._free[batch.shape][place] += count
                 self._budget.spend()
                 if not rest and self._independent:
                     break
@@ -305,25 +307,25 @@ class Packing:
 
     def _leave_out(self, batch: _Batch, count: int, rest: tuple[_Batch, ...]) -> _Steps:
         """Go on without so many units of the batch, if that leaves enough members."""
-        if count <= self._slack.units(batch.kind, batch.owed):
-            self._slack.use(batch.kind, batch.owed, count)
+        if count <= self._slack.units(batch.shape, batch.owed):
+            self._slack.use(batch.shape, batch.owed, count)
             yield self._next(rest)
-            self._slack.use(batch.kind, batch.owed, -count)
+            self._slack.use(batch.shape, batch.owed, -count)
 
     def _put_most(self, batch: _Batch, place: int, done: int) -> int:
         """Put as many units as the place takes; returns how many."""
-        for count in range(min(self._free[batch.kind][place], len(batch.units) - done), 0, -1):
+        for count in range(min(self._free[batch.shape][place], len(batch.units) - done), 0, -1):
             if self._put(batch, place, done, count):
                 return count
-            if not self._social and self._staging.is_alone(place):
+            if not self._depends_on_members and self._staging.is_alone(place):
                 # Whatever else is where, the place does not take so many.
-                self._counts.learn(batch.kind, place, count - 1)
-                self._free[batch.kind][place] = count - 1
+                self._counts.learn(batch.shape, place, count - 1)
+                self._free[batch.shape][place] = count - 1
         return 0
 
     def _put(self, batch: _Batch, place: int, done: int, count: int) -> bool:
         if self._staging.put(place, batch.units[done : done + count]):
-            self._free[batch.kind][place] -= count
+            self._free[batch.shape][place] -= count
             return True
         self._budget.spend()
         return False
@@ -338,7 +340,7 @@ class Packing:
 
     def _counted_child(self, batch: _Batch, place: int) -> Path | None:
         """The domain of the next level that is used; None for what may be outside the domain."""
-        return None if self._reaches_out(batch.kind) else self._child(place)
+        return None if self._reaches_out(batch.shape) else self._child(place)
 
     def _count(self, child: Path | None) -> None:
         if child is not None:
@@ -352,14 +354,14 @@ class Packing:
 
     # Bounds and order
 
-    def _room(self, kind: Kind, places: Sequence[int]) -> int:
-        free = self._free[kind]
+    def _room(self, shape: UnitShape, places: Sequence[int]) -> int:
+        free = self._free[shape]
         return sum([free[place] for place in places])
 
-    def _suffix(self, kind: Kind, order: Sequence[int]) -> Sequence[int]:
+    def _suffix(self, shape: UnitShape, order: Sequence[int]) -> Sequence[int]:
         """How many units the places from each position on take at most."""
         found, total = [0] * (len(order) + 1), 0
-        free = self._free[kind]
+        free = self._free[shape]
         for at in range(len(order) - 1, -1, -1):
             total += free[order[at]]
             found[at] = total
@@ -367,46 +369,46 @@ class Packing:
 
     def _in_order(self, batch: _Batch, inside: Sequence[int]) -> Sequence[int]:
         """Places so that few are used and the last one is tight, child by child, and those to try last at the end."""
-        free = self._free[batch.kind]
-        last = {name: number for pod in batch.kind.pods for number, name in enumerate(pod.last, 1)}
+        free = self._free[batch.shape]
+        last = {name: number for pod in batch.shape.pods for number, name in enumerate(pod.last, 1)}
         usable = [place for place in inside if free[place]]
         children: dict[Path, list[int]] = {}
         for place in usable:
             children.setdefault(self._child(place), []).append(place)
-        rooms = {child: self._room(batch.kind, places) for child, places in children.items()}
+        rooms = {child: self._room(batch.shape, places) for child, places in children.items()}
         found: list[int] = []
         left = len(batch.units)
         for child in best_fit(rooms, left):
             found += best_fit({place: free[place] for place in children[child]}, left)
             left = max(0, left - rooms[child])
-        if self._reaches_out(batch.kind):
+        if self._reaches_out(batch.shape):
             found.sort(key=lambda place: place not in self._within)
         if near := self._near(batch):
             found.sort(key=lambda place: self._distance(self._places[place], near))
-        if any(pod.needs.spread for pod in batch.kind.pods):
+        if any(pod.needs.spread for pod in batch.shape.pods):
             found.sort(key=lambda place: len(self._staging.units(place)))
         if last:
             found.sort(key=lambda place: last.get(self._places[place].node, 0))
         return found
 
-    def _near(self, batch: _Batch) -> Place | None:
+    def _near(self, batch: _Batch) -> DomainNode | None:
         """The place of the unit that one of the batch should be close to."""
         for one, other in (self._close, self._close[::-1]) if self._close else ():
             if one in batch.units:
                 return self._staging.place_of(other)
         return None
 
-    def _distance(self, place: Place, other: Place) -> int:
+    def _distance(self, place: DomainNode, other: DomainNode) -> int:
         """0 on one node, less in a smaller domain."""
         same = [one == another for one, another in zip(place.below, other.below, strict=False)]
         return 0 if place.node == other.node else 1 + len(same) - (same.index(False) if False in same else len(same))
 
 
-def _combines(unit: Unit) -> bool:
+def _combines(unit: CoLocatedMembers) -> bool:
     """Whether the unit needs several devices at once, so that which of them are left over matters for the next one."""
     return any(
         request.total_devices > 1 or not request.single_choice
-        for request in (unit.kind.request, unit.kind.other_drivers_request)
+        for request in (unit.shape.request, unit.shape.other_drivers_request)
     )
 
 

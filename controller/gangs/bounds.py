@@ -1,4 +1,4 @@
-"""How many units of each kind domains take at most. What counting rules out needs no search."""
+"""How many units of each shape domains take at most. What counting rules out needs no search."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -8,8 +8,8 @@ from typing import Final
 
 from controller.allocation import Fleet
 from controller.gangs.memory import NOT_POSSIBLE, Bound, Memory, bounds_inside, bounds_of_named
-from controller.gangs.topology import Places
-from controller.gangs.units import Kind, Unit
+from controller.gangs.topology import DomainNodes
+from controller.gangs.units import CoLocatedMembers, UnitShape
 from controller.placement import Nodes
 
 _MOST_LIMITS: Final = 3
@@ -19,39 +19,41 @@ class Counts:
     """Upper bounds for units on places, with what limits them.
 
     Attributes:
-        bounds: per kind, per place.
-        wanted: how many units there are of each kind.
+        bounds: per shape, per place.
+        wanted: how many units there are of each shape.
     """
 
-    def __init__(self, units: Sequence[Unit], places: Places, fleet: Fleet, nodes: Nodes, memory: Memory):
-        self.wanted: Mapping[Kind, int] = Counter(unit.kind for unit in units)
-        self.bounds: dict[Kind, list[int]] = {}
-        self._limits: dict[Kind, Sequence[str]] = {}
-        self._named: dict[Kind, Mapping[int, Bound]] = {}
-        """The only places of kinds that name their nodes."""
+    def __init__(
+        self, units: Sequence[CoLocatedMembers], places: DomainNodes, fleet: Fleet, nodes: Nodes, memory: Memory
+    ):
+        self.wanted: Mapping[UnitShape, int] = Counter(unit.shape for unit in units)
+        self.bounds: dict[UnitShape, list[int]] = {}
+        self._limits: dict[UnitShape, Sequence[str]] = {}
+        self._named: dict[UnitShape, Mapping[int, Bound]] = {}
+        """The only places of shapes that name their nodes."""
         stamps = places.stamps()
-        for kind in self.wanted:
-            named = bounds_of_named(kind, places, fleet, nodes)
+        for shape in self.wanted:
+            named = bounds_of_named(shape, places, fleet, nodes)
             if named is None:
-                found = memory.bounds(kind, places, fleet, nodes, stamps)
-                self.bounds[kind] = [bound for bound, _ in found]
-                self._limits[kind] = [limit for _, limit in found]
+                found = memory.bounds(shape, places, fleet, nodes, stamps)
+                self.bounds[shape] = [bound for bound, _ in found]
+                self._limits[shape] = [limit for _, limit in found]
             else:
-                self._named[kind] = named
-                self.bounds[kind] = [0] * len(places)
+                self._named[shape] = named
+                self.bounds[shape] = [0] * len(places)
                 for at, (bound, _) in named.items():
-                    self.bounds[kind][at] = bound
-        self._spans = [(kind, min(named), max(named)) for kind, named in self._named.items() if named]
+                    self.bounds[shape][at] = bound
+        self._spans = [(shape, min(named), max(named)) for shape, named in self._named.items() if named]
 
-    def count(self, kind: Kind, places: Places, inside: Sequence[int], fleet: Fleet, nodes: Nodes) -> None:
-        """Count another kind on some of the places only."""
-        found = bounds_inside(kind, places, inside, fleet, nodes)
-        self.bounds[kind] = [found[place][0] if place in found else 0 for place in range(len(places))]
+    def count(self, shape: UnitShape, places: DomainNodes, inside: Sequence[int], fleet: Fleet, nodes: Nodes) -> None:
+        """Count another shape on some of the places only."""
+        found = bounds_inside(shape, places, inside, fleet, nodes)
+        self.bounds[shape] = [found[place][0] if place in found else 0 for place in range(len(places))]
 
-    def room(self, kind: Kind, places: Sequence[int]) -> int:
-        """How many units of the kind these places, which are in order, take at most."""
-        bounds = self.bounds[kind]
-        if (named := self._named.get(kind)) is not None:
+    def room(self, shape: UnitShape, places: Sequence[int]) -> int:
+        """How many units of the shape these places, which are in order, take at most."""
+        bounds = self.bounds[shape]
+        if (named := self._named.get(shape)) is not None:
             first, last = (places[0], places[-1]) if places else (0, -1)
             return sum([bounds[place] for place in named if first <= place <= last and _is_among(place, places)])
         return sum([bounds[place] for place in places])
@@ -63,30 +65,34 @@ class Counts:
             around: the places of members without devices; None if these are on the same ones.
         """
         every = self._possible(places) if around is None else self.wanted.items()
-        return sum([min(wanted, self.room(kind, _of(kind, places, around))) * len(kind.pods) for kind, wanted in every])
+        return sum(
+            [min(wanted, self.room(shape, _of(shape, places, around))) * len(shape.pods) for shape, wanted in every]
+        )
 
-    def _possible(self, places: Sequence[int]) -> Iterable[tuple[Kind, int]]:
-        """The kinds that these places may take, and how many units there are of each."""
+    def _possible(self, places: Sequence[int]) -> Iterable[tuple[UnitShape, int]]:
+        """The shapes that these places may take, and how many units there are of each."""
         if not self._named or not places:
             return self.wanted.items()
         first, last = places[0], places[-1]
-        named = [(kind, self.wanted[kind]) for kind, low, high in self._spans if low <= last and high >= first]
-        return [*named, *((kind, wanted) for kind, wanted in self.wanted.items() if kind not in self._named)]
+        named = [(shape, self.wanted[shape]) for shape, low, high in self._spans if low <= last and high >= first]
+        return [*named, *((shape, wanted) for shape, wanted in self.wanted.items() if shape not in self._named)]
 
     def members_at(self, place: int) -> int:
-        """How many members the place takes at most, as if different kinds did not compete for it."""
-        return sum(min(wanted, self.bounds[kind][place]) * len(kind.pods) for kind, wanted in self.wanted.items())
+        """How many members the place takes at most, as if different shapes did not compete for it."""
+        return sum(min(wanted, self.bounds[shape][place]) * len(shape.pods) for shape, wanted in self.wanted.items())
 
     def of_task(self, task: str, places: Sequence[int], around: Sequence[int] | None = None) -> int:
         """How many members of the task these places take at most (``members``)."""
-        counted = ((kind, wanted, kind.tasks.count(task)) for kind, wanted in self.wanted.items())
+        counted = ((shape, wanted, shape.tasks.count(task)) for shape, wanted in self.wanted.items())
         return sum(
-            min(wanted, self.room(kind, _of(kind, places, around))) * count for kind, wanted, count in counted if count
+            min(wanted, self.room(shape, _of(shape, places, around))) * count
+            for shape, wanted, count in counted
+            if count
         )
 
-    def learn(self, kind: Kind, place: int, most: int) -> None:
-        """The place does not take more units of the kind, even if there are no others."""
-        self.bounds[kind][place] = min(self.bounds[kind][place], most)
+    def learn(self, shape: UnitShape, place: int, most: int) -> None:
+        """The place does not take more units of the shape, even if there are no others."""
+        self.bounds[shape][place] = min(self.bounds[shape][place], most)
 
     def members_in_groups(
         self, domains: Sequence[Sequence[int]], sizes: Sequence[int], around: Sequence[int] | None = None
@@ -104,25 +110,25 @@ class Counts:
 
     def limits(self, places: Sequence[int], around: Sequence[int] | None = None) -> str:
         """What limits how many units the places take, the most frequent first."""
-        # Several kinds of members may lack the same at one place.
+        # Several shapes of members may lack the same at one place.
         limits = set[tuple[str, int]]()
-        for kind, wanted in self.wanted.items():
-            own = _of(kind, places, around)
-            if self.room(kind, own) < wanted:
-                limits.update((self._limit(kind, place), place) for place in own)
+        for shape, wanted in self.wanted.items():
+            own = _of(shape, places, around)
+            if self.room(shape, own) < wanted:
+                limits.update((self._limit(shape, place), place) for place in own)
         found = Counter(limit for limit, _ in limits)
         ordered = sorted(found.items(), key=lambda entry: (-entry[1], entry[0]))
         return ", ".join(f"{limit} on {_nodes(count)}" for limit, count in ordered[:_MOST_LIMITS])
 
-    def _limit(self, kind: Kind, place: int) -> str:
-        if (named := self._named.get(kind)) is not None:
+    def _limit(self, shape: UnitShape, place: int) -> str:
+        if (named := self._named.get(shape)) is not None:
             return named[place][1] if place in named else NOT_POSSIBLE
-        return self._limits[kind][place]
+        return self._limits[shape][place]
 
 
-def _of(kind: Kind, places: Sequence[int], around: Sequence[int] | None) -> Sequence[int]:
-    """Where units of the kind may be, if those without devices may be on the places ``around``."""
-    return places if around is None or kind.has_devices else around
+def _of(shape: UnitShape, places: Sequence[int], around: Sequence[int] | None) -> Sequence[int]:
+    """Where units of the shape may be, if those without devices may be on the places ``around``."""
+    return places if around is None or shape.has_devices else around
 
 
 def _in_groups_of(rooms: Sequence[int], sizes: Sequence[int]) -> int:
