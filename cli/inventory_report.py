@@ -9,7 +9,7 @@ from cli.tables import table
 from driver.kinds import EVERY_OFFER, Offer
 from driver.settings import Settings
 from kubeletplugin.hardware import Card, CardState, Health
-from kubeletplugin.inventory import OfferedDevice, build_inventory, fabric_from, offer_from, taints_of
+from kubeletplugin.inventory import OfferedDevice, Restrictions, build_inventory, fabric_from, offer_from, taints_of
 from kubeletplugin.offers import CardOffer, Recorded, offer_of
 from kubeletplugin.publish.slices import build_slices
 from kubeletplugin.publish.validation import faults
@@ -142,11 +142,15 @@ def report(facts: NodeFacts) -> InventoryReport:
         else f"the node has the label {key}={label}"
     )
     offers = [offer_of(known.card, known.state, facts.recorded) for known in facts.cards]
-    cards, withheld = [item.card for item in offers], {item.card.name: tuple(item.withheld) for item in offers}
+    cards = [item.card for item in offers]
     names, fabric = facts.settings.names, fabric_from(facts.labels, section.node_labels)
     taints = taints_of({known.card.name: known.health for known in facts.cards}, section.health_taints, (), names)
-    taken = {item.card.name: item.taken for item in offers}
-    contents = build_inventory(cards, fabric, offer, section.slots, names, taints, withheld, taken)
+    restrictions = Restrictions(
+        taints=taints,
+        withheld={item.card.name: tuple(item.withheld) for item in offers},
+        taken={item.card.name: item.taken for item in offers},
+    )
+    contents = build_inventory(cards, fabric, offer, section.slots, names, restrictions=restrictions)
     slices = build_slices(contents.devices, contents.counter_sets, facts.node or _NAMELESS, names)
     reports = []
     for known, item in zip(facts.cards, offers, strict=True):

@@ -86,10 +86,9 @@ def _facts(arguments: argparse.Namespace) -> NodeFacts:
     configure_logs("warning", "console")
     clock, log = SystemClock(), logger("inventory")
     labels = (node.get("metadata") or {}).get("labels") or {}
-    hardware = GuardedHardware(
-        partial(find_hardware, settings, profile_name(settings, node), arguments.node_name, SystemFiles(), clock, log),
-        clock,
-    )
+    profile, files = profile_name(settings, node), SystemFiles()
+    find = partial(find_hardware, settings, profile, arguments.node_name, files=files, clock=clock, log=log)
+    hardware = GuardedHardware(find, clock)
     recorded, unread = (Recorded(), ()) if arguments.profile else _recorded(settings)
     cards = _cards(hardware)
     others = () if arguments.profile else _others(settings, node, cards, PodResources(socket_paths(settings), log))

@@ -10,7 +10,9 @@ prepare           prepares claims: a plan, a checkpoint, actions on the hardware
 finding           which backends serve the node's cards
 | inventory       devices and counter sets from cards and the fabric
 | offers          what a card can be offered as now
-hardware          the cards behind a port, and its backends
+boot_memory       keeps lost and failed cards over restarts of the program
+node_context      the node as all parts of the plugin need it: name, settings, ports
+hardware          the cards behind two ports, and the backends
 | known_node      the API as preparing sees it: the watched Node need not be read again
 | podresources    asks the kubelet which devices it can give to containers
 | sockets         the paths of the plugin's two sockets

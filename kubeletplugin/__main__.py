@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -20,13 +21,14 @@ from driver.kube.reflector_loop import ReflectorLoop
 from driver.observe import Logger, Metrics, ObserveServer, configure_logs, logger
 from driver.settings import Settings, settings_from
 from driver.threads import start_thread
+from kubeletplugin.boot_memory import with_memory_of_boot
 from kubeletplugin.finding import find_hardware, profile_name
 from kubeletplugin.hardware import HardwarePorts
-from kubeletplugin.hardware.boot_memory import with_memory_of_boot
 from kubeletplugin.hardware.choosing import CombinedHardware
 from kubeletplugin.hardware.guarded import GuardedHardware
 from kubeletplugin.known_node import KnownNode
 from kubeletplugin.kubelet_devices import KubeletClaim, KubeletDevices
+from kubeletplugin.node_context import NodeContext
 from kubeletplugin.prepare import Preparer, Retiring
 from kubeletplugin.prepare.storage import plugin_directory
 from kubeletplugin.publish import Publisher, PublishingMetrics
@@ -123,7 +125,9 @@ class PluginProcess:
     def _find_hardware(self) -> CombinedHardware:
         node = self._watched() or self._api.get(NODES, self._node_name)
         self._profile = profile_name(self._settings, node)
-        return find_hardware(self._settings, self._profile, self._node_name, self._files, self._clock, self._log)
+        return find_hardware(
+            self._settings, self._profile, self._node_name, files=self._files, clock=self._clock, log=self._log
+        )
 
     def _has_other_profile(self) -> bool:
         """Whether the Node was labelled since the hardware was found."""
@@ -138,45 +142,40 @@ class PluginProcess:
 
         Pods must be able to end whatever is wrong with the hardware or the API, so the kubelet is served first.
         """
-        api, clock, node, settings, log = self._api, self._clock, self._node_name, self._settings, self._log
-        guarded = GuardedHardware(self._find_hardware, clock, is_other=self._has_other_profile)
-        folder, recovery = plugin_directory(settings), settings.kubeletplugin.recovery_seconds
-        cards = with_memory_of_boot(guarded, folder, boot_id, recovery, self._files, clock, log, guarded.finds)
-        hardware = HardwarePorts(cards, guarded)
+        settings, log = self._settings, self._log
+        guarded = GuardedHardware(self._find_hardware, self._clock, is_other=self._has_other_profile)
+        node = NodeContext(
+            name=self._node_name,
+            settings=settings,
+            boot_id=boot_id,
+            api=self._api,
+            clock=self._clock,
+            files=self._files,
+            hardware=HardwarePorts(guarded, guarded),
+            log=log,
+        )
+        cards = with_memory_of_boot(node, plugin_directory(settings), guarded.finds)
+        node = replace(node, hardware=HardwarePorts(cards, guarded))
         release = threading.Event()
-        known = KnownNode(api, node, self._watched)
         preparer = Preparer(
-            known,
-            self._files,
-            clock,
-            node,
-            settings,
-            hardware,
-            boot_id,
+            replace(node, api=KnownNode(self._api, self._node_name, self._watched)),
             self._metrics,
-            log,
-            release.set,
-            partial(_kubelet_claims, settings, log),
+            wake=release.set,
+            kubelet_claims=partial(_kubelet_claims, settings, log),
         )
         publisher = Publisher(
-            api,
-            clock,
             node,
-            settings,
-            hardware,
             PublishingMetrics(self._metrics),
-            log,
-            self._wake.set,
-            preparer.retiring.releasing,
-            preparer.recorded,
-            _elsewhere(settings, log),
+            wake=self._wake.set,
+            releasing=preparer.retiring.releasing,
+            recorded=preparer.recorded,
+            kubelet=_elsewhere(settings, log),
         )
         self._publisher = publisher
 
         def start() -> PluginServer:
             preparer.tidy()
-            registered = publisher.republish_now
-            server = PluginServer(preparer, cards, clock, settings, node, self._pod_uid, registered, log)
+            server = PluginServer(node, preparer, self._pod_uid, on_registered=publisher.republish_now)
             server.start()
             return server
 

@@ -1,6 +1,6 @@
 """Which backends serve a node's cards."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import assert_never
 
@@ -8,7 +8,7 @@ from driver.clock import Clock
 from driver.files import Files
 from driver.kube.api import Object
 from driver.observe import Logger
-from driver.settings import Settings, Severity
+from driver.settings import Settings
 from kubeletplugin.hardware import Hardware
 from kubeletplugin.hardware.choosing import Choice, CombinedHardware, chosen
 from kubeletplugin.hardware.devices import DeviceFiles
@@ -104,23 +104,20 @@ def _nvidia(settings: Settings, log: Logger) -> Hardware:
 
 def _ascend(settings: Settings, log: Logger) -> Hardware:
     # Only nodes with these cards pay for the memory of the library's binding.
-    from kubeletplugin.hardware.ascend.backend import AscendHardware
+    from kubeletplugin.hardware.ascend.backend import AscendHardware, HostFiles
     from kubeletplugin.hardware.ascend.dcmi import Dcmi
+    from kubeletplugin.hardware.ascend.faults import Severities
     from kubeletplugin.hardware.ascend.installinfo import link_install_info
     from kubeletplugin.hardware.ascend.npusmi import runner
 
     section = settings.kubeletplugin
     own = section.ascend
-    levels: Mapping[str, Severity] = dict(own.severities.items())
     link_install_info(section.driver_root)
     return AscendHardware(
         Dcmi(own.library),
-        Sysfs(section.sys_root),
-        DeviceFiles(section.dev_root),
+        HostFiles(Sysfs(section.sys_root), DeviceFiles(section.dev_root), section.driver_root),
         log,
-        section.driver_root,
         runner(own.npu_smi) if own.npu_smi else None,
-        levels,
-        own.fault_codes,
-        Guard(CARD_SECONDS),
+        Severities(dict(own.severities.items()), own.fault_codes),
+        ask=Guard(CARD_SECONDS),
     )

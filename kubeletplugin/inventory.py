@@ -9,7 +9,7 @@ the partitions card by card (for the order within a card see ``kubeletplugin.har
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
@@ -132,33 +132,43 @@ class Inventory:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restrictions:
+    """Restrictions on the devices of cards at the moment."""
+
+    taints: Mapping[str, tuple[Taint, ...]] = field(default_factory=dict)
+    """Taints of all devices of a card, by the card's name, and of single devices, by the device's name."""
+    withheld: Mapping[str, Collection[Offer]] = field(default_factory=dict)
+    """Offers that a card does not have now, by its name (``offers.offer_of``)."""
+    taken: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Amounts of a card that other programs consume, by its name and by counter. If there are any, a card without
+    counters is not offered at all."""
+
+
+NO_RESTRICTIONS = Restrictions()
+
+
 def build_inventory(
     cards: Iterable[Card],
     fabric: Fabric,
     offer: Collection[Offer],
     slots: int,
     names: Names,
-    taints: Mapping[str, tuple[Taint, ...]] | None = None,
-    withheld: Mapping[str, Collection[Offer]] | None = None,
-    taken: Mapping[str, Mapping[str, int]] | None = None,
+    restrictions: Restrictions = NO_RESTRICTIONS,
 ) -> Inventory:
     """Every device of ``cards`` that ``offer`` includes, with the counter sets they consume.
 
     Args:
         slots: the maximum number of tenants of a shared card.
-        taints: those of all devices of a card, by the card's name, and those of single devices, by theirs.
-        withheld: what a card is not offered as now, by its name (``offers.offer_of``).
-        taken: what somebody else consumes of a card, by its name and by counter. A card without counters is not
-            offered at all if there is such.
     """
     ordered = sorted(cards, key=lambda card: (card.unit, card.index))
-    excluded, consumed = withheld or {}, taken or {}
+    excluded, consumed = restrictions.withheld, restrictions.taken
     parts = {
         card.name: _parts(card, [kind for kind in offer if kind not in excluded.get(card.name, ())]) for card in ordered
     }
     counted = _counted(parts)
     parts |= {name: [] for name, amounts in consumed.items() if amounts and name not in counted}
-    builder = _DeviceBuilder(fabric, slots, names, counted, taints or {})
+    builder = _DeviceBuilder(fabric, slots, names, counted, restrictions.taints)
     return Inventory(
         tuple(
             builder.offered(card, kind, partition)
@@ -178,7 +188,7 @@ def taints_of(
     names: Names,
     served_by_others: Collection[str] = (),
 ) -> dict[str, tuple[Taint, ...]]:
-    """The taints for ``build_inventory``.
+    """The taints of cards and devices, for ``Restrictions``.
 
     Args:
         health: of cards and partitions, by their names (``Hardware.health``).

@@ -7,12 +7,9 @@ from typing import Any
 
 import grpc
 
-from driver.clock import Clock
 from driver.errors import OperatorFault
-from driver.observe import Logger
-from driver.settings import Settings
-from kubeletplugin.hardware import CardSource
 from kubeletplugin.health import HealthFeed, HealthService
+from kubeletplugin.node_context import NodeContext
 from kubeletplugin.prepare import ClaimRef, PreparedDevice, PrepareError, Preparer
 from kubeletplugin.proto import (
     dra_health_v1_pb2,
@@ -105,22 +102,13 @@ class PluginServer:
         OperatorFault: the path of the kubelet's root is too long for sockets.
     """
 
-    def __init__(
-        self,
-        preparer: Preparer,
-        source: CardSource,
-        clock: Clock,
-        settings: Settings,
-        node_name: str,
-        pod_uid: str,
-        on_registered: Callable[[], None],
-        log: Logger,
-    ):
+    def __init__(self, node: NodeContext, preparer: Preparer, pod_uid: str, on_registered: Callable[[], None]):
+        settings = node.settings
         self._paths = socket_paths(settings.kubeletplugin.kubelet_root, settings.driver_name, pod_uid)
         self._prefix = f"{settings.driver_name}-"
-        self._log = log
-        self._feed = HealthFeed(source, clock, settings, node_name, log)
-        self._registration = RegistrationService(settings.driver_name, self._paths.service, on_registered, log)
+        self._log = node.log
+        self._feed = HealthFeed(node.hardware.source, node.clock, settings, node.name, node.log)
+        self._registration = RegistrationService(settings.driver_name, self._paths.service, on_registered, node.log)
         self._service = _server(STREAM_WORKERS)
         _add_services(self._service, preparer, self._feed)
         self._registrar = _server(2)

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Protocol
 
 from controller.election import Election
@@ -11,15 +12,15 @@ from controller.state import StateDelta
 from controller.writing import Lane, Latency, SteppedWrites
 from driver.clock import Clock
 from driver.errors import LodeError
-from driver.files import Files
 from driver.kube.api import Api
 from driver.kube.reflector import Reflector
 from driver.names import CONTROLLER_NAMESPACE
 from driver.observe import Logger, Metrics
 from driver.settings import Settings
-from kubeletplugin.hardware import Hardware, HardwarePorts
-from kubeletplugin.hardware.boot_memory import with_memory_of_boot
+from kubeletplugin.boot_memory import with_memory_of_boot
+from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.kubelet_devices import KubeletClaim
+from kubeletplugin.node_context import NodeContext
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer
 from kubeletplugin.prepare.storage import plugin_directory
 from kubeletplugin.publish import Publisher, PublishingMetrics
@@ -153,40 +154,21 @@ class SimulatedController:
 class SimulatedPlugin:
     """``lode kubeletplugin`` without its sockets: publisher and preparer of one node."""
 
-    def __init__(
-        self,
-        api: Api,
-        files: Files,
-        clock: Clock,
-        node: str,
-        settings: Settings,
-        hardware: Hardware,
-        boot_id: str,
-        log: Logger,
-        kubelet_claims: Callable[[], Collection[KubeletClaim]],
-    ):
+    def __init__(self, node: NodeContext, kubelet_claims: Callable[[], Collection[KubeletClaim]]):
         metrics = Metrics()
-        self._clock = clock
-        folder, recovery = plugin_directory(settings), settings.kubeletplugin.recovery_seconds
-        cards = with_memory_of_boot(hardware, folder, boot_id, recovery, files, clock, log)
-        ports = HardwarePorts(cards, hardware)
-        self.preparer = Preparer(
-            api, files, clock, node, settings, ports, boot_id, metrics, log, kubelet_claims=kubelet_claims
-        )
+        self._clock = node.clock
+        cards = with_memory_of_boot(node, plugin_directory(node.settings))
+        node = replace(node, hardware=HardwarePorts(cards, node.hardware.control))
+        self.preparer = Preparer(node, metrics, kubelet_claims=kubelet_claims)
         self.publisher = Publisher(
-            api,
-            clock,
             node,
-            settings,
-            ports,
             PublishingMetrics(metrics),
-            log,
             releasing=self.preparer.retiring.releasing,
             recorded=self.preparer.recorded,
         )
         self.preparer.tidy()
         self.preparer.restore()
-        self._restore_due = clock.monotonic() + _RESTORE_PAUSE_SECONDS
+        self._restore_due = node.clock.monotonic() + _RESTORE_PAUSE_SECONDS
         self.reflectors = self.publisher.reflectors
         self.busy = False
         """Whether claims are prepared or released. Another thread would wait for the lock; here it comes later."""

@@ -1,6 +1,5 @@
 """The node's accelerators behind two ports: cards, partitions, actions on the hardware, and the backends.
 
-boot_memory         the hardware with what earlier programs of this boot have seen of it
 guarded             hardware that may be missing, fail or hang; who asks waits a bounded time
 | infiniband        adds to cards which fabric and rail they are attached to
 | simulated         the backend of simulated cards

@@ -81,10 +81,10 @@ def mig_scheme(name: str, profiles: Iterable[MigProfile]) -> Scheme:
             Partition(
                 profile.name,
                 start,
-                profile.memory_mib,
-                profile.compute_slices * 100 // compute_slices,
-                _mig_draws(profile, start),
-                {"computeSlices": profile.compute_slices, "memorySlices": profile.memory_slices},
+                memory_mib=profile.memory_mib,
+                cores=profile.compute_slices * 100 // compute_slices,
+                draws=_mig_draws(profile, start),
+                sizes={"computeSlices": profile.compute_slices, "memorySlices": profile.memory_slices},
             )
             for profile in known
             for start in sorted(profile.starts, reverse=True)
@@ -142,7 +142,8 @@ def vnpu_scheme(name: str, totals: Mapping[str, int], templates: Iterable[VnpuTe
         sizes = {counter: amount for counter, amount in template.draws.items() if counter in ("aicore", "aicpu")}
         cores = template.draws["aicore"] * 100 // totals["aicore"]
         partitions += [
-            Partition(template.name, slot, template.memory_mib, cores, draws, sizes) for slot in range(fitting)
+            Partition(template.name, slot, memory_mib=template.memory_mib, cores=cores, draws=draws, sizes=sizes)
+            for slot in range(fitting)
         ]
     return Scheme(name, "vnpu", dict(totals), tuple(partitions))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from driver.errors import TransientFault
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.card import Card
-from kubeletplugin.hardware.port import CardSource, Hardware, HardwareRefusal, Health
+from kubeletplugin.hardware.port import CardSource, HardwarePorts, HardwareRefusal, Health
 
 _SILENT = Health("fatal", "the card does not answer", recovery="reboot")
 _LOST = Health("fatal", "the card is not there any more: it has fallen off the bus or was removed", recovery="reboot")
@@ -25,7 +25,7 @@ class StickyCards(CardSource):
             lost.
     """
 
-    def __init__(self, hardware: Hardware, file: BootFile[list[Card]], finds: Callable[[], int] = lambda: 0):
+    def __init__(self, hardware: HardwarePorts, file: BootFile[list[Card]], finds: Callable[[], int] = lambda: 0):
         self._hardware = hardware
         self._file = file
         self._lock = threading.Lock()
@@ -43,7 +43,7 @@ class StickyCards(CardSource):
     def cards(self) -> tuple[Card, ...]:
         """See ``CardSource``; in order of unit and index."""
         try:
-            present = self._hardware.cards()
+            present = self._hardware.source.cards()
         except TransientFault:
             if known := self._known():
                 return known
@@ -72,7 +72,7 @@ class StickyCards(CardSource):
 
     def _health(self) -> Mapping[str, Health]:
         try:
-            reported = self._reported = self._hardware.health()
+            reported = self._reported = self._hardware.source.health()
         except TransientFault:
             known = self._known()
             silent = {card.name for card in known if not self._answers(card)}
@@ -90,7 +90,7 @@ class StickyCards(CardSource):
 
     def _answers(self, card: Card) -> bool:
         try:
-            self._hardware.observe(card)
+            self._hardware.control.observe(card)
         except (HardwareRefusal, TransientFault):
             return False
         return True

@@ -276,8 +276,15 @@ def _claim_from(uid: str, raw: dict[str, Any]) -> PreparedClaim:
     if raw["state"] not in get_args(State):
         raise ValueError(f"claim {uid}: unknown state: {raw['state']!r}")
     extra = {name: value for name, value in raw.items() if name not in _CLAIM_FIELDS}
-    plan, steps, cards = _plan_from(uid, raw), _steps_from(raw.get("steps", [])), _texts(raw.get("cards", {}))
-    return PreparedClaim(plan, raw["state"], _text(raw["bootId"]), cards, steps, bool(raw.get("guessed")), extra)
+    return PreparedClaim(
+        _plan_from(uid, raw),
+        raw["state"],
+        _text(raw["bootId"]),
+        cards=_texts(raw.get("cards", {})),
+        steps=_steps_from(raw.get("steps", [])),
+        guessed=bool(raw.get("guessed")),
+        extra=extra,
+    )
 
 
 def _steps_to(steps: tuple[Step, ...]) -> list[dict[str, Any]]:

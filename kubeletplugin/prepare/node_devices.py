@@ -6,12 +6,12 @@ from functools import partial
 
 from driver.errors import Fault, InvalidInput
 from driver.kinds import EVERY_OFFER
-from driver.kube.api import NODES, RESOURCE_CLAIMS, Api, NotFound, nothing
+from driver.kube.api import NODES, RESOURCE_CLAIMS, NotFound, nothing
 from driver.model import Result
-from driver.settings import Settings
 from kubeletplugin import inventory
-from kubeletplugin.hardware import Card, Edits, HardwarePorts
+from kubeletplugin.hardware import Card, Edits
 from kubeletplugin.inventory import Fabric, OfferedDevice
+from kubeletplugin.node_context import NodeContext
 from kubeletplugin.prepare import conflicts, container
 from kubeletplugin.prepare.card_identity import is_on, results_in_use
 from kubeletplugin.prepare.checkpoint import PreparedClaim, Step, encode_record
@@ -40,12 +40,12 @@ class NodeDevices:
     ApiError, TransientFault and HardwareRefusal. The other methods do not wait for anything.
     """
 
-    def __init__(self, api: Api, hardware: HardwarePorts, settings: Settings, node_name: str):
-        self._api = api
-        self._hardware = hardware
-        self._settings = settings
-        self._names = settings.names
-        self._node_name = node_name
+    def __init__(self, node: NodeContext):
+        self._api = node.api
+        self._hardware = node.hardware
+        self._settings = node.settings
+        self._names = node.settings.names
+        self._node_name = node.name
         self._last = _Found((), NO_FABRIC)
 
     def cards(self) -> tuple[Card, ...]:
@@ -115,7 +115,7 @@ class NodeDevices:
             raise InvalidInput(str(plan.ref), lost)
         devices = {name: item.device for name, item in offered.items()}
         uuid, record = self._names.attribute("uuid"), encode_record(claim)
-        return container.claim_files(plan, devices, edits, paths, uuid, record)
+        return container.claim_files(plan, devices, edits, paths, uuid=uuid, record=record)
 
     def conflicting_claims(
         self, plan: ClaimPlan, cards: Iterable[Card], held: Iterable[PreparedClaim], boot_id: str

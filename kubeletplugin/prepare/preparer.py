@@ -9,15 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Literal, TypeVar
 
-from driver.clock import Clock
 from driver.disk import FULL
 from driver.errors import Fault, InvalidInput, LodeError, OperatorFault, TransientFault
-from driver.files import Files
-from driver.kube.api import Api, ApiError, Forbidden, Unavailable
-from driver.observe import Logger, Metrics
-from driver.settings import Settings
-from kubeletplugin.hardware import Card, HardwarePorts, HardwareRefusal, InUse, NoRoom, Unsupported
+from driver.kube.api import ApiError, Forbidden, Unavailable
+from driver.observe import Metrics
+from kubeletplugin.hardware import Card, HardwareRefusal, InUse, NoRoom, Unsupported
 from kubeletplugin.kubelet_devices import KubeletClaim
+from kubeletplugin.node_context import NodeContext
 from kubeletplugin.offers import Recorded
 from kubeletplugin.prepare.assessor import Assessor, Blocked
 from kubeletplugin.prepare.calls import Call, CallWithdrawnError, DeviceHeldError
@@ -57,33 +55,25 @@ class Preparer:
 
     def __init__(
         self,
-        api: Api,
-        files: Files,
-        clock: Clock,
-        node_name: str,
-        settings: Settings,
-        hardware: HardwarePorts,
-        boot_id: str,
+        node: NodeContext,
         metrics: Metrics,
-        log: Logger,
         wake: Callable[[], None] = lambda: None,
         kubelet_claims: Callable[[], Collection[KubeletClaim]] = lambda: (),
     ):
-        self._api = api
-        self._clock = clock
-        self._node_name = node_name
-        self._boot_id = boot_id
-        self._driver = settings.driver_name
-        self._log = log
-        self._storage = ClaimStorage(files, settings)
-        self._devices = NodeDevices(api, hardware, settings, node_name)
-        self._recovery = Recovery(api, self._storage, self._devices, boot_id, log, kubelet_claims)
-        control = hardware.control
-        self._assessor = Assessor(self._devices, control, boot_id)
+        self._api = node.api
+        self._clock = node.clock
+        self._node_name = node.name
+        self._boot_id = node.boot_id
+        self._driver = node.settings.driver_name
+        self._log = node.log
+        self._storage = ClaimStorage(node.files, node.settings)
+        self._devices = NodeDevices(node)
+        self._recovery = Recovery(node, self._storage, self._devices, kubelet_claims)
+        self._assessor = Assessor(self._devices, node.hardware.control, node.boot_id)
         self._transaction = Transaction(
-            self._storage, self._load, self._devices, self._assessor, control, boot_id, self._driver, log, self._count
+            node, self._storage, self._load, self._devices, self._assessor, completed=self._count
         )
-        self.retiring = Retiring(self._storage, self._load, hardware, boot_id, clock, log, wake)
+        self.retiring = Retiring(node, self._storage, self._load, wake)
         """Releases what claims had that were given up; its owner steps it."""
         self.unrestored: frozenset[str] = frozenset()
         """The uids of claims that ``restore_rest`` is to restore: their cards or the API did not answer in ``restore``,

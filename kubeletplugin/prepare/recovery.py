@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from driver.errors import InvalidInput, LodeError, TransientFault
-from driver.kube.api import Api, ApiError
-from driver.observe import Logger
+from driver.kube.api import ApiError
 from kubeletplugin.hardware import Card, HardwareRefusal
 from kubeletplugin.kubelet_devices import KubeletClaim
+from kubeletplugin.node_context import NodeContext
 from kubeletplugin.prepare.card_identity import cards_of, exchanged
 from kubeletplugin.prepare.checkpoint import Checkpoint, PreparedClaim
 from kubeletplugin.prepare.claim_usage import is_allocated
@@ -38,19 +38,17 @@ class Recovery:
 
     def __init__(
         self,
-        api: Api,
+        node: NodeContext,
         storage: ClaimStorage,
         devices: NodeDevices,
-        boot_id: str,
-        log: Logger,
         kubelet_claims: Callable[[], Collection[KubeletClaim]],
     ):
-        self._api = api
+        self._api = node.api
         self._kubelet_claims = kubelet_claims
         self._storage = storage
         self._devices = devices
-        self._boot_id = boot_id
-        self._log = log
+        self._boot_id = node.boot_id
+        self._log = node.log
 
     def rebuild(self, left: Checkpoint) -> Checkpoint:
         """Add what is lost of the checkpoint from the claims' files, and store it. The damaged one is kept as a copy.

@@ -8,11 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from driver.backoff import delay
-from driver.clock import Clock
 from driver.errors import LodeError
-from driver.observe import Logger
-from kubeletplugin.hardware import Action, Card, Gone, HardwarePorts
+from kubeletplugin.hardware import Action, Card, Gone
 from kubeletplugin.hardware.actions import VnpuInstance
+from kubeletplugin.node_context import NodeContext
 from kubeletplugin.prepare.card_identity import results_in_use
 from kubeletplugin.prepare.checkpoint import Checkpoint, PreparedClaim
 from kubeletplugin.prepare.storage import ClaimStorage
@@ -62,23 +61,16 @@ class Retiring:
     """
 
     def __init__(
-        self,
-        storage: ClaimStorage,
-        load: Callable[[], Checkpoint],
-        hardware: HardwarePorts,
-        boot_id: str,
-        clock: Clock,
-        log: Logger,
-        wake: Callable[[], None],
+        self, node: NodeContext, storage: ClaimStorage, load: Callable[[], Checkpoint], wake: Callable[[], None]
     ):
         self._storage = storage
         self._load = load
-        self._hardware = hardware
-        self._boot_id = boot_id
-        self._clock = clock
-        self._log = log
+        self._hardware = node.hardware
+        self._boot_id = node.boot_id
+        self._clock = node.clock
+        self._log = node.log
         self._wake = wake
-        self._look_at = clock.monotonic()
+        self._look_at = node.clock.monotonic()
         self._unreadable = ""
         """Why the checkpoint could not be read when it was last looked at; "" if it could."""
         self._failures: dict[str, int] = {}

@@ -13,8 +13,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 
 from driver.errors import InvalidInput
-from driver.observe import Logger
-from kubeletplugin.hardware import Card, CardControl, HardwareRefusal, InUse, NoRoom
+from kubeletplugin.hardware import Card, HardwareRefusal, InUse, NoRoom
+from kubeletplugin.node_context import NodeContext
 from kubeletplugin.prepare.assessor import Assessor, Blocked, Progress, changing, not_carried_out
 from kubeletplugin.prepare.calls import Call, CallWithdrawnError
 from kubeletplugin.prepare.checkpoint import Checkpoint, CorruptCheckpoint, PreparedClaim
@@ -37,24 +37,21 @@ class Transaction:
 
     def __init__(
         self,
+        node: NodeContext,
         storage: ClaimStorage,
         load: Callable[[], Checkpoint],
         devices: NodeDevices,
         assessor: Assessor,
-        control: CardControl,
-        boot_id: str,
-        driver: str,
-        log: Logger,
         completed: Callable[[Checkpoint], None],
     ):
         self._storage = storage
         self._load = load
         self._devices = devices
         self._assessor = assessor
-        self._control = control
-        self._boot_id = boot_id
-        self._driver = driver
-        self._log = log
+        self._control = node.hardware.control
+        self._boot_id = node.boot_id
+        self._driver = node.settings.driver_name
+        self._log = node.log
         self._completed = completed
 
     def attempt(

@@ -6,7 +6,7 @@ from driver.kinds import EVERY_OFFER, Offer
 from driver.kube.api import Object
 from driver.settings import Settings
 from kubeletplugin import inventory
-from kubeletplugin.inventory import Inventory, fabric_from, taints_of
+from kubeletplugin.inventory import Inventory, Restrictions, fabric_from, taints_of
 from kubeletplugin.publish.cards import NodeCards
 from kubeletplugin.publish.dropped import DroppedFields
 from kubeletplugin.publish.metrics import PublishingMetrics
@@ -48,15 +48,17 @@ class PoolBuilder:
             offer,
             self._settings.slots,
             self._names,
-            taints_of(
-                state.health,
-                self._settings.health_taints,
-                state.releasing,
-                self._names,
-                self._served_by_others(node, state, others),
+            restrictions=Restrictions(
+                taints=taints_of(
+                    state.health,
+                    self._settings.health_taints,
+                    state.releasing,
+                    self._names,
+                    self._served_by_others(node, state, others),
+                ),
+                withheld={item.card.name: tuple(item.withheld) for item in state.offers},
+                taken={item.card.name: item.taken for item in state.offers},
             ),
-            {item.card.name: tuple(item.withheld) for item in state.offers},
-            {item.card.name: item.taken for item in state.offers},
         )
         self._report(state, contents, offer)
         return contents

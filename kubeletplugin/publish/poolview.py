@@ -87,6 +87,11 @@ class PoolView:
             return self._note(delta.object, there=True)
         return self._upsert(delta.object, delta.listed)
 
+    def is_own(self, item: Object) -> bool:
+        """Whether the slice is one of this driver on this node."""
+        spec = item["spec"]
+        return bool(spec.get("driver") == self._driver and spec.get("nodeName") == self._node_name)
+
     def put(self, item: Object) -> None:
         """The slice was written, or read from the API."""
         with self._lock:

@@ -7,14 +7,12 @@ nothing to do. If they want different slices, each waits longer and longer befor
 
 from collections.abc import Callable, Collection, Iterable
 
-from driver.clock import Clock
 from driver.errors import TransientFault
-from driver.kube.api import NODES, RESOURCE_SLICES, AlreadyExists, Api, ApiError, Conflict, NotFound, Object
+from driver.kube.api import NODES, RESOURCE_SLICES, AlreadyExists, ApiError, Conflict, NotFound, Object
 from driver.kube.reflector import Delta, Reflector, Synced
-from driver.observe import Logger
-from driver.settings import Settings
-from kubeletplugin.hardware import Card, HardwarePorts
+from kubeletplugin.hardware import Card
 from kubeletplugin.kubelet_devices import KubeletDevices
+from kubeletplugin.node_context import NodeContext
 from kubeletplugin.offers import Recorded
 from kubeletplugin.publish.cards import CardMonitor
 from kubeletplugin.publish.dropped import DroppedFields
@@ -46,31 +44,26 @@ class Publisher:
 
     def __init__(
         self,
-        api: Api,
-        clock: Clock,
-        node_name: str,
-        settings: Settings,
-        hardware: HardwarePorts,
+        node: NodeContext,
         metrics: PublishingMetrics,
-        log: Logger,
         wake: Callable[[], None] = lambda: None,
         releasing: Callable[[Collection[Card]], Collection[str]] = lambda _: (),
         recorded: Callable[[], Recorded] = Recorded,
         kubelet: Callable[[], KubeletDevices | None] = lambda: None,
     ):
-        dropped, reports = DroppedFields(), ErrorReports(log)
-        self._clock = clock
+        dropped, reports = DroppedFields(), ErrorReports(node.log)
+        self._clock = node.clock
         self._metrics = metrics
-        self._log = log
-        self._schedule = Schedule(clock, wake, node_name)
-        self._view = PoolView(node_name, settings.driver_name)
-        self._cards = CardMonitor(hardware, log, releasing, recorded, kubelet)
-        self._builder = PoolBuilder(node_name, settings, dropped, metrics, reports)
-        self._writer = SliceWriter(api, node_name, settings.driver_name, self._view, dropped, metrics, reports, log)
+        self._log = node.log
+        self._schedule = Schedule(node.clock, wake, node.name)
+        self._view = PoolView(node.name, node.settings.driver_name)
+        self._cards = CardMonitor(node.hardware, node.log, releasing, recorded, kubelet)
+        self._builder = PoolBuilder(node.name, node.settings, dropped, metrics, reports)
+        self._writer = SliceWriter(node.api, self._view, dropped, metrics, reports, log=node.log)
         self._backoff = RewriteBackoff()
         self.reflectors = [
-            Reflector(api, NODES, self.handle, field_selector=f"metadata.name={node_name}"),
-            Reflector(api, RESOURCE_SLICES, self.handle, field_selector=f"spec.nodeName={node_name}"),
+            Reflector(node.api, NODES, self.handle, field_selector=f"metadata.name={node.name}"),
+            Reflector(node.api, RESOURCE_SLICES, self.handle, field_selector=f"spec.nodeName={node.name}"),
         ]
         self.published = False
         """Whether everything that this node offers has been published, and none of it was refused since.

@@ -18,8 +18,6 @@ class SliceWriter:
     def __init__(
         self,
         api: Api,
-        node_name: str,
-        driver: str,
         view: PoolView,
         dropped: DroppedFields,
         metrics: PublishingMetrics,
@@ -27,8 +25,6 @@ class SliceWriter:
         log: Logger,
     ):
         self._api = api
-        self._node_name = node_name
-        self._driver = driver
         self._view = view
         self._dropped = dropped
         self._metrics = metrics
@@ -86,9 +82,10 @@ class SliceWriter:
         except NotFound:
             self._view.forget(name)
             return
-        spec = item["spec"]
-        if spec.get("driver") == self._driver and spec.get("nodeName") == self._node_name:
+        if self._view.is_own(item):
             self._view.put(item)
         else:
             self._view.forget(name)
-            self._reports.once("slice name is taken by another driver or node", slice=name, driver=spec.get("driver"))
+            self._reports.once(
+                "slice name is taken by another driver or node", slice=name, driver=item["spec"].get("driver")
+            )

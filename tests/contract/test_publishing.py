@@ -10,6 +10,7 @@ from driver.observe import Metrics, logger
 from driver.settings import Settings
 from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, shipped_profiles
+from kubeletplugin.node_context import NodeContext
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from simulation.files import MemoryFiles
 from tests.contract.conftest import eventually
@@ -22,16 +23,17 @@ class Plugin:
         self.files = MemoryFiles()
         self.metrics = Metrics()
         cards = SimulatedHardware(load_profile(profile, self.files), node, self.files, "/faults")
-        hardware = HardwarePorts(cards, cards)
-        self.publisher = Publisher(
-            api,
-            SystemClock(),
-            node,
-            Settings(),
-            hardware,
-            PublishingMetrics(self.metrics),
-            logger("publisher"),
+        context = NodeContext(
+            name=node,
+            settings=Settings(),
+            boot_id="boot",
+            api=api,
+            clock=SystemClock(),
+            files=self.files,
+            hardware=HardwarePorts(cards, cards),
+            log=logger("publisher"),
         )
+        self.publisher = Publisher(context, PublishingMetrics(self.metrics))
         for reflector in self.publisher.reflectors:
             reflector.step()
 

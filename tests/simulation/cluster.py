@@ -13,7 +13,9 @@ from driver.errors import LodeError
 from driver.files import Files
 from driver.kube.api import DEVICE_CLASSES, NAMESPACES, NODES, PODS, Api, Object, Resource, Unavailable
 from driver.settings import Settings
+from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.hardware.simulated import Profile, load_profile
+from kubeletplugin.node_context import NodeContext
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
 from simulation.faults import NO_FAULTS, FaultProfile, FaultyApi, TimedOut
@@ -174,17 +176,18 @@ class Cluster:
         def build(process: Process) -> SimulatedProgram:
             self._disks[node].program_starts()
             clock, hardware = self._clock_of(process), self.hardware[node]
-            program = SimulatedPlugin(
-                self._api(process, f"plugin-{node}"),
-                Files(ProcessDisk(simulated.files.disk, process)),
-                clock,
-                node,
-                self.settings,
-                hardware.guarded(process.call, clock) if self.guarded else hardware.of(process.call),
-                simulated.boot_id,
-                EventLogger(self.log, process.name),
-                lambda: found.claims() if (found := self.kubelet(node)) else (),
+            cards = hardware.guarded(process.call, clock) if self.guarded else hardware.of(process.call)
+            context = NodeContext(
+                name=node,
+                settings=self.settings,
+                boot_id=simulated.boot_id,
+                api=self._api(process, f"plugin-{node}"),
+                clock=clock,
+                files=Files(ProcessDisk(simulated.files.disk, process)),
+                hardware=HardwarePorts(cards, cards),
+                log=EventLogger(self.log, process.name),
             )
+            program = SimulatedPlugin(context, lambda: found.claims() if (found := self.kubelet(node)) else ())
             kubelet = self.slots[f"kubelet-{node}"].program
             if isinstance(kubelet, Kubelet):
                 kubelet.plugin_started()

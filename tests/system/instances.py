@@ -15,6 +15,7 @@ from driver.errors import LodeError
 from driver.files import Files
 from driver.observe import Metrics, logger
 from kubeletplugin.hardware import HardwarePorts
+from kubeletplugin.node_context import NodeContext
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
 from kubeletplugin.prepare.storage import ClaimStorage
 from simulation.faults import Crash
@@ -157,9 +158,17 @@ class InstancesHistory:
         files = Files(InstanceDisk(rig, process, wait))
         api, clock = InstanceApi(rig, process, self.random), InstanceClock(rig, lambda s: wait(lambda: False, s))
         cards = SlowHardware(self.hardware, process, pause)
-        hardware = HardwarePorts(cards, cards)
-        log, boot = logger("instances"), rig.boot_id
-        preparer = Preparer(api, files, clock, NODE, rig.settings, hardware, boot, Metrics(), log)
+        node = NodeContext(
+            name=NODE,
+            settings=rig.settings,
+            boot_id=rig.boot_id,
+            api=api,
+            clock=clock,
+            files=files,
+            hardware=HardwarePorts(cards, cards),
+            log=logger("instances"),
+        )
+        preparer = Preparer(node, Metrics())
         instance = Instance(process, preparer)
         self.instances.append(instance)
         self._note(f"{process.name} starts")

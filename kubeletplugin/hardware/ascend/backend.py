@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver.errors import TransientFault
@@ -15,7 +15,7 @@ from kubeletplugin.hardware.ascend.dcmi import Code, Dcmi, DcmiError, Die
 from kubeletplugin.hardware.ascend.dcmi.library import GONE, LACKING
 from kubeletplugin.hardware.ascend.discovery import Discovery
 from kubeletplugin.hardware.ascend.facts import ActiveFault, Chip, Vnpu
-from kubeletplugin.hardware.ascend.faults import Severity
+from kubeletplugin.hardware.ascend.faults import Severities
 from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.card import Card
 from kubeletplugin.hardware.devices import DeviceFiles
@@ -24,39 +24,43 @@ from kubeletplugin.hardware.port import CardState, Gone, Hardware, Health, InUse
 from kubeletplugin.hardware.sysfs import Sysfs
 from kubeletplugin.hardware.use import Use
 
+DEFAULT_SEVERITIES = Severities()
+
+
+@dataclass(frozen=True, slots=True)
+class HostFiles:
+    """The files of the host, as this process sees them."""
+
+    sysfs: Sysfs
+    devices: DeviceFiles
+    root: str = "/"
+    """Mount point of the host's file system, to see which of the driver's files it has."""
+
 
 class AscendHardware(Hardware):
     """``Hardware`` with the NPUs that DCMI reports, or, where it cannot be loaded, those that ``npu-smi`` lists.
 
     Args:
-        driver_root: where the host's file system is mounted, to see which of the driver's files it has.
-        run: ``npu-smi``; None if it is not to be asked.
-        levels, codes: the operator's choice of severity (``faults.health_of``).
+        npu_smi: runs ``npu-smi``; None if it is not used.
         ask: asks about one chip, so that one that hangs hides no other.
     """
 
     def __init__(
         self,
         dcmi: Dcmi,
-        sysfs: Sysfs,
-        devices: DeviceFiles,
+        host: HostFiles,
         log: Logger,
-        driver_root: str = "/",
-        run: npusmi.Run | None = None,
-        levels: Mapping[str, Severity] = faults.DEFAULT_LEVELS,
-        codes: Mapping[str, Severity] | None = None,
+        npu_smi: npusmi.Run | None = None,
+        severities: Severities = DEFAULT_SEVERITIES,
         ask: Ask = call_directly,
     ):
         self._dcmi = dcmi
         self._discovery = Discovery(dcmi, ask)
         self._ask = ask
-        self._sysfs = sysfs
-        self._devices = devices
+        self._host = host
         self._log = log
-        self._driver_root = Path(driver_root)
-        self._run = run
-        self._levels = levels
-        self._codes = codes or {}
+        self._npu_smi = npu_smi
+        self._severities = severities
         self._lock = threading.Lock()
         self._reported: frozenset[str] = frozenset()
         self._known: dict[str, Npu] = {}
@@ -136,7 +140,7 @@ class AscendHardware(Hardware):
         else:
             files = [container.vnpu_file(int(handle["id"])) for handle in handles.values()]
         try:
-            return container.edits(npu.generation, files, self._devices.find, self._has)
+            return container.edits(npu.generation, files, self._host.devices.find, self._has)
         except container.MissingDevice as error:
             raise Gone(f"card {npu.card.name} ({npu.card.uuid}): the node has no device file {error}") from error
 
@@ -155,11 +159,11 @@ class AscendHardware(Hardware):
         try:
             node = self._discovery.node()
         except DcmiError as error:
-            if error.code != Code.NO_LIBRARY or self._run is None:
+            if error.code != Code.NO_LIBRARY or self._npu_smi is None:
                 raise
             self._report([f"{error}; cards are found with npu-smi, and cannot be divided"])
-            node = npusmi.find(self._run)
-        there = [chip for chip in node.chips if self._devices.find(container.chip_file(chip.physical_id)[0])]
+            node = npusmi.find(self._npu_smi)
+        there = [chip for chip in node.chips if self._host.devices.find(container.chip_file(chip.physical_id)[0])]
         missing = [
             f"chip {chip.vdie} ({chip.name}): the node has no device file /dev/{chip.device}"
             for chip in node.chips
@@ -219,7 +223,7 @@ class AscendHardware(Hardware):
             return replace(faults.LOST, message=str(fault))
         if active is None:
             return faults.UNKNOWN
-        return faults.health_of(active, self._levels, self._codes)
+        return faults.health_of(active, self._severities)
 
     def _faults(self, die: Die) -> Sequence[ActiveFault] | None:
         dcmi = self._dcmi
@@ -238,11 +242,11 @@ class AscendHardware(Hardware):
         return faults.with_level(codes or (), level)
 
     def _location(self, bus_id: str) -> PciLocation:
-        way = self._sysfs.path_of(bus_id)
-        return PciLocation(way[0] if way else "", self._sysfs.numa_node(bus_id))
+        way = self._host.sysfs.path_of(bus_id)
+        return PciLocation(way[0] if way else "", self._host.sysfs.numa_node(bus_id))
 
     def _has(self, path: str) -> bool:
-        return (self._driver_root / path.lstrip("/")).exists()
+        return (Path(self._host.root) / path.lstrip("/")).exists()
 
     def _report(self, problems: Sequence[str]) -> None:
         with self._lock:

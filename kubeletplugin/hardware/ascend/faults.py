@@ -1,6 +1,7 @@
 """What a chip's faults mean for its health, with the operator's choice of severity. Pure."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from kubeletplugin.hardware.ascend.facts import ActiveFault
@@ -22,22 +23,27 @@ _ORDER: Final = ("healthy", "unknown", "degraded", "fatal")
 _RECOVERY: Final[Mapping[Severity, Recovery]] = {"healthy": "none", "degraded": "none", "fatal": "reset"}
 
 
-def health_of(faults: Collection[ActiveFault], levels: Mapping[str, Severity], codes: Mapping[str, Severity]) -> Health:
-    """The health of a chip with these faults: that of the worst.
+@dataclass(frozen=True, slots=True)
+class Severities:
+    """The operator's choice of the severities of faults."""
 
-    Args:
-        levels: what each of ``LEVELS`` means; ``DEFAULT_LEVELS`` for those left out.
-        codes: what single faults mean, by number as Huawei writes it (``80E01801``); these count more than ``levels``.
-    """
+    levels: Mapping[str, Severity] = field(default_factory=dict)
+    """The meaning of each of ``LEVELS``; ``DEFAULT_LEVELS`` for those left out."""
+    codes: Mapping[str, Severity] = field(default_factory=dict)
+    """The meaning of single faults, by number as Huawei writes it (``80E01801``). These take precedence."""
+
+
+def health_of(faults: Collection[ActiveFault], chosen: Severities) -> Health:
+    """The health of a chip with these faults: that of the worst."""
 
     def meaning(fault: ActiveFault) -> Severity:
-        own = codes.get(code_text(fault.code))
+        own = chosen.codes.get(code_text(fault.code))
         if own is not None:
             return own
         if fault.severity is None or fault.severity >= len(LEVELS):
             return "degraded"
         level = LEVELS[fault.severity]
-        return levels.get(level, DEFAULT_LEVELS[level])
+        return chosen.levels.get(level, DEFAULT_LEVELS[level])
 
     ranked = sorted(faults, key=lambda fault: (-_ORDER.index(meaning(fault)), fault.code))
     if not ranked or meaning(ranked[0]) == "healthy":

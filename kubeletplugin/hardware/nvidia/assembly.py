@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from driver.errors import TransientFault
 from driver.observe import Logger
 from kubeletplugin.hardware.asking import Ask, call_directly
-from kubeletplugin.hardware.nvidia.backend import MigUse, NvidiaHardware, Sharing
+from kubeletplugin.hardware.nvidia.backend import MigUse, NvidiaHardware, Parts, Sharing
 from kubeletplugin.hardware.nvidia.commands import Commands
 from kubeletplugin.hardware.nvidia.devices import DeviceNodes
 from kubeletplugin.hardware.nvidia.driverfiles import DriverFiles, FoundFiles
@@ -76,5 +76,12 @@ def nvidia_hardware(node: NvidiaNode, commands: Commands, log: Logger, ask: Ask 
         MpsDaemons(nvml, node.root, services, run, node.unit_prefix),
         HamiRegions(node.host, run, node.hami_library),
     )
-    finder, watch = Finder(nvml, Sysfs(node.sys), ask), HealthWatch(nvml, run, ask)
-    return NvidiaHardware(nvml, finder, watch, DeviceNodes(node.root, node.proc), of_driver, sharing, node.mig, log)
+    parts = Parts(
+        nvml=nvml,
+        finder=Finder(nvml, Sysfs(node.sys), ask),
+        watch=HealthWatch(nvml, run, ask),
+        nodes=DeviceNodes(node.root, node.proc),
+        driver_files=of_driver,
+        sharing=sharing,
+    )
+    return NvidiaHardware(parts, node.mig, log)

@@ -49,27 +49,29 @@ class Sharing:
     regions: HamiRegions
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The parts of the backend, which ``assembly`` puts together."""
+
+    nvml: Nvml
+    finder: Finder
+    watch: HealthWatch
+    nodes: DeviceNodes
+    driver_files: DriverFiles
+    sharing: Sharing
+
+
 class NvidiaHardware(Hardware):
     """``Hardware`` of NVIDIA's cards, through NVML and the driver's files."""
 
-    def __init__(
-        self,
-        nvml: Nvml,
-        finder: Finder,
-        watch: HealthWatch,
-        nodes: DeviceNodes,
-        files: DriverFiles,
-        sharing: Sharing,
-        mig: MigUse,
-        log: Logger,
-    ):
-        self._nvml = nvml
-        self._finder = finder
-        self._nodes = nodes
-        self._files = files
-        self._sharing = sharing
+    def __init__(self, parts: Parts, mig: MigUse, log: Logger):
+        self._nvml = parts.nvml
+        self._finder = parts.finder
+        self._nodes = parts.nodes
+        self._files = parts.driver_files
+        self._sharing = parts.sharing
+        self._watch = parts.watch
         self._mig = mig
-        self._watch = watch
         self._log = log
         self._reported: frozenset[str] = frozenset()
         self._guessed: frozenset[str] = frozenset()

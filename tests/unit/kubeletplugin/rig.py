@@ -13,6 +13,7 @@ from driver.settings import Settings
 from kubeletplugin.hardware import Hardware, HardwarePorts
 from kubeletplugin.hardware.simulated import MemoryStore, Profile, SimulatedHardware, load_profile
 from kubeletplugin.kubelet_devices import KubeletClaim
+from kubeletplugin.node_context import NodeContext
 from kubeletplugin.prepare import ClaimRef, PrepareError, Preparer, PrepareResult
 from memoryapi import MemoryApi
 from simulation.clock import VirtualClock
@@ -93,18 +94,17 @@ class Rig:
         kubelet: Callable[[], Collection[KubeletClaim]] = lambda: (),
     ) -> Preparer:
         cards = hardware or self.hardware
-        return Preparer(
-            api or self.api,
-            files or self.files,
-            self.clock,
-            NODE,
-            self.settings,
-            HardwarePorts(cards, cards),
-            self.boot_id,
-            Metrics(),
-            logger("test"),
-            kubelet_claims=kubelet,
+        node = NodeContext(
+            name=NODE,
+            settings=self.settings,
+            boot_id=self.boot_id,
+            api=api or self.api,
+            clock=self.clock,
+            files=files or self.files,
+            hardware=HardwarePorts(cards, cards),
+            log=logger("test"),
         )
+        return Preparer(node, Metrics(), kubelet_claims=kubelet)
 
     def claim(
         self,

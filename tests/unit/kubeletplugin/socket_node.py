@@ -9,6 +9,7 @@ from driver.observe import Metrics, logger
 from driver.settings import Settings
 from kubeletplugin.hardware import HardwarePorts
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
+from kubeletplugin.node_context import NodeContext
 from kubeletplugin.prepare import ClaimRef, Preparer
 from kubeletplugin.server import PluginServer
 from simulation.kubernetes.dra_plugin import ClaimName
@@ -38,13 +39,17 @@ class SocketNode:
 
     def start(self, pod_uid: str = "", preparer: Preparer | None = None) -> PluginServer:
         """A plugin instance that serves."""
-        log, ports = logger("test"), HardwarePorts(self.hardware, self.hardware)
-        preparer = preparer or Preparer(
-            self.rig.api, SystemFiles(), SystemClock(), NODE, self.settings, ports, "boot", Metrics(), log
+        node = NodeContext(
+            name=NODE,
+            settings=self.settings,
+            boot_id="boot",
+            api=self.rig.api,
+            clock=SystemClock(),
+            files=SystemFiles(),
+            hardware=HardwarePorts(self.hardware, self.hardware),
+            log=logger("test"),
         )
-        server = PluginServer(
-            preparer, self.hardware, SystemClock(), self.settings, NODE, pod_uid, self._registered, log
-        )
+        server = PluginServer(node, preparer or Preparer(node, Metrics()), pod_uid, self._registered)
         server.start()
         self._servers.append(server)
         return server

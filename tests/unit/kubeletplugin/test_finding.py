@@ -19,7 +19,7 @@ def found(root: Path, labels: dict[str, str] | None = None, **section: Any) -> C
     roots = {"sysRoot": str(root / "sys"), "devRoot": str(root / "dev"), "driverRoot": str(root)}
     settings = Settings.model_validate({"kubeletplugin": {**roots, **section}})
     profile = profile_name(settings, {"metadata": {"labels": labels}})
-    return find_hardware(settings, profile, "n1", MemoryFiles(), VirtualClock(), logger("test"))
+    return find_hardware(settings, profile, "n1", files=MemoryFiles(), clock=VirtualClock(), log=logger("test"))
 
 
 def test_a_node_without_accelerators_has_no_cards(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile, sh
 from kubeletplugin.inventory import (
     Fabric,
     Inventory,
+    Restrictions,
     build_inventory,
     fabric_from,
     find_device,
@@ -37,7 +38,8 @@ def cards(profile: str) -> tuple[Card, ...]:
 
 
 def inventory(profile: str, offer: tuple[Offer, ...] = EVERY_OFFER, **options: Any) -> Inventory:
-    return build_inventory(cards(profile), FACTS, offer, options.pop("slots", 100), NAMES, **options)
+    slots = options.pop("slots", 100)
+    return build_inventory(cards(profile), FACTS, offer, slots, NAMES, restrictions=Restrictions(**options))
 
 
 def named(found: Inventory, name: str) -> Device:

@@ -11,7 +11,7 @@ from driver.names import Names
 from kubeletplugin.hardware import Action, Card, CardState, Found, Partition
 from kubeletplugin.hardware.actions import MigInstance, MigMode, TimeSlice, VnpuInstance
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
-from kubeletplugin.inventory import Fabric, Inventory, build_inventory
+from kubeletplugin.inventory import Fabric, Inventory, Restrictions, build_inventory
 from kubeletplugin.offers import CardOffer, Recorded, offer_of
 from simulation.files import MemoryFiles
 
@@ -37,8 +37,8 @@ def partitions(of: Card) -> tuple[Partition, ...]:
 
 def published(offer: CardOffer, kinds: Iterable[Offer] = EVERY_OFFER) -> Inventory:
     name = offer.card.name
-    withheld, taken = {name: tuple(offer.withheld)}, {name: offer.taken}
-    return build_inventory([offer.card], Fabric(), tuple(kinds), 4, Names("lode.dev"), None, withheld, taken)
+    now = Restrictions(withheld={name: tuple(offer.withheld)}, taken={name: offer.taken})
+    return build_inventory([offer.card], Fabric(), tuple(kinds), 4, Names("lode.dev"), restrictions=now)
 
 
 def fitting(offer: CardOffer) -> set[str]:

@@ -2,17 +2,19 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from driver.kube.api import NODES, RESOURCE_SLICES
 from driver.observe import Metrics, logger
-from driver.settings import Settings
+from driver.settings import KubeletPluginSettings, Settings
+from kubeletplugin.boot_memory import with_memory_of_boot
 from kubeletplugin.hardware import Hardware, HardwarePorts
 from kubeletplugin.hardware.actions import MigInstance, MigMode
-from kubeletplugin.hardware.boot_memory import with_memory_of_boot
 from kubeletplugin.health import HealthFeed
+from kubeletplugin.node_context import NodeContext
 from kubeletplugin.offers import Recorded
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from memoryapi import MemoryApi
@@ -36,16 +38,20 @@ class Running:
         self.clock = VirtualClock()
         self._api = MemoryApi(self.clock)
         self._api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
-        files, log = MemoryFiles(), logger("test")
-        self._cards = with_memory_of_boot(backend, "/plugin", "boot", RECOVERY_SECONDS, files, self.clock, log)
+        node = NodeContext(
+            name=NODE,
+            settings=Settings(kubeletplugin=KubeletPluginSettings(recovery_seconds=RECOVERY_SECONDS)),
+            boot_id="boot",
+            api=self._api,
+            clock=self.clock,
+            files=MemoryFiles(),
+            hardware=HardwarePorts(backend, backend),
+            log=logger("test"),
+        )
+        self._cards = with_memory_of_boot(node, "/plugin")
         self._publisher = Publisher(
-            self._api,
-            self.clock,
-            NODE,
-            Settings(),
-            HardwarePorts(self._cards, backend),
+            replace(node, hardware=HardwarePorts(self._cards, backend)),
             PublishingMetrics(Metrics()),
-            log,
             recorded=lambda: recorded or Recorded(),
         )
 

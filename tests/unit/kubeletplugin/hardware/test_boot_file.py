@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from driver.observe import logger
-from kubeletplugin.hardware import Card, CardSource, Hardware
+from kubeletplugin.hardware import Card, CardSource, Hardware, HardwarePorts
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.debounced_health import DebouncedHealth, Failures
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
@@ -35,7 +35,7 @@ class SlowDisk:
 
 
 def sticky(backend: Hardware, disk: SlowDisk) -> CardSource:
-    return StickyCards(backend, disk.file(list[Card]))
+    return StickyCards(HardwarePorts(backend, backend), disk.file(list[Card]))
 
 
 def debounced(backend: Hardware, disk: SlowDisk) -> CardSource:

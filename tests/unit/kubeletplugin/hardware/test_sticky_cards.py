@@ -7,7 +7,7 @@ import pytest
 
 from driver.errors import TransientFault
 from driver.observe import logger
-from kubeletplugin.hardware import Card, CardState, Hardware, Health
+from kubeletplugin.hardware import Card, CardState, Hardware, HardwarePorts, Health
 from kubeletplugin.hardware.boot_file import BootFile
 from kubeletplugin.hardware.simulated import MemoryStore, SimulatedHardware, load_profile
 from kubeletplugin.hardware.simulated.profile import shipped_profiles
@@ -29,7 +29,8 @@ class Node:
 
     def start(self, boot_id: str = "boot-1") -> None:
         """Start the program anew."""
-        self.hardware = StickyCards(self.before, BootFile(self.files, FILE, boot_id, list[Card], logger("test")))
+        file = BootFile(self.files, FILE, boot_id, list[Card], logger("test"))
+        self.hardware = StickyCards(HardwarePorts(self.before, self.before), file)
 
     def ask(self) -> tuple[Card, ...]:
         """Ask for the cards and their health, as publishing does."""

@@ -11,6 +11,7 @@ from driver.settings import KubeletPluginSettings, Settings
 from kubeletplugin.hardware import Card, CardSource, CardState, HardwarePorts
 from kubeletplugin.hardware.simulated import SimulatedHardware, load_profile
 from kubeletplugin.kubelet_devices import KubeletDevices
+from kubeletplugin.node_context import NodeContext
 from kubeletplugin.offers import Recorded
 from kubeletplugin.publish import Publisher, PublishingMetrics
 from memoryapi import MemoryApi
@@ -126,14 +127,19 @@ class Running:
         self.rig = rig
         self.api = Connection(rig.memory)
         self.metrics = Metrics()
+        node = NodeContext(
+            name=NODE,
+            settings=rig.settings,
+            boot_id="boot",
+            api=cast("Api", self.api),
+            clock=rig.clock,
+            files=rig.files,
+            hardware=HardwarePorts(rig.cards or rig.hardware, rig.hardware),
+            log=rig.journal,
+        )
         self.publisher = Publisher(
-            cast("Api", self.api),
-            rig.clock,
-            NODE,
-            rig.settings,
-            HardwarePorts(rig.cards or rig.hardware, rig.hardware),
+            node,
             PublishingMetrics(self.metrics),
-            rig.journal,
             recorded=lambda: rig.recorded,
             kubelet=lambda: rig.kubelet,
         )

@@ -28,9 +28,7 @@ def slice_of(count: int) -> Object:
 
 def made() -> tuple[MemoryApi, PoolView, SliceWriter]:
     api, view, log = MemoryApi(VirtualClock()), PoolView(NODE, "lode.dev"), logger("test")
-    writer = SliceWriter(
-        api, NODE, "lode.dev", view, DroppedFields(), PublishingMetrics(Metrics()), ErrorReports(log), log
-    )
+    writer = SliceWriter(api, view, DroppedFields(), PublishingMetrics(Metrics()), ErrorReports(log), log=log)
     return api, view, writer
 
 

@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from driver.observe import logger
-from kubeletplugin.hardware.ascend.backend import AscendHardware
+from kubeletplugin.hardware.ascend.backend import AscendHardware, HostFiles
 from kubeletplugin.hardware.ascend.dcmi import Dcmi
-from kubeletplugin.hardware.ascend.faults import DEFAULT_LEVELS, Severity
+from kubeletplugin.hardware.ascend.faults import DEFAULT_LEVELS, Severities, Severity
 from kubeletplugin.hardware.ascend.npusmi import Run
 from kubeletplugin.hardware.asking import Ask, call_directly
 from kubeletplugin.hardware.devices import DeviceFiles
@@ -73,12 +73,9 @@ class Machine:
         """A new instance of the backend, with a driver that lacks some functions."""
         return AscendHardware(
             Dcmi(library or str(self.dcmi.library(without))),
-            Sysfs(str(self.root / "sys")),
-            self.files,
+            HostFiles(Sysfs(str(self.root / "sys")), self.files, str(self.root / "host")),
             logger("test"),
-            str(self.root / "host"),
             run,
-            levels,
-            codes,
-            ask,
+            Severities(levels, codes or {}),
+            ask=ask,
         )

@@ -3,7 +3,7 @@
 import pytest
 
 from kubeletplugin.hardware.ascend.facts import ActiveFault
-from kubeletplugin.hardware.ascend.faults import DEFAULT_LEVELS, Severity, health_of, with_level, worst
+from kubeletplugin.hardware.ascend.faults import Severities, Severity, health_of, with_level, worst
 from kubeletplugin.hardware.port import Health
 
 MINOR = ActiveFault(0x80CB8002, 1, "recoverable")
@@ -29,25 +29,25 @@ CRITICAL = ActiveFault(0x80E01801, 3)
 def test_the_worst_fault_is_the_health(
     faults: list[ActiveFault], codes: dict[str, Severity], state: str, code: str
 ) -> None:
-    health = health_of(faults, DEFAULT_LEVELS, codes)
+    health = health_of(faults, Severities(codes=codes))
     assert (health.state, health.code) == (state, code)
 
 
 def test_the_operator_chooses_what_a_severity_means() -> None:
-    assert health_of([MAJOR], {"major": "fatal"}, {}).state == "fatal"
-    assert health_of([CRITICAL], {"critical": "degraded"}, {}).state == "degraded"
-    assert health_of([CRITICAL], {"major": "healthy"}, {}).state == "fatal"
+    assert health_of([MAJOR], Severities({"major": "fatal"})).state == "fatal"
+    assert health_of([CRITICAL], Severities({"critical": "degraded"})).state == "degraded"
+    assert health_of([CRITICAL], Severities({"major": "healthy"})).state == "fatal"
 
 
 def test_the_message_names_the_worst_fault_and_the_numbers_of_the_others() -> None:
-    health = health_of([MINOR, MAJOR, CRITICAL], DEFAULT_LEVELS, {})
+    health = health_of([MINOR, MAJOR, CRITICAL], Severities())
     assert health.message == "fault 80E01801; also 80E18402"
-    assert health_of([MAJOR], DEFAULT_LEVELS, {}).message == "fault 80E18402: HBM multi-bit error"
+    assert health_of([MAJOR], Severities()).message == "fault 80E18402: HBM multi-bit error"
 
 
 def test_only_a_fatal_fault_asks_for_a_reset() -> None:
-    assert health_of([CRITICAL], DEFAULT_LEVELS, {}).recovery == "reset"
-    assert health_of([MAJOR], DEFAULT_LEVELS, {}).recovery == "none"
+    assert health_of([CRITICAL], Severities()).recovery == "reset"
+    assert health_of([MAJOR], Severities()).recovery == "none"
 
 
 @pytest.mark.parametrize(
