@@ -33,9 +33,7 @@ demo: $(VENV) ## run the whole system in one process, without a cluster, and sho
 test: lint ## check style, types and imports; unit, system and contract tests (real kube-apiserver; ARGS for pytest)
 	@# What takes long to build is built here, where its progress is seen, and not within the time of a test.
 	$(CLUSTERS) control-plane --helm >/dev/null
-	pytest --numprocesses auto --durations=20 tests/unit tests/system $(ARGS)
-	@# These wait more than they work; each process has control planes of its own.
-	pytest --numprocesses 4 --dist loadfile --durations=20 tests/contract $(ARGS)
+	.ci/tests $(ARGS)
 
 .PHONY: lint
 lint: $(VENV) ## check style, types and imports only
